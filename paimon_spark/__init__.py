@@ -1,0 +1,1 @@
+"""Apache Paimon for PySpark, in pure Python."""
