@@ -1,0 +1,91 @@
+"""What a write task hands to the commit: names and metadata of new files, nothing that is large.
+
+Equals Java's ``CommitMessageImpl`` (its ``newFilesIncrement``), cut to what a write can produce. Messages are plain,
+picklable and small: a task may return thousands of files, but never rows; key hashes beyond a few kilobytes travel in a
+side file (:class:`NewHashes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_spark.errors import CorruptTableError
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import DataFileMeta
+
+INLINE_HASHES = 8192
+"""Number of key hashes (32 kB) that a message carries itself; more of them go to a side file."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewHashes:
+    """Key hashes that a task placed in one dynamic bucket and that the hash index did not hold when the write was planned.
+
+    Small sets travel in ``data``; larger ones in ``file_name``, a file of the table's index directory in the very format
+    of a HASH index file (big-endian int32, see spec ``hash_index``), so that the commit may adopt the file as it is when
+    the bucket had no index and no other message speaks of it. A side file that is not adopted is nobody's and is left to
+    ``remove_orphan_files`` (the commit may delete it after success).
+    """
+
+    count: int
+    """Number of hashes; they are distinct and sorted ascending (as signed int32)."""
+    data: bytes = b""
+    """``count`` little-endian int32; empty when the hashes are in ``file_name``."""
+    file_name: str | None = None
+    """Name of the side file, to be looked up with ``TablePaths.index_path``; None when the hashes are in ``data``."""
+    file_size: int = 0
+    """Size of the side file in bytes (4 per hash); 0 without one."""
+
+    @classmethod
+    def inline(cls, hashes: npt.NDArray[np.int32]) -> NewHashes:
+        """Pack distinct, sorted ``hashes`` into the message itself."""
+        return cls(count=len(hashes), data=np.ascontiguousarray(hashes, dtype="<i4").tobytes())
+
+    def hashes(self, read_index_file: Callable[[str], bytes]) -> npt.NDArray[np.int32]:
+        """Return the hashes, shape (count,).
+
+        Args:
+            read_index_file: reads a file of the table's index directory by its name; called only for a side file.
+
+        Raises:
+            CorruptTableError: the side file does not hold ``count`` hashes.
+        """
+        if self.file_name is None:
+            return np.frombuffer(self.data, dtype="<i4").astype(np.int32)
+        found = read_index_file(self.file_name)
+        if len(found) != 4 * self.count:
+            raise CorruptTableError(
+                f"Index file {self.file_name} holds {len(found)} bytes, but {4 * self.count} were written to it.",
+                path=self.file_name,
+            )
+        return np.frombuffer(found, dtype=">i4").astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMessage:
+    """New files of one (partition, bucket), written by one task."""
+
+    partition: bytes
+    """Serialized BinaryRow of the partition values, as in manifests (4-byte arity in front)."""
+    bucket: int
+    total_buckets: int
+    """Number of buckets of the partition; -1 for dynamic and unaware buckets."""
+    new_files: tuple[DataFileMeta, ...]
+    """Data files to add, in the order they were written."""
+    new_index: NewHashes | None = None
+    """New key hashes of a dynamic bucket; None for every other bucket mode and when no hash is new."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMessage:
+    """All that one successful task attempt wrote."""
+
+    messages: tuple[CommitMessage, ...]
+    rows: int
+    """Rows that came in, before input filters and before merging."""
