@@ -17,7 +17,7 @@ import numpy.typing as npt
 from paimon_spark.errors import CorruptTableError
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.spec.manifest import DataFileMeta, IndexManifestEntry
 
 INLINE_HASHES = 8192
 """Number of key hashes (32 kB) that a message carries itself; more of them go to a side file."""
@@ -69,7 +69,7 @@ class NewHashes:
 
 @dataclass(frozen=True, slots=True)
 class CommitMessage:
-    """New files of one (partition, bucket), written by one task."""
+    """Changes of one (partition, bucket), made by one task: new files and, for compactions and row changes, old ones."""
 
     partition: bytes
     """Serialized BinaryRow of the partition values, as in manifests (4-byte arity in front)."""
@@ -80,6 +80,20 @@ class CommitMessage:
     """Data files to add, in the order they were written."""
     new_index: NewHashes | None = None
     """New key hashes of a dynamic bucket; None for every other bucket mode and when no hash is new."""
+    deleted_files: tuple[DataFileMeta, ...] = ()
+    """Data files to take out in the same snapshot (row-level changes); with any, the commit is an OVERWRITE."""
+    changelog_files: tuple[DataFileMeta, ...] = ()
+    """Changelog files of the new rows (``changelog-producer`` input)."""
+    index_changes: tuple[IndexManifestEntry, ...] = ()
+    """Deletion-vector or global index files to add and to delete, deletes first; never HASH (that is `new_index`)."""
+    compact_before: tuple[DataFileMeta, ...] = ()
+    """Files that a compaction read: deleted by a COMPACT snapshot, after the snapshot of the new files."""
+    compact_after: tuple[DataFileMeta, ...] = ()
+    """Files that a compaction wrote or lifted to another level."""
+    compact_changelog_files: tuple[DataFileMeta, ...] = ()
+    """Changelog files that a compaction wrote (``changelog-producer`` full-compaction and lookup)."""
+    compact_index_changes: tuple[IndexManifestEntry, ...] = ()
+    """Like `index_changes`, in the COMPACT snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
