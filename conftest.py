@@ -1,0 +1,86 @@
+"""Fixtures that every test folder shares: the material beside the checkout, the Java oracle, one Spark session."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parent
+SHARED = Path(os.environ.get("PAIMON_SPARK_SHARED", ROOT.parent / "shared"))
+
+# Spark's tasks must run on the interpreter (and so the packages) that runs the tests.
+os.environ["PYSPARK_PYTHON"] = sys.executable
+os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+
+def absent(what: str) -> None:
+    """Skip loudly where a peer is not on this machine; in CI that is a failure."""
+    message = f"{what} is missing"
+    if os.environ.get("CI"):
+        pytest.fail(f"{message}, and CI must not skip")
+    pytest.skip(message)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with the golden tables, the oracle and the acceptance cases."""
+    if not SHARED.is_dir():
+        absent(f"the shared material ({SHARED})")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def golden(shared: Path) -> Path:
+    """The folder of golden tables."""
+    return shared / "golden"
+
+
+@pytest.fixture(scope="session")
+def oracle(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The official Java Paimon, one JVM for the whole run; its warehouse is a temporary folder."""
+    sys.path.insert(0, str(shared / "oracle"))
+    try:
+        from paimon_oracle import PaimonOracle
+    except ImportError as error:
+        absent(f"the Java oracle ({error})")
+    finally:
+        sys.path.remove(str(shared / "oracle"))
+    try:
+        opened = PaimonOracle(str(tmp_path_factory.mktemp("oracle_warehouse")))
+    except (OSError, RuntimeError) as error:
+        absent(f"the Java oracle ({error})")
+    with opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """One classic Spark session on two cores, time zone UTC, that knows the format `paimon`."""
+    from pyspark.sql import SparkSession
+
+    warehouse = tmp_path_factory.mktemp("spark_warehouse")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("paimon_spark tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(warehouse))
+        .config("spark.driver.memory", "2g")
+        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={warehouse}")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    try:
+        import paimon_spark
+
+        paimon_spark.register(session)
+        yield session
+    finally:
+        session.stop()

@@ -1,0 +1,87 @@
+"""Make the environments of the peers: other readers of Paimon tables, and older PySpark versions.
+
+Stdlib only. Each environment is a folder of `.venvs/` (git-ignored) with a stamp that says what is in it; one whose
+stamp is right is left alone. pypaimon wants another pyarrow than we do, so peers do not live in our own environment.
+
+    python3 tests/peers/make_environments.py             # all of them
+    python3 tests/peers/make_environments.py pypaimon    # only this one
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = Path(os.environ.get("PAIMON_SPARK_ENVIRONMENTS", ROOT / ".venvs"))
+
+
+def our_dependencies() -> list[str]:
+    """The run-time dependencies of the package, without PySpark."""
+    import tomllib  # Python 3.11 or later; tests/run.py says so in better words than an import error
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [line for line in project["dependencies"] if not line.startswith("pyspark")]
+
+
+def environments() -> dict[str, list[str]]:
+    """Requirements of each environment, by its name."""
+    return {
+        "pypaimon": ["pypaimon==2.1.0", "pyarrow<20"],
+        "pypaimon-rust": ["pypaimon-rust==0.4.0", "pyarrow>=18"],
+        "pyspark40": ["pyspark==4.0.*", *our_dependencies()],
+        "pyspark41": ["pyspark==4.1.*", *our_dependencies()],
+    }
+
+
+def python_of(folder: Path) -> Path:
+    """The interpreter of an environment."""
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def new_environment(folder: Path) -> Path:
+    """An empty environment without pip (Debian ships no ensurepip); the pip of this interpreter installs into it."""
+    venv.EnvBuilder(clear=True, with_pip=False, symlinks=os.name != "nt").create(folder)
+    return python_of(folder)
+
+
+def install(python: Path, *arguments: str) -> None:
+    """`pip install` into the environment of `python`: by uv where it is at hand, else by this interpreter's pip."""
+    uv = shutil.which("uv")
+    if uv and subprocess.run([uv, "--version"], capture_output=True, check=False).returncode == 0:
+        command = [uv, "pip", "install", "-q", "--python", str(python)]
+    else:
+        command = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q"]
+    subprocess.run([*command, *arguments], check=True, stdin=subprocess.DEVNULL)
+
+
+def ensure(name: str) -> Path:
+    """Make the environment `name` where it is missing or has other contents; return its interpreter."""
+    folder = HOME / name
+    stamp = folder / "made.json"
+    wanted = {"python": sys.version.split()[0], "requirements": environments()[name]}
+    if stamp.exists() and json.loads(stamp.read_text(encoding="utf-8")) == wanted and python_of(folder).exists():
+        return python_of(folder)
+    python = new_environment(folder)
+    install(python, *wanted["requirements"])
+    stamp.write_text(json.dumps(wanted, indent=2), encoding="utf-8")
+    return python
+
+
+def main(names: list[str]) -> None:
+    """Make the named environments, or all."""
+    unknown = set(names) - set(environments())
+    if unknown:
+        sys.exit(f"no such environment: {', '.join(sorted(unknown))}; there are {', '.join(environments())}")
+    for name in names or environments():
+        begin = time.monotonic()
+        python = ensure(name)
+        print(f"{name}: {python} ({time.monotonic() - begin:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,70 @@
+"""The tests, from nothing: `python3 tests/run.py` on a machine with Python 3.11 or later, pip and Java 17.
+
+Stdlib only. Makes `.venv`, installs the package into it, makes the environments of the peers, then runs ruff, mypy and
+pytest. Arguments go to pytest (`python3 tests/run.py tests/spec -x`). Every step that fails is named at the end; the
+exit code says whether there was one.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "peers"))
+
+import make_environments  # noqa: E402
+
+
+def check_machine() -> None:
+    """Say what is missing before anything is installed."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs this with an older Python should read why
+        sys.exit(f"Python 3.11 or later is needed, this is {sys.version.split()[0]}")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        sys.exit("Java 17 or 21 is needed: there is no `java` on the PATH and JAVA_HOME is not set")
+
+
+def make_venv() -> Path:
+    """`.venv` with the package (editable), its development tools and the Connect extra; return its interpreter."""
+    folder = ROOT / ".venv"
+    python = make_environments.python_of(folder)
+    if not python.exists():
+        python = make_environments.new_environment(folder)
+    import tomllib
+
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
+    make_environments.install(python, "-e", f"{ROOT}[connect]", *groups["dev"])
+    return python
+
+
+def steps(python: Path, pytest_arguments: list[str]) -> dict[str, list[str]]:
+    """Each check by its name: the command that runs it."""
+    module = [str(python), "-m"]
+    return {
+        "ruff": [*module, "ruff", "check", "."],
+        "ruff format": [*module, "ruff", "format", "--check", "."],
+        "mypy": [*module, "mypy"],
+        "pytest": [*module, "pytest", *pytest_arguments],
+    }
+
+
+def main(pytest_arguments: list[str]) -> int:
+    """Run everything; return the exit code."""
+    check_machine()
+    begin = time.monotonic()
+    python = make_venv()
+    make_environments.main([])
+    failed = []
+    for name, command in steps(python, pytest_arguments).items():
+        print(f"\n== {name} ({time.monotonic() - begin:.0f} s)", flush=True)
+        if subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL).returncode != 0:
+            failed.append(name)
+    if failed:
+        print(f"\nFAILED: {', '.join(failed)}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,177 @@
+"""The layers of the package, kept by its syntax trees (imports inside functions and under TYPE_CHECKING count too)."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# A module imports only from layers above its own; `read` and `write` share a height and never import each other.
+HEIGHTS = {
+    "errors": 0,
+    "options": 1,
+    "spec": 2,
+    "storage": 3,
+    "table": 4,
+    "merge": 5,
+    "read": 6,
+    "write": 6,
+    "commit": 7,
+    "maintain": 8,
+    "spark": 9,
+}
+ONLY_FOR = {"merge": {"errors", "options", "spec"}}  # narrower than its height
+
+# Third-party package -> the places (folder or module) that may import it.
+PLACES = {
+    "pyspark": ("paimon_spark/spark/", "pyspark_paimon/"),
+    "py4j": ("paimon_spark/spark/",),
+    "fsspec": ("paimon_spark/storage/file_io.py",),
+    "fastavro": ("paimon_spark/spec/avro_codec.py", "paimon_spark/storage/avro_format.py"),
+    "sqlglot": ("paimon_spark/spec/sql_filter.py",),
+    "pandas": (),
+}
+MAX_MODULE_LINES = 400
+MAX_FUNCTION_STATEMENTS = 40
+
+
+def imported_names(tree: ast.Module, module: str, *, is_package: bool) -> set[str]:
+    """Absolute dotted names a module imports, wherever in the file."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            parts = module.split(".") if is_package else module.split(".")[:-1]
+            start = ".".join(parts[: len(parts) - node.level + 1]) if node.level else ""
+            origin = ".".join(part for part in (start, node.module or "") if part)
+            names |= {f"{origin}.{alias.name}" for alias in node.names}
+        elif (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func) in ("importlib.import_module", "import_module", "__import__")
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+        ):
+            names.add(str(node.args[0].value))
+    return names
+
+
+def layer(module: str) -> str:
+    """The layer of a dotted module name of the package ('' for the package itself)."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in HEIGHTS else ""
+
+
+def layer_offences(module: str, names: set[str]) -> Iterator[str]:
+    """Imports that go against the order of the layers."""
+    own = layer(module)
+    if not own:
+        return  # the package's own __init__ re-exports
+    for name in sorted(names):
+        if name.split(".")[0] != "paimon_spark":
+            continue
+        other = layer(name)
+        if not other:
+            yield f"{module} imports {name}: the package's __init__ is for users only"
+        elif other != own and (HEIGHTS[other] >= HEIGHTS[own] or other not in ONLY_FOR.get(own, HEIGHTS)):
+            yield f"{module} imports {name}: `{other}` is not above `{own}`"
+
+
+def place_offences(path: str, names: set[str]) -> Iterator[str]:
+    """Third-party imports outside the places meant for them."""
+    for name in sorted({name.split(".")[0] for name in names}):
+        if name in PLACES and not any(path == place or path.startswith(place) for place in PLACES[name]):
+            yield f"{path} imports {name}"
+
+
+def size_offences(path: str, text: str, tree: ast.Module) -> Iterator[str]:
+    """Modules and functions that have grown too long."""
+    lines = text.count("\n")
+    if lines >= MAX_MODULE_LINES:
+        yield f"{path} has {lines} lines"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = [n for n in ast.walk(node) if isinstance(n, ast.stmt)][1:]
+            count = len(body) - (ast.get_docstring(node) is not None)
+            if count > MAX_FUNCTION_STATEMENTS:
+                yield f"{path}: {node.name} has {count} statements"
+
+
+def offences(root: Path) -> list[str]:
+    """Everything that breaks a rule in the two packages under `root`."""
+    found: list[str] = []
+    for file in sorted([*root.glob("paimon_spark/**/*.py"), *root.glob("pyspark_paimon/**/*.py")]):
+        path = file.relative_to(root).as_posix()
+        text = file.read_text(encoding="utf-8")
+        tree = ast.parse(text, path)
+        is_package = file.name == "__init__.py"
+        module = path.removesuffix("/__init__.py").removesuffix(".py").replace("/", ".")
+        names = imported_names(tree, module, is_package=is_package)
+        found += [*layer_offences(module, names), *place_offences(path, names), *size_offences(path, text, tree)]
+    return found
+
+
+def import_graph(root: Path) -> dict[str, set[str]]:
+    """Module -> modules of the package it imports."""
+    files = {}
+    for file in root.glob("paimon_spark/**/*.py"):
+        path = file.relative_to(root).as_posix()
+        files[path.removesuffix("/__init__.py").removesuffix(".py").replace("/", ".")] = file
+    graph = {}
+    for module, file in files.items():
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        names = imported_names(tree, module, is_package=file.name == "__init__.py")
+        wanted = {name if name in files else name.rpartition(".")[0] for name in names}
+        graph[module] = {name for name in wanted if name in files and name != module}
+    return graph
+
+
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    """Modules that are left when those without (further) imports are taken away, again and again."""
+    rest = dict(graph)
+    while True:
+        leaves = [module for module, imports in rest.items() if not imports & rest.keys()]
+        if not leaves:
+            return sorted(rest)
+        for module in leaves:
+            del rest[module]
+
+
+def test_layers_places_and_sizes() -> None:
+    assert offences(ROOT) == []
+
+
+def test_no_import_cycles() -> None:
+    assert cycle(import_graph(ROOT)) == []
+
+
+OFFENDERS = {
+    "paimon_spark/spec/a.py": ("import paimon_spark.table.table\n", "`table` is not above `spec`"),
+    "paimon_spark/read/b.py": ("from ..write import message\n", "`write` is not above `read`"),
+    "paimon_spark/merge/c.py": ("from paimon_spark.table import paths\n", "`table` is not above `merge`"),
+    "paimon_spark/table/d.py": ("def f():\n    import pyspark\n", "imports pyspark"),
+    "paimon_spark/storage/e.py": ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import fsspec\n", "fsspec"),
+    "paimon_spark/spark/f.py": ("import pandas as pd\n", "imports pandas"),
+    "paimon_spark/spark/g.py": ("x = 1\n" * 400, "400 lines"),
+    "paimon_spark/spark/h.py": ("def long():\n" + "    x = 1\n" * 41, "41 statements"),
+    "paimon_spark/commit/i.py": ("from paimon_spark import PaimonTable\n", "for users only"),
+    "paimon_spark/table/j.py": ("import importlib\nimportlib.import_module('pandas')\n", "imports pandas"),
+    "paimon_spark/errors.py": ("from paimon_spark.options import x\n", "`options` is not above `errors`"),
+}
+
+
+@pytest.mark.parametrize("path", OFFENDERS)
+def test_the_rules_find_offenders(tmp_path: Path, path: str) -> None:
+    text, expected = OFFENDERS[path]
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(text)
+    found = offences(tmp_path)
+    assert len(found) == 1
+    assert expected in found[0]
+
+
+def test_cycles_are_found() -> None:
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == ["a", "b", "c", "d"]
+    assert cycle({"a": {"b"}, "b": set()}) == []
