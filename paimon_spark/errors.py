@@ -1,0 +1,80 @@
+"""Every exception of paimon_spark: one tree, all picklable, all with a message that says what to do.
+
+Spark passes only the text of a Python error on to the user, so the message is the product: what was wrong with
+which value and which path, and what to do about it. Where Java has a message people search for, its key words are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class PaimonError(Exception):
+    """Root of all errors raised by paimon_spark."""
+
+
+class TableNotFoundError(PaimonError):
+    """There is no Paimon table (no schema file) at the given path."""
+
+
+class OptionError(PaimonError, ValueError):
+    """An option is unknown, has a value that cannot be used, or contradicts another option."""
+
+
+class UnsupportedError(PaimonError, NotImplementedError):
+    """The table or the request needs a Paimon feature that this package does not have."""
+
+
+class CorruptTableError(PaimonError):
+    """A file of the table cannot be understood.
+
+    Attributes:
+        path: The file's path, or None when the bytes came from nowhere in particular.
+    """
+
+    def __init__(self, message: str, *, path: str | None = None) -> None:
+        super().__init__(message if path is None or path in message else f"{message} (file: {path})")
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[..., CorruptTableError], tuple[Any, ...]]:
+        """Pickle by the finished message and the path."""
+        return _corrupt_table_error, (str(self), self.path)
+
+
+def _corrupt_table_error(message: str, path: str | None) -> CorruptTableError:
+    error = CorruptTableError(message)
+    error.path = path
+    return error
+
+
+class SnapshotNotFoundError(PaimonError):
+    """The snapshot, tag or time asked for does not exist; the message says which exist."""
+
+
+class SchemaError(PaimonError):
+    """A schema is not valid, or does not fit."""
+
+
+class SchemaMismatchError(SchemaError):
+    """Data does not fit the table's schema: a column is missing, unknown, or of a type that cannot be cast safely."""
+
+
+class SchemaChangeError(SchemaError):
+    """A change of the schema or of its options is not allowed."""
+
+
+class CommitError(PaimonError):
+    """A commit did not take place, or its outcome is unknown."""
+
+
+class CommitConflictError(CommitError):
+    """The commit is void: another commit changed what it relies on. Its files may be deleted."""
+
+
+class CommitStateUnknownError(CommitError):
+    """It is unknown whether the commit took place, so none of its files may be deleted."""
+
+
+class DataError(PaimonError):
+    """A row holds a value that the table cannot take: null in a NOT NULL column, a bad row kind, an overflow."""
