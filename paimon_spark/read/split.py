@@ -1,0 +1,89 @@
+"""Units of reading: the files of one bucket that one task reads, as plain values.
+
+Equals Java's ``DataSplit`` in meaning, not in bytes: a split never leaves this package's own processes. It carries no
+statistics, and a split of some files pickles to little more than the file names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SplitFile:
+    """One data file of a split."""
+
+    name: str
+    path: str
+    format: str
+    """Identifier of the file format: ``parquet``, ``orc``, ``avro``."""
+    size: int
+    """Bytes."""
+    row_count: int
+    """Rows of the file: adds and deletes."""
+    level: int
+    min_seq: int
+    max_seq: int
+    schema_id: int
+    delete_row_count: int | None
+    """Retract rows of the file; None when unknown (old files), which counts as none like in Java."""
+    min_key: bytes = b""
+    """Serialized BinaryRow of the trimmed primary key; empty in raw splits, which have no use for it."""
+    max_key: bytes = b""
+    row_groups: tuple[int, ...] | None = None
+    """Parquet row groups to read, ascending; None is all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataSplit:
+    """Files of one (partition, bucket) of one snapshot that are read together."""
+
+    snapshot_id: int
+    partition: bytes
+    """Serialized BinaryRow of the partition values."""
+    bucket: int
+    total_buckets: int
+    files: tuple[SplitFile, ...]
+    raw_convertible: bool
+    """The files are read one after the other, with no merging and no deletes to drop."""
+
+    @property
+    def row_count(self) -> int:
+        """Rows of the files, before merging and filters."""
+        return sum(file.row_count for file in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the files."""
+        return sum(file.size for file in self.files)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as flat tuples, with the directory that most files share written once."""
+        directory = self.files[0].path.removesuffix(self.files[0].name) if self.files else ""
+        files = tuple(
+            (
+                file.name,
+                None if file.path == directory + file.name else file.path,
+                file.format,
+                file.size,
+                file.row_count,
+                file.level,
+                file.min_seq,
+                file.max_seq,
+                file.schema_id,
+                file.delete_row_count,
+                file.min_key,
+                file.max_key,
+                file.row_groups,
+            )
+            for file in self.files
+        )
+        head = (self.snapshot_id, self.partition, self.bucket, self.total_buckets, self.raw_convertible)
+        return _restored_split, (head, directory, files)
+
+
+def _restored_split(head: tuple[Any, ...], directory: str, files: tuple[tuple[Any, ...], ...]) -> DataSplit:
+    snapshot_id, partition, bucket, total_buckets, raw_convertible = head
+    restored = tuple(SplitFile(name, directory + name if path is None else path, *rest) for name, path, *rest in files)
+    return DataSplit(snapshot_id, partition, bucket, total_buckets, restored, raw_convertible)

@@ -1,0 +1,120 @@
+"""Where data files lie below the table directory: partition and bucket directories, external paths.
+
+Equals Java's ``FileStorePathFactory.bucketPath`` and ``DataFilePathFactory.toPath`` (format.md §5, §6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.spec.binary_row import deserialize_row
+from paimon_spark.spec.partition_path import partition_path
+from paimon_spark.table.paths import check_file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from paimon_spark.spec.data_types import DataType
+    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.spec.schema import TableSchema
+
+POSTPONE_BUCKET = -2
+"""Bucket id of files that wait for their bucket; their directory is ``bucket-postpone``."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataLayout:
+    """What the schema says about the place of data files."""
+
+    partition_keys: tuple[str, ...] = ()
+    partition_types: tuple[DataType, ...] = ()
+    default_partition_name: str = "__DEFAULT_PARTITION__"
+    legacy_partition_name: bool = True
+    data_directory: str | None = None
+    """Option ``data-file.path-directory``: a directory between the table and its partitions."""
+    external_roots: tuple[str, ...] = ()
+    """Option ``data-file.external-paths``: the only places outside the table where its files may lie."""
+
+    @classmethod
+    def of(cls, schema: TableSchema) -> DataLayout:
+        """Read the layout off a schema and its options."""
+        options = schema.options
+        types = tuple(schema.field(name).type for name in schema.partition_keys)
+        external = options.get("data-file.external-paths", "")
+        directory = options.get("data-file.path-directory", "").strip("/")
+        return cls(
+            partition_keys=tuple(schema.partition_keys),
+            partition_types=types,
+            default_partition_name=options.get("partition.default-name", "__DEFAULT_PARTITION__"),
+            legacy_partition_name=options.get("partition.legacy-name", "true").strip().lower() != "false",
+            data_directory=directory or None,
+            external_roots=tuple(root.strip().rstrip("/") for root in external.split(",") if root.strip()),
+        )
+
+    def partition_values(self, partition: bytes) -> list[Any]:
+        """Return the partition values of partition bytes, in the order of the partition keys."""
+        return list(deserialize_row(partition, self.partition_types)) if self.partition_types else []
+
+    def partition_path(self, partition: bytes) -> str:
+        """Return ``k=v/k2=v2`` (no slash at either end) of partition bytes; empty when not partitioned."""
+        return self.path_of_values(self.partition_values(partition))
+
+    def path_of_values(self, values: Sequence[Any]) -> str:
+        """Return ``k=v/k2=v2`` of partition values; empty when not partitioned."""
+        if not self.partition_keys:
+            return ""
+        return partition_path(
+            self.partition_keys,
+            self.partition_types,
+            values,
+            legacy=self.legacy_partition_name,
+            default_name=self.default_partition_name,
+        ).strip("/")
+
+    def bucket_dir(self, root: str, partition: str, bucket: int) -> str:
+        """Return the directory of a bucket.
+
+        Args:
+            root: the table directory.
+            partition: ``k=v/k2=v2``, empty when not partitioned.
+            bucket: the bucket id; -2 is the postpone bucket.
+        """
+        name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
+        return "/".join(part for part in (root, self.data_directory, partition, name) if part)
+
+    def external_path(self, file: DataFileMeta, path: str) -> str:
+        """Return the external path of a file if the table's options allow it.
+
+        Args:
+            file: a file with an external path.
+            path: the path that the file would have inside the table, for the message.
+
+        Raises:
+            CorruptTableError: the path is not below one of ``data-file.external-paths``.
+        """
+        external = file.external_path or ""
+        parts = external.split("/")
+        allowed = any(external.startswith(root + "/") for root in self.external_roots)
+        if not allowed or ".." in parts or "." in parts or "\0" in external or parts[-1] != file.file_name:
+            raise CorruptTableError(
+                f"Data file {path} has the external path {external!r}, which is not below the table's option "
+                f"'data-file.external-paths' ({', '.join(self.external_roots) or 'not set'}).",
+                path=path,
+            )
+        return external
+
+    def data_file_path(self, directory: str, file: DataFileMeta) -> str:
+        """Return the path of a data file.
+
+        Args:
+            directory: the bucket's directory.
+            file: its name is checked, its external path too.
+
+        Raises:
+            CorruptTableError: the name or the external path leads out of where the table's files may lie.
+        """
+        path = f"{directory}/{check_file_name(file.file_name, path=directory)}"
+        return path if file.external_path is None else self.external_path(file, path)

@@ -1,0 +1,203 @@
+"""Where the files of a table live: every path below a table directory is made here.
+
+Equals Java's ``FileStorePathFactory``, ``DataFilePathFactory``, ``SchemaManager``, ``SnapshotManager`` and ``TagManager``
+paths (format.md §1, §2, §5, §6, §9). Names that were read from table files are checked before they become a path, so
+that no table can lead a reader out of its own directory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import CorruptTableError, PaimonError
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.table.data_layout import DataLayout
+
+MAIN_BRANCH = "main"
+"""The branch whose metadata lies in the table directory itself."""
+
+_BRANCH_PREFIX = "branch_"
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """What a path like ``/wh/db.db/t$branch_b$snapshots`` names."""
+
+    root: str
+    """The table directory, without a trailing slash."""
+    branch: str = MAIN_BRANCH
+    system_table: str | None = None
+    """Name of the system table (``snapshots``), None for the table itself."""
+
+
+def parse_table_path(path: str) -> TableName:
+    """Split ``path`` into table directory, branch and system table (Java: ``Identifier``).
+
+    Raises:
+        PaimonError: the last part of the path has more than a branch and a system table behind its name.
+    """
+    trimmed = path.rstrip("/")
+    parent, slash, last = trimmed.rpartition("/")
+    name, *suffixes = last.split("$")
+    branch, system_table = MAIN_BRANCH, None
+    if suffixes and suffixes[0].startswith(_BRANCH_PREFIX):
+        branch = suffixes.pop(0)[len(_BRANCH_PREFIX) :]
+    if suffixes:
+        system_table = suffixes.pop(0)
+    if suffixes or not name:
+        raise PaimonError(f"Cannot read a table name from '{path}': it is <table>[$branch_<branch>][$<system table>].")
+    return TableName(f"{parent}{slash}{name}", branch, system_table)
+
+
+def check_file_name(name: str, *, path: str) -> str:
+    """Return ``name`` if it is a plain file name.
+
+    Args:
+        name: a file name found in a table file.
+        path: the file that it was found in, for the message.
+
+    Raises:
+        CorruptTableError: the name is empty or would lead out of its directory.
+    """
+    if not name or name in (".", "..") or any(character in name for character in "/\\\0"):
+        raise CorruptTableError(f"File {path} holds the file name {name!r}, which is no plain file name.", path=path)
+    return name
+
+
+def is_plain_name(name: str) -> bool:
+    """Tell whether ``name`` (of a tag, a branch, a consumer) may become part of a file name."""
+    return bool(name.strip()) and not any(character in name for character in "/\\\0") and name not in (".", "..")
+
+
+@dataclass(frozen=True, slots=True)
+class TablePaths:
+    """Paths of one branch of one table. Data, manifest, index and statistics files are shared by all branches."""
+
+    root: str
+    """The table directory, without a trailing slash."""
+    branch: str = MAIN_BRANCH
+    layout: DataLayout | None = None
+    """Place of the data files; None where only metadata is looked at."""
+
+    @property
+    def branch_root(self) -> str:
+        """The directory of the branch's metadata; the table directory itself for ``main``."""
+        return self.root if self.branch == MAIN_BRANCH else f"{self.root}/branch/branch-{self.branch}"
+
+    @property
+    def schema_dir(self) -> str:
+        """The directory of the schema files."""
+        return f"{self.branch_root}/schema"
+
+    @property
+    def snapshot_dir(self) -> str:
+        """The directory of the snapshot files and their hints."""
+        return f"{self.branch_root}/snapshot"
+
+    @property
+    def changelog_dir(self) -> str:
+        """The directory of the long-lived changelog files."""
+        return f"{self.branch_root}/changelog"
+
+    @property
+    def tag_dir(self) -> str:
+        """The directory of the tag files."""
+        return f"{self.branch_root}/tag"
+
+    @property
+    def consumer_dir(self) -> str:
+        """The directory of the consumer files."""
+        return f"{self.branch_root}/consumer"
+
+    @property
+    def branch_dir(self) -> str:
+        """The directory that holds the branches of the table."""
+        return f"{self.root}/branch"
+
+    @property
+    def manifest_dir(self) -> str:
+        """The directory of manifests, manifest lists and index manifests."""
+        return f"{self.root}/manifest"
+
+    @property
+    def index_dir(self) -> str:
+        """The directory of index files (hash indexes, deletion vectors)."""
+        return f"{self.root}/index"
+
+    @property
+    def statistics_dir(self) -> str:
+        """The directory of statistics files."""
+        return f"{self.root}/statistics"
+
+    def schema_path(self, schema_id: int) -> str:
+        """Return the path of ``schema-<id>``."""
+        return f"{self.schema_dir}/schema-{schema_id}"
+
+    def snapshot_path(self, snapshot_id: int) -> str:
+        """Return the path of ``snapshot-<id>``."""
+        return f"{self.snapshot_dir}/snapshot-{snapshot_id}"
+
+    def changelog_path(self, snapshot_id: int) -> str:
+        """Return the path of ``changelog-<id>``."""
+        return f"{self.changelog_dir}/changelog-{snapshot_id}"
+
+    @property
+    def latest_hint_path(self) -> str:
+        """The path of the LATEST hint."""
+        return f"{self.snapshot_dir}/LATEST"
+
+    @property
+    def earliest_hint_path(self) -> str:
+        """The path of the EARLIEST hint."""
+        return f"{self.snapshot_dir}/EARLIEST"
+
+    def tag_path(self, name: str) -> str:
+        """Return the path of the tag ``name``.
+
+        Raises:
+            PaimonError: the name cannot be part of a file name.
+        """
+        if not is_plain_name(name):
+            raise PaimonError(f"Tag name '{name}' is not allowed: it must not be blank nor hold a slash.")
+        return f"{self.tag_dir}/tag-{name}"
+
+    def manifest_path(self, name: str) -> str:
+        """Return the path of the manifest, manifest list or index manifest ``name``; the name is checked."""
+        return f"{self.manifest_dir}/{check_file_name(name, path=self.manifest_dir)}"
+
+    def index_path(self, name: str) -> str:
+        """Return the path of the index file ``name``; the name is checked."""
+        return f"{self.index_dir}/{check_file_name(name, path=self.index_dir)}"
+
+    def statistics_path(self, name: str) -> str:
+        """Return the path of the statistics file ``name``; the name is checked."""
+        return f"{self.statistics_dir}/{check_file_name(name, path=self.statistics_dir)}"
+
+    def for_branch(self, branch: str) -> TablePaths:
+        """Return the paths of another branch of the same table."""
+        return replace(self, branch=branch)
+
+    def partition_path(self, partition: bytes) -> str:
+        """Return ``k=v/k2=v2`` of partition bytes; empty when the table is not partitioned."""
+        return self._known_layout().partition_path(partition)
+
+    def bucket_dir(self, partition: str, bucket: int) -> str:
+        """Return the directory of a bucket; ``partition`` is ``k=v/k2=v2``, empty when not partitioned."""
+        return self._known_layout().bucket_dir(self.root, partition, bucket)
+
+    def data_file_path(self, partition: bytes, bucket: int, file: DataFileMeta) -> str:
+        """Return the path of a data file, inside the table or where its options allow external files.
+
+        Raises:
+            CorruptTableError: the file's name or external path leads elsewhere.
+        """
+        layout = self._known_layout()
+        return layout.data_file_path(self.bucket_dir(layout.partition_path(partition), bucket), file)
+
+    def _known_layout(self) -> DataLayout:
+        if self.layout is None:
+            raise ValueError("These paths were made without a schema and know no data files.")
+        return self.layout

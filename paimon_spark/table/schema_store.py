@@ -1,0 +1,109 @@
+"""The schema files of one branch: `schema-<id>`, never changed once written.
+
+Equals Java's ``SchemaManager`` (format.md §1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import CorruptTableError, SchemaError, TableNotFoundError
+from paimon_spark.spec.schema import TableSchema
+
+if TYPE_CHECKING:
+    from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.table.paths import TablePaths
+
+_MAX_ATTEMPTS = 50
+
+
+class SchemaStore:
+    """Looks up, creates and evolves the schemas of one branch. Schemas that were read are kept."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._known: dict[int, TableSchema] = {}
+
+    def ids(self) -> list[int]:
+        """Return the ids of all schemas, ascending; empty when there is no table."""
+        prefix = "schema-"
+        names = (name for name, _, is_dir, _ in self._file_io.list_names(self._paths.schema_dir) if not is_dir)
+        return sorted(
+            int(name[len(prefix) :]) for name in names if name.startswith(prefix) and name[len(prefix) :].isdigit()
+        )
+
+    def latest(self) -> TableSchema | None:
+        """Return the schema with the highest id, None when there is no table."""
+        ids = self.ids()
+        return self.get(ids[-1]) if ids else None
+
+    def get(self, schema_id: int) -> TableSchema:
+        """Return the schema ``schema_id``.
+
+        Raises:
+            CorruptTableError: the schema file is missing or cannot be read as a schema.
+        """
+        known = self._known.get(schema_id)
+        if known is None:
+            path = self._paths.schema_path(schema_id)
+            try:
+                data = self._file_io.read_bytes(path)
+            except FileNotFoundError as error:
+                raise CorruptTableError(f"Schema file {path} is missing.", path=path) from error
+            known = TableSchema.from_json(data, path=path)
+            if known.id != schema_id:
+                raise CorruptTableError(f"Schema file {path} holds the schema id {known.id}.", path=path)
+            self._known[schema_id] = known
+        return known
+
+    def all(self) -> list[TableSchema]:
+        """Return every schema, by ascending id."""
+        return [self.get(schema_id) for schema_id in self.ids()]
+
+    def create(self, schema: TableSchema) -> TableSchema:
+        """Write ``schema`` as the first one of the table.
+
+        Raises:
+            SchemaError: there is a table already.
+        """
+        if self.ids() or not self._file_io.create_exclusive(self._paths.schema_path(schema.id), _encoded(schema)):
+            raise SchemaError(
+                f"Schema in filesystem exists, creation is not allowed: {self._paths.branch_root} is a table already."
+            )
+        self._known[schema.id] = schema
+        return schema
+
+    def commit_next(self, change: Callable[[TableSchema], TableSchema]) -> TableSchema:
+        """Write ``change(latest)`` as the next schema; again on top of the winner's when another writer was faster.
+
+        Args:
+            change: given the latest schema, returns the new one. Its id must be that of the latest plus 1; when the same
+                schema comes back (equal id), nothing is written.
+
+        Raises:
+            TableNotFoundError: there is no table.
+            SchemaError: other writers were faster every time.
+        """
+        for _ in range(_MAX_ATTEMPTS):
+            latest = self.latest()
+            if latest is None:
+                raise TableNotFoundError(f"There is no Paimon table at {self._paths.branch_root}: no schema file.")
+            changed = change(latest)
+            if changed.id == latest.id:
+                return latest
+            if changed.id != latest.id + 1:
+                raise SchemaError(
+                    f"The schema after schema {latest.id} must have id {latest.id + 1}, not {changed.id}."
+                )
+            if self._file_io.create_exclusive(self._paths.schema_path(changed.id), _encoded(changed)):
+                self._known[changed.id] = changed
+                return changed
+        raise SchemaError(
+            f"Gave up changing the schema of {self._paths.branch_root}: other writers were faster {_MAX_ATTEMPTS} times."
+        )
+
+
+def _encoded(schema: TableSchema) -> bytes:
+    return schema.to_json().encode("utf-8")

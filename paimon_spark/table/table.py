@@ -1,0 +1,160 @@
+"""A Paimon table as a value: where it is, its schema and options, and the stores that look up the rest.
+
+Equals Java's ``FileStoreTable`` and ``AbstractFileStoreTable.copy`` (dynamic options, time travel of the schema).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import OptionError, TableNotFoundError
+from paimon_spark.options import OPTIONS, CoreOptions, canonical_options
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.data_layout import DataLayout
+from paimon_spark.table.paths import MAIN_BRANCH, TablePaths, parse_table_path
+from paimon_spark.table.schema_store import SchemaStore
+from paimon_spark.table.snapshot_store import SnapshotStore
+from paimon_spark.table.tag_store import TagStore
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.manifest_store import ManifestStore
+
+
+@dataclass(frozen=True)
+class FileStoreTable:
+    """One branch of one table with the schema and the options under which it is read or written. Picklable."""
+
+    path: str
+    """The table directory, without a trailing slash."""
+    branch: str
+    file_io: FileIO
+    schema: TableSchema
+    """Fields of the latest schema, or of the snapshot that was travelled to; its options are `options`."""
+    options: CoreOptions
+    """Options of the latest schema with the dynamic ones on top."""
+    schemas: SchemaStore = field(repr=False, compare=False)
+    """The schema files of the branch; the schemas it has read travel with the table."""
+
+    @cached_property
+    def paths(self) -> TablePaths:
+        """Paths of this table and branch."""
+        return TablePaths(self.path, self.branch, DataLayout.of(self.schema))
+
+    @cached_property
+    def snapshots(self) -> SnapshotStore:
+        """The snapshot files of the branch."""
+        return SnapshotStore(self.file_io, self.paths)
+
+    @cached_property
+    def tags(self) -> TagStore:
+        """The tags of the branch."""
+        return TagStore(self.file_io, self.paths)
+
+    @cached_property
+    def manifests(self) -> ManifestStore:
+        """Manifest lists, manifests and index manifests."""
+        from paimon_spark.table.manifest_store import ManifestStore
+
+        return ManifestStore(self.file_io, self.paths, self.schema)
+
+    def with_options(self, dynamic: Mapping[str, str]) -> FileStoreTable:
+        """Return the table with ``dynamic`` options on top of its own.
+
+        Raises:
+            OptionError: an immutable option would change ("Cannot change merge-engine from partial-update to deduplicate.").
+        """
+        if not dynamic:
+            return self
+        changes = canonical_options(dict(dynamic))
+        for key, value in changes.items():
+            _check_changeable(self.options, key, value)
+        return self._with_schema(replace(self.schema, options={**self.schema.options, **changes}))
+
+    def at_snapshot(self, snapshot: Snapshot) -> FileStoreTable:
+        """Return the table with the fields that ``snapshot`` was written with and its own, latest options."""
+        if snapshot.schema_id == self.schema.id:
+            return self
+        then = self.schemas.get(snapshot.schema_id)
+        return self._with_schema(replace(then, options=dict(self.schema.options)))
+
+    def with_latest_schema(self) -> FileStoreTable:
+        """Return the table with the latest schema and its options as they are now, dynamic options dropped."""
+        latest = _latest_schema(self.schemas, self.path, self.branch)
+        return self._with_schema(latest)
+
+    def _with_schema(self, schema: TableSchema) -> FileStoreTable:
+        return FileStoreTable(self.path, self.branch, self.file_io, schema, CoreOptions(schema.options), self.schemas)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out the stores that are made again where they are used."""
+        fields = self.__dataclass_fields__
+        return {name: value for name, value in self.__dict__.items() if name in fields}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+
+
+def load_table(
+    path: str, *, options: Mapping[str, str] | None = None, branch: str | None = None, file_io: FileIO | None = None
+) -> FileStoreTable:
+    """Open the table at ``path`` with its latest schema.
+
+    Args:
+        path: the table directory, or ``<table>$branch_<branch>``.
+        options: dynamic options, and those of the store (``s3.*``, ``fs.*``).
+        branch: overrides the branch named in the path; so does the option ``branch``.
+        file_io: the store; made from path and options when not given.
+
+    Raises:
+        TableNotFoundError: there is no schema file there.
+        OptionError: an immutable option would change.
+    """
+    dynamic = canonical_options(dict(options or {}))
+    name = parse_table_path(path)
+    io = file_io or FileIO.for_path(name.root, dynamic)
+    chosen = branch or dynamic.get("branch") or name.branch
+    schemas = SchemaStore(io, TablePaths(name.root, chosen))
+    schema = _latest_schema(schemas, name.root, chosen)
+    table = FileStoreTable(name.root, chosen, io, schema, CoreOptions(schema.options), schemas)
+    known = {key: value for key, value in dynamic.items() if not key.startswith(("s3.", "fs."))}
+    return table.with_options(known)
+
+
+def create_table(path: str, schema: TableSchema, *, file_io: FileIO | None = None) -> FileStoreTable:
+    """Create a table with ``schema`` at ``path``; nothing but its first schema file is written.
+
+    Raises:
+        SchemaError: there is a table already.
+    """
+    name = parse_table_path(path)
+    io = file_io or FileIO.for_path(name.root, {})
+    SchemaStore(io, TablePaths(name.root)).create(schema)
+    return load_table(name.root, file_io=io)
+
+
+def table_exists(path: str, *, options: Mapping[str, str] | None = None) -> bool:
+    """Tell whether there is a table (a schema file) at ``path``."""
+    name = parse_table_path(path)
+    return bool(SchemaStore(FileIO.for_path(name.root, dict(options or {})), TablePaths(name.root, name.branch)).ids())
+
+
+def _latest_schema(schemas: SchemaStore, root: str, branch: str) -> TableSchema:
+    schema = schemas.latest()
+    if schema is None:
+        where = root if branch == MAIN_BRANCH else f"branch '{branch}' of {root}"
+        raise TableNotFoundError(f"There is no Paimon table at {where}: it has no schema file.")
+    return schema
+
+
+def _check_changeable(options: CoreOptions, key: str, value: str) -> None:
+    option = OPTIONS.get(key)
+    if option is None or not option.immutable:
+        return
+    before = options.get(option)
+    if before != CoreOptions({**options, key: value}).get(option):
+        raise OptionError(f"Cannot change {key} from {options[key] if key in options else before} to {value}.")

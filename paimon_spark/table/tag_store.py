@@ -1,0 +1,135 @@
+"""The tags of one branch: snapshots with a name, kept when the snapshots themselves expire.
+
+Equals Java's ``TagManager`` and ``Tag`` (format.md §9, spec/tags-proposal.txt).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import PaimonError, SnapshotNotFoundError
+from paimon_spark.spec.tag import Tag
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.table.paths import TablePaths
+
+_PREFIX = "tag-"
+
+
+class TagStore:
+    """Looks up, creates, renames and deletes the tags of one branch. Nothing is cached."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+
+    def names(self) -> list[str]:
+        """Return the names of all tags, sorted."""
+        listed = self._file_io.list_names(self._paths.tag_dir)
+        return sorted(
+            name[len(_PREFIX) :]
+            for name, _, is_dir, _ in listed
+            if not is_dir and name.startswith(_PREFIX) and name != _PREFIX
+        )
+
+    def exists(self, name: str) -> bool:
+        """Tell whether there is a tag ``name``."""
+        return self._file_io.exists(self._paths.tag_path(name))
+
+    def get(self, name: str) -> Tag:
+        """Return the tag ``name``.
+
+        Raises:
+            SnapshotNotFoundError: there is no such tag; the message names the tags that exist.
+            CorruptTableError: its file cannot be read as a tag.
+        """
+        path = self._paths.tag_path(name)
+        try:
+            data = self._file_io.read_bytes(path)
+        except FileNotFoundError as error:
+            raise SnapshotNotFoundError(self._missing(name)) from error
+        return Tag.from_json(data, path=path)
+
+    def list(self) -> dict[str, Tag]:
+        """Return all tags by name, ordered by the snapshot they hold, then by name."""
+        found = {name: self.get(name) for name in self.names()}
+        return dict(sorted(found.items(), key=lambda item: (item[1].snapshot.id, item[0])))
+
+    def create(
+        self,
+        name: str,
+        snapshot: Snapshot,
+        *,
+        time_retained: timedelta | None = None,
+        ignore_if_exists: bool = False,
+        create_time: datetime | None = None,
+    ) -> bool:
+        """Write the tag ``name`` for ``snapshot``; return whether it was written.
+
+        Args:
+            name: not blank, no slash.
+            snapshot: what the tag holds.
+            time_retained: how long until the tag expires; None keeps it forever (the file is then the plain snapshot).
+            ignore_if_exists: return False instead of failing when the tag exists.
+            create_time: local wall clock time that is written with ``time_retained``; now when not given.
+
+        Raises:
+            PaimonError: the name is not allowed, or the tag exists.
+        """
+        path = self._paths.tag_path(name)
+        retained_from = None if time_retained is None else (create_time or datetime.now())
+        tag = Tag(snapshot=snapshot, create_time=retained_from, time_retained=time_retained)
+        if not self._file_io.create_exclusive(path, tag.to_json().encode("utf-8")):
+            if ignore_if_exists:
+                return False
+            raise PaimonError(f"Tag '{name}' already exists.")
+        return True
+
+    def replace(self, name: str, snapshot: Snapshot, *, time_retained: timedelta | None = None) -> None:
+        """Let the existing tag ``name`` hold ``snapshot`` from now on.
+
+        Raises:
+            SnapshotNotFoundError: there is no such tag.
+        """
+        self.get(name)
+        tag = Tag(
+            snapshot=snapshot,
+            create_time=None if time_retained is None else datetime.now(),
+            time_retained=time_retained,
+        )
+        self._file_io.write_bytes(self._paths.tag_path(name), tag.to_json().encode("utf-8"), overwrite=True)
+
+    def delete(self, name: str) -> None:
+        """Delete the tag file ``name``; data files that only it kept are the caller's business.
+
+        Raises:
+            SnapshotNotFoundError: there is no such tag.
+        """
+        path = self._paths.tag_path(name)
+        if not self._file_io.exists(path):
+            raise SnapshotNotFoundError(self._missing(name))
+        self._file_io.delete_quietly(path)
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Rename a tag.
+
+        Raises:
+            SnapshotNotFoundError: there is no tag ``name``.
+            PaimonError: there is a tag ``new_name``, or its name is not allowed.
+        """
+        source, target = self._paths.tag_path(name), self._paths.tag_path(new_name)
+        try:
+            data = self._file_io.read_bytes(source)
+        except FileNotFoundError as error:
+            raise SnapshotNotFoundError(self._missing(name)) from error
+        if not self._file_io.create_exclusive(target, data):
+            raise PaimonError(f"Tag '{new_name}' already exists.")
+        self._file_io.delete_quietly(source)
+
+    def _missing(self, name: str) -> str:
+        names = self.names()
+        existing = f"The tags are: {', '.join(names)}." if names else "The table has no tags."
+        return f"Tag '{name}' doesn't exist. {existing}"
