@@ -69,7 +69,7 @@ class NewHashes:
 
 @dataclass(frozen=True, slots=True)
 class CommitMessage:
-    """Changes of one (partition, bucket), made by one task: new files and, for compactions and row changes, old ones."""
+    """Changes of one (partition, bucket), made by one task: new files; of compactions and row changes, old ones too."""
 
     partition: bytes
     """Serialized BinaryRow of the partition values, as in manifests (4-byte arity in front)."""
