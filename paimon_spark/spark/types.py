@@ -1,0 +1,159 @@
+"""Paimon types as Spark types and back, mapped as the official Spark connector maps them (``SparkTypeUtils``)."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from paimon_spark.errors import SchemaError, UnsupportedError
+from paimon_spark.spec import data_types as paimon
+
+_ATOMIC: dict[type[paimon.DataType], spark.DataType] = {
+    paimon.BooleanType: spark.BooleanType(),
+    paimon.TinyIntType: spark.ByteType(),
+    paimon.SmallIntType: spark.ShortType(),
+    paimon.IntType: spark.IntegerType(),
+    paimon.BigIntType: spark.LongType(),
+    paimon.FloatType: spark.FloatType(),
+    paimon.DoubleType: spark.DoubleType(),
+    paimon.CharType: spark.StringType(),  # never padded, so Spark must not know that it is CHAR
+    paimon.VarCharType: spark.StringType(),
+    paimon.BinaryType: spark.BinaryType(),
+    paimon.VarBinaryType: spark.BinaryType(),
+    paimon.BlobType: spark.BinaryType(),
+    paimon.DateType: spark.DateType(),
+    paimon.TimeType: spark.IntegerType(),  # milliseconds of the day
+    paimon.TimestampType: spark.TimestampNTZType(),
+    paimon.LocalZonedTimestampType: spark.TimestampType(),
+    paimon.VariantType: spark.VariantType(),
+}
+
+_FROM_SPARK: dict[type[spark.DataType], paimon.DataType] = {
+    spark.BooleanType: paimon.BooleanType(),
+    spark.ByteType: paimon.TinyIntType(),
+    spark.ShortType: paimon.SmallIntType(),
+    spark.IntegerType: paimon.IntType(),
+    spark.LongType: paimon.BigIntType(),
+    spark.FloatType: paimon.FloatType(),
+    spark.DoubleType: paimon.DoubleType(),
+    spark.StringType: paimon.VarCharType(length=paimon.VarCharType.MAX),
+    spark.BinaryType: paimon.VarBinaryType(length=paimon.VarBinaryType.MAX),
+    spark.DateType: paimon.DateType(),
+    spark.TimestampNTZType: paimon.TimestampType(precision=6),
+    spark.TimestampType: paimon.LocalZonedTimestampType(precision=6),
+    spark.VariantType: paimon.VariantType(),
+}
+
+_CHAR_METADATA = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps CHAR(n) and VARCHAR(n) of a column it shows as STRING
+_CHAR_PATTERN = re.compile(r"(char|varchar)\((\d+)\)")
+
+
+def to_spark_type(data_type: paimon.DataType) -> spark.DataType:
+    """The Spark type that shows a Paimon type; its nullability belongs to the field and is not kept.
+
+    Raises:
+        UnsupportedError: Spark has no type for it (GEOMETRY, GEOGRAPHY).
+    """
+    if isinstance(data_type, paimon.DecimalType):
+        return spark.DecimalType(data_type.precision, data_type.scale)
+    if isinstance(data_type, paimon.ArrayType | paimon.VectorType):
+        return spark.ArrayType(to_spark_type(data_type.element), data_type.element.nullable)
+    if isinstance(data_type, paimon.MapType):
+        return spark.MapType(to_spark_type(data_type.key), to_spark_type(data_type.value), data_type.value.nullable)
+    if isinstance(data_type, paimon.MultisetType):
+        return spark.MapType(to_spark_type(data_type.element), spark.IntegerType(), valueContainsNull=True)
+    if isinstance(data_type, paimon.RowType):
+        return to_spark_struct(data_type.fields)
+    known = _ATOMIC.get(type(data_type))
+    if known is None:
+        raise UnsupportedError(
+            f"columns of type {data_type.sql()} cannot be read by Spark: leave them out by `columns`"
+        )
+    return known
+
+
+def to_spark_struct(fields: Iterable[paimon.DataField]) -> spark.StructType:
+    """The Spark schema of columns, with their comments."""
+    return spark.StructType(
+        [
+            spark.StructField(
+                field.name,
+                to_spark_type(field.type),
+                field.type.nullable,
+                {"comment": field.description} if field.description else None,
+            )
+            for field in fields
+        ]
+    )
+
+
+def from_spark_type(data_type: spark.DataType, *, nullable: bool, where: str) -> paimon.DataType:
+    """The Paimon type that a column of a Spark type is created with (timestamps get precision 6).
+
+    Nested rows get field ids of -1: creating the table numbers them.
+
+    Raises:
+        UnsupportedError: Paimon has no such type (intervals, NullType, user-defined types); `where` names the column.
+    """
+    found: paimon.DataType | None
+    if isinstance(data_type, spark.DecimalType):
+        found = paimon.DecimalType(precision=data_type.precision, scale=data_type.scale)
+    elif isinstance(data_type, spark.CharType):
+        found = paimon.CharType(length=data_type.length)
+    elif isinstance(data_type, spark.VarcharType):
+        found = paimon.VarCharType(length=data_type.length)
+    elif isinstance(data_type, spark.ArrayType):
+        element = from_spark_type(data_type.elementType, nullable=data_type.containsNull, where=f"{where}.element")
+        found = paimon.ArrayType(element=element)
+    elif isinstance(data_type, spark.MapType):
+        found = paimon.MapType(
+            key=from_spark_type(data_type.keyType, nullable=False, where=f"{where}.key"),
+            value=from_spark_type(data_type.valueType, nullable=data_type.valueContainsNull, where=f"{where}.value"),
+        )
+    elif isinstance(data_type, spark.StructType):
+        found = paimon.RowType(fields=tuple(from_spark_field(field, where=f"{where}.") for field in data_type.fields))
+    else:
+        found = _FROM_SPARK.get(type(data_type))
+    if found is None:
+        raise UnsupportedError(
+            f"column {where} is of Spark type {data_type.simpleString()}, which Paimon does not have"
+        )
+    return found.with_nullable(nullable)
+
+
+def from_spark_field(field: spark.StructField, *, where: str = "") -> paimon.DataField:
+    """A column to create: its type, nullability and comment; field id -1."""
+    data_type = from_spark_type(field.dataType, nullable=field.nullable, where=f"{where}{field.name}")
+    text = (field.metadata or {}).get(_CHAR_METADATA)
+    match = _CHAR_PATTERN.fullmatch(text) if isinstance(text, str) else None
+    if match and isinstance(field.dataType, spark.StringType):
+        kind = paimon.CharType if match[1] == "char" else paimon.VarCharType
+        data_type = kind(length=int(match[2]), nullable=field.nullable)
+    comment = (field.metadata or {}).get("comment")
+    return paimon.DataField(-1, field.name, data_type, description=comment)
+
+
+def from_spark_struct(schema: spark.StructType) -> tuple[paimon.DataField, ...]:
+    """The columns of a table created for rows of a Spark schema.
+
+    Raises:
+        SchemaError: two columns differ by case only, or not at all.
+        UnsupportedError: a column has a type that Paimon does not have.
+    """
+    lowered = [name.lower() for name in schema.names]
+    twice = sorted({name for name in schema.names if lowered.count(name.lower()) > 1})
+    if twice:
+        raise SchemaError(f"a table cannot have two columns of one name (case does not count): {', '.join(twice)}")
+    return tuple(from_spark_field(field) for field in schema.fields)
+
+
+def spark_arrow_schema(schema: spark.StructType) -> pa.Schema:
+    """The Arrow schema that Spark expects of batches of these rows, on every PySpark 4 version."""
+    if "timezone" in inspect.signature(to_arrow_schema).parameters:
+        return to_arrow_schema(schema, timezone="UTC")  # 4.2 and later
+    return to_arrow_schema(schema)
