@@ -1,0 +1,396 @@
+"""Where a table's bytes live: one small set of operations over local disks and over every fsspec store.
+
+Local paths (plain and `file:`) use the operating system directly; all other schemes go through fsspec, whose
+packages are optional. A FileIO holds a scheme and options only, so it travels to tasks; connections are made when first
+used. Paths are full paths as text, in the table's own spelling. Credentials appear in no message and no repr.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import fsspec
+import pyarrow as pa
+
+from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.storage import local_files
+from paimon_spark.storage.store_options import (
+    FSSPEC_SCHEME,
+    PIP_COMMAND,
+    fsspec_options,
+    redact,
+    scheme_of,
+    secret_values,
+    store_options,
+)
+
+UNSAFE_RENAME: Final = "commit.unsafe-rename"
+"""The option that lets a store publish by "exists? then write" where it can do nothing better."""
+
+
+class FileStatus(NamedTuple):
+    """One entry of a directory; `mtime_millis` is 0 where the store does not say."""
+
+    name: str
+    size: int
+    is_dir: bool
+    mtime_millis: int
+
+
+class FileIO(abc.ABC):
+    """Reads and writes whole files and lists directories of one store."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def for_path(path: str, options: Mapping[str, str] | None = None) -> FileIO:
+        """The FileIO of a path's scheme.
+
+        Args:
+            path: Any path in the store: plain, `file:`, `memory:`, or a scheme that fsspec knows (`s3a` is `s3`, ...).
+            options: Table or reader options; only those that concern the store are kept.
+
+        Raises:
+            PaimonError: nothing installed handles the scheme; the message names what to install.
+            OptionError: a store option cannot be used.
+        """
+        scheme = scheme_of(path)
+        kept = store_options(options or {})
+        if scheme in ("", "file"):
+            return LocalFileIO(_is_true(kept, UNSAFE_RENAME))
+        known = FSSPEC_SCHEME.get(scheme, scheme)
+        return FsspecFileIO(known, fsspec_options(known, path, kept), _is_true(kept, UNSAFE_RENAME))
+
+    @staticmethod
+    def join(path: str, *names: str) -> str:
+        """The path of a file below a directory; names are joined with `/`."""
+        return "/".join((path.rstrip("/") or "", *names))
+
+    @abc.abstractmethod
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file. Raises FileNotFoundError when there is none."""
+
+    @abc.abstractmethod
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
+        """A seekable file for pyarrow. `size`, where known, may save a request to the store."""
+
+    @abc.abstractmethod
+    def open_output(self, path: str) -> pa.NativeFile:
+        """A new file for pyarrow to write, its directories made; an existing file is replaced."""
+
+    @abc.abstractmethod
+    def write_bytes(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
+        """Write a whole file, its directories made; readers see all of it or nothing.
+
+        Raises:
+            FileExistsError: the file exists and `overwrite` is false (a check, not a promise between processes: to
+                publish, use `create_exclusive`).
+        """
+
+    @abc.abstractmethod
+    def create_exclusive(self, path: str, data: bytes) -> bool:
+        """Create the file with this content unless it exists: of many processes at once, exactly one gets True.
+
+        Returns:
+            True when this call created the file, False when it was there before. After any exception the outcome is
+            unknown: read the file back.
+
+        Raises:
+            UnsupportedError: the store cannot do this; the message names the option that overrides.
+        """
+
+    @abc.abstractmethod
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or directory."""
+
+    @abc.abstractmethod
+    def size(self, path: str) -> int:
+        """Bytes of a file. Raises FileNotFoundError when there is none."""
+
+    @abc.abstractmethod
+    def list_names(self, path: str) -> list[FileStatus]:
+        """The entries of a directory, unordered; empty when there is no such directory."""
+
+    @abc.abstractmethod
+    def mkdirs(self, path: str) -> None:
+        """Make a directory and those above it; nothing to do on stores without directories."""
+
+    @abc.abstractmethod
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or directory; what happens to an existing target is the store's affair."""
+
+    @abc.abstractmethod
+    def delete_quietly(self, path: str, *, recursive: bool = False) -> None:
+        """Delete a file (a directory with `recursive`); one that is missing or cannot be deleted is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFileIO(FileIO):
+    """Local disks: plain paths and `file:`, without fsspec."""
+
+    unsafe_rename: bool = False
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file."""
+        with open(local_files.local_path(path), "rb") as file:
+            return file.read()
+
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
+        """The file as an operating system file; pyarrow reads it without Python's lock."""
+        return pa.OSFile(local_files.local_path(path), "rb")
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """A new operating system file."""
+        target = local_files.local_path(path)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        return pa.OSFile(target, "wb")
+
+    def write_bytes(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
+        """Write aside, then rename (overwrite) or link (new file)."""
+        local_files.write_file(local_files.local_path(path), data, overwrite=overwrite)
+
+    def create_exclusive(self, path: str, data: bytes) -> bool:
+        """Write aside, flush to disk, then `link`, which fails when the target exists."""
+        target = local_files.local_path(path)
+        try:
+            return local_files.create_by_link(target, data)
+        except local_files.NoHardLinksError:
+            if not self.unsafe_rename:
+                raise _not_exclusive(path, "This file system has no hard links, so it") from None
+        if os.path.exists(target):
+            return False
+        local_files.write_file(target, data, overwrite=True)
+        return True
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or directory."""
+        return os.path.exists(local_files.local_path(path))
+
+    def size(self, path: str) -> int:
+        """Bytes of a file."""
+        return os.stat(local_files.local_path(path)).st_size
+
+    def list_names(self, path: str) -> list[FileStatus]:
+        """The entries of a directory; entries that vanish meanwhile are left out."""
+        return [FileStatus(*entry) for entry in local_files.list_directory(local_files.local_path(path))]
+
+    def mkdirs(self, path: str) -> None:
+        """Make a directory and those above it."""
+        os.makedirs(local_files.local_path(path), exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move; replaces an existing file."""
+        os.rename(local_files.local_path(source), local_files.local_path(target))
+
+    def delete_quietly(self, path: str, *, recursive: bool = False) -> None:
+        """Delete, ignoring errors of the operating system."""
+        local_files.delete(local_files.local_path(path), recursive=recursive)
+
+
+@dataclass(frozen=True, slots=True)
+class FsspecFileIO(FileIO):
+    """Any other store, through fsspec. The file system is made on first use, in whichever process that is."""
+
+    scheme: str
+    storage_options: dict[str, Any] = field(default_factory=dict, repr=False, hash=False)
+    unsafe_rename: bool = False
+
+    def filesystem(self, path: str) -> Any:
+        """The fsspec file system (fsspec keeps one per scheme and options)."""
+        options = dict(self.storage_options)
+        if self.scheme in ("hdfs", "webhdfs", "sftp", "smb", "ftp"):
+            options = {**fsspec.utils.infer_storage_options(path), **options}
+            options = {
+                key: value for key, value in options.items() if key in _HOST_OPTIONS or key in self.storage_options
+            }
+        try:
+            return fsspec.filesystem(self.scheme, use_listings_cache=False, **options)
+        except ImportError as missing:
+            command = PIP_COMMAND.get(self.scheme, f"pip install the fsspec package for '{self.scheme}'")
+            raise PaimonError(
+                f"Paths that start with '{self.scheme}:' need a package that is not installed "
+                f"({self._clean(missing)}). Run: {command}"
+            ) from None
+        except (TypeError, ValueError, OSError) as wrong:
+            raise PaimonError(
+                f"The store of '{redact(path)}' cannot be opened: {self._clean(wrong)}. "
+                "Check the path's scheme and the options that start with 's3.' or 'fs.'."
+            ) from None
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole object."""
+        with self._guard(path):
+            return bytes(self.filesystem(path).cat_file(self._key(path)))
+
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
+        """An object as a seekable file; pyarrow itself asks for large ranges, so fsspec does not read ahead."""
+        known = {"size": size} if size is not None and self.scheme in _SIZE_SAVES_A_REQUEST else {}
+        with self._guard(path):
+            return pa.PythonFile(
+                self.filesystem(path).open(self._key(path), "rb", cache_type="none", **known), mode="r"
+            )
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """A new object; it appears when the file is closed."""
+        with self._guard(path):
+            self._make_parent(path)
+            return pa.PythonFile(self.filesystem(path).open(self._key(path), "wb"), mode="w")
+
+    def write_bytes(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
+        """Write a whole object in one request where the store can."""
+        with self._guard(path):
+            store = self.filesystem(path)
+            if not overwrite and store.exists(self._key(path)):
+                raise FileExistsError(f"The file exists already: {redact(path)}")
+            self._make_parent(path)
+            store.pipe_file(self._key(path), data)
+
+    def create_exclusive(self, path: str, data: bytes) -> bool:
+        """Conditional put (`"xb"`), or a rename that fails on an existing target (WebHDFS)."""
+        with self._guard(path):
+            store = self.filesystem(path)
+            self._make_parent(path)
+            if self.scheme in _CONDITIONAL_PUT:
+                return _put_if_absent(store, self._key(path), data, path)
+            if self.scheme == "webhdfs":
+                return _rename_if_absent(store, self._key(path), data)
+            if not self.unsafe_rename:
+                raise _not_exclusive(path, f"The store '{self.scheme}:'")
+            if store.exists(self._key(path)):
+                return False
+            store.pipe_file(self._key(path), data)
+            return True
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object or a prefix."""
+        with self._guard(path):
+            return bool(self.filesystem(path).exists(self._key(path)))
+
+    def size(self, path: str) -> int:
+        """Bytes of an object."""
+        with self._guard(path):
+            return int(self.filesystem(path).info(self._key(path))["size"])
+
+    def list_names(self, path: str) -> list[FileStatus]:
+        """The entries directly below a prefix."""
+        directory = self._key(path).rstrip("/")
+        with self._guard(path):
+            try:
+                entries = self.filesystem(path).ls(directory, detail=True)
+            except FileNotFoundError:
+                return []
+        statuses = [_status(entry) for entry in entries if entry["name"].strip("/") != directory.strip("/")]
+        return [status for status in statuses if status.name]
+
+    def mkdirs(self, path: str) -> None:
+        """Make a directory where the store has directories."""
+        if self.scheme not in _NO_DIRECTORIES:
+            with self._guard(path):
+                self.filesystem(path).makedirs(self._key(path), exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move (copy and delete on object stores)."""
+        with self._guard(source):
+            self.filesystem(source).mv(self._key(source), self._key(target), recursive=True)
+
+    def delete_quietly(self, path: str, *, recursive: bool = False) -> None:
+        """Delete, ignoring what the store says."""
+        with contextlib.suppress(OSError, ValueError), self._guard(path):
+            self.filesystem(path).rm(self._key(path), recursive=recursive)
+
+    def _key(self, path: str) -> str:
+        """The path as fsspec's file system wants it: without the scheme, or with the scheme in fsspec's spelling."""
+        scheme = scheme_of(path)
+        return self.filesystem(path)._strip_protocol(self.scheme + path[len(scheme) :] if scheme else path)  # type: ignore[no-any-return]
+
+    def _make_parent(self, path: str) -> None:
+        self.mkdirs(path.rsplit("/", 1)[0])
+
+    def _clean(self, error: BaseException) -> str:
+        text = str(error) or type(error).__name__
+        for secret in secret_values(self.storage_options.items()):
+            text = text.replace(secret, "***")
+        return text
+
+    @contextlib.contextmanager
+    def _guard(self, path: str) -> Iterator[None]:
+        """Errors of the store keep their class unless their text holds a secret."""
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            if not isinstance(error, PaimonError) and self._clean(error) != (str(error) or type(error).__name__):
+                raise PaimonError(f"The store failed at '{redact(path)}': {self._clean(error)}") from None
+            raise
+
+
+_HOST_OPTIONS: Final = frozenset({"host", "port", "username", "password", "user"})
+_NO_DIRECTORIES: Final = frozenset({"s3", "gs", "abfs", "oss"})
+_SIZE_SAVES_A_REQUEST: Final = frozenset({"s3", "gs", "abfs"})
+_CONDITIONAL_PUT: Final = frozenset({"memory", "s3", "gs", "abfs"})
+
+
+def _put_if_absent(store: Any, key: str, data: bytes, path: str) -> bool:
+    try:
+        with store.open(key, "xb") as file:
+            file.write(data)
+    except FileExistsError:
+        return False
+    except (NotImplementedError, ValueError) as unsupported:
+        raise _not_exclusive(path, f"The installed {type(store).__module__.split('.')[0]}") from unsupported
+    return True
+
+
+def _rename_if_absent(store: Any, key: str, data: bytes) -> bool:
+    """WebHDFS renames refuse an existing target without an error: whose file is where says who won."""
+    directory, _, name = key.rpartition("/")
+    aside = f"{directory}/.{name}.{uuid.uuid4()}.tmp"
+    store.pipe_file(aside, data)
+    if store.exists(key):
+        store.rm(aside)
+        return False
+    store.mv(aside, key)
+    if store.exists(aside):
+        store.rm(aside)
+        return False
+    return True
+
+
+def _not_exclusive(path: str, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{what} cannot create '{redact(path)}' so that only one of several writers succeeds: commits could be lost. "
+        "If you make sure that only one process at a time commits to this table, "
+        f"set the option '{UNSAFE_RENAME}' to 'true'."
+    )
+
+
+def _status(entry: Mapping[str, Any]) -> FileStatus:
+    changed = next(
+        (entry[key] for key in ("mtime", "LastModified", "last_modified", "updated", "created") if entry.get(key)), 0
+    )
+    if isinstance(changed, str):
+        with contextlib.suppress(ValueError):
+            changed = datetime.fromisoformat(changed)
+    millis = (
+        changed.timestamp() * 1000
+        if isinstance(changed, datetime)
+        else changed
+        if isinstance(changed, (int, float))
+        else 0
+    )
+    return FileStatus(
+        entry["name"].rstrip("/").rpartition("/")[2],
+        int(entry.get("size") or 0),
+        entry.get("type") == "directory",
+        int(millis),
+    )
+
+
+def _is_true(options: Mapping[str, str], key: str) -> bool:
+    return any(name.lower() == key and value.strip().lower() == "true" for name, value in options.items())

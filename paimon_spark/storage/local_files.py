@@ -1,0 +1,127 @@
+"""Local disks for FileIO: atomic writes, exclusive creation by hard link, listings.
+
+Plain operating system calls on absolute paths; nothing here knows of tables.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from typing import Final
+
+from paimon_spark.errors import PaimonError
+
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+
+class NoHardLinksError(OSError):
+    """The file system cannot make hard links."""
+
+
+def local_path(path: str) -> str:
+    """The operating system's path of a plain or `file:` path, absolute.
+
+    Raises:
+        PaimonError: a `file:` path that names another host.
+    """
+    if path[:5].lower() == "file:":
+        rest = path[5:]
+        if rest.startswith("//"):
+            host, slash, below = rest[2:].partition("/")
+            if host not in ("", "localhost"):
+                raise PaimonError(f"The path '{path}' names the host '{host}'. Write local paths as file:///directory.")
+            rest = slash + below
+        path = rest or "/"
+    return os.path.abspath(path)
+
+
+def write_file(path: str, data: bytes, *, overwrite: bool) -> None:
+    """Write aside and rename, so that readers see the old file, or all of the new one.
+
+    Raises:
+        FileExistsError: the file exists and `overwrite` is false.
+    """
+    if not overwrite and os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, "The file exists already", path)
+    with _written_aside(path, data, sync=False) as aside:
+        os.replace(aside, path)
+
+
+def create_by_link(path: str, data: bytes) -> bool:
+    """Create a file with its content unless it exists, exclusively between processes (and NFS clients).
+
+    The content is on disk before the name is: after a power cut there is no empty snapshot.
+
+    Returns:
+        True when this call created it.
+
+    Raises:
+        NoHardLinksError: the file system cannot do it.
+    """
+    with _written_aside(path, data, sync=True) as aside:
+        try:
+            os.link(aside, path)
+        except OSError as error:
+            # NFS may repeat a request whose answer was lost: the link count tells whether it had worked.
+            if os.stat(aside).st_nlink > 1:
+                return True
+            if error.errno == errno.EEXIST:
+                return False
+            if error.errno in _NO_LINKS:
+                raise NoHardLinksError(error.errno, error.strerror, path) from error
+            raise
+    _sync_directory(os.path.dirname(path))
+    return True
+
+
+def list_directory(path: str) -> Iterator[tuple[str, int, bool, int]]:
+    """Entries as (name, bytes, is directory, modified in epoch milliseconds); none when there is no directory."""
+    try:
+        entries = os.scandir(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    with entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):
+                status = entry.stat()
+                yield entry.name, status.st_size, entry.is_dir(), status.st_mtime_ns // 1_000_000
+
+
+def delete(path: str, *, recursive: bool) -> None:
+    """Delete a file or, recursively, a directory (never what a symbolic link points to); errors are ignored."""
+    if recursive and os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+@contextlib.contextmanager
+def _written_aside(path: str, data: bytes, *, sync: bool) -> Iterator[str]:
+    """A temporary dot-file beside `path`, named as Java's; gone at the end unless renamed."""
+    directory, name = os.path.split(path)
+    os.makedirs(directory, exist_ok=True)
+    aside = os.path.join(directory, f".{name}.{uuid.uuid4()}.tmp")
+    try:
+        with open(aside, "xb") as file:
+            file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        yield aside
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(aside)
+
+
+def _sync_directory(directory: str) -> None:
+    with contextlib.suppress(OSError):
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,208 @@
+"""Which fsspec scheme a path needs, and how Paimon's and Hadoop's store options become fsspec's.
+
+Pure functions over strings. Three spellings are taken: Paimon's own (`s3.access-key`), Hadoop's (`fs.s3a.access.key`)
+and fsspec's behind `fs.` (`fs.anon=true`, `fs.client_kwargs={"region_name": "eu-west-1"}`). Where they name the same
+thing, fsspec's spelling wins, then Hadoop's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from paimon_spark.errors import OptionError
+
+FSSPEC_SCHEME: Final[Mapping[str, str]] = {
+    "s3a": "s3",
+    "s3n": "s3",
+    "gcs": "gs",
+    "abfss": "abfs",
+    "wasb": "abfs",
+    "wasbs": "abfs",
+    "az": "abfs",
+    "swebhdfs": "webhdfs",
+}
+"""Schemes of Hadoop and of other tools that are another name of an fsspec scheme."""
+
+PIP_COMMAND: Final[Mapping[str, str]] = {
+    "s3": "pip install 'paimon-spark[s3]'",
+    "gs": "pip install 'paimon-spark[gcs]'",
+    "abfs": "pip install 'paimon-spark[azure]'",
+    "oss": "pip install ossfs",
+    "webhdfs": "pip install requests",
+    "sftp": "pip install paramiko",
+    "smb": "pip install smbprotocol",
+}
+"""What to install for an fsspec scheme; every other scheme names itself."""
+
+_S3_NAMES: Final[Mapping[str, str]] = {
+    "access-key": "key",
+    "access.key": "key",
+    "secret-key": "secret",
+    "secret.key": "secret",
+    "session-token": "token",
+    "session.token": "token",
+    "endpoint": "endpoint_url",
+    "region": "client_kwargs.region_name",
+    "endpoint.region": "client_kwargs.region_name",
+    "path-style-access": "path_style",
+    "path.style.access": "path_style",
+    "connection.ssl.enabled": "use_ssl",
+}
+_OSS_NAMES: Final[Mapping[str, str]] = {
+    "accesskeyid": "key",
+    "accesskeysecret": "secret",
+    "securitytoken": "token",
+    "endpoint": "endpoint",
+}
+_GS_NAMES: Final[Mapping[str, str]] = {
+    "auth.service.account.json.keyfile": "token",
+    "google.cloud.auth.service.account.json.keyfile": "token",
+    "project.id": "project",
+    "storage.root.url": "endpoint_url",
+}
+_PREFIXES: Final[Mapping[str, tuple[tuple[str, Mapping[str, str]], ...]]] = {
+    "s3": (("s3.", _S3_NAMES), ("s3a.", _S3_NAMES), ("fs.s3a.", _S3_NAMES)),
+    "oss": (("oss.", _OSS_NAMES), ("fs.oss.", _OSS_NAMES)),
+    "gs": (("gs.", _GS_NAMES), ("fs.gs.", _GS_NAMES)),
+}
+_HADOOP_PREFIXES: Final = (
+    "fs.s3a.",
+    "fs.s3.",
+    "fs.oss.",
+    "fs.gs.",
+    "fs.azure.",
+    "fs.hdfs.",
+    "fs.defaultfs",
+    "fs.viewfs.",
+)
+_STORE_PREFIXES: Final = ("s3.", "s3a.", "oss.", "gs.", "fs.", "azure.", "commit.unsafe-rename")
+_SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*):(?://|(?=/))")
+_USER_INFO: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*://)[^/@]*@")
+_AZURE_CONTAINER: Final = re.compile(r"^(?:abfss?|wasbs?|az)://([^/@:]+)@", re.IGNORECASE)
+_NEVER_NUMBERS: Final = re.compile(r"key|secret|token|password|account|user|name|id$", re.IGNORECASE)
+_SECRET_NAMES: Final = re.compile(r"key|secret|token|password|credential|sas|connection_string", re.IGNORECASE)
+
+
+def scheme_of(path: str) -> str:
+    """The scheme of a path, lower case; `""` for a plain local path (a drive letter is not a scheme)."""
+    if path.lower().startswith("file:"):
+        return "file"
+    found = _SCHEME.match(path)
+    return found.group(1).lower() if found else ""
+
+
+def redact(path: str) -> str:
+    """The path without a user and password in front of its host, fit for messages.
+
+    `abfs://container@account` stays, as the container is no secret.
+    """
+    return path if _AZURE_CONTAINER.match(path) else _USER_INFO.sub(r"\1", path)
+
+
+def store_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of a table's or a reader's options that concern the store; keys keep their case."""
+    return {key: str(value) for key, value in options.items() if key.lower().startswith(_STORE_PREFIXES)}
+
+
+def fsspec_options(scheme: str, path: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """Keyword arguments of fsspec's file system for one path.
+
+    Args:
+        scheme: fsspec's scheme (`s3`, not `s3a`).
+        path: A path in that store; its host matters for HDFS and Azure.
+        options: Options as given by the user; keys that concern other stores are passed over.
+
+    Raises:
+        OptionError: an `fs.` option that looks like JSON but is not.
+    """
+    translated: dict[str, Any] = {}
+    for prefix, names in _PREFIXES.get(scheme, ()):
+        for key, value in options.items():
+            name = names.get(key.lower().removeprefix(prefix)) if key.lower().startswith(prefix) else None
+            if name is not None:
+                _put(translated, name, value)
+    if scheme == "s3":
+        _finish_s3(translated)
+    if scheme == "abfs":
+        translated.update(_azure(path, options))
+    for key, value in options.items():
+        lowered = key.lower()
+        if lowered.startswith("fs.") and not lowered.startswith(_HADOOP_PREFIXES):
+            _put(translated, key[3:], _value(key, value))
+    return translated
+
+
+def secret_values(options: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
+    """Values of options whose name says that they are secret, longest first (to be cut out of messages)."""
+    found: set[str] = set()
+    for key, value in options:
+        if isinstance(value, Mapping):
+            found.update(secret_values(value.items()))
+        elif isinstance(value, str) and len(value) > 3 and _SECRET_NAMES.search(key):
+            found.add(value)
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def _finish_s3(translated: dict[str, Any]) -> None:
+    if str(translated.pop("path_style", "false")).lower() == "true":
+        _put(translated, "config_kwargs.s3", {"addressing_style": "path"})
+    if "use_ssl" in translated:
+        translated["use_ssl"] = str(translated["use_ssl"]).lower() == "true"
+    endpoint = translated.get("endpoint_url")
+    if endpoint and "://" not in endpoint:
+        translated["endpoint_url"] = ("https://" if translated.get("use_ssl", True) else "http://") + endpoint
+
+
+def _azure(path: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """The account from `abfs://container@account.dfs.core.windows.net/...`, and Hadoop's keys for it."""
+    translated: dict[str, Any] = {}
+    host = path.split("://", 1)[-1].split("/", 1)[0].rpartition("@")[2] if "@" in path else ""
+    if host:
+        translated["account_name"] = host.split(".", 1)[0]
+    suffixes = ("." + host.lower(), "") if host else ("",)
+    names = {
+        "fs.azure.account.key": "account_key",
+        "fs.azure.account.oauth2.client.id": "client_id",
+        "fs.azure.account.oauth2.client.secret": "client_secret",
+        "fs.azure.sas.fixed.token": "sas_token",
+        "azure.account.key": "account_key",
+    }
+    wanted = {hadoop + suffix: name for hadoop, name in names.items() for suffix in suffixes}
+    for key, value in options.items():
+        if key.lower() in wanted:
+            translated[wanted[key.lower()]] = value
+        if key.lower().startswith("fs.azure.account.oauth2.client.endpoint"):
+            tenant = value.split("://", 1)[-1].split("/")[1:2]
+            translated.update({"tenant_id": tenant[0]} if tenant else {})
+    return translated
+
+
+def _put(target: dict[str, Any], name: str, value: Any) -> None:
+    head, dot, rest = name.partition(".")
+    if not dot:
+        target[head] = value
+        return
+    child = target.setdefault(head, {})
+    if not isinstance(child, dict):
+        raise OptionError(
+            f"The option 'fs.{head}' is given as one value and also as 'fs.{name}'. Give only one of them."
+        )
+    _put(child, rest, value)
+
+
+def _value(key: str, text: str) -> Any:
+    """An fsspec option's value: JSON objects and lists, booleans, whole numbers, else the text."""
+    stripped = text.strip()
+    if stripped.lower() in ("true", "false"):
+        return stripped.lower() == "true"
+    if stripped[:1] in ("{", "["):
+        try:
+            return json.loads(stripped)
+        except ValueError:
+            raise OptionError(f"The value of the option '{key}' starts like JSON but is not valid JSON.") from None
+    if stripped.isdecimal() and not _NEVER_NUMBERS.search(key):
+        return int(stripped)
+    return text
