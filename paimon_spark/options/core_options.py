@@ -1,0 +1,278 @@
+"""The typed view of the options of one table or one request (Java ``CoreOptions``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any, overload
+
+from paimon_spark.options.option import Option, parse_memory_size
+from paimon_spark.options.registry import OPTIONS, find_option
+
+_SECRET_WORDS = ("secret", "password", "token", "access-key", "access.key", "accesskey", "credential", "sas", "auth")
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+class CoreOptions(Mapping[str, str]):
+    """Options of a table as given, with typed access. Immutable and picklable; keys are found without regard to case.
+
+    As a mapping it holds texts under the keys as given; `get` with an `Option` gives the parsed value or its default.
+    """
+
+    __slots__ = ("_by_lower", "_options")
+
+    def __init__(self, options: Mapping[str, str] | None = None) -> None:
+        self._options: dict[str, str] = dict(options or {})
+        self._by_lower: dict[str, str] = {key.lower(): key for key in self._options}
+
+    def __getitem__(self, key: str) -> str:
+        if key in self._options:
+            return self._options[key]
+        return self._options[self._by_lower[key.lower()]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._options)
+
+    def __len__(self) -> int:
+        return len(self._options)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and key.lower() in self._by_lower
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CoreOptions) and self._options == other._options
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._options.items()))
+
+    def __reduce__(self) -> tuple[type[CoreOptions], tuple[dict[str, str]]]:
+        """Pickle by the plain options."""
+        return CoreOptions, (self._options,)
+
+    def __repr__(self) -> str:
+        shown = {k: "***" if _is_secret(k) else v for k, v in self._options.items()}
+        return f"CoreOptions({shown!r})"
+
+    @overload
+    def get(self, key: Option, /) -> Any: ...
+    @overload
+    def get(self, key: str, /) -> str | None: ...
+    @overload
+    def get(self, key: str, default: Any, /) -> Any: ...
+    def get(self, key: Option | str, default: Any = None, /) -> Any:
+        """The parsed value of an `Option` (or its default); for a text key, the text as given (or `default`).
+
+        Raises:
+            OptionError: The option's text is not one of its values.
+        """
+        if isinstance(key, Option):
+            text = self.text(key)
+            return key.default if text is None else key.parse(text)
+        found = self._by_lower.get(key.lower())
+        return default if found is None else self[key]
+
+    def text(self, option: Option) -> str | None:
+        """The text of an option as given, under its key or a fallback key; None when it is not given."""
+        for key in (option.key, *option.fallback_keys):
+            if key in self:
+                return self[key]
+        return None
+
+    def value(self, key: str) -> Any:
+        """The parsed value (or default) of the known option with this key.
+
+        Raises:
+            KeyError: No such option is known.
+            OptionError: The option's text is not one of its values.
+        """
+        return self.get(OPTIONS[key])
+
+    def is_set(self, key: str) -> bool:
+        """Whether the known option with this key, or one of its fallback keys, is given."""
+        return self.text(OPTIONS[key]) is not None
+
+    def to_dict(self) -> dict[str, str]:
+        """A copy of the options as given."""
+        return dict(self._options)
+
+    def merged(self, options: Mapping[str, str]) -> CoreOptions:
+        """These options with others put over them; a key that differs only by case is replaced."""
+        result = dict(self._options)
+        for key, text in options.items():
+            option = find_option(key)
+            same = {key.lower()} if option is None or "<" in option.key else {option.key.lower(), key.lower()}
+            for known in [k for k in result if k.lower() in same]:
+                del result[known]
+            result[key] = text
+        return CoreOptions(result)
+
+    def field_option(self, field: str, suffix: str) -> str | None:
+        """The text of `fields.<field>.<suffix>`, None when it is not given."""
+        return self._options.get(f"fields.{field}.{suffix}")
+
+    @property
+    def bucket(self) -> int:
+        """Number of buckets; -1 dynamic or unaware, -2 postpone."""
+        return int(self.value("bucket"))
+
+    @property
+    def bucket_key(self) -> tuple[str, ...]:
+        """Columns of `bucket-key` in declared order; empty when not given."""
+        return _names(self.value("bucket-key"))
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """Columns of the option `primary-key` (normally moved into the schema at creation)."""
+        return _names(self.value("primary-key"))
+
+    @property
+    def partition(self) -> tuple[str, ...]:
+        """Columns of the option `partition` (normally moved into the schema at creation)."""
+        return _names(self.value("partition"))
+
+    @property
+    def merge_engine(self) -> str:
+        """One of deduplicate, partial-update, aggregation, first-row."""
+        return str(self.value("merge-engine"))
+
+    @property
+    def changelog_producer(self) -> str:
+        """One of none, input, full-compaction, lookup."""
+        return str(self.value("changelog-producer"))
+
+    @property
+    def sequence_fields(self) -> tuple[str, ...]:
+        """Columns of `sequence.field`; empty when not given."""
+        return _names(self.value("sequence.field"))
+
+    @property
+    def sequence_descending(self) -> bool:
+        """Whether the smaller user sequence is the newer row."""
+        return bool(self.value("sequence.field.sort-order") == "descending")
+
+    @property
+    def rowkind_field(self) -> str | None:
+        """The column that holds the row kind of written rows."""
+        text = self.value("rowkind.field")
+        return None if text is None else str(text)
+
+    @property
+    def ignore_delete(self) -> bool:
+        """Whether -D and -U rows are dropped."""
+        return bool(self.value("ignore-delete"))
+
+    @property
+    def ignore_update_before(self) -> bool:
+        """Whether -U rows are dropped."""
+        return bool(self.value("ignore-update-before"))
+
+    @property
+    def deletion_vectors_enabled(self) -> bool:
+        """Whether deletes mark rows in deletion vectors."""
+        return bool(self.value("deletion-vectors.enabled"))
+
+    @property
+    def write_only(self) -> bool:
+        """Whether writes neither compact nor expire."""
+        return bool(self.value("write-only"))
+
+    @property
+    def file_format(self) -> str:
+        """Format of data files, lower case: parquet, orc, avro, ..."""
+        return str(self.value("file.format")).lower()
+
+    def file_format_at(self, level: int) -> str:
+        """Format of data files at an LSM level (`file.format.per.level`), lower case."""
+        return str(self.value("file.format.per.level").get(str(level), self.file_format)).lower()
+
+    @property
+    def file_compression(self) -> str:
+        """Compression of data files, such as zstd."""
+        return str(self.value("file.compression"))
+
+    def file_compression_at(self, level: int) -> str:
+        """Compression of data files at an LSM level (`file.compression.per.level`)."""
+        return str(self.value("file.compression.per.level").get(str(level), self.file_compression))
+
+    @property
+    def zstd_level(self) -> int:
+        """`file.compression.zstd-level`."""
+        return int(self.value("file.compression.zstd-level"))
+
+    def stats_mode_at(self, level: int) -> str:
+        """Text of the statistics mode at an LSM level, such as truncate(16)."""
+        mode = self.value("metadata.stats-mode.per.level").get(str(level))
+        return str(mode if mode is not None else self.value("metadata.stats-mode"))
+
+    def target_file_size_bytes(self, has_primary_key: bool) -> int:  # the contract's signature
+        """Size at which data files roll: 128 MB with a primary key, else 256 MB, unless `target-file-size` is given."""
+        size = self.value("target-file-size")
+        if size is not None:
+            return int(size)
+        return parse_memory_size("128 mb" if has_primary_key else "256 mb")
+
+    @property
+    def partition_default_name(self) -> str:
+        """Directory name of a null or blank partition value."""
+        return str(self.value("partition.default-name"))
+
+    @property
+    def partition_legacy_name(self) -> bool:
+        """Whether partition directories are named by Java's toString of the internal value."""
+        return bool(self.value("partition.legacy-name"))
+
+    @property
+    def dynamic_partition_overwrite(self) -> bool:
+        """Whether an overwrite replaces only the partitions that appear in the data."""
+        return bool(self.value("dynamic-partition-overwrite"))
+
+    @property
+    def split_target_size_bytes(self) -> int:
+        """`source.split.target-size`."""
+        return int(self.value("source.split.target-size"))
+
+    @property
+    def split_open_file_cost_bytes(self) -> int:
+        """`source.split.open-file-cost`."""
+        return int(self.value("source.split.open-file-cost"))
+
+    @property
+    def commit_max_retries(self) -> int:
+        """`commit.max-retries`."""
+        return int(self.value("commit.max-retries"))
+
+    @property
+    def commit_min_retry_wait(self) -> timedelta:
+        """`commit.min-retry-wait`."""
+        wait: timedelta = self.value("commit.min-retry-wait")
+        return wait
+
+    @property
+    def commit_max_retry_wait(self) -> timedelta:
+        """`commit.max-retry-wait`."""
+        wait: timedelta = self.value("commit.max-retry-wait")
+        return wait
+
+    @property
+    def commit_timeout(self) -> timedelta | None:
+        """`commit.timeout`; None means no limit."""
+        wait: timedelta | None = self.value("commit.timeout")
+        return wait
+
+    @property
+    def row_tracking_enabled(self) -> bool:
+        """Whether rows have ids."""
+        return bool(self.value("row-tracking.enabled"))
+
+    @property
+    def data_evolution_enabled(self) -> bool:
+        """Whether files may hold some of the columns only."""
+        return bool(self.value("data-evolution.enabled"))
+
+
+def _is_secret(key: str) -> bool:
+    lowered = key.lower()
+    return any(word in lowered for word in _SECRET_WORDS)

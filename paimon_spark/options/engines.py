@@ -1,0 +1,182 @@
+"""Options of the Spark connector, of catalogs and of Flink, and our own: tables and jobs may carry them."""
+
+from datetime import timedelta
+
+from paimon_spark.options.option import Option, Scope
+from paimon_spark.options.option import OptionKind as K
+
+MB = 1 << 20
+
+OURS: tuple[Option, ...] = (
+    Option("columns", K.STRING, None, "Columns to read, as a comma list.", scope=Scope.READ, supported=True),
+    Option("filter", K.STRING, None, "SQL predicate over the table's columns.", scope=Scope.READ, supported=True),
+    Option(
+        "read.merge.memory-budget",
+        K.MEMORY,
+        256 * MB,
+        "Memory that merging the sorted runs of one split may take.",
+        scope=Scope.READ,
+        supported=True,
+    ),
+    Option(
+        "commit.unsafe-rename",
+        K.BOOL,
+        False,
+        "Commit by rename on a storage that has no exclusive create. Two writers at once may lose commits.",
+        scope=Scope.WRITE,
+        supported=True,
+    ),
+    Option(
+        "partitionOverwriteMode",
+        K.ENUM,
+        "static",
+        "Whether `overwrite` replaces the table or only the partitions that appear in the data.",
+        scope=Scope.WRITE,
+        choices=("static", "dynamic"),
+        supported=True,
+    ),
+)
+
+SPARK: tuple[Option, ...] = (
+    Option(
+        "write.merge-schema", K.BOOL, False, "Add columns of the written data that the table lacks.", supported=True
+    ),
+    Option("write.merge-schema.type-widening", K.BOOL, False, "With merge-schema: widen a column to the data's type."),
+    Option("write.merge-schema.explicit-cast", K.BOOL, False, "With type-widening: allow lossy type changes too."),
+    Option("write.use-v2-write", K.BOOL, False, "Which write path of the Java connector is used."),
+    Option("write.hive-style-dynamic-partition.enabled", K.BOOL, False, "Hive's column order in positional inserts."),
+    Option("write.data-evolution.update-conflict-retry.max-attempts", K.INT, 20, "Attempts of a column update."),
+    Option(
+        "write.data-evolution.update-conflict-retry.wait-ms", K.LONG, 10, "Wait between attempts of a column update."
+    ),
+    Option("read.changelog", K.BOOL, False, "Read rows with their row kind as a first column."),
+    Option("read.allow.fullScan", K.BOOL, True, "Whether a partitioned table may be read without partition filter."),
+    Option("read.stream.maxFilesPerTrigger", K.INT, None, "Files of one micro-batch at most."),
+    Option("read.stream.maxBytesPerTrigger", K.LONG, None, "Bytes of one micro-batch at most."),
+    Option("read.stream.maxRowsPerTrigger", K.LONG, None, "Rows of one micro-batch at most."),
+    Option("read.stream.minRowsPerTrigger", K.LONG, None, "Rows of one micro-batch at least."),
+    Option("read.stream.maxTriggerDelayMs", K.LONG, None, "Longest wait for the rows of a micro-batch."),
+    Option("source.split.target-size-with-column-pruning", K.BOOL, False, "Size splits by the projected columns only."),
+    Option("legacy-timestamp-mapping.enabled", K.BOOL, False, "Map TIMESTAMP to Spark's TIMESTAMP, not TIMESTAMP_NTZ."),
+    Option("requiredSparkConfsCheck.enabled", K.BOOL, True, "Check of the Java connector's session settings."),
+    Option("format-table.repair.collect-statistics", K.BOOL, False, "Measure partitions in MSCK REPAIR TABLE."),
+    Option("format-table.statistics.parallelism", K.INT, 8, "Requests at once when format tables are measured."),
+    Option("vector-search.lateral-join.parallelism", K.INT, 16, "Parallelism of lateral vector search."),
+)
+
+CATALOG: tuple[Option, ...] = tuple(
+    Option(key, kind, default, description, scope=Scope.CATALOG, supported=key in ("warehouse", "defaultDatabase"))
+    for key, kind, default, description in (
+        ("warehouse", K.STRING, None, "Root directory of a catalog's databases."),
+        ("metastore", K.STRING, "filesystem", "Kind of catalog: filesystem, hive, jdbc or rest."),
+        ("uri", K.STRING, None, "Address of the metastore."),
+        ("defaultDatabase", K.STRING, "default", "Name of the database used when none is given."),
+        ("default-database", K.STRING, "default", "Flink's name of the default database."),
+        ("catalog.create-underlying-session-catalog", K.BOOL, False, "Wrap a session catalog of its own."),
+        ("v1Function.enabled", K.BOOL, True, "Spark's v1 functions in the catalog."),
+        ("catalog-key", K.STRING, "jdbc", "Name that a JDBC catalog keeps its tables under."),
+        ("case-sensitive", K.BOOL, None, "Whether names are told apart by case."),
+        ("lock.enabled", K.BOOL, None, "Whether commits take a catalog lock."),
+        ("lock.type", K.STRING, None, "Kind of catalog lock."),
+        ("lock-check-max-sleep", K.DURATION, timedelta(seconds=8), "Longest sleep while waiting for the lock."),
+        ("lock-acquire-timeout", K.DURATION, timedelta(minutes=8), "Longest wait for the lock."),
+        ("client-pool-size", K.INT, 2, "Connections of a metastore client."),
+        ("cache-enabled", K.BOOL, True, "Whether a catalog caches tables."),
+        ("cache.expire-after-access", K.DURATION, timedelta(minutes=10), "Cache entries leave after this time unused."),
+        ("cache.expire-after-write", K.DURATION, timedelta(minutes=30), "Cache entries leave after this time."),
+        ("cache.partition.max-num", K.LONG, 0, "Partitions cached at most."),
+        ("cache.manifest.small-file-memory", K.MEMORY, 128 * MB, "Memory to cache small manifests."),
+        ("cache.manifest.small-file-threshold", K.MEMORY, MB, "Size of a small manifest."),
+        ("cache.manifest.max-memory", K.MEMORY, None, "Memory to cache manifests."),
+        ("cache.manifest.soft-values", K.BOOL, True, "Cached manifests may be dropped under memory pressure."),
+        ("cache.snapshot.max-num-per-table", K.INT, 20, "Snapshots cached per table at most."),
+        ("cache.deletion-vectors.max-num", K.INT, 100000, "Deletion vectors cached at most."),
+        ("local-cache.enabled", K.BOOL, False, "Keep blocks of files on the local disk."),
+        ("local-cache.dir", K.STRING, None, "Where blocks of files are kept."),
+        ("local-cache.block-size", K.MEMORY, MB, "Size of a kept block."),
+        ("local-cache.max-size", K.MEMORY, None, "Size of all kept blocks at most."),
+        ("local-cache.whitelist", K.STRING, "meta,global-index", "Kinds of files whose blocks are kept."),
+        ("sync-all-properties", K.BOOL, True, "Copy table options into the metastore."),
+        ("format-table.enabled", K.BOOL, True, "Whether the catalog has format tables."),
+        ("file-io.allow-cache", K.BOOL, True, "Whether file systems are shared."),
+        ("resolving-file-io.enabled", K.BOOL, False, "One file system per path."),
+        ("catalog-options-table.enabled", K.BOOL, False, "Whether sys.catalog_options can be read."),
+        ("table.type", K.STRING, "managed", "Whether the catalog owns the table's files."),
+    )
+)
+
+FLINK: tuple[Option, ...] = tuple(
+    Option(key, K.STRING, None, "Of Paimon's Flink connector; without effect here.")
+    for key in (
+        "changelog.precommit-compact.thread-num",
+        "commit.custom-listeners",
+        "compaction.bucket-distribution-strategy",
+        "disable-create-table-in-default-db",
+        "end-input.watermark",
+        "filesystem.job-level-settings.enabled",
+        "lineage-use-catalog-key-as-identifier",
+        "lookup.async",
+        "lookup.async-thread-number",
+        "lookup.bootstrap-parallelism",
+        "lookup.cache",
+        "lookup.dynamic-partition",
+        "lookup.dynamic-partition.refresh-interval",
+        "lookup.dynamic-partition.refresh.async",
+        "lookup.refresh.async",
+        "lookup.refresh.async.pending-snapshot-count",
+        "lookup.refresh.full-load-threshold",
+        "lookup.refresh.time-periods-blacklist",
+        "partition.idle-time-to-done",
+        "partition.mark-done-action.mode",
+        "partition.mark-done.recover-from-state",
+        "partition.time-interval",
+        "precommit-compact",
+        "read.shuffle-bucket-with-partition",
+        "scan.bounded",
+        "scan.dedicated-split-generation",
+        "scan.infer-parallelism",
+        "scan.infer-parallelism.max",
+        "scan.max-snapshot.count",
+        "scan.parallelism",
+        "scan.partitions",
+        "scan.push-down",
+        "scan.remove-normalize",
+        "scan.split-enumerator.batch-size",
+        "scan.split-enumerator.mode",
+        "scan.watermark.alignment.group",
+        "scan.watermark.alignment.max-drift",
+        "scan.watermark.alignment.update-interval",
+        "scan.watermark.emit.strategy",
+        "scan.watermark.idle-timeout",
+        "sink.clustering.sample-factor",
+        "sink.clustering.sort-in-cluster",
+        "sink.committer-cpu",
+        "sink.committer-memory",
+        "sink.committer-operator-chaining",
+        "sink.coordinator-commit.enabled",
+        "sink.cross-partition.managed-memory",
+        "sink.key-only-deletes.enabled",
+        "sink.managed.writer-buffer-memory",
+        "sink.operator-uid.suffix",
+        "sink.parallelism",
+        "sink.savepoint.auto-tag",
+        "sink.use-managed-memory-allocator",
+        "sink.writer-coordinator.cache-expire-after-access",
+        "sink.writer-coordinator.cache-memory",
+        "sink.writer-coordinator.cache-soft-values",
+        "sink.writer-coordinator.enabled",
+        "sink.writer-coordinator.page-size",
+        "sink.writer-coordinator.prefetch-manifests",
+        "sink.writer-cpu",
+        "sink.writer-memory",
+        "sink.writer-refresh-detectors",
+        "source.checkpoint-align.enabled",
+        "source.checkpoint-align.timeout",
+        "source.operator-uid.suffix",
+        "streaming-read-mode",
+        "unaware-bucket.compaction.parallelism",
+        "unaware-bucket.no-shuffle",
+    )
+)
+
+ENGINES: tuple[Option, ...] = (*OURS, *SPARK, *CATALOG, *FLINK)

@@ -1,0 +1,87 @@
+"""The table of every option we know, and how a key given by a user finds its entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+
+from paimon_spark.errors import OptionError
+from paimon_spark.options.engines import ENGINES
+from paimon_spark.options.maintaining import MAINTAINING
+from paimon_spark.options.option import Option
+from paimon_spark.options.patterns import PATTERNS as FREE_PATTERNS
+from paimon_spark.options.patterns import fill_pattern, free_parts, match_pattern
+from paimon_spark.options.reading import READING
+from paimon_spark.options.storing import STORING
+from paimon_spark.options.writing import WRITING
+
+_ALL: tuple[Option, ...] = (*STORING, *READING, *WRITING, *MAINTAINING, *ENGINES)
+
+PATTERNS: tuple[Option, ...] = (*(option for option in _ALL if "<" in option.key), *FREE_PATTERNS)
+"""Options whose key has a free part, such as `fields.<field>.aggregate-function`."""
+
+OPTIONS: Mapping[str, Option] = MappingProxyType({option.key: option for option in _ALL if "<" not in option.key})
+"""Every option with a fixed key, by its canonical key."""
+
+_BY_LOWER: dict[str, tuple[str, Option]] = {
+    key.lower(): (key, option) for option in OPTIONS.values() for key in (*option.fallback_keys, option.key)
+}
+
+
+def find_option(key: str) -> Option | None:
+    """The option that a key (fallback keys too, without regard to case) or a pattern names; None when unknown."""
+    entry = _BY_LOWER.get(key.lower())
+    if entry is not None:
+        return entry[1]
+    return next((option for option in PATTERNS if match_pattern(option.key, key) is not None), None)
+
+
+def canonical_options(options: Mapping[str, str], columns: Iterable[str] = ()) -> dict[str, str]:
+    """The options with the keys that Spark has put in lower case written as Paimon writes them.
+
+    Known keys (fallback keys too) get their canonical case; the column in `fields.<column>.…` gets the case it has in
+    `columns`, as far as only one column differs by nothing but case. Unknown keys stay as they are.
+    """
+    by_lower: dict[str, str] = {}
+    for column in columns:
+        # an exact name always wins; of names that differ only by case none is guessed
+        by_lower[column.lower()] = "" if column.lower() in by_lower else column
+    return {_canonical_key(key, by_lower): text for key, text in options.items()}
+
+
+def _canonical_key(key: str, columns: Mapping[str, str]) -> str:
+    entry = _BY_LOWER.get(key.lower())
+    if entry is not None:
+        return entry[0]
+    for option in PATTERNS:
+        values = match_pattern(option.key, key)
+        if values is not None:
+            named = [
+                _column_case(value, columns) if part == "field" else value
+                for part, value in zip(free_parts(option.key), values, strict=True)
+            ]
+            return fill_pattern(option.key, tuple(named))
+    return key
+
+
+def _column_case(names: str, columns: Mapping[str, str]) -> str:
+    if names in columns.values():
+        return names
+    if names.lower() in columns:
+        return columns[names.lower()] or names
+    return ",".join(columns.get(name.lower()) or name for name in names.split(","))
+
+
+def unknown_option_error(key: str, extra_keys: Iterable[str] = ()) -> OptionError:
+    """The error for a key nobody knows; it names the nearest known ones.
+
+    Args:
+        key: The key as given.
+        extra_keys: More keys that would have been accepted in this place.
+    """
+    known = {k.lower(): k for k in (*OPTIONS, *extra_keys, *(option.key for option in PATTERNS))}
+    near = [known[match] for match in get_close_matches(key.lower(), known, n=3, cutoff=0.6)]
+    if not near:
+        return OptionError(f"Unknown option '{key}'. Options are Paimon's keys, such as 'scan.snapshot-id'.")
+    return OptionError(f"Unknown option '{key}'. Did you mean {' or '.join(repr(n) for n in near)}?")
