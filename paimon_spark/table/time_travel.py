@@ -1,0 +1,221 @@
+"""Which snapshot a batch read sees: every `scan.*` option that travels in time.
+
+Equals Java's ``TimeTravelUtil``, ``CoreOptions.startupMode``, ``SchemaValidation.validateStartupMode`` and the
+``Static…StartingScanner`` classes. A time before every living snapshot falls back to the closest older tag
+(spec/tags-proposal.txt), which Java does not do.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import OptionError, SnapshotNotFoundError, UnsupportedError
+from paimon_spark.spec.snapshot import CommitKind, Snapshot
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from paimon_spark.table.table import FileStoreTable
+
+SNAPSHOT_ID = "scan.snapshot-id"
+TAG_NAME = "scan.tag-name"
+VERSION = "scan.version"
+TIMESTAMP = "scan.timestamp"
+TIMESTAMP_MILLIS = "scan.timestamp-millis"
+WATERMARK = "scan.watermark"
+MODE = "scan.mode"
+
+TRAVEL_KEYS = (SNAPSHOT_ID, TAG_NAME, VERSION, TIMESTAMP, TIMESTAMP_MILLIS, WATERMARK)
+"""The options that name a point of time; at most one may be set."""
+
+_WATERMARK_PREFIX = "watermark-"
+_NO_WATERMARK = -(2**63)
+_BATCH_IDENTIFIER = 2**63 - 1
+_MODES_AT_LATEST = frozenset({"latest-full", "full", "latest"})
+_KEYS_OF_MODE: Mapping[str, tuple[str, ...]] = {
+    "from-timestamp": (TIMESTAMP, TIMESTAMP_MILLIS),
+    "from-snapshot": (SNAPSHOT_ID, TAG_NAME, WATERMARK, VERSION),
+    "from-snapshot-full": (SNAPSHOT_ID,),
+}
+_NOT_YET = ("latest-delta", "from-file-creation-time", "from-creation-timestamp", "incremental")
+
+
+def has_time_travel(options: Mapping[str, str]) -> bool:
+    """Tell whether the options name a point of time."""
+    return any(key in options for key in TRAVEL_KEYS)
+
+
+def check_scan_options(options: Mapping[str, str]) -> str:
+    """Check that the `scan.*` options fit together; return the scan mode in effect.
+
+    Raises:
+        OptionError: two of them contradict each other, or one misses what it needs.
+        UnsupportedError: the mode is none of a batch read that is supported.
+    """
+    mode = options.get(MODE, "default").strip().lower()
+    given = [key for key in TRAVEL_KEYS if key in options]
+    if len(given) > 1:
+        raise OptionError(
+            f"Only one of the following parameters may be set : [{', '.join(TRAVEL_KEYS)}]; this read sets "
+            f"{' and '.join(given)}."
+        )
+    if mode == "default":
+        return "latest-full" if not given else next(m for m, keys in _KEYS_OF_MODE.items() if given[0] in keys)
+    if mode in _NOT_YET:
+        raise UnsupportedError(
+            f"Option '{MODE}' = '{mode}' is not supported yet. Remove it to read the latest snapshot."
+        )
+    if mode in _KEYS_OF_MODE:
+        if not given or given[0] not in _KEYS_OF_MODE[mode]:
+            keys = ", ".join(_KEYS_OF_MODE[mode])
+            raise OptionError(f"must set only one key in [{keys}] when you use {mode} for {MODE}")
+    elif mode in _MODES_AT_LATEST or mode == "compacted-full":
+        if given:
+            raise OptionError(f"{given[0]} must be null when you use {mode} for {MODE}")
+    else:
+        known = ", ".join(["default", *sorted(_MODES_AT_LATEST), "compacted-full", *_KEYS_OF_MODE])
+        raise OptionError(f"Option '{MODE}' cannot be '{mode}': it is one of {known}.")
+    return mode
+
+
+def resolve_snapshot(
+    table: FileStoreTable, options: Mapping[str, str] | None = None, *, zone: tzinfo | None = None
+) -> Snapshot | None:
+    """Return the snapshot that a batch read with ``options`` sees; None when nothing was committed yet.
+
+    Args:
+        table: where to look.
+        options: the table's own options when not given.
+        zone: time zone of `scan.timestamp`; the process's local one when not given.
+
+    Raises:
+        OptionError: scan options contradict each other or hold no number or time.
+        SnapshotNotFoundError: there is no such snapshot or tag; the message names what exists.
+        UnsupportedError: the scan mode is not supported.
+    """
+    chosen = table.options if options is None else options
+    mode = check_scan_options(chosen)
+    if SNAPSHOT_ID in chosen:
+        return table.snapshots.get(_number(chosen, SNAPSHOT_ID))
+    if TAG_NAME in chosen:
+        return table.tags.get(chosen[TAG_NAME]).snapshot
+    if WATERMARK in chosen:
+        return snapshot_at_watermark(table, _number(chosen, WATERMARK))
+    if TIMESTAMP_MILLIS in chosen:
+        return snapshot_at_time(table, _number(chosen, TIMESTAMP_MILLIS))
+    if TIMESTAMP in chosen:
+        return snapshot_at_time(table, parse_timestamp_millis(chosen[TIMESTAMP], zone=zone))
+    if VERSION in chosen:
+        return _at_version(table, chosen[VERSION])
+    if mode == "compacted-full":
+        return _latest_compacted(table, chosen)
+    return table.snapshots.latest()
+
+
+def travel(table: FileStoreTable, *, zone: tzinfo | None = None) -> tuple[FileStoreTable, Snapshot | None]:
+    """Return the table as its scan options ask for it, and the snapshot to read.
+
+    With a point of time given, the fields are those of the snapshot's schema; otherwise those of the latest schema.
+    The options are the latest ones in both cases (format.md §14).
+    """
+    snapshot = resolve_snapshot(table, zone=zone)
+    if snapshot is not None and has_time_travel(table.options):
+        return table.at_snapshot(snapshot), snapshot
+    return table, snapshot
+
+
+def snapshot_at_time(table: FileStoreTable, time_millis: int) -> Snapshot:
+    """Return the latest snapshot committed at or before ``time_millis``, else the closest older tag.
+
+    Raises:
+        SnapshotNotFoundError: neither a snapshot nor a tag is that old.
+    """
+    ids = table.snapshots.ids()
+    found = bisect.bisect_right(ids, time_millis, key=lambda snapshot_id: table.snapshots.get(snapshot_id).time_millis)
+    if found:
+        return table.snapshots.get(ids[found - 1])
+    tagged = [tag.snapshot for tag in table.tags.list().values() if tag.snapshot.time_millis <= time_millis]
+    if tagged:
+        return max(tagged, key=lambda snapshot: (snapshot.time_millis, snapshot.id))
+    earliest = table.snapshots.get(ids[0]).time_millis if ids else None
+    raise SnapshotNotFoundError(
+        f"There is currently no snapshot earlier than or equal to timestamp [{time_millis}], "
+        f"the earliest snapshot's timestamp is [{'null' if earliest is None else earliest}], and no tag is older."
+    )
+
+
+def snapshot_at_watermark(table: FileStoreTable, watermark: int) -> Snapshot:
+    """Return the first snapshot whose watermark is ``watermark`` or later.
+
+    Raises:
+        SnapshotNotFoundError: no snapshot is that far.
+    """
+    best: int | None = None
+    for snapshot_id in table.snapshots.ids():
+        snapshot = table.snapshots.get(snapshot_id)
+        if snapshot.watermark is None or snapshot.watermark == _NO_WATERMARK:
+            continue
+        if snapshot.watermark >= watermark:
+            return snapshot
+        best = snapshot.watermark
+    reached = "no snapshot has a watermark" if best is None else f"the latest watermark is [{best}]"
+    raise SnapshotNotFoundError(
+        f"There is currently no snapshot later than or equal to watermark[{watermark}]: {reached}."
+    )
+
+
+def parse_timestamp_millis(text: str, *, zone: tzinfo | None = None) -> int:
+    """Return the epoch milliseconds of ``2024-01-31``, ``2024-01-31 10:20:30[.123]`` or the same with ``T``.
+
+    Args:
+        text: the time; a zone in it (``+01:00``, ``Z``) counts.
+        zone: zone of a time without one; the process's local one when not given.
+
+    Raises:
+        OptionError: the text is no time.
+    """
+    try:
+        parsed = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise OptionError(
+            f"Option '{TIMESTAMP}' cannot be '{text}': it is a time like '2024-01-31 10:20:30.123'."
+        ) from error
+    if parsed.tzinfo is None:
+        parsed = parsed.replace(tzinfo=zone) if zone is not None else parsed.astimezone()
+    return int(parsed.timestamp() // 1 * 1000) + parsed.microsecond // 1000
+
+
+def _at_version(table: FileStoreTable, version: str) -> Snapshot:
+    """Resolve `scan.version`: a tag first, then `watermark-N`, then a snapshot id."""
+    if table.tags.exists(version):
+        return table.tags.get(version).snapshot
+    if version.startswith(_WATERMARK_PREFIX) and version[len(_WATERMARK_PREFIX) :].isdigit():
+        return snapshot_at_watermark(table, int(version[len(_WATERMARK_PREFIX) :]))
+    if version.isascii() and version.isdigit():
+        return table.snapshots.get(int(version))
+    return table.tags.get(version).snapshot  # raises and names the tags that exist
+
+
+def _latest_compacted(table: FileStoreTable, options: Mapping[str, str]) -> Snapshot | None:
+    """Return the latest snapshot of a (full) compaction, the latest of all without one."""
+    delta_commits = options.get("full-compaction.delta-commits")
+    full_only = delta_commits is not None or options.get("changelog-producer") == "full-compaction"
+    every = int(delta_commits) if delta_commits else 1
+    for snapshot_id in reversed(table.snapshots.ids()):
+        snapshot = table.snapshots.get(snapshot_id)
+        identifier = snapshot.commit_identifier
+        if snapshot.commit_kind == CommitKind.COMPACT and (
+            not full_only or identifier % every == 0 or identifier == _BATCH_IDENTIFIER
+        ):
+            return snapshot
+    return table.snapshots.latest()
+
+
+def _number(options: Mapping[str, str], key: str) -> int:
+    try:
+        return int(options[key].strip())
+    except ValueError as error:
+        raise OptionError(f"Option '{key}' cannot be '{options[key]}': it is a number.") from error
