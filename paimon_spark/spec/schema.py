@@ -1,0 +1,354 @@
+"""The schema of a table: one version of its fields, keys and options (spec/schema, Java ``TableSchema``)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+from paimon_spark.errors import CorruptTableError, SchemaError
+from paimon_spark.options import CoreOptions
+from paimon_spark.spec.data_types import (
+    ArrayType,
+    DataField,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    parse_fields,
+    walk_fields,
+)
+from paimon_spark.spec.json_text import JsonFields, parse_json_object, pretty_json
+from paimon_spark.spec.nested_types import duplicate_names
+
+CURRENT_VERSION = 3
+"""The version of schema files we write (Java ``TableSchema.CURRENT_VERSION``)."""
+
+_PAIMON_07_VERSION = 1
+_PAIMON_08_VERSION = 2
+
+
+class BucketMode(Enum):
+    """How rows find their bucket (Java ``BucketMode``)."""
+
+    HASH_FIXED = "fixed number of buckets by hash"
+    HASH_DYNAMIC = "primary-key table, buckets grow with the keys"
+    KEY_DYNAMIC = "primary-key table whose keys move between partitions"
+    BUCKET_UNAWARE = "append table without buckets"
+    POSTPONE_MODE = "primary-key table whose rows wait for a compaction to get a bucket"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """One version of a table's schema. Field comments give the JSON keys where they differ.
+
+    Attributes:
+        version: Version of the file format (3; a file without has 1).
+        id: The schema's number, from 0; the file is ``schema-<id>``.
+        fields: The columns, in order.
+        highest_field_id: Greatest field id ever given, nested ones included (``highestFieldId``).
+        partition_keys: Names of the partition columns (``partitionKeys``).
+        primary_keys: Names of the primary key columns (``primaryKeys``).
+        options: The table's options as in the file (plus those that old versions imply).
+        comment: The table's comment, or None.
+        time_millis: When the schema was made (``timeMillis``).
+        unknown: Keys of the file that this version does not know, kept for rewriting.
+    """
+
+    version: int
+    id: int
+    fields: tuple[DataField, ...]
+    highest_field_id: int
+    partition_keys: tuple[str, ...]
+    primary_keys: tuple[str, ...]
+    options: dict[str, str]
+    comment: str | None = None
+    time_millis: int = 0
+    unknown: dict[str, Any] = field(default_factory=dict)
+    _core_options: CoreOptions = field(init=False, repr=False, compare=False)
+    _by_name: dict[str, DataField] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", tuple(self.fields))
+        object.__setattr__(self, "partition_keys", tuple(self.partition_keys))
+        object.__setattr__(self, "primary_keys", tuple(self.primary_keys))
+        object.__setattr__(self, "_core_options", CoreOptions(self.options))
+        object.__setattr__(self, "_by_name", {f.name: f for f in self.fields})
+
+    @staticmethod
+    def from_json(data: bytes | str, *, path: str | None = None) -> TableSchema:
+        """The schema in a schema file of any version; options that old versions imply are filled in.
+
+        Raises:
+            CorruptTableError: Not a schema file.
+        """
+        values = JsonFields(parse_json_object(data, what="schema", path=path), what="schema", path=path)
+        version = values.optional_integer("version", bits=32) or _PAIMON_07_VERSION
+        if version > CURRENT_VERSION:
+            values.fail(f"its version is {version}, but only versions up to {CURRENT_VERSION} can be read")
+        schema_id = values.integer("id")
+        if "fields" not in values.rest:
+            values.fail("'fields' is missing")
+        try:
+            fields = parse_fields(values.rest.pop("fields"))
+            RowType(fields)  # names are there and unique
+            _check_field_ids(fields)
+        except SchemaError as error:
+            raise CorruptTableError(f"Cannot read the schema file: {error}", path=path) from None
+        highest_field_id = values.integer("highestFieldId", bits=32)
+        partition_keys, primary_keys = values.texts("partitionKeys"), values.texts("primaryKeys")
+        options = values.optional_text_map("options")
+        if options is None:
+            values.fail("'options' is missing")
+        if version <= _PAIMON_07_VERSION:
+            options.setdefault("bucket", "1")
+        if version <= _PAIMON_08_VERSION:
+            options.setdefault("file.format", "orc")
+        names = {f.name for f in fields}
+        if lost := [key for key in (*partition_keys, *primary_keys) if key not in names]:
+            values.fail(f"key columns {lost} are not among the fields")
+        return TableSchema(
+            version=version,
+            id=schema_id,
+            fields=fields,
+            highest_field_id=highest_field_id,
+            partition_keys=partition_keys,
+            primary_keys=primary_keys,
+            options=options,
+            comment=values.optional_text("comment"),
+            time_millis=values.optional_integer("timeMillis") or 0,
+            unknown=values.rest,
+        )
+
+    def to_json(self) -> str:
+        """The text of the schema file, byte for byte as Java writes it."""
+        value: dict[str, Any] = {
+            "version": self.version,
+            "id": self.id,
+            "fields": [f.to_json() for f in self.fields],
+            "highestFieldId": self.highest_field_id,
+            "partitionKeys": self.partition_keys,
+            "primaryKeys": self.primary_keys,
+            "options": self.options,
+        }
+        if self.comment is not None:
+            value["comment"] = self.comment
+        value["timeMillis"] = self.time_millis
+        return pretty_json({**value, **self.unknown})
+
+    @property
+    def core_options(self) -> CoreOptions:
+        """The options with typed access."""
+        return self._core_options
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(f.name for f in self.fields)
+
+    @property
+    def value_fields(self) -> tuple[DataField, ...]:
+        """Columns of a value row: all columns of the table, key and partition columns included."""
+        return self.fields
+
+    @property
+    def logical_row_type(self) -> RowType:
+        """The row type of the table."""
+        return RowType(self.fields)
+
+    def field(self, name: str) -> DataField:
+        """The column with this name.
+
+        Raises:
+            SchemaError: There is none; the message says which there are.
+        """
+        found = self._by_name.get(name)
+        if found is None:
+            raise SchemaError(f"Column '{name}' does not exist in the table. Its columns are {list(self.field_names)}.")
+        return found
+
+    def has_field(self, name: str) -> bool:
+        """Whether there is a column with this name."""
+        return name in self._by_name
+
+    def project(self, names: Sequence[str]) -> tuple[DataField, ...]:
+        """The columns with these names, in their order.
+
+        Raises:
+            SchemaError: One does not exist.
+        """
+        return tuple(self.field(name) for name in names)
+
+    @property
+    def partition_fields(self) -> tuple[DataField, ...]:
+        """The partition columns, in partition key order."""
+        return self.project(self.partition_keys)
+
+    @property
+    def has_primary_key(self) -> bool:
+        """Whether the table has a primary key."""
+        return bool(self.primary_keys)
+
+    @property
+    def trimmed_primary_keys(self) -> tuple[str, ...]:
+        """The primary key without partition columns; empty without a primary key.
+
+        Raises:
+            SchemaError: Nothing would be left of the primary key.
+        """
+        trimmed = tuple(key for key in self.primary_keys if key not in self.partition_keys)
+        if self.primary_keys and not trimmed:
+            raise SchemaError(
+                f"Primary key constraint {list(self.primary_keys)} should not be same with partition fields "
+                f"{list(self.partition_keys)}, this will result in only one record in a partition"
+            )
+        return trimmed
+
+    @property
+    def trimmed_primary_key_fields(self) -> tuple[DataField, ...]:
+        """The columns of `trimmed_primary_keys`, in that order."""
+        return self.project(self.trimmed_primary_keys)
+
+    @property
+    def bucket_keys(self) -> tuple[str, ...]:
+        """Columns that decide the bucket: `bucket-key` in declared order, else the trimmed primary key."""
+        return self._core_options.bucket_key or self.trimmed_primary_keys
+
+    @property
+    def bucket_key_fields(self) -> tuple[DataField, ...]:
+        """The columns of `bucket_keys`, in that order."""
+        return self.project(self.bucket_keys)
+
+    @property
+    def cross_partition_update(self) -> bool:
+        """Whether a key may move between partitions: the primary key lacks a partition column."""
+        return bool(self.primary_keys) and not set(self.partition_keys) <= set(self.primary_keys)
+
+    @property
+    def bucket_mode(self) -> BucketMode:
+        """How rows of the table find their bucket."""
+        bucket = self._core_options.bucket
+        if not self.primary_keys:
+            return BucketMode.BUCKET_UNAWARE if bucket == -1 else BucketMode.HASH_FIXED
+        if bucket == -2:
+            return BucketMode.POSTPONE_MODE
+        if bucket == -1:
+            return BucketMode.KEY_DYNAMIC if self.cross_partition_update else BucketMode.HASH_DYNAMIC
+        return BucketMode.HASH_FIXED
+
+    def with_options(self, options: Mapping[str, str]) -> TableSchema:
+        """The same schema with exactly these options."""
+        return replace(self, options=dict(options))
+
+
+def _check_field_ids(fields: Sequence[DataField]) -> None:
+    seen: set[int] = set()
+    for data_field in walk_fields(fields):
+        if data_field.id in seen:
+            raise SchemaError(f"Broken schema, field id {data_field.id} is duplicated.")
+        seen.add(data_field.id)
+
+
+def create_schema(
+    fields: Sequence[DataField],
+    primary_keys: Sequence[str] = (),
+    partition_keys: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+    comment: str | None = None,
+    *,
+    time_millis: int | None = None,
+) -> TableSchema:
+    """The first schema (id 0) of a new table.
+
+    Field ids are given from 0 as Java's ``Schema.Builder`` does; the options `primary-key` and `partition` define the
+    keys and leave the options; primary key columns become NOT NULL (or nullable, with `primary-key.nullable`).
+    Whether options and columns fit together is checked by `schema_validation.validate`.
+
+    Args:
+        fields: The columns; their ids are given anew.
+        primary_keys: Names of the primary key columns.
+        partition_keys: Names of the partition columns.
+        options: The table's options, with canonical keys.
+        comment: The table's comment.
+        time_millis: When it is made, the current time without.
+
+    Raises:
+        SchemaError: Columns are missing or named twice, or keys are defined twice.
+    """
+    kept = dict(options or {})
+    partition_keys = _keys_of_option(kept, "partition", partition_keys, "partition")
+    primary_keys = _keys_of_option(kept, "primary-key", primary_keys, "primary key")
+    names = [f.name for f in fields]
+    _check_keys(names, partition_keys, "Partition key constraint", "partition fields")
+    _check_keys(names, primary_keys, "Primary key constraint", "primary key constraint")
+    if twice := duplicate_names(names):
+        raise SchemaError(f"Table column {names} must not contain duplicate fields. Found: {twice}")
+    nullable_key = bool(CoreOptions(kept).value("primary-key.nullable"))
+    normal = tuple(
+        replace(f, type=f.type.with_nullable(nullable_key)) if f.name in set(primary_keys) else f for f in fields
+    )
+    numbered, highest = assign_field_ids(normal)
+    return TableSchema(
+        version=CURRENT_VERSION,
+        id=0,
+        fields=numbered,
+        highest_field_id=highest,
+        partition_keys=tuple(partition_keys),
+        primary_keys=tuple(primary_keys),
+        options=kept,
+        comment=comment,
+        time_millis=time.time_ns() // 1_000_000 if time_millis is None else time_millis,
+    )
+
+
+def _keys_of_option(options: dict[str, str], key: str, given: Sequence[str], noun: str) -> Sequence[str]:
+    text = options.pop(key, None)
+    if text is None:
+        return given
+    if given:
+        raise SchemaError(f"Cannot define {noun} on DDL and table options at the same time.")
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _check_keys(names: Sequence[str], keys: Sequence[str], constraint: str, noun: str) -> None:
+    if twice := duplicate_names(keys):
+        raise SchemaError(f"{constraint} {list(keys)} must not contain duplicate columns. Found: {twice}")
+    if not set(keys) <= set(names):
+        raise SchemaError(f"Table column {list(names)} should include all {noun} {list(keys)}")
+
+
+def assign_field_ids(fields: Sequence[DataField], first_id: int = 0) -> tuple[tuple[DataField, ...], int]:
+    """The fields with ids given anew, and the highest id given.
+
+    Java: ``Schema.Builder`` numbers a column before what is inside it, but ``ReassignFieldId`` a ROW's field after it.
+    """
+    numbering = _Numbering(first_id - 1)
+    return tuple(numbering.column(f) for f in fields), numbering.last
+
+
+class _Numbering:
+    def __init__(self, last: int) -> None:
+        self.last = last
+
+    def column(self, data_field: DataField) -> DataField:
+        self.last += 1
+        field_id = self.last
+        return replace(data_field, id=field_id, type=self.type(data_field.type))
+
+    def nested_field(self, data_field: DataField) -> DataField:
+        data_type = self.type(data_field.type)
+        self.last += 1
+        return replace(data_field, id=self.last, type=data_type)
+
+    def type(self, data_type: DataType) -> DataType:
+        match data_type:
+            case ArrayType() | MultisetType():
+                return replace(data_type, element=self.type(data_type.element))
+            case MapType():
+                key = self.type(data_type.key)
+                return replace(data_type, key=key, value=self.type(data_type.value))
+            case RowType():
+                return replace(data_type, fields=tuple(self.nested_field(f) for f in data_type.fields))
+        return data_type
