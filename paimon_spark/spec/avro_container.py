@@ -1,0 +1,198 @@
+"""Avro object container files in memory: header, blocks and codecs, with every length checked before memory is taken.
+
+Follows the Avro 1.11 specification ("Object Container Files"). Records inside the blocks are `fastavro`'s business.
+"""
+
+from __future__ import annotations
+
+import bz2
+import hashlib
+import lzma
+import zlib
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from paimon_spark.errors import CorruptTableError, UnsupportedError
+
+MAGIC = b"Obj\x01"
+SYNC_BYTES = 16
+_MAX_RATIO = 200
+_MAX_SLACK_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class AvroBlocks:
+    """The contents of a container file.
+
+    Attributes:
+        schema_json: the writer's schema as it stands in the header.
+        blocks: record count and uncompressed bytes of each block.
+    """
+
+    schema_json: bytes
+    blocks: tuple[tuple[int, bytes], ...]
+
+
+def encode_long(value: int) -> bytes:
+    """Encode an int64 as a zig-zag varint."""
+    value = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+class _Input:
+    """A cursor over the bytes of one file that never reads past their end."""
+
+    def __init__(self, data: bytes, path: str | None) -> None:
+        self.data = data
+        self.at = 0
+        self.path = path
+
+    def fail(self, what: str) -> CorruptTableError:
+        return CorruptTableError(f"Not a readable Avro file: {what} at byte {self.at}.", path=self.path)
+
+    def long(self) -> int:
+        value = shift = 0
+        while True:
+            if self.at >= len(self.data) or shift > 63:
+                raise self.fail("a number does not end")
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1)
+            shift += 7
+
+    def take(self, size: int) -> bytes:
+        if size < 0 or size > len(self.data) - self.at:
+            raise self.fail(f"{size} bytes are announced but {len(self.data) - self.at} are left")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def bytes(self) -> bytes:
+        return self.take(self.long())
+
+
+def _read_header(source: _Input) -> dict[bytes, bytes]:
+    if source.take(min(len(MAGIC), len(source.data))) != MAGIC:
+        raise source.fail("it does not begin with the magic 'Obj1'")
+    meta: dict[bytes, bytes] = {}
+    while count := source.long():
+        if count < 0:
+            count = -count
+            source.long()
+        for _ in range(count):  # each entry takes at least two bytes, so the file's end ends the loop
+            key = source.bytes()
+            meta[key] = source.bytes()
+    return meta
+
+
+def _unzip(data: bytes, codec: str, limit: int) -> bytes:
+    """Decompress one block to at most `limit` + 1 bytes."""
+    if codec == "null":
+        return data
+    if codec == "zstandard":
+        with pa.CompressedInputStream(pa.py_buffer(data), "zstd") as stream:
+            return bytes(stream.read(limit + 1))
+    if codec == "deflate":
+        return zlib.decompressobj(-15).decompress(data, limit + 1)
+    if codec == "snappy":
+        size = _snappy_size(data)
+        if size > limit:
+            raise ValueError("too large")
+        return bytes(pa.decompress(data[:-4], decompressed_size=size, codec="snappy", asbytes=True))
+    if codec == "bzip2":
+        return bz2.BZ2Decompressor().decompress(data, limit + 1)
+    return lzma.LZMADecompressor().decompress(data, limit + 1)
+
+
+def _snappy_size(data: bytes) -> int:
+    size = 0
+    for i, byte in enumerate(data[:5]):
+        size |= (byte & 0x7F) << (7 * i)
+        if byte < 0x80:
+            return size
+    raise ValueError("no length")
+
+
+def read_container(data: bytes, *, path: str | None = None) -> AvroBlocks:
+    """Take a container file apart and decompress its blocks.
+
+    What the blocks may grow to is bounded by the file's own size, so a small file cannot claim a large memory.
+
+    Raises:
+        CorruptTableError: the bytes are no container file, or it is damaged.
+        UnsupportedError: its codec is not known.
+    """
+    source = _Input(data, path)
+    meta = _read_header(source)
+    codec = meta.get(b"avro.codec", b"null").decode("utf-8", "replace")
+    if codec not in ("null", "zstandard", "deflate", "snappy", "bzip2", "xz"):
+        raise UnsupportedError(f"The Avro file {path or ''} is compressed with {codec!r}, a codec that is not known.")
+    sync = source.take(SYNC_BYTES)
+    left = _MAX_SLACK_BYTES + _MAX_RATIO * len(data)
+    blocks = []
+    while source.at < len(data):
+        count, block = source.long(), source.bytes()
+        if source.take(SYNC_BYTES) != sync:
+            raise source.fail("a block does not end with the file's sync marker")
+        try:
+            plain = _unzip(block, codec, left)
+        except (OSError, ValueError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
+            raise source.fail(f"a {codec} block cannot be decompressed ({error})") from error
+        left -= len(plain)
+        if left < 0:
+            raise source.fail("the blocks are larger than a file of this size can hold")
+        if not 0 <= count <= len(plain):
+            raise source.fail(f"a block of {len(plain)} bytes announces {count} records")
+        blocks.append((count, plain))
+    return AvroBlocks(meta.get(b"avro.schema", b""), tuple(blocks))
+
+
+def write_container(content: AvroBlocks, *, codec: str = "zstandard", level: int = 1) -> bytes:
+    """Put a container file together.
+
+    The sync marker is a digest of the content, so that equal content gives equal bytes.
+
+    Args:
+        content: schema and uncompressed blocks.
+        codec: ``zstandard``, ``deflate``, ``snappy`` or ``null``.
+        level: compression level of zstandard.
+
+    Raises:
+        UnsupportedError: the codec is not one of these.
+    """
+    digest = hashlib.blake2b(content.schema_json, digest_size=SYNC_BYTES)
+    packed = []
+    for count, plain in content.blocks:
+        block = _zip(plain, codec, level)
+        digest.update(block)
+        packed.append((count, block))
+    sync = digest.digest()
+    out = bytearray(MAGIC + encode_long(2))
+    for text in (b"avro.schema", content.schema_json, b"avro.codec", codec.encode()):
+        out += encode_long(len(text)) + text
+    out += encode_long(0) + sync
+    for count, block in packed:
+        out += encode_long(count) + encode_long(len(block)) + block + sync
+    return bytes(out)
+
+
+def _zip(plain: bytes, codec: str, level: int) -> bytes:
+    if codec == "null":
+        return plain
+    if codec == "zstandard":
+        return bytes(pa.Codec("zstd", compression_level=level).compress(plain, asbytes=True))
+    if codec == "deflate":
+        deflate = zlib.compressobj(wbits=-15)
+        return deflate.compress(plain) + deflate.flush()
+    if codec == "snappy":
+        return bytes(pa.compress(plain, codec="snappy", asbytes=True)) + zlib.crc32(plain).to_bytes(4, "big")
+    raise UnsupportedError(
+        f"Avro files cannot be written with codec {codec!r}; use zstandard, deflate, snappy or null."
+    )

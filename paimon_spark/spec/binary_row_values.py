@@ -1,0 +1,322 @@
+"""BinaryRow of one row of Python values, nested values included (Java: ``BinaryRowWriter``, ``BinaryArrayWriter``).
+
+The reference form of what `binary_row_encoder` and `binary_row_decoder` do for whole columns.
+Python values: DATE `date`, TIME `time`, TIMESTAMP `datetime` (WITH LOCAL TIME ZONE: aware, UTC), precision over 6: int
+nanoseconds since 1970; DECIMAL `Decimal`, ROW dict, MAP and MULTISET list of pairs, ARRAY and VECTOR list, VARIANT dict
+of `value` and `metadata`. When encoding, temporals may be integers of their Arrow unit.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from paimon_spark.errors import CorruptTableError, DataError
+from paimon_spark.spec.binary_row_layout import (
+    ELEMENT_BYTES,
+    MAX_INLINE_BYTES,
+    WIDE_DECIMAL_BYTES,
+    SlotKind,
+    array_header_bytes,
+    check_range,
+    fixed_bytes,
+    null_bits_bytes,
+    slot_kind,
+)
+from paimon_spark.spec.data_types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    IntType,
+    LocalZonedTimestampType,
+    MapType,
+    MultisetType,
+    RowType,
+    TimestampType,
+    VariantType,
+    VectorType,
+)
+
+_EPOCH_DATE = datetime.date(1970, 1, 1)
+_EPOCH = datetime.datetime(1970, 1, 1)
+_EPOCH_UTC = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_EXACT = decimal.Context(prec=100)
+_FORMATS = {
+    SlotKind.BOOLEAN: "<?",
+    SlotKind.INT8: "<b",
+    SlotKind.INT16: "<h",
+    SlotKind.INT32: "<i",
+    SlotKind.INT64: "<q",
+    SlotKind.FLOAT32: "<f",
+    SlotKind.FLOAT64: "<d",
+    SlotKind.DATE: "<i",
+    SlotKind.TIME: "<i",
+    SlotKind.DECIMAL: "<q",
+    SlotKind.MILLIS: "<q",
+}
+_IN_VARIABLE_PART = (SlotKind.STRING, SlotKind.BYTES, SlotKind.NESTED, SlotKind.WIDE_DECIMAL, SlotKind.WIDE_TIMESTAMP)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 8)
+
+
+def _slot(offset: int, low: int) -> bytes:
+    return struct.pack("<ii", low, offset)
+
+
+def timestamp_nanos(value: Any, data_type: DataType) -> int:
+    """Nanoseconds since 1970 of a `datetime`, or of an integer in the type's Arrow unit."""
+    if isinstance(value, datetime.datetime):
+        delta = value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)
+        return delta // _MICROSECOND * 1000 + int(getattr(value, "nanosecond", 0))
+    precision = data_type.precision if isinstance(data_type, TimestampType | LocalZonedTimestampType) else 6
+    return int(value) * (10**9 if precision == 0 else 10**6 if precision <= 3 else 10**3 if precision <= 6 else 1)
+
+
+def unscaled(value: decimal.Decimal, data_type: DataType) -> int:
+    """Unscaled integer of a decimal in the type's scale.
+
+    Raises:
+        DataError: the value has more digits than the type.
+    """
+    assert isinstance(data_type, DecimalType)
+    scaled = decimal.Decimal(value).scaleb(data_type.scale, _EXACT)
+    number = int(scaled)
+    if number != scaled or abs(number) >= 10**data_type.precision:
+        raise DataError(f"{value} does not fit {data_type.sql()}.")
+    return number
+
+
+def _fixed_value(value: Any, kind: SlotKind, data_type: DataType) -> bytes:
+    if kind is SlotKind.DATE and isinstance(value, datetime.date):
+        value = (value - _EPOCH_DATE).days
+    elif kind is SlotKind.TIME and isinstance(value, datetime.time):
+        value = ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
+    elif kind is SlotKind.DECIMAL:
+        value = unscaled(value, data_type)
+    elif kind is SlotKind.MILLIS:
+        value = timestamp_nanos(value, data_type) // 10**6
+    return struct.pack(_FORMATS[kind], value)
+
+
+def _variable_value(value: Any, kind: SlotKind, data_type: DataType, offset: int) -> tuple[bytes, bytes]:
+    """Return the slot and the padded variable part of a value that is not null."""
+    if kind is SlotKind.WIDE_TIMESTAMP:
+        millis, nanos = divmod(timestamp_nanos(value, data_type), 10**6)
+        return _slot(offset, nanos), struct.pack("<q", millis)
+    if kind is SlotKind.WIDE_DECIMAL:
+        number = unscaled(value, data_type)
+        size = (number if number >= 0 else ~number).bit_length() // 8 + 1
+        return _slot(offset, size), number.to_bytes(size, "big", signed=True).ljust(WIDE_DECIMAL_BYTES, b"\0")
+    if kind is SlotKind.NESTED:
+        data = encode_nested(value, data_type)
+        return _slot(offset, len(data)), _padded(data)
+    data = value.encode() if isinstance(value, str) else bytes(value)
+    if len(data) <= MAX_INLINE_BYTES:
+        return data.ljust(7, b"\0") + bytes([0x80 | len(data)]), b""
+    return _slot(offset, len(data)), _padded(data)
+
+
+def encode_row(values: Sequence[Any], types: Sequence[DataType]) -> bytes:
+    """Encode one row of Python values as the bytes of a BinaryRow (no arity in front, row kind INSERT)."""
+    arity = len(types)
+    row = bytearray(fixed_bytes(arity))
+    start = null_bits_bytes(arity)
+    for i, (value, data_type) in enumerate(zip(values, types, strict=True)):
+        kind = slot_kind(data_type)
+        at = start + 8 * i
+        if value is None:
+            row[(i + 8) // 8] |= 1 << ((i + 8) % 8)
+            reserved = {SlotKind.WIDE_DECIMAL: WIDE_DECIMAL_BYTES, SlotKind.WIDE_TIMESTAMP: 8}.get(kind, 0)
+            if reserved:
+                row[at : at + 8] = _slot(len(row), 0)
+                row += bytes(reserved)
+        elif kind in _IN_VARIABLE_PART:
+            row[at : at + 8], variable = _variable_value(value, kind, data_type, len(row))
+            row += variable
+        else:
+            fixed = _fixed_value(value, kind, data_type)
+            row[at : at + len(fixed)] = fixed
+    return bytes(row)
+
+
+def _encode_array(values: Sequence[Any], element: DataType) -> bytes:
+    kind = slot_kind(element)
+    width = ELEMENT_BYTES.get(kind, 8)
+    header = array_header_bytes(len(values))
+    data = bytearray(header + width * len(values))
+    data += bytes(-len(data) % 8)
+    struct.pack_into("<i", data, 0, len(values))
+    for i, value in enumerate(values):
+        at = header + width * i
+        if value is None:  # Java: unlike in a row, nothing is reserved
+            data[4 + i // 8] |= 1 << (i % 8)
+        elif kind in _IN_VARIABLE_PART:
+            data[at : at + 8], variable = _variable_value(value, kind, element, len(data))
+            data += variable
+        else:
+            data[at : at + width] = _fixed_value(value, kind, element)
+    return bytes(data)
+
+
+def encode_nested(value: Any, data_type: DataType) -> bytes:
+    """Encode a value of a nested type as it stands in the variable part of a row, without padding."""
+    if isinstance(data_type, ArrayType):
+        return _encode_array(value, data_type.element)
+    if isinstance(data_type, MapType | MultisetType):
+        pairs = list(value.items()) if isinstance(value, dict) else list(value)
+        key_type, value_type = _pair_types(data_type)
+        keys = _encode_array([k for k, _ in pairs], key_type)
+        return struct.pack("<i", len(keys)) + keys + _encode_array([v for _, v in pairs], value_type)
+    if isinstance(data_type, RowType):
+        values = [value[f.name] for f in data_type.fields] if isinstance(value, dict) else list(value)
+        return encode_row(values, [f.type for f in data_type.fields])
+    if isinstance(data_type, VariantType):
+        data, metadata = bytes(value["value"]), bytes(value["metadata"])
+        return struct.pack("<i", len(data)) + data + metadata
+    assert isinstance(data_type, VectorType)
+    kind = slot_kind(data_type.element)
+    return struct.pack("<i", len(value)) + b"".join(_fixed_value(v, kind, data_type.element) for v in value)
+
+
+def _pair_types(data_type: MapType | MultisetType) -> tuple[DataType, DataType]:
+    if isinstance(data_type, MapType):
+        return data_type.key, data_type.value
+    return data_type.element, IntType(nullable=False)
+
+
+def decode_row(row: bytes, types: Sequence[DataType], *, path: str | None = None) -> list[Any]:
+    """Decode the bytes of a BinaryRow (no arity in front) into one Python value per type.
+
+    Raises:
+        CorruptTableError: the bytes are no such row.
+    """
+    arity = len(types)
+    check_range(0, fixed_bytes(arity), len(row), path)
+    start = null_bits_bytes(arity)
+    return [
+        None
+        if row[(i + 8) // 8] >> ((i + 8) % 8) & 1
+        else _decode_slot(row, start + 8 * i, slot_kind(data_type), data_type, path)
+        for i, data_type in enumerate(types)
+    ]
+
+
+def _decode_slot(data: bytes, at: int, kind: SlotKind, data_type: DataType, path: str | None) -> Any:
+    if kind in _IN_VARIABLE_PART:
+        low, offset = struct.unpack_from("<iI", data, at)
+        if kind is SlotKind.WIDE_TIMESTAMP:
+            check_range(offset, 8, len(data), path)
+            return _from_nanos(struct.unpack_from("<q", data, offset)[0] * 10**6 + low, data_type, path)
+        if offset >> 31 and kind is not SlotKind.NESTED and kind is not SlotKind.WIDE_DECIMAL:
+            low, offset = offset >> 24 & 0x7F, at
+            check_range(0, low, MAX_INLINE_BYTES, path)
+        check_range(offset, low, len(data), path)
+        return _from_bytes(data[offset : offset + low], kind, data_type, path)
+    value = struct.unpack_from(_FORMATS[kind], data, at)[0]
+    try:
+        if kind is SlotKind.DATE:
+            return _EPOCH_DATE + datetime.timedelta(days=value)
+        if kind is SlotKind.TIME:
+            return (_EPOCH + datetime.timedelta(milliseconds=value)).time() if 0 <= value < 86_400_000 else _bad(value)
+        if kind is SlotKind.MILLIS:
+            return _from_nanos(value * 10**6, data_type, path)
+        if kind is SlotKind.DECIMAL:
+            assert isinstance(data_type, DecimalType)
+            return decimal.Decimal(value).scaleb(-data_type.scale, _EXACT)
+    except OverflowError as error:
+        raise CorruptTableError(f"{data_type.sql()} has the value {value}, out of range.", path=path) from error
+    return value
+
+
+def _bad(value: int) -> Any:
+    raise OverflowError(value)
+
+
+def _from_nanos(nanos: int, data_type: DataType, path: str | None) -> Any:
+    if isinstance(data_type, TimestampType | LocalZonedTimestampType) and data_type.precision > 6:
+        return nanos
+    epoch = _EPOCH_UTC if isinstance(data_type, LocalZonedTimestampType) else _EPOCH
+    try:
+        return epoch + datetime.timedelta(microseconds=nanos // 1000)
+    except OverflowError as error:
+        raise CorruptTableError(f"{data_type.sql()} lies {nanos} ns from 1970, out of range.", path=path) from error
+
+
+def _from_bytes(data: bytes, kind: SlotKind, data_type: DataType, path: str | None) -> Any:
+    if kind is SlotKind.BYTES:
+        return data
+    if kind is SlotKind.STRING:
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise CorruptTableError(f"A {data_type.sql()} of a BinaryRow is not UTF-8.", path=path) from error
+    if kind is SlotKind.WIDE_DECIMAL:
+        assert isinstance(data_type, DecimalType)
+        check_range(0, len(data), WIDE_DECIMAL_BYTES, path)
+        number = int.from_bytes(data, "big", signed=True)
+        return decimal.Decimal(number).scaleb(-data_type.scale, _EXACT)
+    return decode_nested(data, data_type, path=path)
+
+
+def _decode_array(data: bytes, element: DataType, path: str | None) -> list[Any]:
+    check_range(0, 4, len(data), path)
+    count = struct.unpack_from("<i", data)[0]
+    kind = slot_kind(element)
+    width = ELEMENT_BYTES.get(kind, 8)
+    header = array_header_bytes(count)
+    check_range(header, count * width, len(data), path)
+    return [
+        None if data[4 + i // 8] >> (i % 8) & 1 else _decode_slot(data, header + width * i, kind, element, path)
+        for i in range(count)
+    ]
+
+
+def _split(data: bytes, path: str | None) -> tuple[bytes, bytes]:
+    """Split what starts with the length of its first part."""
+    check_range(0, 4, len(data), path)
+    size = struct.unpack_from("<i", data)[0]
+    check_range(4, size, len(data), path)
+    return data[4 : 4 + size], data[4 + size :]
+
+
+def _decode_map(data: bytes, data_type: MapType | MultisetType, path: str | None) -> list[tuple[Any, Any]]:
+    key_type, value_type = _pair_types(data_type)
+    keys, values = _split(data, path)
+    decoded = _decode_array(keys, key_type, path), _decode_array(values, value_type, path)
+    if len(decoded[0]) != len(decoded[1]):
+        raise CorruptTableError(f"A map has {len(decoded[0])} keys but {len(decoded[1])} values.", path=path)
+    return list(zip(*decoded, strict=True))
+
+
+def _decode_vector(data: bytes, data_type: VectorType, path: str | None) -> list[Any]:
+    check_range(0, 4, len(data), path)
+    count = struct.unpack_from("<i", data)[0]
+    kind = slot_kind(data_type.element)
+    width = ELEMENT_BYTES.get(kind, 8)
+    check_range(4, count * width, len(data), path)
+    return [_decode_slot(data, 4 + width * i, kind, data_type.element, path) for i in range(count)]
+
+
+def decode_nested(data: bytes, data_type: DataType, *, path: str | None = None) -> Any:
+    """Decode a value of a nested type from its bytes in the variable part of a row.
+
+    Raises:
+        CorruptTableError: the bytes are no such value.
+    """
+    if isinstance(data_type, ArrayType):
+        return _decode_array(data, data_type.element, path)
+    if isinstance(data_type, MapType | MultisetType):
+        return _decode_map(data, data_type, path)
+    if isinstance(data_type, RowType):
+        values = decode_row(data, [f.type for f in data_type.fields], path=path)
+        return dict(zip((f.name for f in data_type.fields), values, strict=True))
+    if isinstance(data_type, VariantType):
+        return dict(zip(("value", "metadata"), _split(data, path), strict=True))
+    assert isinstance(data_type, VectorType)
+    return _decode_vector(data, data_type, path)

@@ -1,0 +1,198 @@
+"""Entries of many manifests as columns, for planning: entries are built only for the files that are kept.
+
+Runs on the driver when a read or a commit is planned, over up to some 10,000 files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_spark.spec.avro_records import Record
+from paimon_spark.spec.manifest import DataFileMeta, FileKind, ManifestEntry
+from paimon_spark.spec.stats import SimpleStats
+
+
+def stats_from_record(record: Record) -> SimpleStats:
+    """Return the statistics of a decoded Avro record."""
+    return SimpleStats(record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(record["_NULL_COUNTS"] or ()))
+
+
+def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def file_from_record(record: Record) -> DataFileMeta:
+    """Return the data file of a decoded Avro record; fields that old files lack are None."""
+    get = record.get
+    return DataFileMeta(
+        record["_FILE_NAME"],
+        record["_FILE_SIZE"],
+        record["_ROW_COUNT"],
+        record["_MIN_KEY"],
+        record["_MAX_KEY"],
+        stats_from_record(record["_KEY_STATS"]),
+        stats_from_record(record["_VALUE_STATS"]),
+        record["_MIN_SEQUENCE_NUMBER"],
+        record["_MAX_SEQUENCE_NUMBER"],
+        record["_SCHEMA_ID"],
+        record["_LEVEL"],
+        tuple(record["_EXTRA_FILES"]),
+        get("_CREATION_TIME"),
+        get("_DELETE_ROW_COUNT"),
+        get("_EMBEDDED_FILE_INDEX"),
+        get("_FILE_SOURCE"),
+        _tuple(get("_VALUE_STATS_COLS")),
+        get("_EXTERNAL_PATH"),
+        get("_FIRST_ROW_ID"),
+        _tuple(get("_WRITE_COLS")),
+        _tuple(get("_WRITE_COLS_SEQUENCES")),
+    )
+
+
+def entry_from_record(record: Record) -> ManifestEntry:
+    """Return the entry of a decoded Avro record."""
+    return ManifestEntry(
+        FileKind(record["_KIND"]),
+        record["_PARTITION"],
+        record["_BUCKET"],
+        record["_TOTAL_BUCKETS"],
+        file_from_record(record["_FILE"]),
+    )
+
+
+def _identity(record: Record) -> tuple[Any, ...]:
+    file = record["_FILE"]
+    return (
+        file["_FILE_NAME"],
+        record["_PARTITION"],
+        record["_BUCKET"],
+        file["_LEVEL"],
+        tuple(file["_EXTRA_FILES"]),
+        file.get("_EMBEDDED_FILE_INDEX"),
+        file.get("_EXTERNAL_PATH"),
+    )
+
+
+class ManifestColumns(Sequence[ManifestEntry]):
+    """Decoded entries, column by column and each computed when first asked for.
+
+    It is a sequence of `ManifestEntry`; indexing builds one. Select with `take` and `filter` before building many.
+
+    Attributes:
+        records: the decoded Avro records; treat them as read-only.
+    """
+
+    def __init__(self, records: list[Record]) -> None:
+        self.records = records
+
+    @classmethod
+    def concat(cls, parts: Sequence[ManifestColumns]) -> ManifestColumns:
+        """Join the entries of several manifests in their order."""
+        return cls([record for part in parts for record in part.records])
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return ManifestColumns(self.records[index])
+        return entry_from_record(self.records[index])
+
+    def __iter__(self) -> Iterator[ManifestEntry]:
+        return map(entry_from_record, self.records)
+
+    def take(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> ManifestColumns:
+        """Select entries by position."""
+        return ManifestColumns([self.records[i] for i in indices])
+
+    def filter(self, mask: npt.NDArray[np.bool_]) -> ManifestColumns:
+        """Select the entries where the mask is true (shape: one bool per entry)."""
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def live(self) -> ManifestColumns:
+        """Return the ADD entries that no DELETE entry names, in order (Java: ``readAndMergeFileEntries``)."""
+        kinds = self.kinds
+        if not kinds.any():
+            return self
+        deleted = {_identity(self.records[i]) for i in np.flatnonzero(kinds)}
+        names = {identity[0] for identity in deleted}
+        return ManifestColumns(
+            [
+                record
+                for record in self.records
+                if record["_KIND"] == FileKind.ADD
+                and (record["_FILE"]["_FILE_NAME"] not in names or _identity(record) not in deleted)
+            ]
+        )
+
+    def _entry_values(self, name: str) -> list[Any]:
+        return [record[name] for record in self.records]
+
+    def file_values(self, name: str) -> list[Any]:
+        """Values of one field of the data files by its Avro key; None where an old file lacks it."""
+        return [record["_FILE"].get(name) for record in self.records]
+
+    @cached_property
+    def kinds(self) -> npt.NDArray[np.int8]:
+        """`FileKind` of each entry."""
+        return np.array(self._entry_values("_KIND"), dtype=np.int8)
+
+    @cached_property
+    def partitions(self) -> list[bytes]:
+        """Partition bytes of each entry."""
+        return self._entry_values("_PARTITION")
+
+    @cached_property
+    def buckets(self) -> npt.NDArray[np.int32]:
+        """Bucket of each entry."""
+        return np.array(self._entry_values("_BUCKET"), dtype=np.int32)
+
+    @cached_property
+    def total_buckets(self) -> npt.NDArray[np.int32]:
+        """Bucket count of each entry's partition when it was written."""
+        return np.array(self._entry_values("_TOTAL_BUCKETS"), dtype=np.int32)
+
+    @cached_property
+    def file_names(self) -> list[str]:
+        """Name of each data file."""
+        return self.file_values("_FILE_NAME")
+
+    @cached_property
+    def file_sizes(self) -> npt.NDArray[np.int64]:
+        """Size of each data file in bytes."""
+        return np.array(self.file_values("_FILE_SIZE"), dtype=np.int64)
+
+    @cached_property
+    def row_counts(self) -> npt.NDArray[np.int64]:
+        """Rows of each data file."""
+        return np.array(self.file_values("_ROW_COUNT"), dtype=np.int64)
+
+    @cached_property
+    def levels(self) -> npt.NDArray[np.int32]:
+        """Level of each data file."""
+        return np.array(self.file_values("_LEVEL"), dtype=np.int32)
+
+    @cached_property
+    def schema_ids(self) -> npt.NDArray[np.int64]:
+        """Schema id of each data file."""
+        return np.array(self.file_values("_SCHEMA_ID"), dtype=np.int64)
+
+    @cached_property
+    def max_sequence_numbers(self) -> npt.NDArray[np.int64]:
+        """Greatest sequence number of each data file."""
+        return np.array(self.file_values("_MAX_SEQUENCE_NUMBER"), dtype=np.int64)
+
+    @cached_property
+    def value_stats(self) -> list[SimpleStats]:
+        """Value statistics of each data file; `stats_columns.evolve_stats` decodes them for many files at once."""
+        return [stats_from_record(stats) for stats in self.file_values("_VALUE_STATS")]
+
+    @cached_property
+    def key_stats(self) -> list[SimpleStats]:
+        """Key statistics of each data file."""
+        return [stats_from_record(stats) for stats in self.file_values("_KEY_STATS")]
