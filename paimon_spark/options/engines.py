@@ -35,6 +35,14 @@ OURS: tuple[Option, ...] = (
         choices=("static", "dynamic"),
         supported=True,
     ),
+    Option(
+        "replaceWhere",
+        K.STRING,
+        None,
+        "The one partition that `overwrite` replaces, such as `dt = '2024-01-31'`.",
+        scope=Scope.WRITE,
+        supported=True,
+    ),
 )
 
 SPARK: tuple[Option, ...] = (
