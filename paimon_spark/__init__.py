@@ -1,1 +1,63 @@
-"""Apache Paimon for PySpark, in pure Python."""
+"""Apache Paimon for PySpark 4 in pure Python: read, write and look after Paimon tables without a jar.
+
+Only what is exported here is public. What needs PySpark is imported at its first use, so that the layers below it can
+be used, and tested, without it.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import (
+    CommitConflictError,
+    CommitError,
+    CommitStateUnknownError,
+    CorruptTableError,
+    DataError,
+    OptionError,
+    PaimonError,
+    SchemaChangeError,
+    SchemaError,
+    SchemaMismatchError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    from paimon_spark.spark.paimon_table import PaimonTable
+    from paimon_spark.spark.session import register
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CommitConflictError",
+    "CommitError",
+    "CommitStateUnknownError",
+    "CorruptTableError",
+    "DataError",
+    "OptionError",
+    "PaimonError",
+    "PaimonTable",
+    "SchemaChangeError",
+    "SchemaError",
+    "SchemaMismatchError",
+    "SnapshotNotFoundError",
+    "TableNotFoundError",
+    "UnsupportedError",
+    "register",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "PaimonTable":
+        from paimon_spark.spark.paimon_table import PaimonTable
+
+        return PaimonTable
+    if name == "register":
+        from paimon_spark.spark.session import register
+
+        return register
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -93,15 +93,18 @@ def conversion(source: pa.DataType, target: pa.DataType) -> Conversion | None:
     return lambda array: array.cast(target)
 
 
-def convert_batches(batches: Iterable[pa.RecordBatch], target: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Batches whose columns stand in the order of `target`, with exactly its types, names and nullability.
+def convert_batches(
+    batches: Iterable[pa.RecordBatch], names: Sequence[str], target: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Batches with exactly the types, names and nullability of `target`.
 
     Args:
-        batches: batches that hold at least the columns of `target`, by name.
-        target: the schema Spark expects (:func:`paimon_spark.spark.types.spark_arrow_schema`).
+        batches: batches that hold at least the columns `names`.
+        names: the column of a batch that each column of `target` is made of.
+        target: the schema wanted, such as Spark's own (:func:`paimon_spark.spark.types.spark_arrow_schema`).
 
     Raises:
-        SchemaMismatchError: a column of `target` is not in a batch.
+        SchemaMismatchError: a column is not in a batch.
     """
     known: pa.Schema | None = None
     indices: Sequence[int] = ()
@@ -109,10 +112,10 @@ def convert_batches(batches: Iterable[pa.RecordBatch], target: pa.Schema) -> Ite
     for batch in batches:
         if known is None or not batch.schema.equals(known):
             known = batch.schema
-            indices = [known.get_field_index(name) for name in target.names]
+            indices = [known.get_field_index(name) for name in names]
             if -1 in indices:
                 raise SchemaMismatchError(
-                    f"column {target.names[indices.index(-1)]} is not among the columns read ({', '.join(known.names)})"
+                    f"column {names[indices.index(-1)]} is not among those that came ({', '.join(known.names)})"
                 )
             conversions = [
                 conversion(known.field(i).type, field.type) for i, field in zip(indices, target, strict=True)

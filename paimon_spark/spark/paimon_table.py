@@ -1,0 +1,283 @@
+"""`PaimonTable`: everything about one table as methods, on classic and Connect sessions alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import SnapshotNotFoundError
+from paimon_spark.options import OPTIONS
+from paimon_spark.spark.session import register
+from paimon_spark.spark.source_options import refuse_system_table, table_path
+from paimon_spark.spark.types import from_spark_struct
+from paimon_spark.spark.write_target import new_table_schema
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.paths import parse_table_path
+from paimon_spark.table.table import FileStoreTable, create_table, load_table, table_exists
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.spec.tag import Tag
+
+_MARKS = str.maketrans("", "", ".-_")
+_OPTION_OF_NAME = {key.translate(_MARKS).lower(): key for key in OPTIONS}
+
+
+def _option_keys(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options by their keys: ``scan_tag_name`` is `scan.tag-name`; booleans become true and false."""
+    return {
+        _OPTION_OF_NAME.get(name.translate(_MARKS).lower(), name): str(value).lower()
+        if isinstance(value, bool)
+        else str(value)
+        for name, value in options.items()
+        if value is not None
+    }
+
+
+class PaimonTable:
+    """One table, by its path. Nothing of the table is kept: every call sees it as it is then.
+
+    Every option of Paimon can be given as a keyword, dots and dashes as underscores (``scan_tag_name="t"``), or by its
+    own key (``**{"scan.tag-name": "t"}``).
+    """
+
+    def __init__(self, spark: SparkSession, path: str, options: Mapping[str, str]) -> None:
+        self._spark = spark
+        self._path = path
+        self._options = dict(options)
+
+    @classmethod
+    def for_path(cls, spark: SparkSession, path: str, **options: Any) -> PaimonTable:
+        """The table at `path`.
+
+        Args:
+            spark: a classic or a Connect session.
+            path: the table directory, or ``<table>$branch_<branch>``.
+            options: how to reach the store (``s3.endpoint``, ...), for every later call.
+
+        Raises:
+            TableNotFoundError: there is no table.
+        """
+        register(spark)
+        table = cls(spark, table_path({"path": path}), _option_keys(options))
+        refuse_system_table(table._path, parse_table_path(table._path).system_table, "opened as a PaimonTable")
+        table._load()
+        return table
+
+    @classmethod
+    def create(
+        cls,
+        spark: SparkSession,
+        path: str,
+        schema: StructType | str,
+        *,
+        primary_key: Sequence[str] | str = (),
+        partition_by: Sequence[str] | str = (),
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        ignore_if_exists: bool = False,
+    ) -> PaimonTable:
+        """Create a table without rows, and give it.
+
+        Args:
+            spark: a classic or a Connect session.
+            path: the table directory.
+            schema: columns as a Spark schema or its text, such as ``"id long not null, name string"``.
+            primary_key: names of the key columns; none makes an append table.
+            partition_by: names of the partition columns.
+            options: table options, such as ``{"bucket": "4"}``.
+            comment: the table's comment.
+            ignore_if_exists: give the table that is there, whatever its columns, instead of failing.
+
+        Raises:
+            SchemaError: there is a table, or no table can be made of these columns and options.
+        """
+        given = _option_keys(options or {})
+        name = parse_table_path(table_path({"path": path}))
+        if ignore_if_exists and table_exists(name.root, options=given):
+            return cls.for_path(spark, path, **given)
+        fields = from_spark_struct(_parsed_schema(spark, schema))
+        new_schema = new_table_schema(
+            fields,
+            given,
+            primary_keys=[primary_key] if isinstance(primary_key, str) else primary_key,
+            partition_keys=[partition_by] if isinstance(partition_by, str) else partition_by,
+            comment=comment,
+        )
+        create_table(name.root, new_schema, file_io=FileIO.for_path(name.root, given))
+        return cls.for_path(spark, path, **given)
+
+    @staticmethod
+    def exists(path: str, **options: Any) -> bool:
+        """Whether there is a table at `path`."""
+        return table_exists(table_path({"path": path}), options=_option_keys(options))
+
+    @property
+    def path(self) -> str:
+        """The table directory (with ``$branch_...`` where one was given)."""
+        return self._path
+
+    def __repr__(self) -> str:
+        table = self._load()
+        latest = table.snapshots.latest()
+        keys = [
+            f"{noun} {', '.join(names)}"
+            for noun, names in (
+                ("primary key", table.schema.primary_keys),
+                ("partitioned by", table.schema.partition_keys),
+            )
+            if names
+        ]
+        state = "no snapshot yet" if latest is None else f"snapshot {latest.id}"
+        columns = f"{len(table.schema.fields)} columns"
+        return f"PaimonTable({self._path!r}: {', '.join([columns, *keys, state])})"
+
+    def to_df(self, **options: Any) -> DataFrame:
+        """The rows of the table, of its latest snapshot or of the one that the options name.
+
+        Args:
+            options: read options such as ``scan_tag_name="t"``, ``scan_snapshot_id=3``, ``columns="a, b"``,
+                ``filter="dt = '2024-01-31'"``.
+        """
+        reader = self._spark.read.format("paimon")
+        return reader.options(**{**self._options, **_option_keys(options)}).load(self._path)
+
+    def append(self, df: DataFrame, **options: Any) -> None:
+        """Write rows; in a primary-key table they are merged with what is there.
+
+        Args:
+            df: the rows; columns are matched by name.
+            options: dynamic options of the write.
+        """
+        self._save(df, "append", options)
+
+    def overwrite(self, df: DataFrame, **options: Any) -> None:
+        """Replace the table by rows, or the partitions that `options` name.
+
+        Args:
+            df: the rows; columns are matched by name.
+            options: ``partition_overwrite_mode="dynamic"`` replaces the partitions that appear in the rows,
+                ``replace_where="dt = '2024-01-31'"`` that partition; else the whole table is replaced.
+        """
+        self._save(df, "overwrite", options)
+
+    def _save(self, df: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
+        writer = df.write.format("paimon").mode(mode)
+        writer.options(**{**self._options, **_option_keys(options)}).save(self._path)
+
+    def snapshots(self) -> DataFrame:
+        """The living snapshots, oldest first, one row each."""
+        rows = [_snapshot_row(snapshot) for snapshot in self._living_snapshots()]
+        return self._spark.createDataFrame(rows, _SNAPSHOT_SCHEMA)
+
+    def tags(self) -> DataFrame:
+        """The tags, one row each, ordered by the snapshot they hold."""
+        rows = [_tag_row(name, tag) for name, tag in self._load().tags.list().items()]
+        return self._spark.createDataFrame(rows, _TAG_SCHEMA)
+
+    def create_tag(
+        self,
+        name: str,
+        *,
+        snapshot_id: int | None = None,
+        time_retained: timedelta | None = None,
+        ignore_if_exists: bool = False,
+    ) -> None:
+        """Give a snapshot a name that keeps it readable after it expires.
+
+        Args:
+            name: of the tag; no slash in it.
+            snapshot_id: the snapshot; the latest one when not given.
+            time_retained: how long the tag lives; for ever when not given.
+            ignore_if_exists: leave a tag of that name as it is instead of failing.
+
+        Raises:
+            SnapshotNotFoundError: there is no such snapshot, or none at all.
+            PaimonError: there is such a tag, or its name is not allowed.
+        """
+        table = self._load()
+        snapshot = table.snapshots.latest() if snapshot_id is None else table.snapshots.get(snapshot_id)
+        if snapshot is None:
+            raise SnapshotNotFoundError(f"there is nothing to tag: {self._path} has no snapshot yet. Write rows first")
+        table.tags.create(name, snapshot, time_retained=time_retained, ignore_if_exists=ignore_if_exists)
+
+    def delete_tag(self, name: str) -> None:
+        """Delete a tag; its rows stay as long as a snapshot or another tag holds them.
+
+        Raises:
+            SnapshotNotFoundError: there is no such tag; the message names those there are.
+        """
+        self._load().tags.delete(name)
+
+    def rename_tag(self, name: str, new_name: str) -> None:
+        """Rename a tag.
+
+        Raises:
+            SnapshotNotFoundError: there is no such tag.
+            PaimonError: there is one of the new name, or that name is not allowed.
+        """
+        self._load().tags.rename(name, new_name)
+
+    def _load(self) -> FileStoreTable:
+        return load_table(self._path, options=self._options)
+
+    def _living_snapshots(self) -> list[Snapshot]:
+        store = self._load().snapshots
+        return [store.get(snapshot_id) for snapshot_id in store.ids()]
+
+
+# Columns of Java's system tables `snapshots` and `tags`.
+_SNAPSHOT_SCHEMA = (
+    "snapshot_id long, schema_id long, commit_user string, commit_identifier long, commit_kind string, "
+    "commit_time timestamp_ntz, base_manifest_list string, delta_manifest_list string, changelog_manifest_list string, "
+    "total_record_count long, delta_record_count long, changelog_record_count long, watermark long, next_row_id long, "
+    "operation string, writer_version string"
+)
+_TAG_SCHEMA = (
+    "tag_name string, snapshot_id long, schema_id long, commit_time timestamp_ntz, record_count long, "
+    "create_time timestamp_ntz, time_retained string"
+)
+
+
+def _local_time(millis: int) -> datetime:
+    """The wall clock time here, as Java shows it."""
+    return datetime.fromtimestamp(millis // 1000) + timedelta(milliseconds=millis % 1000)
+
+
+def _snapshot_row(snapshot: Snapshot) -> tuple[Any, ...]:
+    return (
+        snapshot.id,
+        snapshot.schema_id,
+        snapshot.commit_user,
+        snapshot.commit_identifier,
+        snapshot.commit_kind.value,
+        _local_time(snapshot.time_millis),
+        snapshot.base_manifest_list,
+        snapshot.delta_manifest_list,
+        snapshot.changelog_manifest_list,
+        snapshot.total_record_count,
+        snapshot.delta_record_count,
+        snapshot.changelog_record_count,
+        snapshot.watermark,
+        snapshot.next_row_id,
+        snapshot.operation,
+        snapshot.writer_version,
+    )
+
+
+def _tag_row(name: str, tag: Tag) -> tuple[Any, ...]:
+    held = tag.snapshot
+    retained = None if tag.time_retained is None else str(tag.time_retained)
+    time = _local_time(held.time_millis)
+    return (name, held.id, held.schema_id, time, held.total_record_count, tag.create_time, retained)
+
+
+def _parsed_schema(spark: SparkSession, schema: StructType | str) -> StructType:
+    """The schema, parsed by the session where it is text."""
+    if not isinstance(schema, str):
+        return schema
+    return spark.createDataFrame([], schema).schema

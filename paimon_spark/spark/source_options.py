@@ -1,0 +1,182 @@
+"""The options of one load or save, sorted: what is ours, what goes to the table, what Spark adds itself.
+
+Spark puts keys in lower case on their way to a Python source and checks none of them, so every key is looked up here:
+one that nobody knows is an error that names the nearest known one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.options import Scope, canonical_options, find_option, unknown_option_error
+
+COLUMNS = "columns"
+FILTER = "filter"
+MERGE_SCHEMA = "write.merge-schema"
+OVERWRITE_MODE = "partitionOverwriteMode"
+REPLACE_WHERE = "replaceWhere"
+
+READ_KEYS = (COLUMNS, FILTER)
+WRITE_KEYS = (MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE)
+
+# What Spark itself hands over: save(path), load([...]), CREATE TABLE ... USING paimon OPTIONS (...), saveAsTable.
+_SPARK_KEYS = frozenset(
+    (
+        "path",
+        "paths",
+        "provider",
+        "owner",
+        "location",
+        "comment",
+        "external",
+        "is_managed_location",
+        "checkpointlocation",
+    )
+)
+_READ_PREFIXES = ("scan.", "incremental-")
+_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,]+?))\s*(?:,|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """What a load asks for. Plain values, picklable."""
+
+    path: str
+    columns: tuple[str, ...] | None
+    """Columns as given; None means all."""
+    filter: str | None
+    """SQL predicate over the table's columns."""
+    options: Mapping[str, str]
+    """Dynamic table options and those of the store, in Paimon's spelling."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """What a save asks for. Plain values, picklable."""
+
+    path: str
+    options: Mapping[str, str]
+    """Table options (creation) or dynamic options, and those of the store, in Paimon's spelling."""
+    dynamic_overwrite: bool | None
+    """What `partitionOverwriteMode` says; None when it is not given."""
+    replace_where: str | None
+    """SQL predicate that names the partition an overwrite replaces."""
+    merge_schema: bool
+    """Whether columns that the table lacks are added to it."""
+
+
+def parse_columns(text: str) -> tuple[str, ...]:
+    """The names in ``a, b, `odd,name` ``.
+
+    Raises:
+        OptionError: there is no name, an empty one, or one twice.
+    """
+    names: list[str] = []
+    position = 0
+    while position < len(text):
+        match = _NAME.match(text, position)
+        if match is None:
+            raise OptionError(f"option 'columns' is a list of column names such as 'a, b'; it is '{text}'")
+        names.append((match[1] or match[2]).replace("``", "`"))
+        position = match.end()
+    if not names or len(set(names)) != len(names) or text.rstrip().endswith(","):
+        raise OptionError(f"option 'columns' names each column once, such as 'a, b'; it is '{text}'")
+    return tuple(names)
+
+
+def table_path(options: Mapping[str, str]) -> str:
+    """The one path of a load or save; a relative one counts from the driver's working directory.
+
+    Raises:
+        OptionError: there is no path, or there are several.
+    """
+    path = (options.get("path") or options.get("location") or "").strip()
+    if options.get("paths"):
+        raise OptionError(f"format('paimon') reads one table at a time, but load() got {options['paths']}")
+    if not path:
+        raise OptionError(
+            "format('paimon') needs the path of a table directory: .load('/warehouse/db.db/table') to read, "
+            ".save('/warehouse/db.db/table') to write"
+        )
+    return path if ":" in path.split("/", 1)[0] else os.path.abspath(path)
+
+
+def _sorted_options(
+    options: Mapping[str, str], own: Iterable[str], action: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Split options into (ours by their proper name, all others in Paimon's spelling); unknown ones raise."""
+    names = {key.lower(): key for key in (*READ_KEYS, *WRITE_KEYS)}
+    mine = {key.lower() for key in own}
+    ours: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for key, value in options.items():
+        lowered = key.lower()
+        if lowered in mine:
+            ours[names[lowered]] = value
+        elif lowered in names:
+            raise OptionError(f"option '{names[lowered]}' has no meaning for {action}")
+        elif lowered in _SPARK_KEYS or lowered.startswith("option."):
+            continue
+        elif find_option(key) is None:
+            raise unknown_option_error(key, (*own,))
+        else:
+            others[key] = value
+    return ours, canonical_options(others)
+
+
+def _boolean(key: str, text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise OptionError(f"option '{key}' is true or false, not '{text}'")
+    return text.strip().lower() == "true"
+
+
+def read_request(options: Mapping[str, str]) -> ReadRequest:
+    """Understand the options of a load. Runs on the driver, once per load and once per plan.
+
+    Raises:
+        OptionError: no path, an unknown option, or one that only writes know.
+    """
+    path = table_path(options)
+    ours, others = _sorted_options(options, READ_KEYS, "a read")
+    columns = parse_columns(ours[COLUMNS]) if COLUMNS in ours else None
+    return ReadRequest(path, columns, ours.get(FILTER), others)
+
+
+def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteRequest:
+    """Understand the options of a save. Runs on the driver, once per job.
+
+    Raises:
+        OptionError: no path, an unknown option, one that only reads know, or contradicting ones.
+    """
+    path = table_path(options)
+    ours, others = _sorted_options(options, WRITE_KEYS, "a write")
+    for key in others:
+        option = find_option(key)
+        if key.startswith(_READ_PREFIXES) or (option is not None and option.scope is Scope.READ):
+            raise OptionError(f"option '{key}' has no meaning for a write")
+    mode = ours.get(OVERWRITE_MODE)
+    if mode is not None and mode.strip().lower() not in ("static", "dynamic"):
+        raise OptionError(f"option '{OVERWRITE_MODE}' is static or dynamic, not '{mode}'")
+    dynamic = None if mode is None else mode.strip().lower() == "dynamic"
+    where = ours.get(REPLACE_WHERE)
+    if where is not None and not overwrite:
+        raise OptionError(f"option '{REPLACE_WHERE}' needs mode('overwrite'): it names the partition to be replaced")
+    if where is not None and dynamic:
+        raise OptionError(
+            f"option '{REPLACE_WHERE}' and {OVERWRITE_MODE}=dynamic contradict each other: give one of them"
+        )
+    return WriteRequest(path, others, dynamic, where, _boolean(MERGE_SCHEMA, ours.get(MERGE_SCHEMA, "false")))
+
+
+def refuse_system_table(path: str, system_table: str | None, action: str) -> None:
+    """Refuse the system table that a path names, with what to do.
+
+    Raises:
+        UnsupportedError: the path names a system table.
+    """
+    if system_table is not None:
+        raise UnsupportedError(f"system tables (${system_table} in '{path}') cannot be {action} yet")

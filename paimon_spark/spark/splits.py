@@ -1,0 +1,78 @@
+"""Splits packed into Spark partitions: few and fat, since every task costs about 56 ms of core time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from paimon_spark.read.split import DataSplit
+
+MIN_BATCH_ROWS = 65_536
+"""Batches below this are put together: throughput into Spark is on its plateau from here on."""
+MAX_BATCH_ROWS = 524_288
+"""Batches above this are cut (without a copy)."""
+MAX_GATHERED_BYTES = 32 << 20
+"""Small batches are not put together beyond this, however few rows they have."""
+
+
+def pack_splits(
+    splits: Sequence[DataSplit], *, target_bytes: int, open_file_cost_bytes: int, cores: int | None = None
+) -> list[tuple[DataSplit, ...]]:
+    """Put neighbouring splits together, up to `target_bytes` each, but not so far that cores are left without work.
+
+    Args:
+        splits: in the order of the plan, which is kept (neighbours are of one partition).
+        target_bytes: `source.split.target-size`.
+        open_file_cost_bytes: `source.split.open-file-cost`, what a file weighs at least.
+        cores: how many tasks can run at once; by default the cores of the driver's machine, which is right for local
+            sessions and a floor for clusters.
+    """
+    weights = [sum(max(file.size, open_file_cost_bytes) for file in split.files) for split in splits]
+    share = sum(weights) // max(1, cores or os.cpu_count() or 1)
+    limit = min(target_bytes, max(open_file_cost_bytes, share))
+    packed: list[tuple[DataSplit, ...]] = []
+    current: list[DataSplit] = []
+    filled = 0
+    for split, weight in zip(splits, weights, strict=True):
+        if current and filled + weight > limit:
+            packed.append(tuple(current))
+            current, filled = [], 0
+        current.append(split)
+        filled += weight
+    if current:
+        packed.append(tuple(current))
+    return packed
+
+
+def even_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of a good size: tiny neighbours put together, huge ones cut; most pass untouched."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size_bytes = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        if batch.num_rows < MIN_BATCH_ROWS:
+            waiting.append(batch)
+            rows += batch.num_rows
+            size_bytes += batch.nbytes
+            if rows < MIN_BATCH_ROWS and size_bytes < MAX_GATHERED_BYTES:
+                continue
+        if waiting:
+            yield _joined(waiting)
+            waiting, rows, size_bytes = [], 0, 0
+        if batch.num_rows > MAX_BATCH_ROWS:
+            for start in range(0, batch.num_rows, MAX_BATCH_ROWS):
+                yield batch.slice(start, MAX_BATCH_ROWS)
+        elif batch.num_rows >= MIN_BATCH_ROWS:
+            yield batch
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    columns = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(batches[0].num_columns)]
+    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)

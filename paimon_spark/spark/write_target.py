@@ -1,0 +1,154 @@
+"""The table that a save goes to: opened, or created where there is none; and what an overwrite replaces.
+
+Everything here runs on the driver, once per job, before the first row moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.commit.overwrite import OverwriteSpec
+from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
+from paimon_spark.options import Scope, canonical_options, find_option
+from paimon_spark.spark.source_options import REPLACE_WHERE, refuse_system_table
+from paimon_spark.spark.types import from_spark_struct
+from paimon_spark.spec.predicate import Leaf, split_and
+from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.schema_validation import validate
+from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.paths import MAIN_BRANCH, parse_table_path
+from paimon_spark.table.support import check_writable
+from paimon_spark.table.table import FileStoreTable, create_table, load_table
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from paimon_spark.spark.source_options import WriteRequest
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.schema import TableSchema
+
+_KEY_OPTIONS = {"primary-key": "primary key", "partition": "partition columns"}
+
+
+def _has_scope(key: str, *scopes: Scope) -> bool:
+    option = find_option(key)
+    return option is not None and option.scope in scopes
+
+
+def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:
+    """The table to write rows of a Spark schema to, with the options of the save on top of its own.
+
+    Raises:
+        TableNotFoundError: the path names a branch that does not exist.
+        OptionError: an option differs from what the table was created with.
+        SchemaError: no table can be made of these columns and options.
+        UnsupportedError: the table cannot be written yet.
+    """
+    name = parse_table_path(request.path)
+    refuse_system_table(request.path, name.system_table, "written")
+    store = {key: value for key, value in request.options.items() if _has_scope(key, Scope.STORE)}
+    others = {key: value for key, value in request.options.items() if key not in store}
+    branch = others.pop("branch", None)
+    try:
+        table = load_table(request.path, options=store, branch=branch)
+    except TableNotFoundError:
+        if (branch or name.branch) != MAIN_BRANCH:
+            raise
+        new_schema = new_table_schema(from_spark_struct(schema), others)
+        try:
+            table = create_table(name.root, new_schema, file_io=FileIO.for_path(name.root, store))
+        except SchemaError:  # another job was faster; then its table is the one to write to
+            table = load_table(request.path, options=store)
+    table = _with_dynamic_options(table, others)
+    check_writable(table.schema)
+    return table
+
+
+def new_table_schema(
+    fields: Sequence[DataField],
+    options: Mapping[str, str],
+    *,
+    primary_keys: Sequence[str] = (),
+    partition_keys: Sequence[str] = (),
+    comment: str | None = None,
+) -> TableSchema:
+    """The first schema of a table, checked before anything is written.
+
+    Args:
+        fields: the columns.
+        options: all options given; those that belong to one read, one write or the store are left out of the schema.
+        primary_keys: names of the key columns; or option `primary-key`.
+        partition_keys: names of the partition columns; or option `partition`.
+        comment: the table's comment.
+
+    Raises:
+        SchemaError: keys, columns and options do not fit together.
+        UnsupportedError: such a table cannot be written yet.
+    """
+    columns = [field.name for field in fields]
+    kept = {
+        key: value
+        for key, value in canonical_options(options, columns).items()
+        if not _has_scope(key, Scope.READ, Scope.WRITE, Scope.STORE)
+    }
+    for key in _KEY_OPTIONS.keys() & kept.keys():
+        kept[key] = ",".join(_column_case(name, columns) for name in _names(kept[key]))
+    keys = [_column_case(name, columns) for name in primary_keys]
+    partitions = [_column_case(name, columns) for name in partition_keys]
+    schema = create_schema(fields, keys, partitions, kept, comment)
+    validate(schema)
+    check_writable(schema)
+    return schema
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _column_case(name: str, columns: Sequence[str]) -> str:
+    """The column as it is written in the table, as far as only one differs by nothing but case."""
+    found = [column for column in columns if column.lower() == name.lower()]
+    return found[0] if len(found) == 1 and name not in columns else name
+
+
+def _with_dynamic_options(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreTable:
+    """The existing table with the options of a save; keys and partitions may be named again, but not changed."""
+    dynamic = canonical_options(options, table.schema.field_names)
+    for key, noun in _KEY_OPTIONS.items():
+        text = dynamic.pop(key, None)
+        now = table.schema.primary_keys if key == "primary-key" else table.schema.partition_keys
+        if text is not None and [n.lower() for n in _names(text)] != [n.lower() for n in now]:
+            raise OptionError(
+                f"Cannot change {key} to '{text}': the table {table.path} exists, and its {noun} is "
+                f"{', '.join(now) or 'none'}. Leave the option out to write to it"
+            )
+    return table.with_options(dynamic)
+
+
+def overwrite_of(request: WriteRequest, table: FileStoreTable) -> OverwriteSpec:
+    """What ``mode("overwrite")`` replaces: the table, the partitions in the data, or the one `replaceWhere` names.
+
+    Raises:
+        OptionError: `replaceWhere` is no list of equalities over partition columns.
+    """
+    if request.dynamic_overwrite:
+        return OverwriteSpec.dynamic()
+    if request.replace_where is None:
+        return OverwriteSpec.static()
+    return OverwriteSpec.static(_partition_of(request.replace_where, table))
+
+
+def _partition_of(where: str, table: FileStoreTable) -> dict[str, Any]:
+    keys = table.schema.partition_keys
+    values: dict[str, Any] = {}
+    for part in split_and(parse_filter(where, table.schema)):
+        known = isinstance(part, Leaf) and part.op in ("eq", "is_null") and part.field in keys
+        if not known or not isinstance(part, Leaf) or part.field in values:
+            raise OptionError(
+                f"option '{REPLACE_WHERE}' names one partition, as \"dt = '2024-01-31'\" does: equalities over partition "
+                f'columns ({", ".join(keys) or "this table has none"}) joined by AND; it is "{where}"'
+            )
+        values[part.field] = part.literals[0] if part.op == "eq" else None
+    return values
