@@ -1,0 +1,329 @@
+"""One snapshot in the making: from changes and the latest snapshot to the next one, as often as rivals win.
+
+Equals Java's ``FileStoreCommitImpl.tryCommitOnce`` up to the moment of publishing (format.md §8).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from paimon_spark.commit.changes import Changes
+from paimon_spark.commit.conflict import Situation, check_buckets_kept, check_conflicts, check_deletion_vectors
+from paimon_spark.commit.index_merge import HashIndexFiles, combine_index_entries, unite_hashes
+from paimon_spark.commit.manifest_merge import ManifestAccess, merge_manifests
+from paimon_spark.commit.overwrite import PartitionScope, deleted_entries, deleted_index_entries
+from paimon_spark.commit.partition_ranges import range_predicate
+from paimon_spark.commit.row_tracking import with_row_ids, with_snapshot_sequences
+from paimon_spark.commit.settings import CommitSettings, writer_version
+from paimon_spark.commit.statistics import inherited_statistics
+from paimon_spark.commit.strict_mode import ChangedPlaces, check_strict
+from paimon_spark.errors import SnapshotNotFoundError, TableNotFoundError
+from paimon_spark.spec.hash_index import decode_hash_index
+from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from paimon_spark.spec.schema import BucketMode
+from paimon_spark.spec.snapshot import CommitKind, Snapshot
+
+if TYPE_CHECKING:
+    from paimon_spark.commit.manifest_write import ManifestWriter
+    from paimon_spark.table.table import FileStoreTable
+
+_MAX_SEQUENCE = "sequence.generation.max-sequence-number"
+_POSTPONE_BUCKET = -2
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPart:
+    """One of the snapshots of a commit, before anything is read."""
+
+    kind: CommitKind
+    changes: Changes
+    user: str
+    identifier: int
+    watermark: int | None
+    properties: Mapping[str, str]
+    operation: str | None
+    scope: PartitionScope | None = None
+    """The partitions to replace; None for commits that are no overwrite."""
+    planned_snapshot_id: int | None = None
+    """Latest snapshot when the write was planned, if the caller knows it."""
+
+    @property
+    def checked(self) -> bool:
+        """Whether conflicts are looked for in the live files. Plain appends read no base manifest."""
+        return self.kind is not CommitKind.APPEND
+
+
+class SnapshotMaking:
+    """Makes the next snapshot of a part, again for each attempt; keeps what a lost attempt need not do twice."""
+
+    def __init__(
+        self, table: FileStoreTable, part: CommitPart, settings: CommitSettings, writer: ManifestWriter
+    ) -> None:
+        self._table = table
+        self._part = part
+        self._settings = settings
+        self._writer = writer
+        self._strict_after = settings.strict_after
+        self._merged: tuple[list[ManifestFileMeta], list[ManifestFileMeta]] | None = None
+        self._written: dict[str, tuple[tuple[ManifestEntry, ...], list[ManifestFileMeta]]] = {}
+        self._indexed: tuple[str | None, str | None, frozenset[str]] | None = None
+        self._buckets_checked_to = part.planned_snapshot_id
+        self.names: set[str] = set()
+        """Names of all files that the snapshot made last refers to."""
+
+    def next_snapshot(self, latest: Snapshot | None) -> Snapshot:
+        """Write the manifests of the snapshot after ``latest`` and return it, not yet published.
+
+        Raises:
+            CommitConflictError: the changes do not fit ``latest``.
+        """
+        new_id = 1 if latest is None else latest.id + 1
+        index = [] if latest is None else self._index_entries(latest)
+        changes = self._changes_at(latest, index)
+        changes = self._check(changes, latest, index, new_id)
+        files, next_row_id = self._stamped(changes.files, latest, new_id)
+        before = [] if latest is None else self._table.manifests.data_manifests(latest)
+        base = self._merge(before)
+        delta = self._write("delta", files)
+        changelog = self._write("changelog", changes.changelog)
+        base_name, base_size = self._writer.write_list(base)
+        delta_name, delta_size = self._writer.write_list(delta)
+        changelog_name, changelog_size = self._writer.write_list(changelog) if changelog else (None, None)
+        lists = {base_name, delta_name, *([changelog_name] if changelog_name else ())}
+        self.names = lists | {meta.file_name for meta in (*base, *delta, *changelog)}
+        index_manifest = self._index_manifest(latest, index, changes)
+        schema_id = self._schema_id()
+        delta_rows = sum(e.file.row_count if e.kind == FileKind.ADD else -e.file.row_count for e in files)
+        return Snapshot(
+            id=new_id,
+            uuid=str(uuid.uuid4()),
+            schema_id=schema_id,
+            base_manifest_list=base_name,
+            base_manifest_list_size=base_size,
+            delta_manifest_list=delta_name,
+            delta_manifest_list_size=delta_size,
+            changelog_manifest_list=changelog_name,
+            changelog_manifest_list_size=changelog_size,
+            index_manifest=index_manifest,
+            commit_user=self._part.user,
+            writer_version=writer_version(),
+            commit_identifier=self._part.identifier,
+            commit_kind=self._part.kind,
+            time_millis=time.time_ns() // 1_000_000,
+            total_record_count=(latest.total_record_count if latest else 0) + delta_rows,
+            delta_record_count=delta_rows,
+            changelog_record_count=sum(e.file.row_count for e in changes.changelog) if changes.changelog else None,
+            watermark=self._watermark(latest),
+            statistics=inherited_statistics(self._table, latest, schema_id),
+            properties=self._properties(latest, before, files) or None,
+            next_row_id=next_row_id,
+            operation=self._part.operation,
+        )
+
+    # -- what changes -------------------------------------------------------------------------------------------------
+
+    def _changes_at(self, latest: Snapshot | None, index: Sequence[IndexManifestEntry]) -> Changes:
+        """Return the part's changes; for an overwrite with the files that go."""
+        changes, scope = self._part.changes, self._part.scope
+        if scope is None or latest is None:
+            return changes
+        live = self._table.manifests.live_entries(latest, partitions=scope.partitions, predicate=scope.predicate)
+        if self._table.schema.bucket_mode is not BucketMode.POSTPONE_MODE:
+            live = [entry for entry in live if entry.bucket >= 0]
+        return replace(
+            changes,
+            files=(*deleted_entries(live, drop_stats=self._settings.drop_delete_stats), *changes.files),
+            index=(*deleted_index_entries(index, scope), *changes.index),
+        )
+
+    def _stamped(
+        self, files: tuple[ManifestEntry, ...], latest: Snapshot | None, new_id: int
+    ) -> tuple[tuple[ManifestEntry, ...], int]:
+        """Return the files with row ids and sequence numbers that depend on the snapshot, and ``nextRowId``."""
+        next_row_id = (latest.next_row_id if latest else None) or 0
+        if self._settings.row_tracking:
+            files, next_row_id = with_row_ids(files, snapshot_id=new_id, next_row_id=next_row_id)
+        if self._settings.snapshot_ordering and self._part.kind is not CommitKind.COMPACT:
+            files = with_snapshot_sequences(files, snapshot_id=new_id)
+        return files, next_row_id
+
+    def _watermark(self, latest: Snapshot | None) -> int | None:
+        known = [mark for mark in (self._part.watermark, latest.watermark if latest else None) if mark is not None]
+        return max(known, default=None)
+
+    def _properties(
+        self, latest: Snapshot | None, before: Sequence[ManifestFileMeta], files: Sequence[ManifestEntry]
+    ) -> dict[str, str]:
+        """Return the snapshot's properties; Java: ``SequenceSnapshotProperties``."""
+        properties = dict(self._part.properties)
+        if not self._settings.sequence_in_properties:
+            return properties
+        known = [entry.file.max_sequence_number for entry in files if entry.kind == FileKind.ADD]
+        recorded = (latest.properties or {}).get(_MAX_SEQUENCE) if latest else None
+        if recorded is not None:
+            known.append(int(recorded))
+        else:
+            read = self._table.manifests.read_manifest
+            known += [e.file.max_sequence_number for m in before for e in read(m.file_name) if e.kind == FileKind.ADD]
+        return {**properties, _MAX_SEQUENCE: str(max(known))} if known else properties
+
+    def _schema_id(self) -> int:
+        schema = self._table.schemas.latest()
+        if schema is None:
+            raise TableNotFoundError(f"The table {self._table.path} was dropped while it was written: no schema file.")
+        return schema.id
+
+    # -- conflicts ----------------------------------------------------------------------------------------------------
+
+    def _check(
+        self, changes: Changes, latest: Snapshot | None, index: Sequence[IndexManifestEntry], new_id: int
+    ) -> Changes:
+        """Check the changes against the latest snapshot; return them, without duplicates where those are discarded."""
+        part, table = self._part, self._table
+        partitions = changes.changed_partitions()
+        if self._strict_after is not None:
+            check_strict(
+                self._strict_after,
+                new_id,
+                kind=part.kind,
+                partitions=partitions,
+                user=part.user,
+                places=ChangedPlaces(table.snapshots.get, self._changed_files, self._changed_index),
+            )
+            self._strict_after = new_id - 1
+        situation = self._situation(latest)
+        overwrite = part.kind is CommitKind.OVERWRITE
+        if not overwrite:
+            check_buckets_kept(((entry.partition, entry.total_buckets) for entry in changes.files), situation)
+        if latest is None:
+            return changes
+        discard = self._settings.discard_duplicate_files and part.kind is CommitKind.APPEND
+        if not part.checked and not discard:
+            self._check_buckets_since_plan(changes, latest, situation)
+            return changes
+        base = table.manifests.live_entries(latest, partitions=partitions, predicate=range_predicate(table, partitions))
+        if discard:
+            known = {entry.identifier() for entry in base}
+            changes = replace(changes, files=tuple(e for e in changes.files if e.identifier() not in known))
+        check_conflicts(base, changes.files, situation, overwrite=overwrite)
+        if table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE and part.scope is None:
+            check_deletion_vectors(base, index, changes.files, changes.index, situation)
+        return changes
+
+    def _situation(self, latest: Snapshot | None) -> Situation:
+        schema = self._table.schema
+        return Situation(
+            table_path=self._table.path,
+            partition_text=self._table.paths.partition_path,
+            key_types=tuple(schema.field(name).type for name in schema.trimmed_primary_keys),
+            base_user=latest.commit_user if latest else "",
+            user=self._part.user,
+        )
+
+    def _check_buckets_since_plan(self, changes: Changes, latest: Snapshot, situation: Situation) -> None:
+        """Check that no overwrite since the plan gave a partition of an append another number of buckets."""
+        if self._buckets_checked_to is None or all(entry.total_buckets <= 0 for entry in changes.files):
+            return
+        manifests = self._table.manifests
+        for snapshot_id in range(self._buckets_checked_to + 1, latest.id + 1):
+            try:
+                snapshot = self._table.snapshots.get(snapshot_id)
+            except SnapshotNotFoundError:  # expired: the write took longer than snapshots are kept
+                continue
+            if snapshot.commit_kind is not CommitKind.OVERWRITE:
+                continue
+            changed = changes.changed_partitions()
+            since = [
+                (entry.partition, entry.total_buckets)
+                for meta in manifests.delta_manifests(snapshot)
+                for entry in manifests.read_manifest(meta.file_name)
+                if entry.kind == FileKind.ADD and entry.partition in changed
+            ]
+            ours = ((entry.partition, entry.total_buckets) for entry in changes.files)
+            check_buckets_kept((*since, *ours), situation)
+        self._buckets_checked_to = latest.id
+
+    def _changed_files(self, snapshot: Snapshot) -> set[tuple[bytes, int]]:
+        manifests = self._table.manifests
+        return {
+            (entry.partition, entry.bucket)
+            for meta in manifests.delta_manifests(snapshot)
+            for entry in manifests.read_manifest(meta.file_name)
+        }
+
+    def _changed_index(self, snapshot: Snapshot) -> set[bytes]:
+        snapshots = self._table.snapshots
+        before = snapshots.get(snapshot.id - 1) if snapshots.exists(snapshot.id - 1) else None
+        if before is not None and before.index_manifest == snapshot.index_manifest:
+            return set()
+        return {entry.partition for entry in self._table.manifests.index_entries(snapshot)}
+
+    # -- files
+    # ----------------------------------------------------------------------------------------------------------
+
+    def _merge(self, before: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
+        """Merge the manifests of the latest snapshot; on retries only if what was merged is still their beginning."""
+        if self._merged is not None:
+            merged_before, merged_after = self._merged
+            if before[: len(merged_before)] == merged_before:
+                return [*merged_after, *before[len(merged_before) :]]
+            return before
+        access = ManifestAccess(
+            read=lambda meta: self._table.manifests.read_manifest(meta.file_name),
+            write=self._writer.write_manifests,
+            may_hold=self._manifests_that_may_hold,
+        )
+        after = merge_manifests(before, self._settings.manifest_merge, access)
+        self._merged = (before, after)
+        return after
+
+    def _manifests_that_may_hold(
+        self, manifests: Sequence[ManifestFileMeta], partitions: frozenset[bytes]
+    ) -> list[ManifestFileMeta]:
+        return self._table.manifests.prune_manifests(manifests, range_predicate(self._table, partitions))
+
+    def _write(self, what: str, entries: tuple[ManifestEntry, ...]) -> list[ManifestFileMeta]:
+        """Write manifests of ``entries``, once for all attempts that have the same entries."""
+        known = self._written.get(what)
+        if known is None or known[0] != entries:
+            known = self._written[what] = (entries, self._writer.write_manifests(entries))
+        return known[1]
+
+    def _index_entries(self, latest: Snapshot) -> list[IndexManifestEntry]:
+        """Return the latest index files, read only when the part can change them."""
+        changes = self._part.changes
+        if self._part.scope is None and not changes.index and not changes.hashes and not self._part.checked:
+            return []
+        return self._table.manifests.index_entries(latest)
+
+    def _index_manifest(
+        self, latest: Snapshot | None, index: Sequence[IndexManifestEntry], changes: Changes
+    ) -> str | None:
+        """Return the name of the index manifest: a new one only if index files change."""
+        previous = latest.index_manifest if latest else None
+        if not changes.index and not changes.hashes:
+            return previous
+        if self._indexed is None or self._indexed[0] != previous:
+            bucketed = self._table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
+            combined = combine_index_entries(index, changes.index, bucketed=bucketed)
+            placed = unite_hashes(combined, changes.hashes, self._hash_index_files()) if changes.hashes else []
+            name, names = previous, frozenset[str]()
+            if changes.index or placed:
+                combined = combine_index_entries(combined, placed, bucketed=bucketed)
+                name = self._writer.write_index_manifest(combined)
+                names = frozenset({name, *(entry.file_name for entry in combined)})
+            self._indexed = (previous, name, names)
+        self.names |= self._indexed[2]
+        return self._indexed[1]
+
+    def _hash_index_files(self) -> HashIndexFiles:
+        paths, file_io = self._table.paths, self._table.file_io
+        return HashIndexFiles(
+            read=lambda name: file_io.read_bytes(paths.index_path(name)),
+            decode=decode_hash_index,
+            write=self._writer.write_hash_index,
+        )

@@ -1,0 +1,198 @@
+"""Whether changes still fit the table as it is now: the rules under which a commit is given up.
+
+Equals Java's ``ConflictDetection`` and ``PrimaryKeyConflictDetection`` (format.md §8), with Java's key words in the
+messages. Pure functions over the live entries of the changed partitions; nothing is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paimon_spark.commit.key_order import key_ranks
+from paimon_spark.errors import CommitConflictError
+from paimon_spark.spec.manifest import (
+    DELETION_VECTORS_INDEX,
+    FileIdentifier,
+    FileKind,
+    IndexManifestEntry,
+    ManifestEntry,
+)
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataType
+
+_CAUSES = (
+    "Conflicts during commits are normal: another job wrote to the same partition between the read and the commit of "
+    "this one, or this job replays work that was already done. None of this commit's changes took place; run the write "
+    "again, and let only one job compact or overwrite a partition at a time."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Where a conflict is looked for, for the rules and for the message."""
+
+    table_path: str
+    partition_text: Callable[[bytes], str]
+    """Gives ``k=v/k2=v2`` for partition bytes; empty for unpartitioned tables."""
+    key_types: tuple[DataType, ...]
+    """Types of the trimmed primary key; empty for tables without primary key."""
+    base_user: str
+    """Commit user of the latest snapshot."""
+    user: str
+    """Our commit user."""
+
+    def conflict(self, message: str) -> CommitConflictError:
+        """Return the error with the table, both users and what to do."""
+        return CommitConflictError(
+            f"{message}\nTable: {self.table_path}\nBase commit user is: {self.base_user}; Current commit user is: "
+            f"{self.user}\n{_CAUSES}"
+        )
+
+
+def check_conflicts(
+    base: Sequence[ManifestEntry], delta: Sequence[ManifestEntry], situation: Situation, *, overwrite: bool
+) -> None:
+    """Check that ``delta`` can be applied to the live files ``base``.
+
+    Args:
+        base: live entries (all ADD) of at least the partitions that `delta` changes.
+        delta: entries to commit, in their order.
+        situation: the table and the users.
+        overwrite: True for OVERWRITE snapshots, which may change the number of buckets.
+
+    Raises:
+        CommitConflictError: a rule is broken; the message names it and the file or partition.
+    """
+    if not overwrite:
+        check_buckets_kept(((entry.partition, entry.total_buckets) for entry in (*base, *delta)), situation)
+    merged = _apply(base, delta, situation)
+    if situation.key_types:
+        _check_levels(merged, delta, situation)
+
+
+def check_buckets_kept(buckets: Iterable[tuple[bytes, int]], situation: Situation) -> None:
+    """Check that every partition has one number of buckets (numbers below 1 are not fixed and not compared).
+
+    Args:
+        buckets: (partition, total buckets) of entries, older ones first.
+        situation: for the message.
+
+    Raises:
+        CommitConflictError: "Total buckets of partition … changed …".
+    """
+    known: dict[bytes, int] = {}
+    for partition, total in dict.fromkeys(buckets):
+        if total <= 0:
+            continue
+        before = known.setdefault(partition, total)
+        if before != total:
+            raise situation.conflict(
+                f"Total buckets of partition {{{situation.partition_text(partition)}}} changed from {before} to "
+                f"{total} without overwrite. Give up committing."
+            )
+
+
+def _apply(
+    base: Sequence[ManifestEntry], delta: Sequence[ManifestEntry], situation: Situation
+) -> dict[FileIdentifier, ManifestEntry]:
+    """Return the live files after ``delta``."""
+    live = {entry.identifier(): entry for entry in base}
+    touched: set[FileIdentifier] = set()
+    for entry in delta:
+        identifier = entry.identifier()
+        if entry.kind == FileKind.DELETE and live.pop(identifier, None) is None:
+            raise _deletion_conflict(entry, "Trying to delete file {} which is not previously added.", situation)
+        if entry.kind == FileKind.ADD:
+            # Java: a file that one commit deletes and adds would be lost by readers, which collect deletes first.
+            if identifier in live or identifier in touched:
+                raise _deletion_conflict(entry, "Trying to add file {} which is already added.", situation)
+            live[identifier] = entry
+        touched.add(identifier)
+    return live
+
+
+def _deletion_conflict(entry: ManifestEntry, reason: str, situation: Situation) -> CommitConflictError:
+    place = f"{situation.partition_text(entry.partition)}/bucket-{entry.bucket}/{entry.file.file_name}".lstrip("/")
+    return situation.conflict(
+        f"File deletion conflicts detected! Give up committing. {reason.format(f'{place} (level {entry.file.level})')}"
+    )
+
+
+def _check_levels(
+    merged: dict[FileIdentifier, ManifestEntry], delta: Sequence[ManifestEntry], situation: Situation
+) -> None:
+    """Check that key ranges do not overlap within a level above 0; only where ``delta`` adds files."""
+    touched = {
+        (entry.partition, entry.bucket, entry.file.level)
+        for entry in delta
+        if entry.kind == FileKind.ADD and entry.file.level >= 1
+    }
+    if not touched:
+        return
+    numbers = {level: number for number, level in enumerate(touched)}
+    candidates: list[ManifestEntry] = []
+    runs: list[int] = []
+    for entry in merged.values():
+        number = numbers.get((entry.partition, entry.bucket, entry.file.level)) if entry.file.level >= 1 else None
+        if number is not None:
+            candidates.append(entry)
+            runs.append(number)
+    keys = [entry.file.min_key for entry in candidates] + [entry.file.max_key for entry in candidates]
+    lowest, highest = np.split(key_ranks(keys, situation.key_types), 2)
+    run_numbers = np.asarray(runs, dtype=np.int64)
+    order = np.lexsort((lowest, run_numbers))
+    left, right = order[:-1], order[1:]
+    overlaps = np.flatnonzero((run_numbers[left] == run_numbers[right]) & (highest[left] >= lowest[right]))
+    if len(overlaps):
+        first, second = candidates[left[overlaps[0]]], candidates[right[overlaps[0]]]
+        raise situation.conflict(
+            f"LSM conflicts detected! Give up committing. Conflict files are: {first.file.file_name} and "
+            f"{second.file.file_name}, both at level {first.file.level} of bucket {first.bucket} in partition "
+            f"{{{situation.partition_text(first.partition)}}}."
+        )
+
+
+def check_deletion_vectors(
+    base_files: Iterable[ManifestEntry],
+    base_index: Iterable[IndexManifestEntry],
+    delta_files: Sequence[ManifestEntry],
+    delta_index: Sequence[IndexManifestEntry],
+    situation: Situation,
+) -> None:
+    """Check, for append tables without buckets, that a vector is made and replaced on what was read.
+
+    Equals Java's comparison of (data file, vector file) pairs: a vector that is deleted must be the one the table has,
+    a file that goes must go together with its vector, and a new vector must not hide one made meanwhile.
+
+    Raises:
+        CommitConflictError: another commit changed the vectors of the same data file.
+    """
+    holder = _vector_holders(entry for entry in base_index if entry.kind == FileKind.ADD)
+    live = {entry.file.file_name for entry in base_files}
+    removed = _vector_holders(entry for entry in delta_index if entry.kind == FileKind.DELETE)
+    added = _vector_holders(entry for entry in delta_index if entry.kind == FileKind.ADD)
+    gone = {entry.file.file_name for entry in delta_files if entry.kind == FileKind.DELETE}
+    new = {entry.file.file_name for entry in delta_files if entry.kind == FileKind.ADD}
+    for data_file in removed.keys() | added.keys() | gone:
+        reason = None
+        if data_file not in live and data_file not in new:
+            reason = f"Trying to create deletion vector on file {data_file} which is not previously added."
+        elif removed.get(data_file) != holder.get(data_file):
+            reason = f"The deletion vector of file {data_file} was changed by another commit."
+        if reason:
+            raise situation.conflict(f"File deletion conflicts detected! Give up committing. {reason}")
+
+
+def _vector_holders(entries: Iterable[IndexManifestEntry]) -> dict[str, str]:
+    """Return the index file that holds each data file's deletion vector."""
+    return {
+        vector.data_file_name: entry.file_name
+        for entry in entries
+        if entry.index_type == DELETION_VECTORS_INDEX
+        for vector in entry.deletion_vectors or ()
+    }

@@ -1,0 +1,238 @@
+"""Committing: the messages of write tasks become one or two snapshots, or nothing at all.
+
+Equals Java's ``FileStoreCommitImpl`` (format.md §8), with exclusive publishing in place of "exists? then rename". Runs
+on the driver, once per write.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paimon_spark.commit.attempt import CommitPart, SnapshotMaking
+from paimon_spark.commit.changes import CommitParts, collect_changes
+from paimon_spark.commit.manifest_write import ManifestWriter
+from paimon_spark.commit.overwrite import OverwriteKind, OverwriteSpec, lifted_to_top, overwrite_scope
+from paimon_spark.commit.publish import publish_snapshot
+from paimon_spark.commit.settings import CommitSettings
+from paimon_spark.errors import CommitConflictError, CommitError, CommitStateUnknownError, PaimonError
+from paimon_spark.spec.snapshot import CommitKind, Snapshot
+
+if TYPE_CHECKING:
+    from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.write.message import CommitMessage, TaskMessage
+
+BATCH = 2**63 - 1
+"""Commit identifier of batch writes, which are never recognised as already done."""
+
+__all__ = ["BATCH", "OverwriteKind", "OverwriteSpec", "commit"]
+
+
+def commit(
+    table: FileStoreTable,
+    messages: Sequence[TaskMessage | CommitMessage],
+    *,
+    commit_user: str | None = None,
+    identifier: int = BATCH,
+    overwrite: OverwriteSpec | None = None,
+    watermark: int | None = None,
+    properties: Mapping[str, str] | None = None,
+    operation: str | None = None,
+    ignore_empty: bool = True,
+    planned_snapshot_id: int | None = None,
+    after_commit: Callable[[Snapshot], None] | None = None,
+) -> int | None:
+    """Make everything that ``messages`` tell of visible in ``table``, atomically.
+
+    Changes of rows become an APPEND snapshot (OVERWRITE when they replace files), those of compactions a COMPACT
+    snapshot after it. When rivals publish first it is done again on top of theirs, as the options ``commit.*`` say.
+
+    Args:
+        table: the table as it was written, with dynamic options.
+        messages: of all tasks that succeeded, each once.
+        commit_user: who commits; a new UUID when not given (after ``commit.user-prefix``, if that is set).
+        identifier: numbers the commits of a user, ascending. A commit of a user with an identifier that the table has
+            already is not applied again, unless it is `BATCH`.
+        overwrite: what to replace; None adds to what is there.
+        watermark: event-time watermark, in epoch milliseconds; the snapshot has the larger of this and the latest
+            one's.
+        properties: written into the snapshot.
+        operation: WRITE, OVERWRITE, DELETE, …: what the engine did; None writes nothing.
+        ignore_empty: make no snapshot when nothing changes (an overwrite always makes one).
+        planned_snapshot_id: latest snapshot when the write was planned (``WritePlan.snapshot_id``, 0 for an empty
+            table); with it, an append is refused if an overwrite has changed the number of buckets of its partitions
+            since.
+        after_commit: called with each published snapshot: the place for expiry, tags and notifications. What it raises
+            is raised here, although the snapshot stands.
+
+    Returns:
+        Id of the last snapshot that holds these changes; None when there was nothing to commit.
+
+    Raises:
+        CommitConflictError: the changes do not fit what others have committed, or rivals won too often. Nothing of them
+            is in the table, and their files may be deleted.
+        CommitStateUnknownError: the store gave no clear answer; nothing may be deleted. The message says how to find
+            out.
+        CommitError: nothing was committed, for the reason given; or only the compaction failed, as the message says.
+        UnsupportedError: an option asks for something that commits cannot do yet.
+    """
+    settings = CommitSettings.of(table.options)
+    user = commit_user or _new_user(settings)
+    parts = collect_changes(messages)
+    first = CommitPart(
+        CommitKind.OVERWRITE if overwrite is not None or parts.append.makes_overwrite else CommitKind.APPEND,
+        parts.append,
+        user=user,
+        identifier=identifier,
+        watermark=watermark,
+        properties=properties or {},
+        operation=operation,
+        planned_snapshot_id=planned_snapshot_id,
+    )
+    keep_empty = not ignore_empty or settings.keep_empty
+    if overwrite is not None:
+        first = _overwriting(table, first, overwrite, parts, settings)
+        wanted = (
+            overwrite.kind is not OverwriteKind.DYNAMIC or bool(parts.append.files) or not table.schema.partition_keys
+        )
+    else:
+        wanted = bool(parts.append) or keep_empty
+    todo = [first] if wanted else []
+    if parts.compact:
+        compact = replace(first, kind=CommitKind.COMPACT, changes=parts.compact, scope=None)
+        todo.append(
+            replace(compact, changes=replace(parts.compact, changelog=())) if overwrite is not None else compact
+        )
+    return _commit_parts(table, todo, settings, after_commit)
+
+
+def _new_user(settings: CommitSettings) -> str:
+    user = str(uuid.uuid4())
+    return f"{settings.user_prefix}_{user}" if settings.user_prefix else user
+
+
+def _overwriting(
+    table: FileStoreTable, part: CommitPart, overwrite: OverwriteSpec, parts: CommitParts, settings: CommitSettings
+) -> CommitPart:
+    """Return the part with its scope; changelog files are not committed (Java: "does not commit any changelog")."""
+    scope = overwrite_scope(table, overwrite, part.changes.files)
+    files = part.changes.files
+    keys = table.schema.trimmed_primary_keys
+    if settings.overwrite_upgrade and keys and not parts.compact:
+        files = lifted_to_top(files, [table.schema.field(name).type for name in keys], max_level=settings.max_level)
+    return replace(part, changes=replace(part.changes, files=files, changelog=()), scope=scope)
+
+
+def _commit_parts(
+    table: FileStoreTable,
+    parts: Sequence[CommitPart],
+    settings: CommitSettings,
+    after_commit: Callable[[Snapshot], None] | None,
+) -> int | None:
+    done = _committed_before(table, parts)
+    last: int | None = None
+    for part in parts:
+        if part.kind in done:
+            last = done[part.kind] or last
+            continue
+        try:
+            snapshot = _commit_part(table, part, settings)
+        except CommitStateUnknownError:
+            raise
+        except PaimonError as error:
+            if last is None:
+                raise
+            raise CommitError(
+                f"The rows of this write are committed, as snapshot {last}; do not write them again. Only the "
+                f"compaction that belongs to it was given up: {error}"
+            ) from error
+        last = snapshot.id
+        if after_commit is not None:
+            after_commit(snapshot)
+    return last
+
+
+def _committed_before(table: FileStoreTable, parts: Sequence[CommitPart]) -> dict[CommitKind, int | None]:
+    """Return which kinds of this commit are in the table already, with their snapshot ids where those live.
+
+    Java drops a commit whose identifier is not above the user's latest; we also finish one that lacks its compaction.
+    """
+    if not parts or parts[0].identifier == BATCH:
+        return {}
+    user, identifier = parts[0].user, parts[0].identifier
+    found: dict[CommitKind, int | None] = {}
+    for snapshot in _newest_first(table):
+        if snapshot.commit_user != user or snapshot.commit_identifier == BATCH:
+            continue
+        if snapshot.commit_identifier < identifier:
+            break
+        if snapshot.commit_identifier == identifier:
+            found[snapshot.commit_kind] = max(snapshot.id, found.get(snapshot.commit_kind) or 0)
+        else:
+            for part in parts:
+                found.setdefault(part.kind, None)
+    return found
+
+
+def _newest_first(table: FileStoreTable) -> Iterator[Snapshot]:
+    for snapshot_id in reversed(table.snapshots.ids()):
+        yield table.snapshots.get(snapshot_id)
+
+
+def _applied_since(
+    table: FileStoreTable, part: CommitPart, seen: int | None, latest: Snapshot | None
+) -> Snapshot | None:
+    """Return the rival snapshot after ``seen`` that is this very commit, made by another driver of the same stream."""
+    if part.identifier == BATCH or seen is None or latest is None:
+        return None
+    for snapshot_id in range(seen + 1, latest.id + 1):
+        rival = table.snapshots.get(snapshot_id)
+        if (rival.commit_user, rival.commit_identifier, rival.commit_kind) == (part.user, part.identifier, part.kind):
+            return rival
+    return None
+
+
+def _commit_part(table: FileStoreTable, part: CommitPart, settings: CommitSettings) -> Snapshot:
+    """Publish one snapshot, however often rivals come first."""
+    writer = ManifestWriter(table, target_size_bytes=settings.manifest_merge.target_size_bytes)
+    making = SnapshotMaking(table, part, settings, writer)
+    retries = settings.retries()
+    seen: int | None = None
+    while True:
+        try:
+            latest = table.snapshots.latest()
+            twin = _applied_since(table, part, seen, latest)
+            if twin is not None:
+                writer.discard()
+                return twin
+            seen = latest.id if latest else 0
+            snapshot = making.next_snapshot(latest)
+        except BaseException as error:
+            writer.discard()
+            if isinstance(error, OSError):
+                raise CommitError(
+                    f"A snapshot of table {table.path} could not be prepared: {type(error).__name__}: {error}. Nothing "
+                    f"was committed; run the write again once the storage works."
+                ) from error
+            raise
+        try:
+            published = publish_snapshot(table, snapshot, retries)
+        except CommitStateUnknownError:
+            raise
+        except PaimonError:
+            writer.discard()
+            raise
+        if published:
+            writer.discard(keep=making.names)
+            return snapshot
+        if retries.exhausted:
+            writer.discard()
+            raise CommitConflictError(
+                f"Commit failed after {retries.elapsed_millis} millis with {retries.count} retries, there maybe exist "
+                f"commit conflicts between multiple jobs. Nothing of this commit is in table {table.path}: run it "
+                f"again, with fewer jobs at once or with larger options 'commit.max-retries' and "
+                f"'commit.max-retry-wait'."
+            )
+        retries.wait()

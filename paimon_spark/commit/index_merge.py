@@ -1,0 +1,191 @@
+"""The index manifest after a commit: the latest one combined with the changes, and hash indexes brought together.
+
+Equals Java's ``IndexManifestFileHandler`` (format.md §4.1). Hash indexes differ from Java on purpose: Java's writer
+hands over whole index files of its buckets, so that two concurrent writers lose one's hashes; ours hands over new
+hashes only (``NewHashes``), which are united here with what the latest snapshot holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_spark.errors import CommitConflictError
+from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, HASH_INDEX, FileKind, IndexManifestEntry
+
+if TYPE_CHECKING:
+    from paimon_spark.commit.changes import PlacedHashes
+
+Hashes = npt.NDArray[np.int32]
+BucketId = tuple[bytes, int]
+"""Partition bytes and bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class HashIndexFiles:
+    """How hash index files are read and written; the union itself knows no storage."""
+
+    read: Callable[[str], bytes]
+    """Reads a file of the index directory by its name."""
+    decode: Callable[[bytes], Hashes]
+    """Decodes a HASH index file."""
+    write: Callable[[Hashes], tuple[str, int]]
+    """Writes a HASH index file; returns its name and its size in bytes."""
+
+
+def combine_index_entries(
+    previous: Sequence[IndexManifestEntry], changes: Sequence[IndexManifestEntry], *, bucketed: bool
+) -> list[IndexManifestEntry]:
+    """Apply ``changes`` to the index files of the latest snapshot.
+
+    Args:
+        previous: entries of the latest index manifest, all ADD.
+        changes: entries to add and to delete, in their order.
+        bucketed: False for append tables without buckets, whose deletion-vector files are known by name and not by
+            bucket.
+
+    Raises:
+        CommitConflictError: an index file is added twice, or one to delete is not there any more.
+    """
+    by_bucket: dict[tuple[bytes, int, str], IndexManifestEntry] = {}
+    by_name: dict[str, IndexManifestEntry] = {}
+    for entry in previous:
+        if _keyed_by_bucket(entry, bucketed):
+            by_bucket[entry.partition, entry.bucket, entry.index_type] = entry
+        else:
+            by_name[entry.file_name] = entry
+    for entry in sorted(changes, key=lambda change: change.kind != FileKind.DELETE):  # stable: deletes first
+        if _keyed_by_bucket(entry, bucketed):
+            place = (entry.partition, entry.bucket, entry.index_type)
+            if entry.kind == FileKind.ADD:
+                by_bucket[place] = entry
+            else:
+                by_bucket.pop(place, None)
+        elif entry.kind == FileKind.DELETE:
+            if by_name.pop(entry.file_name, None) is None:
+                raise CommitConflictError(
+                    f"Trying to delete file {entry.file_name} which is not exists: another commit has replaced this "
+                    f"index file. None of this commit's changes took place; run it again."
+                )
+        else:
+            _add_by_name(by_name, entry)
+    return [*by_bucket.values(), *by_name.values()]
+
+
+def _keyed_by_bucket(entry: IndexManifestEntry, bucketed: bool) -> bool:
+    return entry.index_type == HASH_INDEX or (entry.index_type == DELETION_VECTORS_INDEX and bucketed)
+
+
+def _add_by_name(by_name: dict[str, IndexManifestEntry], entry: IndexManifestEntry) -> None:
+    if entry.file_name in by_name:
+        raise CommitConflictError(
+            f"Trying to add file {entry.file_name} which is already added to the table's indexes."
+        )
+    covered = {vector.data_file_name for vector in entry.deletion_vectors or ()}
+    for other in by_name.values() if covered else ():
+        twice = covered.intersection(vector.data_file_name for vector in other.deletion_vectors or ())
+        if twice:
+            raise CommitConflictError(
+                f"Trying to add dv for data file {min(twice)} which is already added: another commit has deleted rows "
+                f"of the same file. None of this commit's changes took place; run it again."
+            )
+    by_name[entry.file_name] = entry
+
+
+def unite_hashes(
+    previous: Iterable[IndexManifestEntry], placed: Sequence[PlacedHashes], files: HashIndexFiles
+) -> list[IndexManifestEntry]:
+    """Unite new key hashes with the hash indexes of the latest snapshot and write the united index files.
+
+    Args:
+        previous: index entries of the latest snapshot (those that this commit deletes left out).
+        placed: new hashes of each bucket, as tasks placed them when the write was planned.
+        files: reads and writes index files.
+
+    Returns:
+        ADD entries of the buckets whose index changes; each replaces the bucket's former entry.
+
+    Raises:
+        CommitConflictError: a key is placed in one bucket here and in another one by the table as it is now.
+    """
+    by_bucket: dict[BucketId, list[PlacedHashes]] = {}
+    for new in placed:
+        by_bucket.setdefault((new.partition, new.bucket), []).append(new)
+    known: dict[BucketId, IndexManifestEntry] = {
+        (entry.partition, entry.bucket): entry for entry in previous if entry.index_type == HASH_INDEX
+    }
+    changed = []
+    for partition in dict.fromkeys(bucket_id[0] for bucket_id in by_bucket):
+        ours = {
+            bucket_id[1]: _distinct(new.hashes.hashes(files.read) for new in news)
+            for bucket_id, news in by_bucket.items()
+            if bucket_id[0] == partition
+        }
+        theirs = {
+            bucket: files.decode(files.read(entry.file_name))
+            for (of_partition, bucket), entry in known.items()
+            if of_partition == partition
+        }
+        _check_one_bucket_per_hash(ours, theirs)
+        for bucket, hashes in ours.items():
+            entry = _united_entry((partition, bucket), by_bucket[partition, bucket], hashes, theirs.get(bucket), files)
+            if entry is not None:
+                changed.append(entry)
+    return changed
+
+
+def _distinct(parts: Iterable[Hashes]) -> Hashes:
+    found = list(parts)
+    return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+
+
+def _united_entry(
+    bucket_id: BucketId, news: Sequence[PlacedHashes], ours: Hashes, theirs: Hashes | None, files: HashIndexFiles
+) -> IndexManifestEntry | None:
+    """Return the bucket's new index entry; None when the table's index has all of our hashes already."""
+    side_file = news[0].hashes
+    if theirs is None and len(news) == 1 and side_file.file_name is not None:
+        name, size, united = side_file.file_name, side_file.file_size, ours
+    else:
+        missing = ours if theirs is None else ours[~np.isin(ours, theirs)]
+        if not len(missing):
+            return None
+        united = missing if theirs is None else np.concatenate([theirs, missing])
+        name, size = files.write(united)
+    return IndexManifestEntry(FileKind.ADD, bucket_id[0], bucket_id[1], HASH_INDEX, name, size, len(united))
+
+
+def _check_one_bucket_per_hash(ours: Mapping[int, Hashes], theirs: Mapping[int, Hashes]) -> None:
+    """Check that no hash of ours lies in another bucket, of ours or of the table."""
+    our_hashes, our_buckets = _flatten(ours)
+    order = np.argsort(our_hashes, kind="stable")
+    our_hashes, our_buckets = our_hashes[order], our_buckets[order]
+    if np.any((our_hashes[1:] == our_hashes[:-1]) & (our_buckets[1:] != our_buckets[:-1])):
+        raise CommitConflictError(
+            "Two tasks of this write placed the same key in different buckets of a partition. None of its changes took "
+            "place; run the write again."
+        )
+    their_hashes, their_buckets = _flatten(theirs)
+    if not len(our_hashes) or not len(their_hashes):
+        return
+    at = np.searchsorted(our_hashes, their_hashes).clip(max=len(our_hashes) - 1)
+    moved = (our_hashes[at] == their_hashes) & (our_buckets[at] != their_buckets)
+    if np.any(moved):
+        first = int(np.flatnonzero(moved)[0])
+        raise CommitConflictError(
+            f"Another commit has placed a key of this write in bucket {their_buckets[first]}, which this write placed "
+            f"in bucket {our_buckets[at[first]]} (dynamic buckets). None of this write's changes took place; run the "
+            f"write again."
+        )
+
+
+def _flatten(by_bucket: Mapping[int, Hashes]) -> tuple[Hashes, npt.NDArray[np.int64]]:
+    if not by_bucket:
+        return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
+    hashes = np.concatenate(list(by_bucket.values()))
+    lengths = [len(part) for part in by_bucket.values()]
+    return hashes, np.repeat(np.fromiter(by_bucket, dtype=np.int64, count=len(by_bucket)), lengths)

@@ -1,0 +1,110 @@
+"""Writing manifests, manifest lists and index files, and remembering each one so that a void commit leaves none behind.
+
+Equals Java's ``ManifestFile``, ``ManifestList``, ``IndexManifestFile`` and ``CommitCleaner`` (format.md §3.1, §3.2,
+§4).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+from paimon_spark.commit.partition_stats import partition_stats
+from paimon_spark.spec.avro_codec import encode_index_manifest, encode_manifest, encode_manifest_list
+from paimon_spark.spec.hash_index import encode_hash_index
+from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from paimon_spark.table.table import FileStoreTable
+
+_ROLLING_CHECK_ROWS = 1000
+"""Manifests roll at multiples of this number of entries (Java: ``RollingFileWriter.CHECK_ROLLING_RECORD_CNT``)."""
+
+
+class ManifestWriter:
+    """Writes the metadata files of one commit, over all its attempts."""
+
+    def __init__(self, table: FileStoreTable, *, target_size_bytes: int) -> None:
+        self._table = table
+        self._target_size_bytes = target_size_bytes
+        self._uuid = uuid.uuid4()
+        self._counts = {"manifest": 0, "manifest-list": 0, "index-manifest": 0, "index": 0}
+        self._created: set[str] = set()
+
+    def write_manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
+        """Write ``entries`` in their order, rolling at ``manifest.target-file-size``; no entry, no file."""
+        if not entries:
+            return []
+        data = encode_manifest(entries)
+        if len(data) >= self._target_size_bytes and len(entries) > _ROLLING_CHECK_ROWS:
+            per_file = len(entries) * self._target_size_bytes // len(data)
+            per_file = -(-max(per_file, 1) // _ROLLING_CHECK_ROWS) * _ROLLING_CHECK_ROWS
+            if per_file < len(entries):
+                parts = [entries[start : start + per_file] for start in range(0, len(entries), per_file)]
+                return [self._write_manifest(part, encode_manifest(part)) for part in parts]
+        return [self._write_manifest(entries, data)]
+
+    def _write_manifest(self, entries: Sequence[ManifestEntry], data: bytes) -> ManifestFileMeta:
+        name = self._write(self._table.paths.manifest_path, "manifest", data)
+        files = [entry.file for entry in entries]
+        added = sum(entry.kind == FileKind.ADD for entry in entries)
+        row_ids = [
+            (file.first_row_id, file.first_row_id + file.row_count - 1)
+            for file in files
+            if file.first_row_id is not None
+        ]
+        all_have_row_ids = len(row_ids) == len(files)
+        layout = self._table.paths.layout
+        return ManifestFileMeta(
+            file_name=name,
+            file_size=len(data),
+            num_added_files=added,
+            num_deleted_files=len(entries) - added,
+            partition_stats=partition_stats([entry.partition for entry in entries], layout.partition_types),
+            schema_id=max(file.schema_id for file in files),
+            min_bucket=min(entry.bucket for entry in entries),
+            max_bucket=max(entry.bucket for entry in entries),
+            min_level=min(file.level for file in files),
+            max_level=max(file.level for file in files),
+            min_row_id=min(first for first, _ in row_ids) if all_have_row_ids else None,
+            max_row_id=max(last for _, last in row_ids) if all_have_row_ids else None,
+        )
+
+    def write_list(self, manifests: Sequence[ManifestFileMeta]) -> tuple[str, int]:
+        """Write a manifest list (an empty one is a file too); return its name and size in bytes."""
+        data = encode_manifest_list(manifests)
+        return self._write(self._table.paths.manifest_path, "manifest-list", data), len(data)
+
+    def write_index_manifest(self, entries: Sequence[IndexManifestEntry]) -> str:
+        """Write an index manifest; return its name."""
+        return self._write(self._table.paths.manifest_path, "index-manifest", encode_index_manifest(entries))
+
+    def write_hash_index(self, hashes: npt.NDArray[np.int32]) -> tuple[str, int]:
+        """Write a HASH index file; return its name and size in bytes."""
+        data = encode_hash_index(hashes)
+        return self._write(self._table.paths.index_path, "index", data), len(data)
+
+    def _write(self, path_of: Callable[[str], str], prefix: str, data: bytes) -> str:
+        name = f"{prefix}-{self._uuid}-{self._counts[prefix]}"
+        self._counts[prefix] += 1
+        path = path_of(name)
+        self._created.add(path)
+        self._table.file_io.write_bytes(path, data, overwrite=False)
+        return name
+
+    def discard(self, *, keep: Collection[str] = ()) -> None:
+        """Delete every file written here whose name is not in ``keep``; a file that cannot be deleted is left.
+
+        Only for files that no snapshot can refer to: after a commit that is void, or with all names of the new
+        snapshot.
+        """
+        for path in sorted(self._created):
+            if path.rpartition("/")[2] not in keep:
+                with contextlib.suppress(Exception):  # what cannot be deleted now is an orphan file for later
+                    self._table.file_io.delete_quietly(path)
+                self._created.discard(path)

@@ -1,0 +1,213 @@
+"""Which files an overwrite takes out of the table, and where its new files may lie.
+
+Equals Java's ``overwritePartition``, ``OverwriteChangesProvider`` and ``tryUpgrade`` (format.md §8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.commit.key_order import key_ranks
+from paimon_spark.commit.partition_ranges import range_predicate
+from paimon_spark.errors import CommitError, OptionError, PaimonError
+from paimon_spark.spec.arrow_types import to_arrow_type
+from paimon_spark.spec.casts import cast_array
+from paimon_spark.spec.data_types import VarCharType
+from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry
+from paimon_spark.spec.predicate import And, Leaf, Or, Predicate
+from paimon_spark.spec.stats import EMPTY_STATS
+from paimon_spark.table.data_layout import DataLayout
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataType
+    from paimon_spark.table.table import FileStoreTable
+
+
+class OverwriteKind(StrEnum):
+    """What an overwrite replaces."""
+
+    STATIC = "static"
+    """The whole table, or the partitions that match a spec."""
+    DYNAMIC = "dynamic"
+    """The partitions that new files are in; without new files nothing. Without partitions: the whole table."""
+    TRUNCATE = "truncate"
+    """Like static, and there are no new files."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverwriteSpec:
+    """How a commit replaces files."""
+
+    kind: OverwriteKind
+    partition: Mapping[str, Any] | None = None
+    """Values of some or all partition columns: Python values, or texts that are cast; None (or the default partition's
+    name) is null. None or empty takes the whole table. Not for dynamic overwrites."""
+    partitions: Sequence[Mapping[str, Any]] = field(default=())
+    """More specs, for dropping several partitions at once: a partition that matches any of them is replaced."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", OverwriteKind(self.kind))
+
+    @classmethod
+    def static(cls, partition: Mapping[str, Any] | None = None) -> OverwriteSpec:
+        """Replace the whole table, or the partitions that match ``partition``."""
+        return cls(OverwriteKind.STATIC, partition)
+
+    @classmethod
+    def dynamic(cls) -> OverwriteSpec:
+        """Replace the partitions that appear in the new files."""
+        return cls(OverwriteKind.DYNAMIC)
+
+    @classmethod
+    def truncate(cls, *partitions: Mapping[str, Any]) -> OverwriteSpec:
+        """Empty the whole table, or the partitions that match any of ``partitions``."""
+        return cls(OverwriteKind.TRUNCATE, None, partitions)
+
+
+class PartitionScope:
+    """The partitions that an overwrite replaces, as a test on partition bytes."""
+
+    def __init__(
+        self,
+        table: FileStoreTable,
+        specs: Sequence[Mapping[str, Any]] | None,
+        *,
+        exactly: Collection[bytes] | None = None,
+    ) -> None:
+        """Make a scope.
+
+        Args:
+            table: whose partitions.
+            specs: alternatives of column values; None or one without columns takes everything.
+            exactly: instead of specs, these partitions.
+
+        Raises:
+            OptionError: a spec names a column that is no partition column.
+        """
+        self._manifests = table.manifests
+        self.partitions = None if exactly is None else frozenset(exactly)
+        self.predicate: Predicate | None = None
+        if specs and all(specs):
+            self.predicate = Or(tuple(_spec_predicate(spec, DataLayout.of(table.schema)) for spec in specs))
+        elif self.partitions is not None:
+            self.predicate = range_predicate(table, self.partitions)
+
+    def contains(self, partitions: Sequence[bytes]) -> list[bool]:
+        """Tell for each of the partitions whether it is replaced."""
+        if self.partitions is not None:
+            return [partition in self.partitions for partition in partitions]
+        return self._manifests.partition_filter(self.predicate)(partitions)
+
+
+def _spec_predicate(spec: Mapping[str, Any], layout: DataLayout) -> Predicate:
+    keys = layout.partition_keys
+    leaves: list[Predicate] = []
+    for name, value in spec.items():
+        if name not in keys:
+            raise OptionError(
+                f"'{name}' is no partition column of the table (its partition columns: {', '.join(keys) or 'none'})."
+            )
+        if value is None or value == layout.default_partition_name:
+            leaves.append(Leaf("is_null", name, ()))
+        else:
+            leaves.append(Leaf("eq", name, (_typed_value(name, value, layout.partition_types[keys.index(name)]),)))
+    return And(tuple(leaves))
+
+
+def _typed_value(name: str, value: Any, data_type: DataType) -> Any:
+    arrow_type = to_arrow_type(data_type)
+    try:
+        if isinstance(value, str) and not pa.types.is_string(arrow_type):
+            typed = cast_array(pa.array([value], pa.string()), VarCharType(length=VarCharType.MAX), data_type)[0]
+        else:
+            typed = pa.scalar(value, arrow_type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, PaimonError, ValueError, TypeError) as error:
+        raise OptionError(f"{value!r} is no value of partition column '{name}' of type {data_type.sql()}.") from error
+    if not typed.is_valid:
+        raise OptionError(f"{value!r} is no value of partition column '{name}' of type {data_type.sql()}.")
+    return typed.as_py()
+
+
+def overwrite_scope(
+    table: FileStoreTable, overwrite: OverwriteSpec, new_files: Sequence[ManifestEntry]
+) -> PartitionScope:
+    """Return the partitions that ``overwrite`` replaces.
+
+    Raises:
+        CommitError: a new file lies in a partition that is not replaced.
+        OptionError: a spec names an unknown column or value.
+    """
+    if overwrite.kind is OverwriteKind.TRUNCATE and new_files:
+        raise CommitError("A truncate brings no new files, but this commit has some; overwrite instead.")
+    if overwrite.kind is OverwriteKind.DYNAMIC and table.schema.partition_keys:
+        return PartitionScope(table, None, exactly={entry.partition for entry in new_files})
+    specs = [*([overwrite.partition] if overwrite.partition else ()), *overwrite.partitions]
+    scope = PartitionScope(table, specs)
+    changed = list(dict.fromkeys(entry.partition for entry in new_files))
+    for partition, inside in zip(changed, scope.contains(changed), strict=True):
+        if not inside:
+            raise CommitError(
+                f"The changes in {table.paths.partition_path(partition)} does not belong to this partition: the "
+                f"overwrite is of {_spec_text(specs)}. Give rows of that partition only, or overwrite dynamically."
+            )
+    return scope
+
+
+def _spec_text(specs: Iterable[Mapping[str, Any]]) -> str:
+    return " or ".join(", ".join(f"{name}={value}" for name, value in spec.items()) for spec in specs)
+
+
+def deleted_entries(live: Iterable[ManifestEntry], *, drop_stats: bool) -> list[ManifestEntry]:
+    """Return DELETE entries for files that an overwrite takes out.
+
+    Args:
+        live: ADD entries.
+        drop_stats: leave out the value statistics (``manifest.delete-file-drop-stats``).
+    """
+    if drop_stats:
+        return [
+            replace(entry, kind=FileKind.DELETE, file=replace(entry.file, value_stats=EMPTY_STATS, value_stats_cols=()))
+            for entry in live
+        ]
+    return [
+        ManifestEntry(FileKind.DELETE, entry.partition, entry.bucket, entry.total_buckets, entry.file) for entry in live
+    ]
+
+
+def deleted_index_entries(live: Sequence[IndexManifestEntry], scope: PartitionScope) -> list[IndexManifestEntry]:
+    """Return DELETE entries for the index files of replaced partitions."""
+    inside = scope.contains([entry.partition for entry in live])
+    return [replace(entry, kind=FileKind.DELETE) for entry, gone in zip(live, inside, strict=True) if gone]
+
+
+def lifted_to_top(
+    entries: Sequence[ManifestEntry], key_types: Sequence[DataType], *, max_level: int
+) -> tuple[ManifestEntry, ...]:
+    """Lift the files of an overwrite to the highest level where no keys of a bucket overlap (``overwrite-upgrade``).
+
+    Args:
+        entries: the new files; all must be at level 0 of real buckets, else nothing is lifted.
+        key_types: types of the trimmed primary key.
+        max_level: the highest level of the table.
+    """
+    if not entries or any(entry.file.level > 0 or entry.bucket < 0 for entry in entries):
+        return tuple(entries)
+    places = [(entry.partition, entry.bucket) for entry in entries]
+    numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
+    bucket_numbers = np.asarray([numbers[place] for place in places], dtype=np.int64)
+    keys = [entry.file.min_key for entry in entries] + [entry.file.max_key for entry in entries]
+    lowest, highest = np.split(key_ranks(keys, key_types), 2)
+    order = np.lexsort((lowest, bucket_numbers))
+    left, right = order[:-1], order[1:]
+    overlapping = (bucket_numbers[left] == bucket_numbers[right]) & (highest[left] >= lowest[right])
+    stays = np.isin(bucket_numbers, bucket_numbers[left][overlapping])
+    return tuple(
+        entry if stay else replace(entry, file=entry.file.upgraded(max_level))
+        for entry, stay in zip(entries, stays.tolist(), strict=True)
+    )

@@ -1,0 +1,98 @@
+"""The moment of truth: ``snapshot-N`` is created, by us or by nobody but one.
+
+Java: ``RenamingSnapshotCommit`` looks whether the file exists and then renames, which loses commits when processes
+race; here the store's own exclusive create decides (``FileIO.create_exclusive``). After an unclear answer the file is
+read back and its ``uuid`` tells whose it is (format.md §2, design.md §4).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import CommitError, CommitStateUnknownError, PaimonError, UnsupportedError
+from paimon_spark.spec.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from paimon_spark.commit.retry import Retries
+    from paimon_spark.table.table import FileStoreTable
+
+
+class _Owner(Enum):
+    OURS = "ours"
+    OTHERS = "others"
+    NOBODY = "nobody"
+
+
+def publish_snapshot(table: FileStoreTable, snapshot: Snapshot, retries: Retries) -> bool:
+    """Create the snapshot's file exclusively.
+
+    Creating the same bytes again after an unclear answer is safe: if the first attempt arrived late, the second finds a
+    file with our uuid.
+
+    Args:
+        table: where to publish.
+        snapshot: has a uuid that no other attempt ever had.
+        retries: waits between attempts; shared with the commit's own loop.
+
+    Returns:
+        True when the snapshot is ours, False when another commit has this id.
+
+    Raises:
+        CommitError: the store refused for good and the file is not there; nothing was committed.
+        CommitStateUnknownError: neither creating nor reading back gave a clear answer; nothing may be deleted.
+    """
+    path = table.paths.snapshot_path(snapshot.id)
+    data = snapshot.to_json().encode("utf-8")
+    while True:
+        failure: Exception | None = None
+        try:
+            if table.file_io.create_exclusive(path, data):
+                break
+        except Exception as error:  # noqa: BLE001 - whatever it was, only reading back tells the outcome
+            failure = error
+        owner = _owner(table, path, snapshot, retries, failure)
+        if owner is _Owner.OURS:
+            break
+        if owner is _Owner.OTHERS:
+            return False
+        if isinstance(failure, PermissionError | UnsupportedError):
+            raise CommitError(
+                f"Snapshot {snapshot.id} could not be written: {failure}. Nothing was committed. See that the table's "
+                f"snapshot directory can be written, then run the write again (file: {path})."
+            ) from failure
+        if retries.exhausted:
+            raise _unknown(table, snapshot, failure) from failure
+        retries.wait()
+    with contextlib.suppress(Exception):  # published: whatever the hint does, the commit has taken place
+        table.snapshots.write_latest_hint(snapshot.id)
+    return True
+
+
+def _owner(table: FileStoreTable, path: str, snapshot: Snapshot, retries: Retries, failure: Exception | None) -> _Owner:
+    """Read the snapshot file back and tell whose it is."""
+    while True:
+        try:
+            found = Snapshot.from_json(table.file_io.read_bytes(path), path=path)
+        except FileNotFoundError:
+            return _Owner.NOBODY
+        except (OSError, PaimonError) as error:
+            if retries.exhausted:
+                raise _unknown(table, snapshot, failure or error) from error
+            retries.wait()
+        else:
+            return _Owner.OURS if found.uuid == snapshot.uuid else _Owner.OTHERS
+
+
+def _unknown(table: FileStoreTable, snapshot: Snapshot, cause: Exception | None) -> CommitStateUnknownError:
+    path = table.paths.snapshot_path(snapshot.id)
+    reason = f" ({type(cause).__name__}: {cause})" if cause else ""
+    return CommitStateUnknownError(
+        f"It is unknown whether snapshot {snapshot.id} of table {table.path} was committed: the store gave no clear "
+        f"answer{reason}. No file was deleted. To find out, look at {path} (or the row of snapshot {snapshot.id} in "
+        f"the table's $snapshots): if it holds uuid {snapshot.uuid} (commit user {snapshot.commit_user}, commit "
+        f"identifier {snapshot.commit_identifier}, kind {snapshot.commit_kind.value}), the commit took place and must "
+        f"not be repeated; if it holds another uuid or is still missing after some minutes, the commit is void: run "
+        f"the write again."
+    )

@@ -1,0 +1,61 @@
+"""What a commit stamps on new files: row ids, and snapshot ids as sequence numbers.
+
+Equals Java's ``RowTrackingCommitUtils`` (format.md §12) and ``stampSequenceWithSnapshotId`` (§7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spec.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
+
+_ROW_ID = "_ROW_ID"
+
+
+def with_row_ids(
+    entries: Iterable[ManifestEntry], *, snapshot_id: int, next_row_id: int
+) -> tuple[tuple[ManifestEntry, ...], int]:
+    """Give new files of a row-tracking table their sequence numbers and first row ids.
+
+    Args:
+        entries: the files of the snapshot, in their order.
+        snapshot_id: id of the snapshot to be.
+        next_row_id: the latest snapshot's ``nextRowId``.
+
+    Returns:
+        The stamped entries, and the new ``nextRowId``.
+
+    Raises:
+        UnsupportedError: there are blob or vector files.
+    """
+    stamped = []
+    for entry in entries:
+        file = _with_snapshot_sequence(entry.file, snapshot_id)
+        if file.file_name.endswith(".blob") or ".vector." in file.file_name:
+            raise UnsupportedError(f"File {file.file_name}: blob and vector files cannot be committed yet.")
+        has_row_ids = file.first_row_id is not None or _ROW_ID in (file.write_cols or ())
+        if file.file_source == FileSource.APPEND and not has_row_ids:
+            file = replace(file, first_row_id=next_row_id)
+            next_row_id += file.row_count
+        stamped.append(replace(entry, file=file))
+    return tuple(stamped), next_row_id
+
+
+def _with_snapshot_sequence(file: DataFileMeta, snapshot_id: int) -> DataFileMeta:
+    if file.min_sequence_number == 0:
+        return replace(file, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id)
+    if file.max_sequence_number == 0:
+        return replace(file, max_sequence_number=snapshot_id)
+    return file
+
+
+def with_snapshot_sequences(entries: Sequence[ManifestEntry], *, snapshot_id: int) -> tuple[ManifestEntry, ...]:
+    """Set the sequence numbers of added files to the snapshot's id (``sequence.snapshot-ordering``, not in COMPACT)."""
+    return tuple(
+        replace(entry, file=replace(entry.file, min_sequence_number=snapshot_id, max_sequence_number=snapshot_id))
+        if entry.kind == FileKind.ADD
+        else entry
+        for entry in entries
+    )

@@ -1,0 +1,113 @@
+"""The options that concern a commit, read once; and the ones that a commit refuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from paimon_spark.commit.manifest_merge import ManifestMergeOptions
+from paimon_spark.commit.retry import Retries
+from paimon_spark.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from paimon_spark.options import CoreOptions
+
+_CLASS_OPTIONS = ("commit.callbacks", "tag.callbacks")
+
+
+def writer_version() -> str:
+    """Return what snapshots say of their writer: ``paimon-spark-<version>``."""
+    try:
+        return f"paimon-spark-{version('paimon-spark')}"
+    except PackageNotFoundError:
+        return "paimon-spark"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSettings:
+    """Options of a table as a commit needs them."""
+
+    max_retries: int
+    min_retry_wait_millis: int
+    max_retry_wait_millis: int
+    timeout_millis: int | None
+    manifest_merge: ManifestMergeOptions
+    drop_delete_stats: bool
+    discard_duplicate_files: bool
+    overwrite_upgrade: bool
+    max_level: int
+    """The highest LSM level."""
+    keep_empty: bool
+    """Whether a commit without changes makes a snapshot although the caller would ignore it."""
+    strict_after: int | None
+    """``commit.strict-mode.last-safe-snapshot``."""
+    user_prefix: str | None
+    row_tracking: bool
+    snapshot_ordering: bool
+    sequence_in_properties: bool
+    """Whether snapshots carry the highest sequence number (``write.sequence-number-init-mode`` = snapshot)."""
+
+    @classmethod
+    def of(cls, options: CoreOptions) -> CommitSettings:
+        """Read the options of a table.
+
+        Raises:
+            UnsupportedError: an option asks for something after a commit that cannot be done yet.
+            OptionError: an option's value cannot be used.
+        """
+        _refuse(options)
+        levels = options.value("num-levels") or options.value("num-sorted-run.compaction-trigger") + 1
+        ignore_empty = options.value("snapshot.ignore-empty-commit")
+        return cls(
+            max_retries=options.commit_max_retries,
+            min_retry_wait_millis=_millis(options.commit_min_retry_wait),
+            max_retry_wait_millis=_millis(options.commit_max_retry_wait),
+            timeout_millis=None if options.commit_timeout is None else _millis(options.commit_timeout),
+            manifest_merge=ManifestMergeOptions(
+                target_size_bytes=options.value("manifest.target-file-size"),
+                full_threshold_bytes=options.value("manifest.full-compaction-threshold-size"),
+                min_count=options.value("manifest.merge-min-count"),
+            ),
+            drop_delete_stats=options.value("manifest.delete-file-drop-stats"),
+            discard_duplicate_files=options.value("commit.discard-duplicate-files"),
+            overwrite_upgrade=options.value("overwrite-upgrade"),
+            max_level=levels - 1,
+            keep_empty=ignore_empty is False or options.value("commit.force-create-snapshot"),
+            strict_after=options.value("commit.strict-mode.last-safe-snapshot"),
+            user_prefix=options.value("commit.user-prefix"),
+            row_tracking=options.row_tracking_enabled,
+            snapshot_ordering=options.value("sequence.snapshot-ordering"),
+            sequence_in_properties=options.value("write.sequence-number-init-mode") == "snapshot",
+        )
+
+    def retries(self) -> Retries:
+        """Return the attempts of one snapshot, none of them used."""
+        return Retries(self.max_retries, self.min_retry_wait_millis, self.max_retry_wait_millis, self.timeout_millis)
+
+
+def _millis(duration: timedelta) -> int:
+    return round(duration.total_seconds() * 1000)
+
+
+def _refuse(options: CoreOptions) -> None:
+    creation = options.value("tag.automatic-creation")
+    if str(creation).lower() != "none":
+        raise UnsupportedError(
+            f"Option 'tag.automatic-creation' = '{creation}' is not supported yet: this commit would make no tag. "
+            f"Remove the option, or give 'tag.automatic-creation' = 'none' with the write and create the tag "
+            f"afterwards."
+        )
+    for key in _CLASS_OPTIONS:
+        if options.value(key):
+            raise UnsupportedError(
+                f"Option '{key}' names Java classes, which cannot be run here. Remove the option, or give it with an "
+                f"empty value with the write."
+            )
+    if options.data_evolution_enabled:
+        raise UnsupportedError(
+            "Option 'data-evolution.enabled' = 'true' is not supported yet by commits. Write this table with another "
+            "engine."
+        )

@@ -1,0 +1,35 @@
+"""Whether the statistics of the latest snapshot still hold for the next one.
+
+Equals the rule of Java's ``FileStoreCommitImpl``: statistics are inherited as long as the schema stays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.spec.statistics_file import Statistics
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+
+def inherited_statistics(table: FileStoreTable, latest: Snapshot | None, schema_id: int) -> str | None:
+    """Return the name of the statistics file for the snapshot after ``latest``, None without one.
+
+    Java fails when the file cannot be read; we let the statistics go, they are no reason to refuse rows.
+
+    Args:
+        table: where the statistics are.
+        latest: the latest snapshot.
+        schema_id: schema of the new snapshot.
+    """
+    if latest is None or latest.statistics is None:
+        return None
+    path = table.paths.statistics_path(latest.statistics)
+    try:
+        known = Statistics.from_json(table.file_io.read_bytes(path), path=path)
+    except (OSError, PaimonError):
+        return None
+    return latest.statistics if known.schema_id == schema_id else None

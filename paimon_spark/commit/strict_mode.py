@@ -1,0 +1,70 @@
+"""Strict mode: a commit is given up when others changed the same partitions since a given snapshot.
+
+Equals Java's ``StrictModeChecker`` (option ``commit.strict-mode.last-safe-snapshot``, format.md §8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import CommitConflictError
+from paimon_spark.spec.snapshot import CommitKind
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.snapshot import Snapshot
+
+OPTION = "commit.strict-mode.last-safe-snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedPlaces:
+    """How the changes of a snapshot are looked up."""
+
+    snapshot: Callable[[int], Snapshot]
+    """Gives a living snapshot by its id."""
+    files: Callable[[Snapshot], set[tuple[bytes, int]]]
+    """Gives the (partition, bucket) of every file in the delta of a snapshot."""
+    index: Callable[[Snapshot], set[bytes]]
+    """Gives the partitions of the index files of a snapshot; empty when it changed no index."""
+
+
+def check_strict(
+    safe_id: int, new_id: int, *, kind: CommitKind, partitions: frozenset[bytes], user: str, places: ChangedPlaces
+) -> None:
+    """Check the snapshots after ``safe_id`` and before ``new_id`` made by other users.
+
+    Args:
+        safe_id: the last snapshot known to be harmless.
+        new_id: id of the snapshot to be.
+        kind: its kind.
+        partitions: partitions that it changes.
+        user: our commit user.
+        places: looks up what others changed.
+
+    Raises:
+        CommitConflictError: a COMPACT or OVERWRITE changed one of `partitions`, or an APPEND did (to real buckets)
+            while we overwrite.
+        SnapshotNotFoundError: a snapshot after ``safe_id`` has expired.
+    """
+    for snapshot_id in range(safe_id + 1, new_id):
+        snapshot = places.snapshot(snapshot_id)
+        if snapshot.commit_user == user:
+            continue
+        if snapshot.commit_kind in (CommitKind.COMPACT, CommitKind.OVERWRITE):
+            changed = {partition for partition, _ in places.files(snapshot)}
+            if partitions & changed or partitions & places.index(snapshot):
+                raise _given_up(snapshot, new_id, user, "which modified the same partition")
+        elif snapshot.commit_kind is CommitKind.APPEND and kind is CommitKind.OVERWRITE:
+            changed = {partition for partition, bucket in places.files(snapshot) if bucket >= 0}
+            if partitions & changed:
+                raise _given_up(snapshot, new_id, user, "which committed files to fixed bucket on the same partition")
+
+
+def _given_up(snapshot: Snapshot, new_id: int, user: str, deed: str) -> CommitConflictError:
+    return CommitConflictError(
+        f"When trying to commit snapshot {new_id}, commit user {user} has found a {snapshot.commit_kind.value} "
+        f"snapshot (id: {snapshot.id}) by another user {snapshot.commit_user} {deed}. Giving up committing as {OPTION} "
+        f"is set. None of this commit's changes took place: read the table anew and run the write again."
+    )
