@@ -1,0 +1,186 @@
+"""Aggregate functions of columns: how they are named, what they need, and how they fold rows of a key.
+
+Source: format.md §10; Java ``FieldAggregatorFactory`` and the ``Field*Agg`` classes. Each aggregator has two forms:
+
+- ``merge``: all rows of many keys at once, for keys without retractions;
+- ``state``: one accumulator per key that takes one row per key at a time (``add``, ``add_late``, ``retract``), for keys
+  with retractions. It is vectorised over keys.
+
+A result is either row numbers (the value is that row's value; -1 is null) or an array of values, one per key.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from paimon_spark.errors import DataError, OptionError, UnsupportedError
+from paimon_spark.merge.segments import Indices, Segments
+from paimon_spark.spec.data_types import DataType
+
+PRIMARY_KEY = "primary-key"
+_UNBOUNDED = 2**31 - 1
+
+Merged = Indices | pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateOptions:
+    """The options of one aggregated column.
+
+    Attributes:
+        function: Name of the aggregate function.
+        field: Name of the column.
+        type: Type of the column.
+        delimiter: ``list-agg-delimiter``.
+        distinct: ``distinct`` of listagg and collect.
+        nested_key: ``nested-key``.
+        nested_sequence: ``nested-sequence-field``.
+        null_keys: ``nested-key-null-strategy``: merge, ignore or error.
+        count_limit: ``count-limit``.
+        time_field: ``ts-field`` of merge_map_with_keytime, or None for the last field.
+        ignore_retract: ``ignore-retract``.
+    """
+
+    function: str
+    field: str
+    type: DataType
+    delimiter: str = ","
+    distinct: bool = False
+    nested_key: tuple[str, ...] = ()
+    nested_sequence: tuple[str, ...] = ()
+    null_keys: str = "merge"
+    count_limit: int = _UNBOUNDED
+    time_field: str | None = None
+    ignore_retract: bool = False
+
+
+def aggregate_options(function: str, field: str, data_type: DataType, options: Mapping[str, str]) -> AggregateOptions:
+    """Reads the ``fields.<field>.*`` options of an aggregated column."""
+
+    def text(name: str) -> str | None:
+        return options.get(f"fields.{field}.{name}")
+
+    def flag(name: str) -> bool:
+        return (text(name) or "false").strip().lower() == "true"
+
+    def names(name: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in (text(name) or "").split(",") if part.strip())
+
+    delimiter, limit = text("list-agg-delimiter"), text("count-limit")
+    strategy = (text("nested-key-null-strategy") or "merge").strip().lower()
+    if strategy not in ("merge", "ignore", "error"):
+        raise OptionError(
+            f"Unsupported nested-key-null-strategy '{strategy}' of column '{field}'. Use merge, ignore or error."
+        )
+    if text("nested-key-null-strategy") is not None and not names("nested-key"):
+        raise OptionError(
+            f"Option 'fields.{field}.nested-key-null-strategy' requires 'fields.{field}.nested-key' to be configured."
+        )
+    if names("nested-sequence-field") and not names("nested-key"):
+        raise OptionError(
+            f"Option 'fields.{field}.nested-sequence-field' requires 'fields.{field}.nested-key' to be configured."
+        )
+    try:
+        count_limit = _UNBOUNDED if limit is None else int(limit)
+    except ValueError:
+        raise OptionError(f"Option 'fields.{field}.count-limit' must be a whole number, but is '{limit}'.") from None
+    return AggregateOptions(
+        function=function,
+        field=field,
+        type=data_type,
+        delimiter="," if delimiter is None else delimiter,
+        distinct=flag("distinct"),
+        nested_key=names("nested-key"),
+        nested_sequence=names("nested-sequence-field"),
+        null_keys=strategy,
+        count_limit=count_limit,
+        time_field=text("ts-field"),
+        ignore_retract=flag("ignore-retract"),
+    )
+
+
+class FieldState(ABC):
+    """Accumulators of one column, one per key; each call gives at most one row to a key."""
+
+    def __init__(self, options: AggregateOptions) -> None:
+        self.options = options
+
+    @abstractmethod
+    def assign(self, keys: Indices, rows: Indices) -> None:
+        """The accumulators become the values of the rows, whatever they were."""
+
+    @abstractmethod
+    def add(self, keys: Indices, rows: Indices) -> None:
+        """Java ``agg(accumulator, input)``."""
+
+    @abstractmethod
+    def add_late(self, keys: Indices, rows: Indices) -> None:
+        """Java ``aggReversed(accumulator, input)``: the row is older than the accumulator."""
+
+    def retract(self, keys: Indices, rows: Indices) -> None:
+        """Java ``retract(accumulator, input)``.
+
+        Raises:
+            DataError: The function cannot take a row back.
+        """
+        raise no_retraction(self.options)
+
+    @abstractmethod
+    def result(self) -> Merged:
+        """The accumulators as row numbers or values."""
+
+
+def no_retraction(options: AggregateOptions) -> DataError:
+    """The error of a function that cannot take a row back."""
+    return DataError(
+        f"Aggregate function '{options.function}' does not support retraction (column '{options.field}'), "
+        "If you allow this function to ignore retraction messages, "
+        f"you can configure 'fields.{options.field}.ignore-retract'='true'."
+    )
+
+
+class Aggregator(ABC):
+    """One aggregate function for one column."""
+
+    def __init__(self, options: AggregateOptions) -> None:
+        self.options = options
+
+    @abstractmethod
+    def state(self, values: pa.Array, keys: int) -> FieldState:
+        """Accumulators for that many keys, all null; row numbers given to them are positions in ``values``."""
+
+    def merge(self, values: pa.Array, segments: Segments) -> Merged:
+        """Folds the rows of each segment; segment rows are positions in ``values``."""
+        return fold(self.state(values, len(segments.starts)), segments)
+
+
+def fold(state: FieldState, segments: Segments) -> Merged:
+    """Folds rows position by position inside their segments."""
+    for keys, positions in segments.by_position():
+        rows = segments.rows[positions]
+        if segments.late is None:
+            state.add(keys, rows)
+            continue
+        late = segments.late[positions]
+        if not late.all():
+            state.add(keys[~late], rows[~late])
+        if late.any():
+            state.add_late(keys[late], rows[late])
+    return state.result()
+
+
+def unknown_function(name: str) -> OptionError:
+    """The error of a name that is no aggregate function."""
+    return OptionError(f"Use unsupported aggregation: {name} or spell aggregate function incorrectly!")
+
+
+def unsupported_function(options: AggregateOptions) -> UnsupportedError:
+    """The error of a function of Paimon that this package does not have."""
+    return UnsupportedError(
+        f"Aggregate function '{options.function}' (column '{options.field}') is not supported: it needs the Apache "
+        "DataSketches library. Read or write this table with the Java connector."
+    )

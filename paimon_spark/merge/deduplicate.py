@@ -1,0 +1,63 @@
+"""Merge engine deduplicate: the newest row of a key wins, deletes included (Java ``DeduplicateMergeFunction``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.merge.engine import KeyLayout, MergeEngine
+from paimon_spark.merge.gather import MergeInput, output_table, take_rows
+from paimon_spark.merge.segments import Indices
+from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND
+
+
+@dataclass(frozen=True, slots=True)
+class Deduplicate(MergeEngine):
+    """The newest row of a key wins.
+
+    Attributes:
+        layout: Keys and order of rows.
+        ignore_delete: -U and -D rows do not count.
+    """
+
+    layout: KeyLayout
+    ignore_delete: bool = False
+
+    def required_columns(self, projection: Sequence[str]) -> list[str]:
+        """The projection, the key and the sequence fields."""
+        return self.layout.with_order_columns(projection)
+
+    def merge(
+        self,
+        rows: pa.Table,
+        *,
+        drop_deletes: bool,
+        columns: Sequence[str] | None = None,
+        key_value_columns: bool = True,
+    ) -> pa.Table:
+        """See ``MergeEngine.merge``."""
+        merging = MergeInput(rows, self.layout.sort(rows))
+        winners = self._winners(merging)
+        if drop_deletes and merging.has_retracts:
+            winners = winners[(merging.kinds[winners] & 1) == 0]
+        names = merging.value_columns(columns)
+        wanted = [*names, *((SEQUENCE_NUMBER, VALUE_KIND) if key_value_columns else ())]
+        if len(winners) == rows.num_rows and bool((winners[1:] > winners[:-1]).all()):
+            return rows.select(wanted)
+        taken = {name: take_rows(merging.column(name), winners) for name in wanted}
+        return output_table(
+            [(name, taken[name]) for name in names], rows.schema, taken.get(SEQUENCE_NUMBER), taken.get(VALUE_KIND)
+        )
+
+    def _winners(self, merging: MergeInput) -> Indices:
+        if not self.ignore_delete or not merging.has_retracts:
+            return merging.newest
+        # Java: a single row of a key is never given to the merge function, so a lone -D stays.
+        order, counts = merging.key_order.order, merging.key_order.counts
+        positions = np.where((merging.kinds[order] & 1) == 0, np.arange(len(order)), -1)
+        last_add = np.maximum.reduceat(positions, merging.key_order.starts) if len(order) else positions
+        kept = (last_add >= 0) | (counts == 1)
+        return np.where(counts == 1, merging.newest, order[last_add])[kept]

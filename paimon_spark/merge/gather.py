@@ -1,0 +1,128 @@
+"""Puts merged rows together: each column is taken once, from its input rows and from values that were computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.merge.segments import Indices, Mask
+from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND, KeyOrder, whole_column
+
+Merged = Indices | pa.Array
+
+
+class MergeInput:
+    """KeyValue rows in merge order, with their columns at hand as whole arrays.
+
+    Attributes:
+        rows: The rows as given.
+        key_order: Their merge order.
+        newest: For each key its last row.
+    """
+
+    def __init__(self, rows: pa.Table, key_order: KeyOrder) -> None:
+        self.rows = rows
+        self.key_order = key_order
+        self.newest: Indices = key_order.order[np.append(key_order.starts[1:], rows.num_rows) - 1]
+        self._columns: dict[str, pa.Array] = {}
+
+    def column(self, name: str) -> pa.Array:
+        """A column as one array."""
+        if name not in self._columns:
+            self._columns[name] = whole_column(self.rows, name)
+        return self._columns[name]
+
+    @cached_property
+    def kinds(self) -> npt.NDArray[np.int8]:
+        """Row kinds: 0 +I, 1 -U, 2 +U, 3 -D."""
+        return self.column(VALUE_KIND).to_numpy()  # type: ignore[no-any-return]
+
+    @cached_property
+    def sequences(self) -> Indices:
+        """Sequence numbers."""
+        return self.column(SEQUENCE_NUMBER).to_numpy()  # type: ignore[no-any-return]
+
+    @cached_property
+    def has_retracts(self) -> bool:
+        """Whether any row is -U or -D."""
+        return bool((self.kinds & 1).any())
+
+    @cached_property
+    def keys_with_retracts(self) -> Mask:
+        """For each key, whether one of its rows is -U or -D."""
+        if not self.has_retracts:
+            return np.zeros(len(self.key_order.starts), np.bool_)
+        retracts = (self.kinds & 1).astype(np.bool_)[self.key_order.order]
+        return np.logical_or.reduceat(retracts, self.key_order.starts)
+
+    def value_columns(self, columns: Sequence[str] | None) -> list[str]:
+        """The columns to put out, without the KeyValue columns."""
+        chosen = self.rows.schema.names if columns is None else columns
+        return [name for name in chosen if name not in (SEQUENCE_NUMBER, VALUE_KIND)]
+
+    def take(self, name: str, indices: Indices) -> pa.Array:
+        """A column at these rows; -1 gives null."""
+        return take_rows(self.column(name), indices)
+
+
+def take_rows(column: pa.Array, indices: Indices) -> pa.Array:
+    """The values at these positions; -1 gives null."""
+    if len(indices) and bool((indices < 0).any()):
+        return column.take(pa.array(indices, mask=indices < 0))
+    return column.take(pa.array(indices))
+
+
+class MergedColumn:
+    """One column of the result: for each key a row of the input, a computed value or null."""
+
+    def __init__(self, column: pa.Array, rows: Indices) -> None:
+        self._column = column
+        self._pool = [column]
+        self._size = len(column)
+        self._rows = rows
+        self._owned = False
+
+    def put(self, keys: Indices, merged: Merged, rows: Indices | None = None) -> None:
+        """Sets the values of these keys.
+
+        Args:
+            keys: Numbers of the keys.
+            merged: For each of them a position in ``rows`` (-1: null), or the values themselves.
+            rows: Input rows that the positions mean; None when they are input rows already.
+        """
+        if not self._owned:
+            self._rows, self._owned = self._rows.copy(), True
+        if isinstance(merged, np.ndarray):
+            self._rows[keys] = merged if rows is None else np.where(merged < 0, -1, rows[merged])
+            return
+        if isinstance(merged, pa.ChunkedArray):
+            merged = merged.combine_chunks()
+        self._rows[keys] = np.arange(self._size, self._size + len(merged))
+        self._pool.append(merged)
+        self._size += len(merged)
+
+    def clear(self) -> None:
+        """Makes the value of every key null."""
+        self._rows, self._owned = np.full(len(self._rows), -1, np.int64), True
+
+    def result(self, kept: Indices | None) -> pa.Array:
+        """The column, for the kept keys (None: all)."""
+        pool = self._pool[0] if len(self._pool) == 1 else pa.concat_arrays(self._pool)
+        return take_rows(pool, self._rows if kept is None else self._rows[kept])
+
+
+def output_table(
+    columns: Sequence[tuple[str, pa.Array]], schema: pa.Schema, sequences: pa.Array | None, kinds: pa.Array | None
+) -> pa.Table:
+    """The merged columns under the fields of the input, with the KeyValue columns last."""
+    fields = [schema.field(name) for name, _ in columns]
+    arrays = [array for _, array in columns]
+    for name, array in ((SEQUENCE_NUMBER, sequences), (VALUE_KIND, kinds)):
+        if array is not None:
+            fields.append(schema.field(name))
+            arrays.append(array)
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))

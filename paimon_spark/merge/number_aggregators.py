@@ -1,0 +1,269 @@
+"""Aggregate functions that compute: sum, product, bool_and, bool_or.
+
+Source: Java ``FieldSumAgg``, ``FieldProductAgg``, ``FieldBoolAndAgg``, ``FieldBoolOrAgg``, ``DecimalUtils``. Floats are
+added strictly in row order. Integers that leave their type are an error (as in Paimon 2.x; 1.x wrapped around).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.errors import DataError
+from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState
+from paimon_spark.merge.decimals import DecimalNumbers, sum_longs
+from paimon_spark.merge.segments import Indices, Mask, Segments, reduce_exactly
+from paimon_spark.merge.value_aggregators import valid_mask
+
+Numbers = npt.NDArray[Any]
+_JAVA_NAMES = {1: "byte", 2: "short", 4: "int", 8: "long"}
+
+
+class _Arithmetic:
+    """Java's arithmetic of one numeric type on numpy arrays; overflow of integers raises DataError."""
+
+    def __init__(self, options: AggregateOptions, dtype: np.dtype[Any]) -> None:
+        self.options = options
+        self.dtype = dtype
+        self.exact = dtype.kind == "i"
+
+    def _check(self, bad: Mask, left: Numbers, right: Numbers, symbol: str) -> None:
+        if bad.any():
+            at = int(np.flatnonzero(bad)[0])
+            raise DataError(
+                f"Aggregate function '{self.options.function}' of column '{self.options.field}': "
+                f"{_JAVA_NAMES[self.dtype.itemsize]} overflow: {left[at]} {symbol} {right[at]}. "
+                "Use a wider type for the column."
+            )
+
+    def add(self, left: Numbers, right: Numbers) -> Numbers:
+        total = left + right
+        if self.exact:
+            self._check(((left ^ total) & (right ^ total)) < 0, left, right, "+")
+        return total
+
+    def subtract(self, left: Numbers, right: Numbers) -> Numbers:
+        difference = left - right
+        if self.exact:
+            self._check(((left ^ right) & (left ^ difference)) < 0, left, right, "-")
+        return difference
+
+    def multiply(self, left: Numbers, right: Numbers) -> Numbers:
+        product = left * right
+        if self.exact:
+            minimum = np.iinfo(self.dtype).min
+            divisor = np.where(left == 0, 1, left)
+            swapped = (left == -1) & (right == minimum)
+            quotient = np.where(swapped, right, product // np.where(swapped, 1, divisor))
+            wrong = swapped | ((left != 0) & ((quotient != right) | (quotient * left != product)))
+            self._check(wrong, left, right, "*")
+        return product
+
+    def divide(self, left: Numbers, right: Numbers) -> Numbers:
+        if not self.exact:
+            return left / right
+        zero = right == 0
+        if zero.any():
+            raise DataError(
+                f"Aggregate function '{self.options.function}' of column '{self.options.field}': / by zero "
+                "while a row is retracted."
+            )
+        self._check((right == -1) & (left == np.iinfo(self.dtype).min), left, right, "/")
+        wide = left.astype(np.int64)
+        quotient = np.abs(wide) // np.abs(right.astype(np.int64))
+        if self.dtype.itemsize == 8:  # abs of the smallest long is itself
+            quotient = np.where(wide == np.iinfo(np.int64).min, _divide_smallest(right), quotient)
+        return np.where((left < 0) != (right < 0), -quotient, quotient).astype(self.dtype)
+
+    def negate(self, values: Numbers) -> Numbers:
+        return self.subtract(np.zeros_like(values), values) if self.exact else -values
+
+
+def _divide_smallest(right: Numbers) -> Numbers:
+    """abs(Long.MIN_VALUE) / abs(right), where that fits."""
+    magnitude = np.abs(right).view(np.uint64)
+    return (np.uint64(2**63) // np.where(magnitude == 0, 1, magnitude)).view(np.int64)
+
+
+class _NumberState(FieldState):
+    """Accumulators of numbers with a validity."""
+
+    def __init__(self, owner: Sum, values: pa.Array, keys: int) -> None:
+        super().__init__(owner.options)
+        self._owner = owner
+        self._type = values.type
+        self._numbers, self._valid = _numbers(values), valid_mask(values)
+        self._arithmetic = owner.arithmetic(values.type)
+        self._held = np.zeros(keys, self._numbers.dtype)
+        self._present = np.zeros(keys, np.bool_)
+
+    def assign(self, keys: Indices, rows: Indices) -> None:
+        """The accumulators become the rows' numbers."""
+        self._held[keys], self._present[keys] = self._numbers[rows], self._valid[rows]
+
+    def add(self, keys: Indices, rows: Indices) -> None:
+        """Null is the identity."""
+        keys, rows = keys[self._valid[rows]], rows[self._valid[rows]]
+        both = self._present[keys]
+        self.assign(keys[~both], rows[~both])
+        self._set(keys[both], self._owner.forward(self._arithmetic)(self._held[keys[both]], self._numbers[rows[both]]))
+
+    def add_late(self, keys: Indices, rows: Indices) -> None:
+        """Addition and multiplication commute."""
+        self.add(keys, rows)
+
+    def retract(self, keys: Indices, rows: Indices) -> None:
+        """Takes the number back; a null accumulator becomes its negative (sum) or stays null (product)."""
+        keys, rows = keys[self._valid[rows]], rows[self._valid[rows]]
+        both = self._present[keys]
+        if self._owner.negates and not both.all():
+            self._present[keys[~both]] = True
+            self._set(keys[~both], self._arithmetic.negate(self._numbers[rows[~both]]))
+        self._set(keys[both], self._owner.backward(self._arithmetic)(self._held[keys[both]], self._numbers[rows[both]]))
+
+    def _set(self, keys: Indices, numbers: Numbers) -> None:
+        self._held[keys] = numbers
+
+    def result(self) -> pa.Array:
+        """The numbers."""
+        return pa.array(self._held, mask=~self._present).cast(self._type)
+
+
+class Sum(Aggregator):
+    """sum: nulls do not count."""
+
+    negates = True
+
+    def arithmetic(self, arrow_type: pa.DataType) -> _Arithmetic:
+        """The arithmetic of the column's type."""
+        return _Arithmetic(self.options, np.dtype(arrow_type.to_pandas_dtype()))
+
+    def forward(self, arithmetic: _Arithmetic) -> Any:
+        """What a row does."""
+        return arithmetic.add
+
+    def backward(self, arithmetic: _Arithmetic) -> Any:
+        """What a retraction does."""
+        return arithmetic.subtract
+
+    def state(self, values: pa.Array, keys: int) -> FieldState:
+        """Accumulators."""
+        if pa.types.is_decimal(values.type):
+            return DecimalNumbers(self.options, values, keys)
+        return _NumberState(self, values, keys)
+
+    def merge(self, values: pa.Array, segments: Segments) -> pa.Array:
+        """Sums each segment; integers by running sums, floats strictly in order."""
+        if pa.types.is_decimal(values.type):
+            totals = sum_longs(values, segments) if type(self) is Sum else None
+            return super().merge(values, segments) if totals is None else totals
+        chosen, present = segments.select(valid_mask(values)[segments.rows])
+        numbers = _numbers(values)[chosen.rows]
+        arithmetic = self.arithmetic(values.type)
+        if not len(present):
+            merged = numbers[:0]
+        elif arithmetic.exact and type(self) is Sum:
+            merged = self._running_sums(numbers, chosen, arithmetic)
+        else:
+            with np.errstate(all="ignore"):
+                whole = None if arithmetic.exact else self._whole
+                merged = reduce_exactly(chosen.starts, chosen.counts, numbers, self.forward(arithmetic), whole)
+        held = np.zeros(len(segments.starts), numbers.dtype)
+        held[present] = merged
+        missing = np.ones(len(segments.starts), np.bool_)
+        missing[present] = False
+        return pa.array(held, mask=missing).cast(values.type)
+
+    def _whole(self, numbers: Numbers) -> Any:
+        return np.add.accumulate(numbers)[-1]
+
+    def _running_sums(self, numbers: Numbers, segments: Segments, arithmetic: _Arithmetic) -> Numbers:
+        wide = numbers.astype(np.int64)
+        ends = np.append(segments.starts[1:], len(wide)) - 1
+        totals = np.cumsum(wide)
+        before = totals[segments.starts] - wide[segments.starts]
+        running = totals - np.repeat(before, segments.counts)  # wraps like long, which cancels out
+        previous = running - wide
+        if arithmetic.dtype.itemsize == 8:
+            bad = ((previous ^ running) & (wide ^ running)) < 0
+        else:
+            limits = np.iinfo(arithmetic.dtype)
+            bad = (running > limits.max) | (running < limits.min)
+        arithmetic._check(bad, previous, wide, "+")
+        return running[ends].astype(arithmetic.dtype)
+
+
+class Product(Sum):
+    """product: nulls do not count."""
+
+    negates = False
+
+    def forward(self, arithmetic: _Arithmetic) -> Any:
+        """What a row does."""
+        return arithmetic.multiply
+
+    def backward(self, arithmetic: _Arithmetic) -> Any:
+        """What a retraction does."""
+        return arithmetic.divide
+
+    def _whole(self, numbers: Numbers) -> Any:
+        return np.multiply.accumulate(numbers)[-1]
+
+
+class And(Aggregator):
+    """bool_and: true when no value is false; nulls do not count."""
+
+    stop = False
+
+    def state(self, values: pa.Array, keys: int) -> FieldState:
+        """Accumulators."""
+        return _BooleanState(self.options, values, keys, self.stop)
+
+    def merge(self, values: pa.Array, segments: Segments) -> Indices:
+        """The row of a deciding value, else of any value."""
+        valid = valid_mask(values)[segments.rows]
+        decides = valid & (_numbers(values)[segments.rows] == self.stop)
+        deciding = segments.last_where(decides)
+        return np.where(deciding >= 0, deciding, segments.last_where(valid))
+
+
+class Or(And):
+    """bool_or: true when a value is true; nulls do not count."""
+
+    stop = True
+
+
+class _BooleanState(FieldState):
+    def __init__(self, options: AggregateOptions, values: pa.Array, keys: int, stop: bool) -> None:
+        super().__init__(options)
+        self._values, self._valid, self._stop = _numbers(values), valid_mask(values), stop
+        self._rows = np.full(keys, -1, np.int64)
+
+    def assign(self, keys: Indices, rows: Indices) -> None:
+        """The accumulators become the rows' values."""
+        self._rows[keys] = rows
+
+    def add(self, keys: Indices, rows: Indices) -> None:
+        """Takes a value where there is none, and a deciding one."""
+        held = self._rows[keys]
+        empty = (held < 0) | ~self._valid[held]
+        taken = self._valid[rows] & (empty | (self._values[rows] == self._stop))
+        self._rows[keys[taken]] = rows[taken]
+
+    def add_late(self, keys: Indices, rows: Indices) -> None:
+        """The order does not matter."""
+        self.add(keys, rows)
+
+    def result(self) -> Indices:
+        """The row numbers."""
+        return self._rows
+
+
+def _numbers(values: pa.Array) -> Numbers:
+    """The values as numpy numbers; a null's is zero."""
+    if values.null_count:
+        values = values.fill_null(False if pa.types.is_boolean(values.type) else 0)
+    return values.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
