@@ -1,0 +1,41 @@
+"""Row predicates: the tree, and what it says about rows and about the statistics of files."""
+
+from paimon_spark.spec.predicate_rows import evaluate, to_arrow
+from paimon_spark.spec.predicate_stats import may_match_stats, prune_stats
+from paimon_spark.spec.predicate_tree import (
+    OPERATORS,
+    Always,
+    And,
+    Leaf,
+    Not,
+    Or,
+    Predicate,
+    all_of,
+    any_of,
+    fields,
+    fold,
+    project,
+    rename,
+    split_and,
+)
+
+__all__ = [
+    "OPERATORS",
+    "Always",
+    "And",
+    "Leaf",
+    "Not",
+    "Or",
+    "Predicate",
+    "all_of",
+    "any_of",
+    "evaluate",
+    "fields",
+    "fold",
+    "may_match_stats",
+    "project",
+    "prune_stats",
+    "rename",
+    "split_and",
+    "to_arrow",
+]

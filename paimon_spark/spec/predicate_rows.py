@@ -1,0 +1,172 @@
+"""Predicates over rows: as an Arrow expression for scans, and as a mask of a batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import SchemaError
+from paimon_spark.spec.predicate_tree import Leaf, Predicate, fold
+
+_COMPARISONS: dict[str, str] = {
+    **{"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"},
+}
+_NEGATED: dict[str, str] = {
+    **{"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"},
+    **{"in": "not_in", "not_in": "in", "is_null": "is_not_null", "is_not_null": "is_null"},
+}
+
+
+def literal_scalar(value: Any, data_type: pa.DataType) -> pa.Scalar:
+    """The literal as a scalar of the column's type; of its own type where the column's cannot hold it exactly."""
+    try:
+        return pa.scalar(value, type=data_type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
+        return pa.scalar(value)
+
+
+def is_nan(value: Any) -> bool:
+    """Whether a literal is NaN."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def to_arrow(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
+    """The predicate as an Arrow expression that is true exactly where the predicate is; elsewhere false or null.
+
+    Raises:
+        SchemaError: A column is not in the schema.
+    """
+    return fold(
+        predicate,
+        lambda leaf, negated: _leaf(pc.field(leaf.field), leaf, negated, _type_of(leaf, schema)),
+        lambda parts: reduce(pc.and_kleene, parts),
+        lambda parts: reduce(pc.or_kleene, parts),
+        pc.scalar,
+    )
+
+
+def evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+    """A mask of the batch's rows, without nulls: true where the predicate is.
+
+    Raises:
+        SchemaError: A column is not in the batch.
+    """
+    rows = batch.num_rows
+
+    def leaf(node: Leaf, negated: bool) -> Any:
+        data_type = _type_of(node, batch.schema)
+        return pc.fill_null(_leaf(batch.column(node.field), node, negated, data_type), False)
+
+    mask = fold(
+        predicate,
+        leaf,
+        lambda parts: reduce(pc.and_, parts),
+        lambda parts: reduce(pc.or_, parts),
+        lambda value: pa.repeat(pa.scalar(value), rows),
+    )
+    return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
+
+
+def _type_of(leaf: Leaf, schema: pa.Schema) -> pa.DataType:
+    at = schema.get_field_index(leaf.field)
+    if at < 0:
+        raise SchemaError(f"Column '{leaf.field}' of the predicate does not exist. The columns are {schema.names}.")
+    return schema.field(at).type
+
+
+def _leaf(column: Any, leaf: Leaf, negated: bool, data_type: pa.DataType) -> Any:
+    """True where the leaf (or its negation) is true; null or false elsewhere. For a column or an expression alike."""
+    op, literals = leaf.op, leaf.literals
+    if negated:
+        if op in _NEGATED:
+            op = _NEGATED[op]
+        elif op == "between":
+            low, high = literals
+            return pc.or_kleene(_compare(column, "lt", low, data_type), _compare(column, "gt", high, data_type))
+        elif op == "eq_null_safe":
+            if literals[0] is None:
+                return pc.is_valid(column)
+            return pc.or_kleene(pc.is_null(column), _compare(column, "ne", literals[0], data_type))
+        else:
+            return pc.invert(_leaf(column, leaf, False, data_type))
+    match op:
+        case "is_null":
+            return pc.is_null(column)
+        case "is_not_null":
+            return pc.is_valid(column)
+        case "eq_null_safe":
+            return pc.is_null(column) if literals[0] is None else _compare(column, "eq", literals[0], data_type)
+        case "between":
+            low, high = literals
+            return pc.and_kleene(_compare(column, "ge", low, data_type), _compare(column, "le", high, data_type))
+        case "in":
+            return _member(column, literals, data_type)
+        case "not_in":
+            if None in literals:
+                return _never(column)
+            return pc.and_kleene(pc.is_valid(column), pc.invert(_member(column, literals, data_type)))
+        case "eq" | "ne" | "lt" | "le" | "gt" | "ge":
+            return _compare(column, op, literals[0], data_type)
+    if literals[0] is None:
+        return _never(column)
+    matcher: Callable[..., Any] = {
+        "starts_with": pc.starts_with,
+        "ends_with": pc.ends_with,
+        "contains": pc.match_substring,
+        "like": pc.match_like,
+    }[op]
+    return matcher(column, literals[0])
+
+
+def _never(column: Any) -> Any:
+    return pc.and_kleene(pc.is_valid(column), pc.is_null(column))
+
+
+def _ever(column: Any) -> Any:
+    return pc.is_valid(column)
+
+
+def _compare(column: Any, op: str, literal: Any, data_type: pa.DataType) -> Any:
+    if literal is None:
+        return _never(column)
+    if not pa.types.is_floating(data_type):
+        return getattr(pc, _COMPARISONS[op])(column, literal_scalar(literal, data_type))
+    if is_nan(literal):
+        nan = pc.is_nan(column)
+        return {
+            "eq": nan,
+            "ge": nan,
+            "ne": pc.invert(nan),
+            "lt": pc.invert(nan),
+            "le": _ever(column),
+            "gt": _never(column),
+        }[op]
+    # as doubles: a FLOAT column against 0.1 compares as Spark does, not rounded to the column's type
+    wide = pc.cast(column, pa.float64()) if data_type != pa.float64() else column
+    plain = getattr(pc, _COMPARISONS[op])(wide, pa.scalar(float(literal), pa.float64()))
+    return pc.or_kleene(plain, pc.is_nan(column)) if op in ("gt", "ge") else plain
+
+
+def _member(column: Any, literals: tuple[Any, ...], data_type: pa.DataType) -> Any:
+    """True where the column is one of the literals, false elsewhere (for null too)."""
+    values = [value for value in literals if value is not None]
+    nan = any(is_nan(value) for value in values)
+    values = [value for value in values if not is_nan(value)]
+    if not values:
+        return pc.and_kleene(pc.is_valid(column), pc.is_nan(column)) if nan else _never(column)
+    if pa.types.is_floating(data_type):
+        values = [v for value in values for v in ((0.0, -0.0) if value == 0 else (float(value),))]
+        wide = pc.cast(column, pa.float64()) if data_type != pa.float64() else column
+        found = pc.is_in(wide, value_set=pa.array(values, pa.float64()))
+    else:
+        # a literal that the column's type cannot hold exactly equals none of its values
+        scalars = [s for s in (literal_scalar(v, data_type) for v in values) if s.type == data_type]
+        if not scalars:
+            return _never(column)
+        found = pc.is_in(column, value_set=pa.array([s.as_py() for s in scalars], data_type))
+    return pc.or_kleene(found, pc.and_kleene(pc.is_valid(column), pc.is_nan(column))) if nan else found
