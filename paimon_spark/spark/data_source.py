@@ -125,7 +125,7 @@ class PaimonReader(DataSourceReader):
         self._residual = plan.residual
         self._splits: Sequence[DataSplit] = plan.splits
 
-    def partitions(self) -> list[InputPartition]:  # type: ignore[override]
+    def partitions(self) -> list[InputPartition]:
         """Splits packed into tasks. Called once, on the driver; Spark wants a list, and one without splits is fine."""
         options = self._table.options
         return [

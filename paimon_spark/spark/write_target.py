@@ -147,8 +147,8 @@ def _partition_of(where: str, table: FileStoreTable) -> dict[str, Any]:
         known = isinstance(part, Leaf) and part.op in ("eq", "is_null") and part.field in keys
         if not known or not isinstance(part, Leaf) or part.field in values:
             raise OptionError(
-                f"option '{REPLACE_WHERE}' names one partition, as \"dt = '2024-01-31'\" does: equalities over partition "
-                f'columns ({", ".join(keys) or "this table has none"}) joined by AND; it is "{where}"'
+                f"option '{REPLACE_WHERE}' names one partition, as \"dt = '2024-01-31'\" does: equalities over "
+                f'partition columns ({", ".join(keys) or "this table has none"}) joined by AND; it is "{where}"'
             )
         values[part.field] = part.literals[0] if part.op == "eq" else None
     return values
