@@ -31,8 +31,12 @@ class SplitFile:
     min_key: bytes = b""
     """Serialized BinaryRow of the trimmed primary key; empty in raw splits, which have no use for it."""
     max_key: bytes = b""
-    row_groups: tuple[int, ...] | None = None
-    """Parquet row groups to read, ascending; None is all of them."""
+    row_groups: tuple[int, int] | None = None
+    """(i, n): only the i-th (from 0) of n equal slices of the file's row groups; None is the whole file.
+
+    Slices are shares, not numbers of row groups, so that planning opens no data file; `row_count` and `size` stay those
+    of the whole file.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +54,13 @@ class DataSplit:
 
     @property
     def row_count(self) -> int:
-        """Rows of the files, before merging and filters."""
-        return sum(file.row_count for file in self.files)
+        """Rows of the files, before merging and filters; of a sliced file its share, rounded down."""
+        return sum(file.row_count // (file.row_groups or (0, 1))[1] for file in self.files)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the files."""
-        return sum(file.size for file in self.files)
+        """Bytes of the files; of a sliced file its share."""
+        return sum(file.size // (file.row_groups or (0, 1))[1] for file in self.files)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as flat tuples, with the directory that most files share written once."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from paimon_spark.spec.data_types import DataType
-    from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.spec.schema import TableSchema
 
 POSTPONE_BUCKET = -2
@@ -85,36 +84,27 @@ class DataLayout:
         name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
         return "/".join(part for part in (root, self.data_directory, partition, name) if part)
 
-    def external_path(self, file: DataFileMeta, path: str) -> str:
-        """Return the external path of a file if the table's options allow it.
+    def data_file_path(self, directory: str, name: str, external: str | None = None) -> str:
+        """Return the path of a data file.
 
         Args:
-            file: a file with an external path.
-            path: the path that the file would have inside the table, for the message.
+            directory: the bucket's directory.
+            name: the file's name, which is checked.
+            external: its external path, None when the file lies in the bucket's directory.
 
         Raises:
-            CorruptTableError: the path is not below one of ``data-file.external-paths``.
+            CorruptTableError: the name or the external path leads out of where the table's files may lie.
         """
-        external = file.external_path or ""
+        path = f"{directory}/{check_file_name(name, path=directory)}"
+        return path if external is None else self._external_path(external, name, path)
+
+    def _external_path(self, external: str, name: str, path: str) -> str:
         parts = external.split("/")
         allowed = any(external.startswith(root + "/") for root in self.external_roots)
-        if not allowed or ".." in parts or "." in parts or "\0" in external or parts[-1] != file.file_name:
+        if not allowed or ".." in parts or "." in parts or "\0" in external or parts[-1] != name:
             raise CorruptTableError(
                 f"Data file {path} has the external path {external!r}, which is not below the table's option "
                 f"'data-file.external-paths' ({', '.join(self.external_roots) or 'not set'}).",
                 path=path,
             )
         return external
-
-    def data_file_path(self, directory: str, file: DataFileMeta) -> str:
-        """Return the path of a data file.
-
-        Args:
-            directory: the bucket's directory.
-            file: its name is checked, its external path too.
-
-        Raises:
-            CorruptTableError: the name or the external path leads out of where the table's files may lie.
-        """
-        path = f"{directory}/{check_file_name(file.file_name, path=directory)}"
-        return path if file.external_path is None else self.external_path(file, path)

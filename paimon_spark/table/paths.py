@@ -1,8 +1,8 @@
 """Where the files of a table live: every path below a table directory is made here.
 
-Equals Java's ``FileStorePathFactory``, ``DataFilePathFactory``, ``SchemaManager``, ``SnapshotManager`` and ``TagManager``
-paths (format.md §1, §2, §5, §6, §9). Names that were read from table files are checked before they become a path, so
-that no table can lead a reader out of its own directory.
+Equals Java's ``FileStorePathFactory``, ``DataFilePathFactory``, ``SchemaManager``, ``SnapshotManager`` and
+``TagManager`` paths (format.md §1, §2, §5, §6, §9). Names that were read from table files are checked
+before they become a path, so that no table can lead a reader out of its own directory.
 """
 
 from __future__ import annotations
@@ -195,7 +195,8 @@ class TablePaths:
             CorruptTableError: the file's name or external path leads elsewhere.
         """
         layout = self._known_layout()
-        return layout.data_file_path(self.bucket_dir(layout.partition_path(partition), bucket), file)
+        directory = self.bucket_dir(layout.partition_path(partition), bucket)
+        return layout.data_file_path(directory, file.file_name, file.external_path)
 
     def _known_layout(self) -> DataLayout:
         if self.layout is None:

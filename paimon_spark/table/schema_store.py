@@ -79,8 +79,8 @@ class SchemaStore:
         """Write ``change(latest)`` as the next schema; again on top of the winner's when another writer was faster.
 
         Args:
-            change: given the latest schema, returns the new one. Its id must be that of the latest plus 1; when the same
-                schema comes back (equal id), nothing is written.
+            change: given the latest schema, returns the new one. Its id must be that of the latest plus 1; when the
+                same schema comes back (equal id), nothing is written.
 
         Raises:
             TableNotFoundError: there is no table.
@@ -101,7 +101,7 @@ class SchemaStore:
                 self._known[changed.id] = changed
                 return changed
         raise SchemaError(
-            f"Gave up changing the schema of {self._paths.branch_root}: other writers were faster {_MAX_ATTEMPTS} times."
+            f"Gave up changing the schema of {self._paths.branch_root}: {_MAX_ATTEMPTS} times others were faster."
         )
 
 

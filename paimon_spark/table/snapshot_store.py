@@ -1,6 +1,7 @@
 """The snapshot files of one branch and their hints.
 
-Equals Java's ``SnapshotManager`` and ``HintFileUtils`` (format.md §2): a hint may lie or be missing, the directory decides.
+Equals Java's ``SnapshotManager`` and ``HintFileUtils`` (format.md §2): a hint may lie or be missing, the directory
+decides.
 """
 
 from __future__ import annotations

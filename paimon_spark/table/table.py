@@ -66,7 +66,7 @@ class FileStoreTable:
         """Return the table with ``dynamic`` options on top of its own.
 
         Raises:
-            OptionError: an immutable option would change ("Cannot change merge-engine from partial-update to deduplicate.").
+            OptionError: an immutable option would change ("Cannot change bucket-key from a to b.").
         """
         if not dynamic:
             return self
@@ -157,4 +157,4 @@ def _check_changeable(options: CoreOptions, key: str, value: str) -> None:
         return
     before = options.get(option)
     if before != CoreOptions({**options, key: value}).get(option):
-        raise OptionError(f"Cannot change {key} from {options[key] if key in options else before} to {value}.")
+        raise OptionError(f"Cannot change {key} from {options.get(key, before)} to {value}.")

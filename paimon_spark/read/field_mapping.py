@@ -1,0 +1,123 @@
+"""Schema evolution on read: which column of a file becomes which column of the read, and by what cast.
+
+Equals Java's ``SchemaEvolutionUtil`` and ``FormatReaderMapping``: columns are the same by field id, at every depth;
+a column that the file's schema does not have is null; types are cast last. Runs once per file schema of a split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
+from paimon_spark.spec.casts import cast_array
+from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, split_and
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.schema import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSource:
+    """Where one column of the read comes from."""
+
+    target: DataField
+    source: DataField | None
+    """The file's column; None when the file has none and no constant."""
+    constant: pa.Scalar | None = None
+    """The partition value, for partition columns."""
+    same_type: bool = True
+    """No cast is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldMapping:
+    """How the columns of one file schema become those of the read."""
+
+    columns: tuple[ColumnSource, ...]
+    file_fields: tuple[DataField, ...]
+    """What to read from the file: its own names and types, each once."""
+
+    @classmethod
+    def of(
+        cls, file_schema: TableSchema, read_fields: Sequence[DataField], constants: Mapping[str, pa.Scalar]
+    ) -> FieldMapping:
+        """Map ``read_fields`` onto ``file_schema`` by field id.
+
+        Args:
+            file_schema: the schema that the file was written with.
+            read_fields: columns of the read, in order.
+            constants: partition values by column name of the read; those columns are not read from the file.
+        """
+        by_id = {field.id: field for field in file_schema.fields}
+        columns = []
+        for target in read_fields:
+            source = by_id.get(target.id)
+            constant = constants.get(target.name)
+            if constant is not None:
+                columns.append(ColumnSource(target, None, constant))
+            elif source is None:
+                columns.append(ColumnSource(target, None))
+            else:
+                same = source.type.with_nullable(True) == target.type.with_nullable(True)
+                columns.append(ColumnSource(target, source, None, same))
+        needed = {column.source.id: column.source for column in columns if column.source is not None}
+        return cls(tuple(columns), tuple(needed.values()))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the read columns."""
+        return to_arrow_schema([column.target for column in self.columns])
+
+    def batch(self, file_batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Turn a batch of `file_fields` into one of the read columns."""
+        if not self.columns:
+            return file_batch.select([])
+        rows = file_batch.num_rows
+        arrays = [_column(column, file_batch, rows) for column in self.columns]
+        return pa.RecordBatch.from_arrays(arrays, names=[column.target.name for column in self.columns])
+
+    def file_predicate(self, predicate: Predicate | None) -> Predicate | None:
+        """Return the part of ``predicate`` that can be said in the file's own names and types; None when there is none.
+
+        Only conjuncts over columns whose type did not change are said: the others are judged after the cast.
+        """
+        if predicate is None:
+            return None
+        names = {c.target.name: c.source.name for c in self.columns if c.source is not None and c.same_type}
+        said = [renamed for part in split_and(predicate) if (renamed := _renamed(part, names)) is not None]
+        if not said:
+            return None
+        return said[0] if len(said) == 1 else And(tuple(said))
+
+
+def _column(column: ColumnSource, batch: pa.RecordBatch, rows: int) -> pa.Array:
+    target_type = to_arrow_type(column.target.type)
+    if column.constant is not None:
+        return pa.repeat(column.constant, rows)
+    if column.source is None:
+        return pa.nulls(rows, target_type)
+    array = batch.column(column.source.name)
+    if column.same_type:
+        return array
+    return cast_array(array, column.source.type, column.target.type)
+
+
+def _renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate | None:
+    """Return ``predicate`` with columns renamed; None when it uses a column that is not in ``names``."""
+    match predicate:
+        case Leaf():
+            name = names.get(predicate.field)
+            return None if name is None else Leaf(predicate.op, name, predicate.literals)
+        case And() | Or():
+            children = [_renamed(child, names) for child in predicate.children]
+            known = tuple(child for child in children if child is not None)
+            return type(predicate)(known) if len(known) == len(children) else None
+        case Not():
+            child = _renamed(predicate.child, names)
+            return None if child is None else Not(child)
+    return predicate

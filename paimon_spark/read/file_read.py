@@ -1,0 +1,105 @@
+"""One data file as batches in the columns of the read: evolution casts, row groups, pushed-down filter.
+
+Equals Java's ``RawFileSplitRead`` and ``KeyValueFileReaderFactory`` for one file. Runs in tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from paimon_spark.read.field_mapping import FieldMapping
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.predicate import Predicate, to_arrow
+from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS, DataFileReader, open_data_file
+
+if TYPE_CHECKING:
+    from paimon_spark.read.split import SplitFile
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.table.table import FileStoreTable
+
+
+@dataclass(frozen=True)
+class FileRead:
+    """Reads the files of one split, all into the same columns."""
+
+    table: FileStoreTable
+    fields: tuple[DataField, ...]
+    """Columns of the result."""
+    constants: Mapping[str, pa.Scalar]
+    """Partition values by column name: these columns are not read from the files."""
+    key_value: bool = False
+    """Append `_SEQUENCE_NUMBER` and `_VALUE_KIND` to the result."""
+    batch_rows: int = DEFAULT_BATCH_ROWS
+
+    def batches(self, file: SplitFile, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ``file`` in order.
+
+        Args:
+            file: of the split.
+            predicate: rows for which it is not true may be left out; what cannot be judged in the file is kept.
+
+        Raises:
+            CorruptTableError: the file is missing or damaged.
+        """
+        schema = self.table.schemas.get(file.schema_id)
+        mapping = FieldMapping.of(schema, self.fields, self.constants)
+        extra = (SEQUENCE_NUMBER, VALUE_KIND) if self.key_value else ()
+        file_fields = (*mapping.file_fields, *extra)
+        if not file_fields and file.row_groups is None:
+            yield from self._counted(mapping, file.row_count)
+            return
+        with open_data_file(self.table.file_io, file.path, file.format, file.size) as reader:
+            said = mapping.file_predicate(predicate)
+            groups = _row_groups(reader, file, said)
+            if groups is not None and not groups:
+                return
+            if not file_fields:
+                rows = sum(reader.row_group_rows[group] for group in (groups or range(reader.num_row_groups)))
+                yield from self._counted(mapping, rows)
+                return
+            filters = None if said is None else to_arrow(said, to_arrow_schema(file_fields))
+            for batch in reader.read_batches(
+                file_fields, row_groups=groups, predicate=filters, batch_rows=self.batch_rows
+            ):
+                yield _with_extra(mapping.batch(batch), batch, [field.name for field in extra])
+
+    def run(self, files: Sequence[SplitFile], predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of several files, one after the other."""
+        for file in files:
+            yield from self.batches(file, predicate)
+
+    def _counted(self, mapping: FieldMapping, rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield ``rows`` rows of constants and nulls, when no column of the file is wanted."""
+        for start in range(0, rows, self.batch_rows):
+            count = min(self.batch_rows, rows - start)
+            yield mapping.batch(rows_without_columns(count))
+
+
+def rows_without_columns(rows: int) -> pa.RecordBatch:
+    """Return a batch of ``rows`` rows and no columns."""
+    return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=["nothing"]).select([])
+
+
+def _row_groups(reader: DataFileReader, file: SplitFile, predicate: Predicate | None) -> list[int] | None:
+    """Return the row groups to read: those of the file's slice that may match; None is all of them."""
+    chosen: range | None = None
+    if file.row_groups is not None:
+        part, parts = file.row_groups
+        count = reader.num_row_groups
+        chosen = range(count * part // parts, count * (part + 1) // parts)
+    if predicate is None:
+        return None if chosen is None else list(chosen)
+    matching = reader.prune_row_groups(predicate)
+    return [group for group in matching if chosen is None or group in chosen]
+
+
+def _with_extra(batch: pa.RecordBatch, source: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    if not names:
+        return batch
+    arrays = [*batch.columns, *(source.column(name) for name in names)]
+    return pa.RecordBatch.from_arrays(arrays, names=[*batch.schema.names, *names])

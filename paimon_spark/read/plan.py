@@ -1,0 +1,201 @@
+"""The plan of a batch read: one snapshot, the columns, and the splits that tasks read.
+
+Equals Java's ``SnapshotReaderImpl`` and the split generators (format.md §7). Runs once per read, on the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import OptionError
+from paimon_spark.read.key_ranks import key_ranks
+from paimon_spark.read.pruning import bucket_groups
+from paimon_spark.read.scan import scan_files
+from paimon_spark.read.sections import has_no_deletes, is_raw_bucket, pack_ordered, sections_of
+from paimon_spark.read.split import DataSplit, SplitFile
+from paimon_spark.spec.file_names import data_file_format
+from paimon_spark.spec.predicate import Always, And, Predicate, fields, split_and
+from paimon_spark.table.data_layout import POSTPONE_BUCKET, DataLayout
+from paimon_spark.table.support import check_readable
+from paimon_spark.table.time_travel import travel
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """What a batch read does."""
+
+    snapshot: Snapshot | None
+    """The snapshot that is read; None when the table has none, which reads as empty."""
+    schema: TableSchema
+    """Schema of the read: of the snapshot travelled to, else the latest; its options are the ones in effect."""
+    fields: tuple[DataField, ...]
+    """Columns of the result, in order."""
+    splits: tuple[DataSplit, ...]
+    residual: Predicate | None
+    """What must still be judged row by row: `read_split` does, given this; None when planning has judged it all."""
+    table: FileStoreTable
+    """The table with `schema`, to be given to `read_split`."""
+
+
+def plan_read(
+    table: FileStoreTable,
+    *,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    limit: int | None = None,
+) -> ReadPlan:
+    """Plan a batch read of the table as its `scan.*` options say.
+
+    Args:
+        table: with its dynamic options.
+        columns: of the result, in order; None is all of them.
+        predicate: rows of the result are those for which it is true.
+        limit: the caller wants this many rows at most; where it can be told that fewer files hold them, only these
+            are planned. The caller still cuts the rows.
+
+    Raises:
+        UnsupportedError: the table has a feature that is not supported yet.
+        OptionError: scan options contradict each other, or a column does not exist.
+        SnapshotNotFoundError: the snapshot or tag does not exist.
+        CorruptTableError: a metadata file is missing or cannot be read.
+    """
+    check_readable(table.schema)
+    travelled, snapshot = travel(table)
+    read_fields = _chosen(travelled.schema, columns, predicate)
+    if snapshot is None or predicate == Always(False):
+        return ReadPlan(snapshot, travelled.schema, read_fields, (), predicate, travelled)
+    files = scan_files(travelled, snapshot, predicate)
+    splits = _splits(travelled, snapshot.id, files)
+    residual = _residual(travelled.schema, predicate)
+    if limit is not None and residual is None:
+        splits = _enough(splits, limit)
+    return ReadPlan(snapshot, travelled.schema, read_fields, tuple(splits), residual, travelled)
+
+
+def _chosen(schema: TableSchema, columns: Sequence[str] | None, predicate: Predicate | None) -> tuple[DataField, ...]:
+    names = {field.name: field for field in schema.fields}
+    wanted = list(names) if columns is None else list(columns)
+    unknown = [name for name in (*wanted, *(fields(predicate) if predicate is not None else ())) if name not in names]
+    if unknown:
+        raise OptionError(
+            f"Column '{unknown[0]}' does not exist in schema {schema.id}; its columns are {', '.join(names)}."
+        )
+    return tuple(names[name] for name in wanted)
+
+
+def _residual(schema: TableSchema, predicate: Predicate | None) -> Predicate | None:
+    """Return the conjuncts that partition pruning has not judged exactly."""
+    if predicate is None:
+        return None
+    partition_keys = set(schema.partition_keys)
+    rest = [part for part in split_and(predicate) if not (fields(part) and fields(part) <= partition_keys)]
+    if not rest:
+        return None
+    return rest[0] if len(rest) == 1 else And(tuple(rest))
+
+
+def _splits(table: FileStoreTable, snapshot_id: int, files: ManifestColumns) -> list[DataSplit]:
+    """Cut the files of every bucket into splits, buckets in the order in which they appear."""
+    groups = [g for g in bucket_groups(files) if files.buckets[g[0]] != POSTPONE_BUCKET]
+    split_files = _split_files(table, files)
+    target = table.options.split_target_size_bytes
+    cost = table.options.split_open_file_cost_bytes
+    result: list[DataSplit] = []
+    ranks = None
+    for group in groups:
+        bucket = [split_files[i] for i in group]
+        if not table.schema.primary_keys:
+            bins = [(b, True) for b in _append_bins(bucket, target, cost)]
+        elif is_raw_bucket(bucket):
+            bins = [(b, True) for b in pack_ordered(bucket, lambda f: max(f.size, cost), target)]
+        else:
+            if ranks is None:
+                ranks = key_ranks(
+                    table, files.file_values("_MIN_KEY"), files.file_values("_MAX_KEY"), files.schema_ids.tolist()
+                )
+            sections = sections_of(bucket, ranks[0][group], ranks[1][group])
+            packed = pack_ordered(sections, lambda s: max(sum(f.size for f in s), cost), target)
+            flat = [[file for section in sections_here for file in section] for sections_here in packed]
+            bins = [(b, len(b) == 1 and has_no_deletes(b[0])) for b in flat]
+        first = group[0]
+        partition, bucket_id = files.partitions[first], int(files.buckets[first])
+        total = int(files.total_buckets[first])
+        result.extend(DataSplit(snapshot_id, partition, bucket_id, total, _slim(b, raw), raw) for b, raw in bins)
+    return result
+
+
+def _slim(files: Sequence[SplitFile], raw: bool) -> tuple[SplitFile, ...]:
+    """Leave out the keys of files that are read without merging."""
+    return tuple(replace(file, min_key=b"", max_key=b"") if raw else file for file in files)
+
+
+def _append_bins(files: Sequence[SplitFile], target: int, cost: int) -> list[list[SplitFile]]:
+    """Pack the files of an append bucket by sequence number, large Parquet files cut into slices of row groups."""
+    ordered = sorted(files, key=lambda file: file.min_seq)
+    pieces = [piece for file in ordered for piece in _sliced(file, target)]
+    return pack_ordered(pieces, lambda file: max(file.size // (file.row_groups or (0, 1))[1], cost), target)
+
+
+def _sliced(file: SplitFile, target: int) -> list[SplitFile]:
+    """Cut a large Parquet file into equal slices of its row groups."""
+    count = round(file.size / target) if target > 0 else 1
+    if file.format != "parquet" or count < 2:
+        return [file]
+    return [replace(file, row_groups=(i, count)) for i in range(count)]
+
+
+def _split_files(table: FileStoreTable, files: ManifestColumns) -> list[SplitFile]:
+    """Turn manifest records into files of splits, in the same order; names and external paths are checked."""
+    layout = DataLayout.of(table.schema)
+    directories: dict[tuple[bytes, int], str] = {}
+    partition_paths: dict[bytes, str] = {}
+    result = []
+    for partition, bucket, record in zip(files.partitions, files.buckets.tolist(), files.records, strict=True):
+        directory = directories.get((partition, bucket))
+        if directory is None:
+            path = partition_paths.get(partition)
+            if path is None:
+                path = partition_paths[partition] = layout.partition_path(partition)
+            directory = directories[partition, bucket] = layout.bucket_dir(table.path, path, bucket)
+        result.append(_split_file(layout, directory, record["_FILE"]))
+    return result
+
+
+def _split_file(layout: DataLayout, directory: str, file: dict[str, Any]) -> SplitFile:
+    name = file["_FILE_NAME"]
+    return SplitFile(
+        name=name,
+        path=layout.data_file_path(directory, name, file.get("_EXTERNAL_PATH")),
+        format=data_file_format(name),
+        size=file["_FILE_SIZE"],
+        row_count=file["_ROW_COUNT"],
+        level=file["_LEVEL"],
+        min_seq=file["_MIN_SEQUENCE_NUMBER"],
+        max_seq=file["_MAX_SEQUENCE_NUMBER"],
+        schema_id=file["_SCHEMA_ID"],
+        delete_row_count=file.get("_DELETE_ROW_COUNT"),
+        min_key=file["_MIN_KEY"],
+        max_key=file["_MAX_KEY"],
+    )
+
+
+def _enough(splits: Sequence[DataSplit], limit: int) -> list[DataSplit]:
+    """Return the first splits that hold ``limit`` rows for certain, all of them when they cannot be counted on."""
+    chosen: list[DataSplit] = []
+    rows = 0
+    for split in splits:
+        if rows >= limit:
+            break
+        chosen.append(split)
+        if split.raw_convertible and all(file.row_groups is None for file in split.files):
+            rows += split.row_count
+    return chosen

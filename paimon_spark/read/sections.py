@@ -1,0 +1,80 @@
+"""Sections and bins: which files must be read together, and how many make a split.
+
+Equals Java's ``IntervalPartition``, ``BinPacking.packForOrdered``, ``MergeTreeSplitGenerator`` and
+``AppendOnlySplitGenerator`` (format.md §7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_spark.read.split import SplitFile
+
+T = TypeVar("T")
+
+
+def pack_ordered(items: Iterable[T], weight: Callable[[T], int], target: int) -> list[list[T]]:
+    """Cut ``items`` into runs whose weights stay within ``target`` where they can, keeping the order."""
+    bins: list[list[T]] = []
+    current: list[T] = []
+    filled = 0
+    for item in items:
+        heavy = weight(item)
+        if current and filled + heavy > target:
+            bins.append(current)
+            current, filled = [], 0
+        current.append(item)
+        filled += heavy
+    if current:
+        bins.append(current)
+    return bins
+
+
+def sections_of(
+    files: Sequence[SplitFile], low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]
+) -> list[list[SplitFile]]:
+    """Group files whose key ranges touch, directly or through others; groups in ascending key order.
+
+    Args:
+        files: of one bucket.
+        low: rank of each file's smallest key among all the keys; equal keys have equal ranks.
+        high: rank of each file's largest key.
+    """
+    order = np.lexsort((high, low))
+    bounds = np.maximum.accumulate(high[order])
+    starts = np.concatenate(([True], low[order][1:] > bounds[:-1])) if len(order) else np.array([], dtype=bool)
+    sections: list[list[SplitFile]] = []
+    for index, first in zip(order.tolist(), starts.tolist(), strict=True):
+        if first:
+            sections.append([])
+        sections[-1].append(files[index])
+    return sections
+
+
+def runs_of(section: Sequence[SplitFile]) -> list[list[SplitFile]]:
+    """Cut a section into sorted runs, oldest first: the levels from the highest down, then each file of level 0.
+
+    Args:
+        section: in ascending order of the smallest keys, so that the files of one level are in key order.
+    """
+    levels: dict[int, list[SplitFile]] = {}
+    for file in section:
+        if file.level > 0:
+            levels.setdefault(file.level, []).append(file)
+    newest = sorted((file for file in section if file.level == 0), key=lambda f: (f.max_seq, f.min_seq, f.name))
+    return [levels[level] for level in sorted(levels, reverse=True)] + [[file] for file in newest]
+
+
+def has_no_deletes(file: SplitFile) -> bool:
+    """Tell whether the file holds no retract rows; an unknown count (old files) counts as none, as in Java."""
+    return not file.delete_row_count
+
+
+def is_raw_bucket(files: Sequence[SplitFile]) -> bool:
+    """Tell whether the files of a primary-key bucket can be read one by one: one level above 0, no deletes."""
+    levels = {file.level for file in files}
+    return len(levels) == 1 and 0 not in levels and all(map(has_no_deletes, files))

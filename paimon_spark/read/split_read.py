@@ -1,0 +1,153 @@
+"""The rows of one split: files one after the other, or sorted runs merged section by section.
+
+Equals Java's ``RawFileSplitRead`` and ``MergeFileSplitRead`` (format.md §7, §13). Runs in tasks, once per split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.merge.engine import MergeEngine, merge_engine_for
+from paimon_spark.merge.stream import merge_sorted_runs
+from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.key_ranks import key_ranks
+from paimon_spark.read.sections import runs_of, sections_of
+from paimon_spark.spec.arrow_types import to_arrow_type
+from paimon_spark.spec.predicate import Predicate, evaluate, fields, project
+from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS
+from paimon_spark.table.data_layout import DataLayout
+
+if TYPE_CHECKING:
+    from paimon_spark.read.split import DataSplit, SplitFile
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.table.table import FileStoreTable
+
+_MIN_BATCH_ROWS = 4096
+_EXPANSION = 4
+"""How much larger rows are guessed to be in memory than in their compressed file."""
+
+
+def read_split(
+    table: FileStoreTable,
+    split: DataSplit,
+    plan_fields: Sequence[DataField],
+    predicate: Predicate | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a split, merged, without deletes, and exactly those for which ``predicate`` is true.
+
+    Args:
+        table: the table of the plan (`ReadPlan.table`).
+        split: one split of the plan.
+        plan_fields: columns of the result, in order; none at all gives batches that only have a number of rows.
+        predicate: over any columns of the table; columns that are not wanted are read for it and left out.
+
+    Raises:
+        CorruptTableError: a data file or schema file is missing or damaged.
+        DataError: the merge engine cannot take a row (such as a delete that partial-update was not told to accept).
+    """
+    wanted = {field.name for field in plan_fields}
+    judged = set() if predicate is None else fields(predicate)
+    extra = tuple(field for field in table.schema.fields if field.name in judged - wanted)
+    read_fields = (*plan_fields, *extra)
+    constants = _partition_constants(table, split)
+    if split.raw_convertible or not table.schema.primary_keys:
+        batches = _raw(table, split.files, read_fields, constants, predicate)
+    else:
+        batches = _merged(table, split, read_fields, constants, predicate)
+    count = len(plan_fields)
+    for batch in batches:
+        kept = batch if predicate is None else batch.filter(evaluate(predicate, batch))
+        if kept.num_rows:
+            yield kept.select(list(range(count))) if extra else kept
+
+
+def _raw(
+    table: FileStoreTable,
+    files: Sequence[SplitFile],
+    read_fields: tuple[DataField, ...],
+    constants: dict[str, pa.Scalar],
+    predicate: Predicate | None,
+) -> Iterator[pa.RecordBatch]:
+    """Read files one by one; rows of old files that may hold deletes without saying so are looked at."""
+    plain = FileRead(table, read_fields, constants)
+    with_kinds = replace(plain, key_value=True)
+    for file in files:
+        if table.schema.primary_keys and file.delete_row_count != 0:
+            yield from _without_deletes(with_kinds.batches(file, predicate), len(read_fields))
+        else:
+            yield from plain.batches(file, predicate)
+
+
+def _merged(
+    table: FileStoreTable,
+    split: DataSplit,
+    read_fields: tuple[DataField, ...],
+    constants: dict[str, pa.Scalar],
+    predicate: Predicate | None,
+) -> Iterator[pa.RecordBatch]:
+    """Merge the files of a primary-key bucket, one section of touching key ranges after the other."""
+    files = split.files
+    low, high = key_ranks(table, [f.min_key for f in files], [f.max_key for f in files], [f.schema_id for f in files])
+    engine = merge_engine_for(table.schema)
+    key_predicate = None if predicate is None else project(predicate, table.schema.trimmed_primary_keys)
+    for section in sections_of(files, low, high):
+        runs = runs_of(section)
+        if len(runs) == 1 and (
+            all(file.delete_row_count == 0 for file in section) or table.options.merge_engine == "deduplicate"
+        ):
+            # Each key comes once here, so the value predicate may go down to the files.
+            yield from _raw(table, runs[0], read_fields, constants, predicate)
+        else:
+            pushed = predicate if len(runs) == 1 else key_predicate
+            yield from _merged_section(table, runs, engine, read_fields, constants, pushed)
+
+
+def _merged_section(
+    table: FileStoreTable,
+    runs: Sequence[Sequence[SplitFile]],
+    engine: MergeEngine,
+    read_fields: tuple[DataField, ...],
+    constants: dict[str, pa.Scalar],
+    pushed: Predicate | None,
+) -> Iterator[pa.RecordBatch]:
+    names = [field.name for field in read_fields]
+    budget = table.options.value("read.merge.memory-budget")
+    needed = set(engine.required_columns(names)) | (fields(pushed) if pushed is not None else set())
+    merge_fields = tuple(field for field in table.schema.fields if field.name in needed)
+    reader = FileRead(table, merge_fields, constants, key_value=True, batch_rows=_batch_rows(runs, budget))
+    streams = [reader.run(run, pushed) for run in runs]
+    for batch in merge_sorted_runs(streams, engine, budget_bytes=budget, drop_deletes=True, columns=names):
+        yield batch.select(names)
+
+
+def _batch_rows(runs: Sequence[Sequence[SplitFile]], budget_bytes: int) -> int:
+    """Return how many rows a batch may have so that one batch of every run takes a quarter of the budget."""
+    files = [file for run in runs for file in run]
+    row_bytes = _EXPANSION * max(1, sum(f.size for f in files) // max(1, sum(f.row_count for f in files)))
+    return min(DEFAULT_BATCH_ROWS, max(_MIN_BATCH_ROWS, budget_bytes // 4 // row_bytes // len(runs)))
+
+
+def _without_deletes(batches: Iterator[pa.RecordBatch], columns: int) -> Iterator[pa.RecordBatch]:
+    """Drop -U and -D rows (kinds 1 and 3), then the columns of the KeyValue."""
+    for batch in batches:
+        kinds = batch.column(VALUE_KIND.name)
+        kept = batch.filter(pc.equal(pc.bit_wise_and(kinds, pa.scalar(1, pa.int8())), pa.scalar(0, pa.int8())))
+        yield kept.select(list(range(columns)))
+
+
+def _partition_constants(table: FileStoreTable, split: DataSplit) -> dict[str, pa.Scalar]:
+    schema = table.schema
+    if not schema.partition_keys:
+        return {}
+    values = DataLayout.of(schema).partition_values(split.partition)
+    types = [to_arrow_type(schema.field(name).type) for name in schema.partition_keys]
+    return {
+        name: pa.scalar(value, data_type)
+        for name, value, data_type in zip(schema.partition_keys, values, types, strict=True)
+    }

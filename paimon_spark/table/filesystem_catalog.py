@@ -1,0 +1,163 @@
+"""Databases and tables of a warehouse directory: ``<warehouse>/<database>.db/<table>``.
+
+Equals Java's ``FileSystemCatalog``: a database is a directory, a table one with a schema file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError, UnsupportedError
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.paths import TablePaths, is_plain_name
+from paimon_spark.table.schema_store import SchemaStore
+from paimon_spark.table.table import FileStoreTable, create_table, load_table
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.schema import TableSchema
+
+DATABASE_SUFFIX = ".db"
+SYSTEM_DATABASE = "sys"
+DEFAULT_DATABASE = "default"
+
+
+@dataclass(frozen=True)
+class FilesystemCatalog:
+    """The databases and tables below one directory. Picklable; nothing is cached."""
+
+    warehouse: str
+    """The directory, without a trailing slash."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options of the store (``s3.*``, ``fs.*``)."""
+
+    @cached_property
+    def file_io(self) -> FileIO:
+        """Where the warehouse lives."""
+        return FileIO.for_path(self.warehouse, self.options)
+
+    def databases(self) -> list[str]:
+        """Names of all databases, sorted; the system database is not among them."""
+        entries = self.file_io.list_names(self.warehouse)
+        return sorted(
+            name.removesuffix(DATABASE_SUFFIX)
+            for name, _, is_dir, _ in entries
+            if is_dir and name.endswith(DATABASE_SUFFIX) and name != DATABASE_SUFFIX
+        )
+
+    def database_exists(self, database: str) -> bool:
+        """Tell whether there is such a database."""
+        return database == SYSTEM_DATABASE or self.file_io.exists(self.database_path(database))
+
+    def create_database(self, database: str, *, ignore_if_exists: bool = False) -> None:
+        """Make a database.
+
+        Raises:
+            PaimonError: it exists, or the name cannot be a directory's.
+        """
+        _refuse_system(database)
+        if self.database_exists(database):
+            if ignore_if_exists:
+                return
+            raise PaimonError(f"Database {database} already exists.")
+        self.file_io.mkdirs(self.database_path(database))
+
+    def drop_database(self, database: str, *, cascade: bool = False) -> None:
+        """Remove a database and, with `cascade`, the tables in it.
+
+        Raises:
+            PaimonError: there is no such database, or it is not empty and `cascade` is not given.
+        """
+        _refuse_system(database)
+        if not self.database_exists(database):
+            raise PaimonError(f"Database {database} does not exist.")
+        if not cascade and self.tables(database):
+            raise PaimonError(f"Database {database} is not empty: drop its tables first, or use CASCADE.")
+        self.file_io.delete_quietly(self.database_path(database), recursive=True)
+
+    def tables(self, database: str) -> list[str]:
+        """Names of the tables in a database, sorted.
+
+        Raises:
+            PaimonError: there is no such database.
+        """
+        if not self.database_exists(database):
+            raise PaimonError(f"Database {database} does not exist.")
+        path = self.database_path(database)
+        names = (name for name, _, is_dir, _ in self.file_io.list_names(path) if is_dir)
+        return sorted(name for name in names if self._has_schema(f"{path}/{name}"))
+
+    def table_exists(self, database: str, table: str) -> bool:
+        """Tell whether there is such a table."""
+        return is_plain_name(database) and is_plain_name(table) and self._has_schema(self.table_path(database, table))
+
+    def load_table(self, database: str, table: str) -> FileStoreTable:
+        """Open a table with its latest schema; ``t$branch_b`` gives a branch.
+
+        Raises:
+            TableNotFoundError: there is none.
+        """
+        return load_table(self.table_path(database, table), options=self.options)
+
+    def create_table(self, database: str, table: str, schema: TableSchema) -> FileStoreTable:
+        """Create a table in a database that exists.
+
+        Raises:
+            PaimonError: there is no such database.
+            SchemaError: there is a table already, or its name cannot be used.
+        """
+        if not self.database_exists(database):
+            raise PaimonError(f"Database {database} does not exist.")
+        if "$" in table:
+            raise SchemaError(f"Table name {table} cannot contain '$', which separates system tables and branches.")
+        return create_table(self.table_path(database, table), schema, file_io=self.file_io)
+
+    def drop_table(self, database: str, table: str) -> None:
+        """Remove a table with all its files.
+
+        Raises:
+            TableNotFoundError: there is none.
+        """
+        if not self.table_exists(database, table):
+            raise TableNotFoundError(f"Table {database}.{table} does not exist.")
+        self.file_io.delete_quietly(self.table_path(database, table), recursive=True)
+
+    def rename_table(self, database: str, table: str, to_database: str, to_table: str) -> None:
+        """Give a table another name, or another database.
+
+        Raises:
+            TableNotFoundError: there is none.
+            SchemaError: there is a table with the new name.
+            PaimonError: there is no such database to move to.
+        """
+        if not self.table_exists(database, table):
+            raise TableNotFoundError(f"Table {database}.{table} does not exist.")
+        if not self.database_exists(to_database):
+            raise PaimonError(f"Database {to_database} does not exist.")
+        if self.table_exists(to_database, to_table):
+            raise SchemaError(f"Table {to_database}.{to_table} already exists.")
+        self.file_io.rename(self.table_path(database, table), self.table_path(to_database, to_table))
+
+    def database_path(self, database: str) -> str:
+        """The directory of a database."""
+        return f"{self.warehouse.rstrip('/')}/{_checked(database)}{DATABASE_SUFFIX}"
+
+    def table_path(self, database: str, table: str) -> str:
+        """The directory of a table (``$branch_b`` and system table names stay at its end)."""
+        return f"{self.database_path(database)}/{_checked(table)}"
+
+    def _has_schema(self, path: str) -> bool:
+        return bool(SchemaStore(self.file_io, TablePaths(path)).ids())
+
+
+def _checked(name: str) -> str:
+    if not is_plain_name(name):
+        raise SchemaError(f"{name!r} cannot be the name of a database or table: it cannot be a directory's.")
+    return name
+
+
+def _refuse_system(database: str) -> None:
+    if database == SYSTEM_DATABASE:
+        raise UnsupportedError(f"Database {SYSTEM_DATABASE} holds the system tables: it cannot be created or dropped.")

@@ -1,0 +1,220 @@
+"""Manifest lists, manifests and index manifests of a snapshot, and the files that live in it.
+
+Equals Java's ``ManifestList``, ``ManifestFile``, ``ManifestsReader`` and
+``AbstractFileStoreScan.readAndMergeFileEntries``: deletes of all manifests first, then the adds that none of them
+names, in the order of the manifests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.spec import avro_codec
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.binary_row import decode_rows
+from paimon_spark.spec.manifest_columns import ManifestColumns
+from paimon_spark.spec.predicate import evaluate, prune_stats
+from paimon_spark.storage.file_io import LocalFileIO
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta
+    from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.table.paths import TablePaths
+
+_REMOTE_THREADS = 16
+_ARITY_BYTES = 4
+
+
+class ManifestStore:
+    """Reads the metadata files of one table. Nothing is cached."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths, schema: TableSchema) -> None:
+        self._file_io = file_io
+        self._paths = paths
+        self._partition_fields: tuple[DataField, ...] = tuple(schema.field(name) for name in schema.partition_keys)
+
+    def manifest_list(self, name: str) -> list[ManifestFileMeta]:
+        """Return the manifests that the manifest list ``name`` names.
+
+        Raises:
+            CorruptTableError: the file is missing or cannot be read.
+        """
+        path = self._paths.manifest_path(name)
+        return avro_codec.decode_manifest_list(self._read(path, "Manifest list"), path=path)
+
+    def base_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
+        """Return the manifests of everything before ``snapshot``'s own changes."""
+        return self.manifest_list(snapshot.base_manifest_list)
+
+    def delta_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
+        """Return the manifests of ``snapshot``'s own changes."""
+        return self.manifest_list(snapshot.delta_manifest_list)
+
+    def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
+        """Return all manifests of ``snapshot``: base, then delta."""
+        return self.base_manifests(snapshot) + self.delta_manifests(snapshot)
+
+    def changelog_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
+        """Return the manifests of ``snapshot``'s changelog files; empty when it has none."""
+        name = snapshot.changelog_manifest_list
+        return [] if name is None else self.manifest_list(name)
+
+    def read_manifest(self, name: str) -> list[ManifestEntry]:
+        """Return the entries of the manifest ``name``.
+
+        Raises:
+            CorruptTableError: the file is missing or cannot be read.
+        """
+        path = self._paths.manifest_path(name)
+        return avro_codec.decode_manifest(self._read(path, "Manifest"), path=path)
+
+    def index_entries(self, snapshot: Snapshot) -> list[IndexManifestEntry]:
+        """Return the index files of ``snapshot``; empty when it has none."""
+        if snapshot.index_manifest is None:
+            return []
+        path = self._paths.manifest_path(snapshot.index_manifest)
+        return avro_codec.decode_index_manifest(self._read(path, "Index manifest"), path=path)
+
+    def live_entries(
+        self,
+        snapshot: Snapshot | None,
+        *,
+        partitions: Collection[bytes] | None = None,
+        predicate: Predicate | None = None,
+        buckets: Collection[int] | None = None,
+    ) -> list[ManifestEntry]:
+        """Return the ADD entry of every file that lives in ``snapshot``, in the order of the manifests.
+
+        Args:
+            snapshot: None gives no files.
+            partitions: only files of these partitions (partition bytes).
+            predicate: only files of partitions for which this predicate over the partition columns is true.
+            buckets: only files of these buckets.
+
+        Raises:
+            CorruptTableError: a manifest is missing or cannot be read.
+        """
+        if snapshot is None:
+            return []
+        found = self.live_columns(snapshot, predicate=predicate)
+        if partitions is not None:
+            found = found.filter(np.array([partition in partitions for partition in found.partitions], dtype=bool))
+        if buckets is not None:
+            found = found.filter(np.isin(found.buckets, list(buckets)))
+        return list(found)
+
+    def prune_manifests(
+        self, manifests: Sequence[ManifestFileMeta], predicate: Predicate | None
+    ) -> list[ManifestFileMeta]:
+        """Return the manifests that may hold files of partitions matching ``predicate``, by their partition statistics.
+
+        Args:
+            manifests: of one snapshot.
+            predicate: over partition columns only; None keeps all.
+        """
+        if predicate is None or not manifests or not self._partition_fields:
+            return list(manifests)
+        types = [field.type.with_nullable(True) for field in self._partition_fields]
+        stats = [meta.partition_stats for meta in manifests]
+        usable = np.array([len(s.null_counts) == len(types) for s in stats])
+        if not usable.all():
+            known = [meta for meta, ok in zip(manifests, usable, strict=True) if ok]
+            kept = {id(meta) for meta in self.prune_manifests(known, predicate)}
+            return [meta for meta, ok in zip(manifests, usable, strict=True) if not ok or id(meta) in kept]
+        low = decode_rows([s.min_values[_ARITY_BYTES:] for s in stats], types)
+        high = decode_rows([s.max_values[_ARITY_BYTES:] for s in stats], types)
+        columns = {
+            field.name: (low[i], high[i], pa.array([s.null_counts[i] for s in stats], pa.int64()))
+            for i, field in enumerate(self._partition_fields)
+        }
+        counts = pa.array([meta.num_added_files + meta.num_deleted_files for meta in manifests], pa.int64())
+        keep = prune_stats(predicate, columns, counts)
+        return [meta for meta, kept_here in zip(manifests, keep, strict=True) if kept_here]
+
+    def partition_filter(self, predicate: Predicate | None) -> Callable[[Sequence[bytes]], list[bool]]:
+        """Return a function from partition bytes (one per file) to whether ``predicate`` is true for them.
+
+        Args:
+            predicate: over partition columns only; None is always true.
+        """
+        if predicate is None or not self._partition_fields:
+            return lambda partitions: [True] * len(partitions)
+        known: dict[bytes, bool] = {}
+
+        def keep(partitions: Sequence[bytes]) -> list[bool]:
+            unseen = list({partition: None for partition in partitions if partition not in known})
+            known.update(zip(unseen, self.match_partitions(unseen, predicate), strict=True))
+            return [known[partition] for partition in partitions]
+
+        return keep
+
+    def match_partitions(self, partitions: Sequence[bytes], predicate: Predicate) -> list[bool]:
+        """Tell for each of the partition bytes whether ``predicate`` over partition columns is true."""
+        if not partitions:
+            return []
+        mask = evaluate(predicate, self.partition_batch(partitions))
+        return [bool(value) for value in mask.to_pylist()]
+
+    def partition_batch(self, partitions: Sequence[bytes]) -> pa.RecordBatch:
+        """Return the partition values of partition bytes as columns, one row each."""
+        schema = to_arrow_schema(self._partition_fields)
+        types = [field.type for field in self._partition_fields]
+        columns = decode_rows([partition[_ARITY_BYTES:] for partition in partitions], types)
+        return pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+    def read_columns(self, manifests: Sequence[ManifestFileMeta]) -> Iterator[ManifestColumns]:
+        """Yield the entries of each manifest as columns, in order; several are fetched at once from a remote store.
+
+        Raises:
+            CorruptTableError: a manifest is missing or cannot be read.
+        """
+        paths = [self._paths.manifest_path(meta.file_name) for meta in manifests]
+        if isinstance(self._file_io, LocalFileIO) or len(paths) < 2:
+            for path in paths:
+                yield avro_codec.decode_manifest_columns(self._read(path, "Manifest"), path=path)
+            return
+        with ThreadPoolExecutor(_REMOTE_THREADS) as pool:
+            for path, data in zip(paths, pool.map(lambda p: self._read(p, "Manifest"), paths), strict=True):
+                yield avro_codec.decode_manifest_columns(data, path=path)
+
+    def live_columns(
+        self, snapshot: Snapshot, *, predicate: Predicate | None = None, bucket: int | None = None
+    ) -> ManifestColumns:
+        """Return the files that live in ``snapshot`` as columns, in the order of the manifests.
+
+        Args:
+            snapshot: which files.
+            predicate: only files of partitions for which this predicate over the partition columns is true.
+            bucket: only files of this bucket.
+
+        Raises:
+            CorruptTableError: a manifest is missing or cannot be read.
+        """
+        keep = self.partition_filter(predicate)
+        parts: list[ManifestColumns] = []
+        for columns in self.read_columns(self.prune_manifests(self.data_manifests(snapshot), predicate)):
+            if predicate is not None:
+                columns = columns.filter(np.array(keep(columns.partitions), dtype=bool))
+            if bucket is not None:
+                columns = columns.filter(columns.buckets == bucket)
+            parts.append(columns)
+        return ManifestColumns.concat(parts).live()
+
+    def _read(self, path: str, what: str) -> bytes:
+        try:
+            return self._file_io.read_bytes(path)
+        except FileNotFoundError as error:
+            raise CorruptTableError(
+                f"{what} {path} is missing: the snapshot may have expired while it was read, or the table is damaged.",
+                path=path,
+            ) from error

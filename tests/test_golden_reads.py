@@ -1,0 +1,97 @@
+"""Every golden table, read through table and read without Spark, gives the rows that Java gave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from support.golden import GoldenRead, assert_same_rows, follows_a_java_bug, golden_reads, not_yet
+
+from paimon_spark.errors import DataError, OptionError, PaimonError, SnapshotNotFoundError, UnsupportedError
+from paimon_spark.read.plan import plan_read
+from paimon_spark.read.split_read import read_split
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.table.table import load_table
+from paimon_spark.table.time_travel import travel
+
+CASES = golden_reads()
+
+
+def read_rows(
+    path: str | Path,
+    *,
+    options: dict[str, str] | None = None,
+    branch: str | None = None,
+    columns: Sequence[str] | None = None,
+    sql_filter: str | None = None,
+) -> pa.Table:
+    """The rows of a table, as a task would read them."""
+    table = load_table(str(path), options=options, branch=branch)
+    predicate = None if sql_filter is None else parse_filter(sql_filter, travel(table)[0].schema)
+    plan = plan_read(table, columns=columns, predicate=predicate)
+    batches = [
+        batch for split in plan.splits for batch in read_split(plan.table, split, plan.fields, plan.residual)
+    ]
+    return pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
+
+
+def rows_of(case: GoldenRead) -> pa.Table:
+    return read_rows(
+        case.table.path,
+        options=case.options,
+        branch=case.branch,
+        columns=case.columns,
+        sql_filter=case.sql_filter(tuple(column) for column in case.table.expect["columns"]),
+    )
+
+
+def wanted(case: GoldenRead) -> bool:
+    return not case.error and not_yet(case) is None and not follows_a_java_bug(case)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if wanted(c)], ids=lambda c: c.id)
+def test_rows_are_those_of_java(case: GoldenRead) -> None:
+    assert_same_rows(rows_of(case), case)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if not_yet(c) is not None], ids=lambda c: c.id)
+def test_what_is_not_supported_is_refused_by_name(case: GoldenRead) -> None:
+    with pytest.raises(UnsupportedError, match=str(not_yet(case))):
+        rows_of(case)
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.error and not_yet(c) is None and not follows_a_java_bug(c)], ids=lambda c: c.id
+)
+def test_where_java_fails_we_fail_with_its_words(case: GoldenRead) -> None:
+    with pytest.raises((SnapshotNotFoundError, OptionError, DataError)) as raised:
+        rows_of(case)
+    first_line = case.message.splitlines()[0]
+    assert first_line.rstrip(".:") in str(raised.value)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.read.get("fixed_later")], ids=lambda c: c.id)
+def test_what_a_later_java_reads_we_read(case: GoldenRead) -> None:
+    rows = rows_of(case)
+    assert f"{rows.num_rows} rows" in case.read["fixed_later"]
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.read.get("java_differs_from_full_read")], ids=lambda c: c.id)
+def test_a_projection_has_the_rows_of_the_full_read(case: GoldenRead) -> None:
+    assert case.columns is not None
+    full = read_rows(case.table.path, options=case.options, branch=case.branch).select(case.columns)
+    assert sorted(map(repr, full.to_pylist())) == sorted(map(repr, rows_of(case).to_pylist()))
+
+
+def test_the_cases_cover_what_is_claimed() -> None:
+    in_scope = [case for case in CASES if wanted(case)]
+    assert len(in_scope) > 400
+    assert {key for case in in_scope for key in case.options} >= {
+        "scan.snapshot-id", "scan.tag-name", "scan.version", "scan.watermark", "scan.timestamp-millis"
+    }  # fmt: skip
+    assert any(case.branch for case in in_scope)
+    assert any(case.read.get("filter") for case in in_scope)
+    assert issubclass(UnsupportedError, PaimonError)
