@@ -41,11 +41,17 @@ def key_ranks(keys: Sequence[bytes], types: Sequence[DataType]) -> npt.NDArray[n
 
 
 def column_ranks(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Return dense ranks of one column from 0, nulls first."""
+    """Return ranks of one column: 0 for null, from 1 for values, equal for equal values only."""
     if pa.types.is_floating(column.type):
         column = _float_order(column)
-    ranks = pc.rank(column, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
-    return np.asarray(ranks, dtype=np.int64) - 1
+    encoded = column.dictionary_encode()
+    order = np.asarray(pc.array_sort_indices(encoded.dictionary), dtype=np.int64)
+    rank_of_code = np.empty(len(order), dtype=np.int64)
+    rank_of_code[order] = np.arange(1, len(order) + 1)
+    ranks = np.zeros(len(column), dtype=np.int64)
+    known = np.asarray(encoded.indices.is_valid())
+    ranks[known] = rank_of_code[np.asarray(encoded.indices.drop_null())]
+    return ranks
 
 
 def _float_order(column: pa.Array) -> pa.Array:

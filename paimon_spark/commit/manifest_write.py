@@ -32,6 +32,7 @@ class ManifestWriter:
     def __init__(self, table: FileStoreTable, *, target_size_bytes: int) -> None:
         self._table = table
         self._target_size_bytes = target_size_bytes
+        self._partition_types = [field.type for field in table.schema.partition_fields]
         self._uuid = uuid.uuid4()
         self._counts = {"manifest": 0, "manifest-list": 0, "index-manifest": 0, "index": 0}
         self._created: set[str] = set()
@@ -59,13 +60,12 @@ class ManifestWriter:
             if file.first_row_id is not None
         ]
         all_have_row_ids = len(row_ids) == len(files)
-        layout = self._table.paths.layout
         return ManifestFileMeta(
             file_name=name,
             file_size=len(data),
             num_added_files=added,
             num_deleted_files=len(entries) - added,
-            partition_stats=partition_stats([entry.partition for entry in entries], layout.partition_types),
+            partition_stats=partition_stats([entry.partition for entry in entries], self._partition_types),
             schema_id=max(file.schema_id for file in files),
             min_bucket=min(entry.bucket for entry in entries),
             max_bucket=max(entry.bucket for entry in entries),
