@@ -38,7 +38,7 @@ _SPARK_KEYS = frozenset(
     )
 )
 _READ_PREFIXES = ("scan.", "incremental-")
-_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,]+?))\s*(?:,|$)")
+_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^`,]*[^`,\s])?))\s*(?:,|$)")
 
 
 @dataclass(frozen=True, slots=True)

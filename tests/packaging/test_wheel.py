@@ -2,6 +2,7 @@
 
 import email
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -37,10 +38,9 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
     assert {"paimon_spark/py.typed", "pyspark_paimon/py.typed", "pyspark_paimon/__init__.py"} <= set(names)
     assert metadata["Name"] == "paimon-spark"
     assert metadata["Requires-Python"] == ">=3.11"
-    required = {
-        line.split(">")[0].split(";")[0].strip() for line in metadata.get_all("Requires-Dist") if "extra" not in line
-    }
-    assert required == {"pyspark", "pyarrow", "numpy", "fastavro", "fsspec", "backports.zstd", "sqlglot"}
+    needed = [line for line in metadata.get_all("Requires-Dist") if "extra" not in line]
+    required = {re.split(r"[<>=;\s]", line)[0].replace(".", "-") for line in needed}
+    assert required == {"pyspark", "pyarrow", "numpy", "fastavro", "fsspec", "backports-zstd", "sqlglot"}
     sources = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("paimon_spark/**/*.py")}
     assert sources <= set(names)
 

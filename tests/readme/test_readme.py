@@ -1,0 +1,59 @@
+"""The README tells the truth: its snippets run, its table of options is current, every example runs."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from readme.option_table import with_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SNIPPETS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def test_the_table_of_options_is_current() -> None:
+    assert with_table(README) == README, "run: python tests/readme/option_table.py"
+
+
+@pytest.mark.spark
+def test_the_snippets_run_in_their_order(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len(SNIPPETS) >= 4
+    names: dict[str, object] = {}
+    for number, snippet in enumerate(SNIPPETS):
+        code = snippet.replace("/data/wh", str(tmp_path / "wh"))
+        exec(compile(code, f"README.md, snippet {number + 1}", "exec"), names)
+    whole = names["whole"]
+    assert isinstance(whole, list)
+    assert [tuple(row) for row in whole] == [(1, 3, "shipped", 2, "invoice"), (2, 1, "created", None, None)]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_the_examples_run(example: Path, tmp_path: Path) -> None:
+    command = [sys.executable, str(example), str(tmp_path)]
+    environment = {key: value for key, value in os.environ.items() if key != "PYSPARK_PYTHON"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    if example.name == "quickstart.py":
+        assert re.search(r"\|1 +\|3 +\|shipped\|19\.90 *\|5 +\|invoice\|2024-05-02 08:00:00\|", done.stdout)
+        assert re.search(r"\|2 +\|2 +\|packed *\|7\.50 *\|2 +\|card *\|2024-05-01 10:30:00\|", done.stdout)
+        assert re.search(r"\|1 +\|3 +\|shipped\|19\.90 *\|NULL +\|NULL +\|NULL +\|", done.stdout)
+
+
+def test_the_commands_name_what_exists() -> None:
+    for path in ("examples/quickstart.py", "tests/run.py"):
+        assert path in README
+        assert (ROOT / path).exists()

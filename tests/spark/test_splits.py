@@ -1,0 +1,69 @@
+import pyarrow as pa
+import pytest
+
+from paimon_spark.read.split import DataSplit, SplitFile
+from paimon_spark.spark.splits import MAX_BATCH_ROWS, MIN_BATCH_ROWS, even_batches, pack_splits
+
+MB = 1 << 20
+
+
+def split(bucket: int, *sizes: int) -> DataSplit:
+    files = tuple(SplitFile(f"f{i}", f"/t/f{i}", "parquet", s, 1, 0, 0, 0, 0, 0) for i, s in enumerate(sizes))
+    return DataSplit(1, b"", bucket, 4, files, True)
+
+
+def packed(sizes: list[int], *, cores: int) -> list[list[int]]:
+    splits = [split(i, size) for i, size in enumerate(sizes)]
+    result = pack_splits(splits, target_bytes=128 * MB, open_file_cost_bytes=4 * MB, cores=cores)
+    assert [s for group in result for s in group] == splits
+    return [[s.files[0].size for s in group] for group in result]
+
+
+def test_no_splits_make_no_partitions() -> None:
+    assert packed([], cores=4) == []
+
+
+def test_many_tiny_splits_share_few_tasks_but_use_all_cores() -> None:
+    assert len(packed([1000] * 2000, cores=2)) == 2000 * 4 // 128 + 1
+    assert [len(group) for group in packed([1000] * 8, cores=2)] == [4, 4]
+
+
+def test_large_splits_stay_alone() -> None:
+    assert packed([200 * MB, 100 * MB, 100 * MB], cores=2) == [[200 * MB], [100 * MB], [100 * MB]]
+
+
+def test_the_target_is_not_exceeded_by_neighbours() -> None:
+    assert packed([60 * MB, 60 * MB, 60 * MB, 60 * MB], cores=1) == [[60 * MB] * 2, [60 * MB] * 2]
+
+
+def batch(rows: int, start: int = 0) -> pa.RecordBatch:
+    return pa.record_batch({"a": pa.array(range(start, start + rows), pa.int64())})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([], []),
+        ([0, 0], []),
+        ([5, 0, 7], [12]),
+        ([MIN_BATCH_ROWS], [MIN_BATCH_ROWS]),
+        ([10, MIN_BATCH_ROWS, 20], [10, MIN_BATCH_ROWS, 20]),
+        ([MIN_BATCH_ROWS - 1, 2, 3], [MIN_BATCH_ROWS + 1, 3]),
+        ([2 * MAX_BATCH_ROWS + 1], [MAX_BATCH_ROWS, MAX_BATCH_ROWS, 1]),
+    ],
+)
+def test_batches_of_a_good_size(sizes: list[int], expected: list[int]) -> None:
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    result = list(even_batches(batch(size, start) for size, start in zip(sizes, starts, strict=True)))
+    assert [b.num_rows for b in result] == expected
+    assert [v for b in result for v in b.column(0).to_pylist()] == list(range(sum(sizes)))
+
+
+def test_good_batches_pass_untouched() -> None:
+    good = batch(MIN_BATCH_ROWS)
+    assert next(even_batches([good])) is good
+
+
+def test_wide_rows_are_not_gathered_without_end() -> None:
+    wide = pa.record_batch({"a": [b"x" * (20 * MB)]})
+    assert [b.num_rows for b in even_batches([wide] * 5)] == [2, 2, 1]
