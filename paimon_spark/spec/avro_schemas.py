@@ -177,14 +177,13 @@ class SchemaCheck:
     plain one (manifests of 0.7 and 0.8), which sets `nullable_where_required`.
     """
 
-    def __init__(self, path: str | None) -> None:
-        self._path = path
+    def __init__(self) -> None:
         self._names: dict[str, Schema] = {}
         self._least: dict[str, int] = {}
         self.nullable_where_required = False
 
     def _fail(self, what: str) -> CorruptTableError:
-        return CorruptTableError(f"The Avro schema in the file's header does not fit: {what}.", path=self._path)
+        return CorruptTableError(f"The Avro schema in the file's header does not fit: {what}.")
 
     def check(self, schema: Schema, expected: Schema) -> None:
         """Check the file's schema against ours.

@@ -12,57 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.spec.avro_records import Record
-from paimon_spark.spec.manifest import DataFileMeta, FileKind, ManifestEntry
+from paimon_spark.spec.manifest import FileKind, ManifestEntry
+from paimon_spark.spec.manifest_records import Record, entry_from_record, stats_from_record
 from paimon_spark.spec.stats import SimpleStats
-
-
-def stats_from_record(record: Record) -> SimpleStats:
-    """Return the statistics of a decoded Avro record."""
-    return SimpleStats(record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(record["_NULL_COUNTS"] or ()))
-
-
-def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
-    return None if values is None else tuple(values)
-
-
-def file_from_record(record: Record) -> DataFileMeta:
-    """Return the data file of a decoded Avro record; fields that old files lack are None."""
-    get = record.get
-    return DataFileMeta(
-        record["_FILE_NAME"],
-        record["_FILE_SIZE"],
-        record["_ROW_COUNT"],
-        record["_MIN_KEY"],
-        record["_MAX_KEY"],
-        stats_from_record(record["_KEY_STATS"]),
-        stats_from_record(record["_VALUE_STATS"]),
-        record["_MIN_SEQUENCE_NUMBER"],
-        record["_MAX_SEQUENCE_NUMBER"],
-        record["_SCHEMA_ID"],
-        record["_LEVEL"],
-        tuple(record["_EXTRA_FILES"]),
-        get("_CREATION_TIME"),
-        get("_DELETE_ROW_COUNT"),
-        get("_EMBEDDED_FILE_INDEX"),
-        get("_FILE_SOURCE"),
-        _tuple(get("_VALUE_STATS_COLS")),
-        get("_EXTERNAL_PATH"),
-        get("_FIRST_ROW_ID"),
-        _tuple(get("_WRITE_COLS")),
-        _tuple(get("_WRITE_COLS_SEQUENCES")),
-    )
-
-
-def entry_from_record(record: Record) -> ManifestEntry:
-    """Return the entry of a decoded Avro record."""
-    return ManifestEntry(
-        FileKind(record["_KIND"]),
-        record["_PARTITION"],
-        record["_BUCKET"],
-        record["_TOTAL_BUCKETS"],
-        file_from_record(record["_FILE"]),
-    )
 
 
 def _identity(record: Record) -> tuple[Any, ...]:
