@@ -77,7 +77,7 @@ def parse_json_object(data: bytes | str, *, what: str, path: str | None = None) 
 class JsonFields:
     """Takes typed values out of a JSON object; what nobody took is `rest`."""
 
-    def __init__(self, value: dict[str, Any], *, what: str, path: str | None) -> None:
+    def __init__(self, value: dict[str, Any], what: str, path: str | None) -> None:
         self.rest = dict(value)
         self._what = what
         self._path = path

@@ -84,7 +84,7 @@ class TableSchema:
         Raises:
             CorruptTableError: Not a schema file.
         """
-        values = JsonFields(parse_json_object(data, what="schema", path=path), what="schema", path=path)
+        values = JsonFields(parse_json_object(data, what="schema", path=path), "schema", path)
         version = values.optional_integer("version", bits=32) or _PAIMON_07_VERSION
         if version > CURRENT_VERSION:
             values.fail(f"its version is {version}, but only versions up to {CURRENT_VERSION} can be read")

@@ -1,0 +1,130 @@
+"""Names of the files of a table (Java ``FileStorePathFactory``, ``DataFilePathFactory``): make them, read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import count
+from uuid import uuid4
+
+from paimon_spark.errors import CorruptTableError
+
+SNAPSHOT_PREFIX = "snapshot-"
+CHANGELOG_PREFIX = "changelog-"
+TAG_PREFIX = "tag-"
+SCHEMA_PREFIX = "schema-"
+BRANCH_PREFIX = "branch-"
+CONSUMER_PREFIX = "consumer-"
+BUCKET_PREFIX = "bucket-"
+POSTPONE_BUCKET = -2
+LATEST_HINT = "LATEST"
+EARLIEST_HINT = "EARLIEST"
+INDEX_SUFFIX = ".index"
+
+_EXTENSIONS = {
+    **{"none": None, "gzip": "gz", "bzip2": "bz2", "deflate": "deflate"},
+    **{"snappy": "snappy", "lz4": "lz4", "zstd": "zst"},
+}
+_COMPRESSED = frozenset(extension for extension in _EXTENSIONS.values() if extension)
+_TEXT_FORMATS = frozenset(("json", "csv"))
+
+
+def numbered_name_id(name: str, prefix: str) -> int | None:
+    """The number of a file such as `snapshot-12`, None when the name is not of this form."""
+    digits = name[len(prefix) :]
+    if not name.startswith(prefix) or not digits.isascii() or not digits.isdigit() or len(digits) > 19:
+        return None
+    return int(digits)
+
+
+def bucket_name(bucket: int) -> str:
+    """The directory name of a bucket."""
+    return f"{BUCKET_PREFIX}postpone" if bucket == POSTPONE_BUCKET else f"{BUCKET_PREFIX}{bucket}"
+
+
+def data_file_extension(file_format: str, compression: str | None, *, include_compression: bool = False) -> str:
+    """The end of a data file's name, such as `.parquet`.
+
+    Args:
+        file_format: Identifier of the format.
+        compression: The option's text; it shows in the names of CSV and JSON files, others on request.
+        include_compression: Option `file.suffix.include.compression`: `.zst.parquet`.
+    """
+    shown = _EXTENSIONS.get(compression.lower(), compression) if compression else None
+    if shown and file_format.lower() in _TEXT_FORMATS:
+        return f".{file_format}.{shown}"
+    return f".{shown}.{file_format}" if shown and include_compression else f".{file_format}"
+
+
+def data_file_format(name: str) -> str:
+    """The format of a data file by its name: the last extension, or the one before where the last is a compression's.
+
+    Raises:
+        CorruptTableError: The name has no extension.
+    """
+    stem, dot, extension = name.rpartition(".")
+    if dot and extension in _COMPRESSED:
+        _, dot, extension = stem.rpartition(".")
+    if not dot or not extension:
+        raise CorruptTableError(f"'{name}' is not a legal file name of a data file: it has no extension.", path=name)
+    return extension.lower()
+
+
+def data_file_compression(name: str) -> str | None:
+    """The compression that a data file's name shows (`zst`, `gz`, ...), None when it shows none."""
+    parts = name.rsplit(".", 2)
+    return next((part for part in reversed(parts[1:]) if part in _COMPRESSED), None)
+
+
+def check_file_name(name: str, *, path: str | None = None) -> str:
+    """The name itself, if it is the name of a file inside the directory it is meant for.
+
+    Raises:
+        CorruptTableError: It would lead elsewhere.
+    """
+    if not name or name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
+        raise CorruptTableError(f"'{name[:200]}' is not the name of a file of this table.", path=path)
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class FileNameSequence:
+    """Names with one UUID and a counter from 0, as one Java path factory gives them: `<prefix><uuid>-<n><suffix>`."""
+
+    prefix: str
+    suffix: str
+    _uuid: str
+    _counter: count[int]
+
+    @staticmethod
+    def start(prefix: str, suffix: str = "") -> FileNameSequence:
+        """A new sequence; its UUID keeps its names apart from all others."""
+        return FileNameSequence(prefix, suffix, str(uuid4()), count())
+
+    def next(self) -> str:
+        """The next name."""
+        return f"{self.prefix}{self._uuid}-{next(self._counter)}{self.suffix}"
+
+
+def manifest_names() -> FileNameSequence:
+    """Names of manifests: `manifest-<uuid>-<n>`."""
+    return FileNameSequence.start("manifest-")
+
+
+def manifest_list_names() -> FileNameSequence:
+    """Names of manifest lists: `manifest-list-<uuid>-<n>`."""
+    return FileNameSequence.start("manifest-list-")
+
+
+def index_manifest_names() -> FileNameSequence:
+    """Names of index manifests: `index-manifest-<uuid>-<n>`."""
+    return FileNameSequence.start("index-manifest-")
+
+
+def index_file_names() -> FileNameSequence:
+    """Names of index files: `index-<uuid>-<n>`."""
+    return FileNameSequence.start("index-")
+
+
+def statistics_file_names() -> FileNameSequence:
+    """Names of statistics files: `stat-<uuid>-<n>`."""
+    return FileNameSequence.start("stat-")

@@ -1,0 +1,80 @@
+"""Columns that Paimon adds to files and system tables, and ids of fields without their own (``SpecialFields``)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paimon_spark.spec.data_types import BigIntType, DataField, IntType, TinyIntType, VarCharType
+
+_MAX_INT = 2_147_483_647
+
+SYSTEM_FIELD_ID_START = _MAX_INT // 2
+"""Ids from here on belong to system fields."""
+
+KEY_FIELD_PREFIX = "_KEY_"
+"""What the names of key columns in the files of primary-key tables start with."""
+
+SEQUENCE_NUMBER = DataField(_MAX_INT - 1, "_SEQUENCE_NUMBER", BigIntType(nullable=False))
+"""Sequence number of a key-value row."""
+
+VALUE_KIND = DataField(_MAX_INT - 2, "_VALUE_KIND", TinyIntType(nullable=False))
+"""Row kind of a key-value row: 0 +I, 1 -U, 2 +U, 3 -D."""
+
+LEVEL = DataField(_MAX_INT - 3, "_LEVEL", IntType(nullable=False))
+"""Level of a key-value row in the LSM tree."""
+
+ROW_KIND = DataField(_MAX_INT - 4, "rowkind", VarCharType(VarCharType.MAX))
+"""Row kind as text in the audit log."""
+
+ROW_ID = DataField(_MAX_INT - 5, "_ROW_ID", BigIntType(nullable=False))
+"""Id of a row in tables with row tracking."""
+
+SEQUENCE_NUMBER_FIELD = SEQUENCE_NUMBER
+VALUE_KIND_FIELD = VALUE_KIND
+
+SYSTEM_FIELD_NAMES = frozenset(f.name for f in (SEQUENCE_NUMBER, VALUE_KIND, LEVEL, ROW_KIND, ROW_ID))
+"""Names that no column of a table may have (besides those that start with `KEY_FIELD_PREFIX`)."""
+
+_NESTED_ID_BASE = _MAX_INT // 4
+_NESTED_ID_STEP = 1024
+
+
+def is_system_field(name: str) -> bool:
+    """Whether a column of this name is one that Paimon adds."""
+    return name.startswith(KEY_FIELD_PREFIX) or name in SYSTEM_FIELD_NAMES
+
+
+def is_key_field(name: str) -> bool:
+    """Whether a column of this name is a key column of a primary-key table's file."""
+    return name.startswith(KEY_FIELD_PREFIX)
+
+
+def key_field(data_field: DataField) -> DataField:
+    """The key column that stands for a column of the table in files: `_KEY_` before its name, its id moved up."""
+    return replace(
+        data_field, id=data_field.id + SYSTEM_FIELD_ID_START, name=KEY_FIELD_PREFIX + data_field.name, description=None
+    )
+
+
+def _java_int(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def array_element_id(field_id: int, depth: int) -> int:
+    """Id of the elements of an ARRAY or VECTOR column in Parquet and ORC files.
+
+    Args:
+        field_id: Id of the column that the array is in.
+        depth: 1 for the column's own elements, one more for each array or map around.
+    """
+    return _java_int(_NESTED_ID_BASE + field_id * _NESTED_ID_STEP + depth)
+
+
+def map_key_id(field_id: int, depth: int) -> int:
+    """Id of the keys of a MAP or MULTISET column in Parquet and ORC files; arguments as for `array_element_id`."""
+    return _java_int(_NESTED_ID_BASE - field_id * _NESTED_ID_STEP - depth)
+
+
+def map_value_id(field_id: int, depth: int) -> int:
+    """Id of the values of a MAP or MULTISET column in Parquet and ORC files; arguments as for `array_element_id`."""
+    return array_element_id(field_id, depth)
