@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -24,7 +25,7 @@ from paimon_spark.spec.data_types import DataType
 PRIMARY_KEY = "primary-key"
 _UNBOUNDED = 2**31 - 1
 
-Merged = Indices | pa.Array
+Merged: TypeAlias = Indices | pa.Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class DecimalNumbers(FieldState):
 
     def _integers(self, rows: Indices) -> npt.NDArray[Any]:
         chosen = self._words[rows]
-        numbers = chosen[:, 1].astype(object) * 2**64 + chosen[:, 0].view(np.uint64).astype(object)
+        numbers: npt.NDArray[Any] = chosen[:, 1].astype(object) * 2**64 + chosen[:, 0].view(np.uint64).astype(object)
         numbers[~self._valid[rows]] = None
         return numbers
 
@@ -91,7 +91,11 @@ class DecimalNumbers(FieldState):
         if abs(divisor) != 1:
             raise DataError(
                 f"Aggregate function '{self.options.function}' of column '{self.options.field}': a row cannot be "
-                + ("retracted by a division by zero." if value == 0 else "retracted: Non-terminating decimal expansion.")
+                + (
+                    "retracted by a division by zero."
+                    if value == 0
+                    else "retracted: Non-terminating decimal expansion."
+                )
             )
         return self._within(_half_up(held * self._unit, value))
 
@@ -112,7 +116,9 @@ def decimal_words(values: pa.Array) -> npt.NDArray[np.int64]:
     return words[2 * values.offset : 2 * (values.offset + len(values))].reshape(-1, 2)
 
 
-def decimals_from_words(words: npt.NDArray[np.int64], missing: npt.NDArray[np.bool_], arrow_type: pa.DataType) -> pa.Array:
+def decimals_from_words(
+    words: npt.NDArray[np.int64], missing: npt.NDArray[np.bool_], arrow_type: pa.DataType
+) -> pa.Array:
     """Decimals from (low, high) words; the precision is not checked, as Java does not."""
     validity = pa.py_buffer(np.packbits(~missing, bitorder="little")) if missing.any() else None
     return pa.Array.from_buffers(arrow_type, len(words), [validity, pa.py_buffer(np.ascontiguousarray(words))])

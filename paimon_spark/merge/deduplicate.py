@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.merge.engine import KeyLayout, MergeEngine
 from paimon_spark.merge.gather import MergeInput, output_table, take_rows
+from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
 from paimon_spark.merge.segments import Indices
 from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND
 
@@ -60,4 +60,5 @@ class Deduplicate(MergeEngine):
         positions = np.where((merging.kinds[order] & 1) == 0, np.arange(len(order)), -1)
         last_add = np.maximum.reduceat(positions, merging.key_order.starts) if len(order) else positions
         kept = (last_add >= 0) | (counts == 1)
-        return np.where(counts == 1, merging.newest, order[last_add])[kept]
+        winners: Indices = np.where(counts == 1, merging.newest, order[last_add])[kept]
+        return winners

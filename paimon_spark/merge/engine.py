@@ -1,91 +1,14 @@
-"""What a merge engine is, and which one a table has (``merge-engine``; format.md §10)."""
+"""Which merge engine a table has (``merge-engine``; format.md §10)."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import pyarrow as pa
-
 from paimon_spark.errors import SchemaError, UnsupportedError
-from paimon_spark.merge.sort import KeyOrder, sort_order
+from paimon_spark.merge.deduplicate import Deduplicate
+from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
+from paimon_spark.merge.partial_update import partial_update_for
 from paimon_spark.spec.schema import TableSchema
 
-
-@dataclass(frozen=True, slots=True)
-class KeyLayout:
-    """How rows of a table are ordered before they are merged.
-
-    Attributes:
-        keys: Columns of the trimmed primary key.
-        sequence_fields: Columns of ``sequence.field``.
-        descending: ``sequence.field.sort-order`` is descending.
-    """
-
-    keys: tuple[str, ...]
-    sequence_fields: tuple[str, ...] = ()
-    descending: bool = False
-
-    def sort(self, rows: pa.Table) -> KeyOrder:
-        """The merge order of KeyValue rows."""
-        return sort_order(rows, self.keys, self.sequence_fields, descending=self.descending)
-
-    def with_order_columns(self, projection: Sequence[str]) -> list[str]:
-        """The projection and, behind it, the columns that the order needs."""
-        return list(dict.fromkeys([*projection, *self.keys, *self.sequence_fields]))
-
-
-class MergeEngine(ABC):
-    """Merges rows of equal keys into one. Immutable and picklable: it travels to tasks."""
-
-    __slots__ = ()
-
-    layout: KeyLayout
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Columns of the trimmed primary key, in key order."""
-        return self.layout.keys
-
-    @abstractmethod
-    def required_columns(self, projection: Sequence[str]) -> list[str]:
-        """The columns that must be read so that those of the projection can be merged.
-
-        Args:
-            projection: The columns wanted, in order.
-
-        Returns:
-            The projection, then what the engine needs besides: keys, ``sequence.field``, sequence groups. The KeyValue
-            columns are always needed and not named.
-        """
-
-    @abstractmethod
-    def merge(
-        self,
-        rows: pa.Table,
-        *,
-        drop_deletes: bool,
-        columns: Sequence[str] | None = None,
-        key_value_columns: bool = True,
-    ) -> pa.Table:
-        """Merges KeyValue rows.
-
-        Args:
-            rows: KeyValue rows (``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` as the last two columns) in arrival order:
-                sorted runs one after the other, oldest first, or unsorted rows in the order they were written. Rows
-                with equal sequence numbers keep that order. They must have ``required_columns(columns)``.
-            drop_deletes: Leave out keys whose merged row is -U or -D.
-            columns: Value columns of the result, in order; None: all of ``rows``.
-            key_value_columns: Whether the result has ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` as its last two columns.
-
-        Returns:
-            One row per key, sorted by key, with the kind and sequence number that Java's merge function gives.
-
-        Raises:
-            DataError: A row cannot be merged: a retraction that the engine or a function does not take, a null in a
-                NOT NULL column, an integer overflow.
-        """
+__all__ = ["KeyLayout", "MergeEngine", "merge_engine_for"]
 
 
 def merge_engine_for(schema: TableSchema) -> MergeEngine:
@@ -96,9 +19,6 @@ def merge_engine_for(schema: TableSchema) -> MergeEngine:
         OptionError: Options of the merge engine contradict each other or the columns.
         UnsupportedError: The engine or an aggregate function is not supported.
     """
-    from paimon_spark.merge.deduplicate import Deduplicate
-    from paimon_spark.merge.partial_update import partial_update_for
-
     if not schema.primary_keys:
         raise SchemaError("Only a table with a primary key has a merge engine; this one has none.")
     options = schema.core_options

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from paimon_spark.merge.aggregators import Merged
 from paimon_spark.merge.segments import Indices, Mask
 from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND, KeyOrder, whole_column
-
-Merged = Indices | pa.Array
 
 
 class MergeInput:

@@ -193,7 +193,8 @@ class Sum(Aggregator):
             limits = np.iinfo(arithmetic.dtype)
             bad = (running > limits.max) | (running < limits.min)
         arithmetic._check(bad, previous, wide, "+")
-        return running[ends].astype(arithmetic.dtype)
+        sums: Numbers = running[ends].astype(arithmetic.dtype)
+        return sums
 
 
 class Product(Sum):

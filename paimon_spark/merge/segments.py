@@ -37,6 +37,12 @@ class Segments:
         """For each of ``rows``, the number of its segment."""
         return np.repeat(np.arange(len(self.starts)), self.counts)
 
+    @property
+    def last_rows(self) -> Indices:
+        """The last row of each segment."""
+        last: Indices = self.rows[np.append(self.starts[1:], len(self.rows)) - 1]
+        return last
+
     def last_where(self, mask: Mask) -> Indices:
         """The last row of each segment for which the mask (over ``rows``) holds, -1 if there is none."""
         return self._rows_at(self.last_position(mask))

@@ -56,7 +56,8 @@ class _NullAwareState(RowState):
 
     def holds_value(self, keys: Indices) -> Mask:
         rows = self.rows[keys]
-        return (rows >= 0) & self.valid[rows]
+        held: Mask = (rows >= 0) & self.valid[rows]
+        return held
 
 
 class LastValue(Aggregator):
@@ -69,7 +70,7 @@ class LastValue(Aggregator):
     def merge(self, values: pa.Array, segments: Segments) -> Indices:
         """The newest row that is not late."""
         if segments.late is None:
-            return segments.rows[np.append(segments.starts[1:], len(segments.rows)) - 1]
+            return segments.last_rows
         return segments.last_where(~segments.late)
 
 
@@ -199,7 +200,7 @@ class _FirstNonNullState(_NullAwareState):
         self.initialized[keys[fresh]] = True
 
     def add_late(self, keys: Indices, rows: Indices) -> None:
-        """Java swaps the arguments: an accumulator that holds a value counts as taken, else the row is taken as it is."""
+        """Java swaps the arguments: an accumulator with a value counts as taken, else the row is taken as it is."""
         keeps = ~self.initialized[keys] & self.holds_value(keys)
         self.initialized[keys[keeps]] = True
         self.rows[keys[~keeps]] = rows[~keeps]

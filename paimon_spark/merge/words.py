@@ -106,23 +106,25 @@ def fixed_values(column: pa.Array) -> Integers:
         UnsupportedError: The column's type has no order.
     """
     arrow_type = column.type
+    values: Integers
     if pa.types.is_boolean(arrow_type):
-        return pc.fill_null(column, False).to_numpy(zero_copy_only=False).astype(np.int8)
-    if pa.types.is_decimal128(arrow_type):
+        values = pc.fill_null(column, False).to_numpy(zero_copy_only=False).astype(np.int8)
+    elif pa.types.is_decimal128(arrow_type):
         values = _decimal_pairs(column)[:, 0]
-        return np.where(column.is_valid().to_numpy(zero_copy_only=False), values, 0) if column.null_count else values
-    if pa.types.is_floating(arrow_type):
-        wide = arrow_type.bit_width == 64
-        floats = (pc.fill_null(column, 0.0) if column.null_count else column).to_numpy()
+        if column.null_count:
+            values = np.where(column.is_valid().to_numpy(zero_copy_only=False), values, 0)
+    elif pa.types.is_floating(arrow_type):
+        floats: Integers = (pc.fill_null(column, 0.0) if column.null_count else column).to_numpy()
         floats = np.where(np.isnan(floats), np.array(np.nan, floats.dtype), floats)  # one NaN, as doubleToLongBits
-        bits = floats.view(np.int64 if wide else np.int32)
-        top = bits.dtype.type(63 if wide else 31)
-        return bits ^ ((bits >> top) & np.iinfo(bits.dtype).max)
-    if pa.types.is_integer(arrow_type) or pa.types.is_temporal(arrow_type):
+        values = floats.view(np.int64 if arrow_type.bit_width == 64 else np.int32)
+        values = values ^ ((values >> (arrow_type.bit_width - 1)) & np.iinfo(values.dtype).max)
+    elif pa.types.is_integer(arrow_type) or pa.types.is_temporal(arrow_type):
         storage = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[arrow_type.bit_width]
         integers = column if pa.types.is_integer(arrow_type) else column.view(storage)
-        return (pc.fill_null(integers, 0) if integers.null_count else integers).to_numpy()
-    raise UnsupportedError(f"Rows cannot be ordered by a column of type {arrow_type}: it has no order in Paimon.")
+        values = (pc.fill_null(integers, 0) if integers.null_count else integers).to_numpy()
+    else:
+        raise UnsupportedError(f"Rows cannot be ordered by a column of type {arrow_type}: it has no order in Paimon.")
+    return values
 
 
 def _decimal_pairs(column: pa.Array) -> npt.NDArray[np.int64]:
@@ -150,8 +152,9 @@ def _bytes_words(column: pa.Array) -> Iterator[Word]:
     def eight_bytes(skip: int, chosen: npt.NDArray[np.int64] | None) -> Integers:
         begin = starts if chosen is None else starts[chosen]
         left = np.clip((lengths if chosen is None else lengths[chosen]) - skip, 0, 8)
-        values = windows[np.minimum(begin + skip, len(windows) - 1)].astype(np.uint64)
-        return values & _LENGTH_MASKS[left]
+        values: Integers = windows[np.minimum(begin + skip, len(windows) - 1)].astype(np.uint64)
+        values &= _LENGTH_MASKS[left]
+        return values
 
     valid = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)) if column.null_count else None
     present = lengths if valid is None else lengths[valid]
@@ -159,7 +162,8 @@ def _bytes_words(column: pa.Array) -> Iterator[Word]:
     skip = _shared_prefix(lambda at: eight_bytes(at, valid), shortest)
 
     def rest(chosen: npt.NDArray[np.int64] | None) -> Integers:
-        return np.maximum((lengths if chosen is None else lengths[chosen]) - skip, 0)
+        left: Integers = np.maximum((lengths if chosen is None else lengths[chosen]) - skip, 0)
+        return left
 
     if longest - skip <= 7:
         yield lambda chosen: eight_bytes(skip, chosen) | rest(chosen).astype(np.uint64)

@@ -1,0 +1,163 @@
+"""Merging of sorted runs in bounded memory: blocks of rows are loaded, and what no unread row can touch is merged.
+
+Every run is sorted by key. Rows below the smallest last key among the loaded blocks of runs that have more to give are
+complete: they are merged and given out, the others wait for the next blocks. A key is never split over two chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_spark.merge.merge_engine import MergeEngine
+from paimon_spark.merge.words import fixed_values
+
+_BLOCKS_SHARE = 2
+"""Loaded blocks may take this part of the budget; the rest is for the merge's own arrays."""
+
+
+def block_rows(budget_bytes: int, runs: int, row_bytes: int, *, most: int = 131_072) -> int:
+    """How many rows one batch of each run should have so that the blocks of all runs fit the budget.
+
+    Args:
+        budget_bytes: ``read.merge.memory-budget``.
+        runs: Number of sorted runs merged together.
+        row_bytes: Estimated size of a row in memory.
+        most: Never more than this.
+
+    Returns:
+        Rows for a batch, at least 256.
+    """
+    return max(256, min(most, budget_bytes // (_BLOCKS_SHARE * max(runs, 1) * max(row_bytes, 1))))
+
+
+def merge_sorted_runs(
+    runs: Sequence[Iterator[pa.RecordBatch]],
+    engine: MergeEngine,
+    *,
+    budget_bytes: int,
+    drop_deletes: bool,
+    columns: Sequence[str] | None = None,
+    key_value_columns: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """Merges sorted runs; runs in the task that reads or writes them.
+
+    Args:
+        runs: For each run, oldest first, its KeyValue rows sorted by key. Batches larger than the budget's share of a
+            run (see ``block_rows``) are taken as they are.
+        engine: The merge engine of the table.
+        budget_bytes: Memory for the rows that are loaded at one time.
+        drop_deletes: Leave out keys whose merged row is -U or -D.
+        columns: Value columns of the result, in order; None: all.
+        key_value_columns: Whether the result has the KeyValue columns at its end.
+
+    Yields:
+        Merged rows, sorted by key over all batches.
+    """
+    blocks = [_RunBlocks(run, engine.keys) for run in runs]
+    share = max(budget_bytes // (_BLOCKS_SHARE * max(len(blocks), 1)), 1)
+    while True:
+        for block in blocks:
+            block.load(share)
+        blocks = [block for block in blocks if block.has_rows]
+        if not blocks:
+            return
+        open_ends = [block.last_key() for block in blocks if not block.exhausted]
+        bound = min(open_ends) if open_ends else None
+        ready = [batch for block in blocks for batch in block.take_below(bound)]
+        if not ready:
+            # one key fills a whole block: load more of the run that ends first
+            for block in blocks:
+                if not block.exhausted and block.last_key() == bound:
+                    block.load_next()
+            continue
+        merged = engine.merge(
+            pa.Table.from_batches(ready),
+            drop_deletes=drop_deletes,
+            columns=columns,
+            key_value_columns=key_value_columns,
+        )
+        del ready
+        yield from merged.to_batches()
+
+
+class _RunBlocks:
+    """The loaded and not yet merged rows of one run."""
+
+    def __init__(self, run: Iterator[pa.RecordBatch], keys: Sequence[str]) -> None:
+        self._run = run
+        self._keys = keys
+        self._batches: list[pa.RecordBatch] = []
+        self.exhausted = False
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows are loaded."""
+        return bool(self._batches)
+
+    def load(self, share_bytes: int) -> None:
+        """Loads batches until the run has its share of the budget."""
+        loaded = sum(batch.nbytes for batch in self._batches)
+        if loaded >= share_bytes:
+            return
+        while loaded < share_bytes and not self.exhausted:
+            before = len(self._batches)
+            self.load_next()
+            loaded += sum(batch.nbytes for batch in self._batches[before:])
+
+    def load_next(self) -> None:
+        """Loads one more batch."""
+        batch = next(self._run, None)
+        if batch is None:
+            self.exhausted = True
+        elif batch.num_rows:
+            self._batches.append(batch)
+
+    def last_key(self) -> tuple[Any, ...]:
+        """The greatest loaded key, comparable with those of other runs."""
+        batch = self._batches[-1]
+        return self._key(batch, batch.num_rows - 1)
+
+    def take_below(self, bound: tuple[Any, ...] | None) -> list[pa.RecordBatch]:
+        """Gives out the rows whose key is below the bound (None: all)."""
+        taken: list[pa.RecordBatch] = []
+        while self._batches:
+            batch = self._batches[0]
+            if bound is None or self._key(batch, batch.num_rows - 1) < bound:
+                taken.append(self._batches.pop(0))
+                continue
+            cut = self._rows_below(batch, bound)
+            if cut:
+                taken.append(batch.slice(0, cut))
+                self._batches[0] = batch.slice(cut)
+            break
+        return taken
+
+    def _rows_below(self, batch: pa.RecordBatch, bound: tuple[Any, ...]) -> int:
+        low, high = 0, batch.num_rows
+        while low < high:
+            middle = (low + high) // 2
+            if self._key(batch, middle) < bound:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _key(self, batch: pa.RecordBatch, row: int) -> tuple[Any, ...]:
+        return tuple(_comparable(batch.column(name).slice(row, 1)) for name in self._keys)
+
+
+def _comparable(cell: pa.Array) -> tuple[Any, ...]:
+    """One key value as a tuple that compares like Java's comparator: null first, bytes unsigned."""
+    if pa.types.is_dictionary(cell.type):
+        cell = cell.dictionary_decode()
+    if cell.null_count:
+        return ()
+    value = cell[0]
+    if pa.types.is_string(cell.type) or pa.types.is_large_string(cell.type):
+        return (value.as_py().encode(),)
+    if pa.types.is_binary(cell.type) or pa.types.is_large_binary(cell.type) or pa.types.is_decimal(cell.type):
+        return (value.as_py(),)
+    return (int(fixed_values(cell)[0]),)
