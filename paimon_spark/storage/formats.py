@@ -10,7 +10,7 @@ import abc
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,10 +28,10 @@ DEFAULT_BATCH_ROWS = 131_072
 
 @dataclass(frozen=True, slots=True)
 class ColumnStats:
-    """Statistics of one column of one file; values are Python values of the field's type, None when not known."""
+    """Statistics of one column of one file: scalars of the field's Arrow type, None when unknown or all is null."""
 
-    min_value: Any = None
-    max_value: Any = None
+    min_value: pa.Scalar | None = None
+    max_value: pa.Scalar | None = None
     null_count: int | None = None
 
 

@@ -1,0 +1,227 @@
+"""Giving Arrow data exactly the wanted types: renaming without copying, and the few conversions formats need.
+
+Formats and Paimon agree on how values lie in memory far more often than on names, nullability, time zones and
+metadata of nested types. `relabel` puts a wanted type onto data of the same layout without touching a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import DataError
+
+Conversion = Callable[[pa.Array], pa.Array]
+
+
+class _Relabelled:
+    """Arrow data under another type: the C data interface keeps the two apart."""
+
+    def __init__(self, data: Any, label: Any) -> None:
+        self._data = data
+        self._label = label
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self._label.__arrow_c_schema__(), self._data.__arrow_c_array__()[1]
+
+
+def relabel(data: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The same buffers as an array of a type with the same layout (see `same_layout`). Nothing is copied."""
+    return pa.array(_Relabelled(data, wanted))
+
+
+def relabel_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same buffers under another schema whose columns have the same layouts. Nothing is copied."""
+    return pa.record_batch(_Relabelled(batch, schema))
+
+
+def same_layout(one: pa.DataType, other: pa.DataType, *, reinterpret: bool = False) -> bool:
+    """Whether values of the two types are the same bytes with the same meaning.
+
+    Names, nullability and metadata of children and the time zone of timestamps may differ. With `reinterpret`,
+    timestamps, dates and times also pass as the integers they are stored as.
+    """
+    if one == other:
+        return True
+    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
+        return bool(one.unit == other.unit)
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        return one.num_fields == other.num_fields and all(
+            one.field(at).name == other.field(at).name
+            and same_layout(one.field(at).type, other.field(at).type, reinterpret=reinterpret)
+            for at in range(one.num_fields)
+        )
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return same_layout(one.value_type, other.value_type, reinterpret=reinterpret)
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        return same_layout(one.key_type, other.key_type, reinterpret=reinterpret) and same_layout(
+            one.item_type, other.item_type, reinterpret=reinterpret
+        )
+    return reinterpret and (_is_integer_like(one, other) or _is_integer_like(other, one))
+
+
+def _is_integer_like(temporal: pa.DataType, integer: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_temporal(temporal)
+        and pa.types.is_signed_integer(integer)
+        and temporal.bit_width == integer.bit_width
+    )
+
+
+def conversion(source: pa.DataType, wanted: pa.DataType) -> Conversion | None:
+    """How arrays of a file's type become the wanted type, exactly.
+
+    Returns:
+        None when they are equal already, else a function over arrays (it may raise `pa.ArrowInvalid` on values that
+        do not fit).
+
+    Raises:
+        TypeError: the types are of different kinds, so the file does not hold what its schema says.
+    """
+    if source == wanted:
+        return None
+    if same_layout(source, wanted):
+        return lambda array: relabel(array, wanted)
+    if pa.types.is_struct(source) and pa.types.is_struct(wanted):
+        return _struct_conversion(source, wanted)
+    if pa.types.is_list(source) and pa.types.is_list(wanted):
+        return _list_conversion(source, wanted)
+    if pa.types.is_map(source) and pa.types.is_map(wanted):
+        return _map_conversion(source, wanted)
+    if source == _INT96 and pa.types.is_timestamp(wanted):
+        return lambda array: _timestamps_from_int96(array, wanted)
+    if pa.types.is_timestamp(source) and pa.types.is_timestamp(wanted):
+        return _timestamp_conversion(source, wanted)
+    if not _same_kind(source, wanted):
+        raise TypeError(f"{source} is not {wanted}")
+    return lambda array: array.cast(wanted)
+
+
+def null_column(wanted: pa.DataType, rows: int) -> pa.Array:
+    """A column of nulls."""
+    return pa.nulls(rows, wanted)
+
+
+def _struct_conversion(source: pa.StructType, wanted: pa.StructType) -> Conversion:
+    steps: list[tuple[int, Conversion | None]] = []
+    for field in wanted:
+        at = source.get_field_index(field.name)
+        steps.append((at, conversion(source.field(at).type, field.type) if at >= 0 else None))
+
+    def convert(array: pa.Array) -> pa.Array:
+        children = [
+            null_column(field.type, len(array))
+            if at < 0
+            else array.field(at)
+            if step is None
+            else step(array.field(at))
+            for (at, step), field in zip(steps, wanted, strict=True)
+        ]
+        mask = array.is_null() if array.null_count else None
+        fields = [pa.field(field.name, field.type) for field in wanted]
+        return relabel(pa.StructArray.from_arrays(children, fields=fields, mask=mask), wanted)
+
+    return convert
+
+
+def _list_conversion(source: pa.ListType, wanted: pa.ListType) -> Conversion:
+    step = conversion(source.value_type, wanted.value_type) or _same
+
+    def convert(array: pa.Array) -> pa.Array:
+        return pa.Array.from_buffers(
+            wanted, len(array), array.buffers()[:2], array.null_count, array.offset, [step(array.values)]
+        )
+
+    return convert
+
+
+def _map_conversion(source: pa.MapType, wanted: pa.MapType) -> Conversion:
+    key_step = conversion(source.key_type, wanted.key_type) or _same
+    item_step = conversion(source.item_type, wanted.item_type) or _same
+    fields = [wanted.key_field, wanted.item_field]
+
+    def convert(array: pa.Array) -> pa.Array:
+        entries = pa.StructArray.from_arrays([key_step(array.keys), item_step(array.items)], fields=fields)
+        return pa.Array.from_buffers(wanted, len(array), array.buffers()[:2], array.null_count, array.offset, [entries])
+
+    return convert
+
+
+def _same(array: pa.Array) -> pa.Array:
+    return array
+
+
+_INT96 = pa.binary(12)
+_JULIAN_EPOCH_DAY = 2_440_588
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def _timestamps_from_int96(array: pa.Array, wanted: pa.TimestampType) -> pa.Array:
+    """Decode Parquet's INT96: 8 bytes nanoseconds of the day, 4 bytes Julian day, little endian."""
+    raw = np.frombuffer(array.buffers()[1], np.uint8, len(array) * 12, array.offset * 12).reshape(-1, 12)
+    valid = np.asarray(array.is_valid())
+    nanos = np.where(valid, np.ascontiguousarray(raw[:, :8]).view("<i8")[:, 0], 0)
+    days = np.where(valid, np.ascontiguousarray(raw[:, 8:]).view("<i4")[:, 0].astype(np.int64), _JULIAN_EPOCH_DAY)
+    days -= _JULIAN_EPOCH_DAY
+    per_day = 86_400 * _PER_SECOND[wanted.unit]
+    most = (2**63 - 1) // per_day - 1
+    if len(array) and (days.min() < -most or days.max() > most):
+        raise DataError(
+            "a timestamp is before 1677-09-22 or after 2262-04-10, which does not fit into 64-bit nanoseconds; "
+            "read without this column, or declare it TIMESTAMP(6)"
+        )
+    values = days * per_day + nanos // (10**9 // _PER_SECOND[wanted.unit])
+    return pa.array(values, pa.int64(), mask=~valid if array.null_count else None).view(wanted)
+
+
+_UNITS: Sequence[str] = ("s", "ms", "us", "ns")
+_FLOOR_NAMES = {"s": "second", "ms": "millisecond", "us": "microsecond"}
+
+
+def _timestamp_conversion(source: pa.TimestampType, wanted: pa.TimestampType) -> Conversion:
+    zoned = pa.timestamp(source.unit, wanted.tz)
+    if _UNITS.index(source.unit) < _UNITS.index(wanted.unit):
+        return lambda array: relabel(array, zoned).cast(wanted)
+
+    def coarsen(array: pa.Array) -> pa.Array:
+        plain = relabel(array, pa.timestamp(source.unit))
+        target = pa.timestamp(wanted.unit)
+        try:
+            exact = plain.cast(target)
+        except pa.ArrowInvalid:
+            exact = pc.floor_temporal(plain, unit=_FLOOR_NAMES[wanted.unit]).cast(target)
+        return relabel(exact, wanted)
+
+    return coarsen
+
+
+def _same_kind(source: pa.DataType, wanted: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_dictionary(source):
+        return source.value_type == wanted or _same_kind(source.value_type, wanted)
+    if types.is_integer(source):
+        return bool(types.is_signed_integer(wanted) or types.is_time32(wanted) or types.is_date32(wanted))
+    if types.is_time(source):
+        return bool(types.is_time(wanted))
+    if types.is_floating(source):
+        return bool(types.is_floating(wanted))
+    if types.is_decimal(source):
+        return bool(types.is_decimal(wanted))
+    return bool(_is_bytes(source) and _is_bytes(wanted))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+        or types.is_string_view(kind)
+        or types.is_binary_view(kind)
+    )

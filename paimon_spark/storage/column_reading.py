@@ -1,0 +1,143 @@
+"""From a file's columns to the wanted Paimon fields, and from a library's errors to CorruptTableError."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+
+from paimon_spark.errors import CorruptTableError, DataError, PaimonError, UnsupportedError
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.data_types import DataField, VariantType
+from paimon_spark.storage import arrow_layout
+from paimon_spark.storage.file_io import redact
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def corrupt_as(path: str, what: str) -> Iterator[None]:
+    """Turn a reading library's complaint about bytes into CorruptTableError; errors of the store pass.
+
+    Args:
+        path: The file.
+        what: Name of the format, for the message.
+    """
+    try:
+        yield
+    except PaimonError:
+        raise
+    except FileNotFoundError:
+        raise CorruptTableError(
+            "A data file is missing. If the table is expired or compacted while it is read, "
+            "keep snapshots longer (snapshot.time-retained)",
+            path=redact(path),
+        ) from None
+    except (pa.ArrowException, EOFError, UnicodeError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise _corrupt(path, what, error) from error
+    except OSError as error:
+        # pyarrow's own complaints are plain OSErrors without a number; the store's have one or are subclasses.
+        if type(error) is not OSError or error.errno is not None:
+            raise
+        raise _corrupt(path, what, error) from error
+
+
+def each_as_corrupt(items: Iterator[T], path: str, what: str) -> Iterator[T]:
+    """The items of a lazy reader, its errors turned as in `corrupt_as`."""
+    while True:
+        with corrupt_as(path, what):
+            item = next(items, None)
+        if item is None:
+            return
+        yield item
+
+
+def _corrupt(path: str, what: str, error: BaseException) -> CorruptTableError:
+    reason = str(error).strip().rstrip(".") or type(error).__name__
+    return CorruptTableError(f"The file is not a valid {what} file of this table: {reason[:500]}", path=redact(path))
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """How batches of a file become batches of the wanted fields.
+
+    Attributes:
+        schema: Schema of the result.
+        path: The file, for messages.
+        sources: Names of the file's columns that are read.
+        steps: For each wanted field the file's column and its conversion; `(None, None)` for a column of nulls.
+    """
+
+    schema: pa.Schema
+    path: str
+    sources: list[str]
+    steps: tuple[tuple[str | None, arrow_layout.Conversion | None], ...]
+
+    @staticmethod
+    def of(file_schema: pa.Schema, fields: Sequence[DataField], path: str) -> ColumnPlan:
+        """Plan the columns.
+
+        Raises:
+            CorruptTableError: a field that is NOT NULL is missing, or a column is of another kind than its field.
+            UnsupportedError: a shredded VARIANT.
+        """
+        schema = to_arrow_schema(fields)
+        steps: list[tuple[str | None, arrow_layout.Conversion | None]] = []
+        for field, wanted in zip(fields, schema, strict=True):
+            at = file_schema.get_field_index(field.name)
+            if at < 0:
+                if not wanted.nullable:
+                    raise CorruptTableError(f"The file lacks the NOT NULL column '{field.name}'", path=redact(path))
+                steps.append((None, None))
+                continue
+            found = file_schema.field(at).type
+            if isinstance(field.type, VariantType) and not _is_plain_variant(found):
+                raise UnsupportedError(
+                    f"Column '{field.name}' is a shredded VARIANT, which cannot be read yet. (file: {redact(path)})"
+                )
+            try:
+                steps.append((field.name, arrow_layout.conversion(found, wanted.type)))
+            except TypeError:
+                raise CorruptTableError(
+                    f"Column '{field.name}' is {field.type.sql()} in the table but {found} in the file",
+                    path=redact(path),
+                ) from None
+        return ColumnPlan(schema, path, [name for name, _ in steps if name is not None], tuple(steps))
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One batch of the result."""
+        columns = [
+            arrow_layout.null_column(field.type, batch.num_rows)
+            if name is None
+            else batch.column(name)
+            if convert is None
+            else self._converted(name, convert, batch)
+            for (name, convert), field in zip(self.steps, self.schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _converted(self, name: str, convert: arrow_layout.Conversion, batch: pa.RecordBatch) -> pa.Array:
+        try:
+            return convert(batch.column(name))
+        except pa.ArrowInvalid as error:
+            raise CorruptTableError(f"Column '{name}': {error}", path=redact(self.path)) from error
+        except DataError as error:
+            raise DataError(f"Column '{name}': {error} (file: {redact(self.path)})") from error
+
+    def rows_without_columns(self, rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Batches where the file has none of the wanted columns: nulls, or only a number of rows."""
+        while rows > 0:
+            count = min(rows, batch_rows)
+            counter = pa.RecordBatch.from_arrays([pa.nulls(count)], names=["_"])
+            yield self.apply(counter) if self.steps else counter.select([])
+            rows -= count
+
+
+def _is_plain_variant(found: pa.DataType) -> bool:
+    return bool(pa.types.is_struct(found)) and {found.field(at).name for at in range(found.num_fields)} == {
+        "value",
+        "metadata",
+    }
