@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from support.golden import GoldenRead, assert_same_rows, follows_a_java_bug, golden_reads, not_yet
+from paimon_spark.spec.sql_filter import parse_filter
 
 from paimon_spark.errors import DataError, OptionError, PaimonError, SnapshotNotFoundError, UnsupportedError
 from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.table import load_table
 from paimon_spark.table.time_travel import travel
+from tests.support.golden import GoldenRead, assert_same_rows, follows_a_java_bug, golden_reads, not_yet
 
 CASES = golden_reads()
 
@@ -32,9 +32,7 @@ def read_rows(
     table = load_table(str(path), options=options, branch=branch)
     predicate = None if sql_filter is None else parse_filter(sql_filter, travel(table)[0].schema)
     plan = plan_read(table, columns=columns, predicate=predicate)
-    batches = [
-        batch for split in plan.splits for batch in read_split(plan.table, split, plan.fields, plan.residual)
-    ]
+    batches = [batch for split in plan.splits for batch in read_split(plan.table, split, plan.fields, plan.residual)]
     return pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
 
 
@@ -86,7 +84,8 @@ def test_a_projection_has_the_rows_of_the_full_read(case: GoldenRead) -> None:
     assert sorted(map(repr, full.to_pylist())) == sorted(map(repr, rows_of(case).to_pylist()))
 
 
-def test_the_cases_cover_what_is_claimed() -> None:
+def test_the_cases_cover_what_is_claimed(golden: Path) -> None:
+    assert golden.is_dir()
     in_scope = [case for case in CASES if wanted(case)]
     assert len(in_scope) > 400
     assert {key for case in in_scope for key in case.options} >= {

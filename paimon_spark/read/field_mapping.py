@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.casts import cast_array
-from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, split_and
+from paimon_spark.spec.predicate import Always, Predicate, project, rename
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -84,15 +84,13 @@ class FieldMapping:
     def file_predicate(self, predicate: Predicate | None) -> Predicate | None:
         """Return the part of ``predicate`` that can be said in the file's own names and types; None when there is none.
 
-        Only conjuncts over columns whose type did not change are said: the others are judged after the cast.
+        Only columns whose type did not change are spoken of: the others are judged after the cast.
         """
         if predicate is None:
             return None
         names = {c.target.name: c.source.name for c in self.columns if c.source is not None and c.same_type}
-        said = [renamed for part in split_and(predicate) if (renamed := _renamed(part, names)) is not None]
-        if not said:
-            return None
-        return said[0] if len(said) == 1 else And(tuple(said))
+        said = project(predicate, names)
+        return None if said == Always(True) else rename(said, names)
 
 
 def _column(column: ColumnSource, batch: pa.RecordBatch, rows: int) -> pa.Array:
@@ -105,19 +103,3 @@ def _column(column: ColumnSource, batch: pa.RecordBatch, rows: int) -> pa.Array:
     if column.same_type:
         return array
     return cast_array(array, column.source.type, column.target.type)
-
-
-def _renamed(predicate: Predicate, names: Mapping[str, str]) -> Predicate | None:
-    """Return ``predicate`` with columns renamed; None when it uses a column that is not in ``names``."""
-    match predicate:
-        case Leaf():
-            name = names.get(predicate.field)
-            return None if name is None else Leaf(predicate.op, name, predicate.literals)
-        case And() | Or():
-            children = [_renamed(child, names) for child in predicate.children]
-            known = tuple(child for child in children if child is not None)
-            return type(predicate)(known) if len(known) == len(children) else None
-        case Not():
-            child = _renamed(predicate.child, names)
-            return None if child is None else Not(child)
-    return predicate

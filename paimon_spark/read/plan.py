@@ -15,9 +15,9 @@ from paimon_spark.read.pruning import bucket_groups
 from paimon_spark.read.scan import scan_files
 from paimon_spark.read.sections import has_no_deletes, is_raw_bucket, pack_ordered, sections_of
 from paimon_spark.read.split import DataSplit, SplitFile
-from paimon_spark.spec.file_names import data_file_format
-from paimon_spark.spec.predicate import Always, And, Predicate, fields, split_and
-from paimon_spark.table.data_layout import POSTPONE_BUCKET, DataLayout
+from paimon_spark.spec.file_names import POSTPONE_BUCKET, data_file_format
+from paimon_spark.spec.predicate import Always, Predicate, all_of, fields, split_and
+from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.time_travel import travel
 
@@ -98,9 +98,8 @@ def _residual(schema: TableSchema, predicate: Predicate | None) -> Predicate | N
         return None
     partition_keys = set(schema.partition_keys)
     rest = [part for part in split_and(predicate) if not (fields(part) and fields(part) <= partition_keys)]
-    if not rest:
-        return None
-    return rest[0] if len(rest) == 1 else And(tuple(rest))
+    said = all_of(rest)
+    return None if said == Always(True) else said
 
 
 def _splits(table: FileStoreTable, snapshot_id: int, files: ManifestColumns) -> list[DataSplit]:

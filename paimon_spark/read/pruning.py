@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.bucket import bucket_ids
-from paimon_spark.spec.predicate import Leaf, Or, Predicate, prune_stats, split_and
+from paimon_spark.spec.data_types import DoubleType, FloatType
+from paimon_spark.spec.predicate import Leaf, Or, Predicate, split_and
 from paimon_spark.spec.schema import BucketMode
-from paimon_spark.spec.stats import evolve_stats
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -39,6 +39,8 @@ def bucket_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predic
     if schema.bucket_mode != BucketMode.HASH_FIXED or not schema.bucket_keys:
         return keep
     keys = [schema.field(name) for name in schema.bucket_keys]
+    if any(isinstance(key.type, FloatType | DoubleType) for key in keys):
+        return keep  # 0.0 and -0.0 are equal, as are all NaN, but their hashes are not
     wanted = [_wanted_values(predicate, key.name) for key in keys]
     if any(values is None for values in wanted):
         return keep
@@ -78,8 +80,12 @@ def _wanted_values(predicate: Predicate, name: str) -> list[Any] | None:
 
 def _listed_values(predicate: Predicate, name: str) -> list[Any] | None:
     match predicate:
-        case Leaf() if predicate.field == name and predicate.op in ("eq", "in", "eq_null_safe"):
+        case Leaf() if predicate.field == name and predicate.op in ("eq", "in"):
+            return [value for value in predicate.literals if value is not None]
+        case Leaf() if predicate.field == name and predicate.op == "eq_null_safe":
             return list(predicate.literals)
+        case Leaf() if predicate.field == name and predicate.op == "is_null":
+            return [None]
         case Or():
             each = [_listed_values(child, name) for child in predicate.children]
             known = [values for values in each if values is not None]
@@ -102,23 +108,3 @@ def _schemas_with_same_types(table: FileStoreTable, files: ManifestColumns, keys
         then = {field.id: field.type.with_nullable(True) for field in table.schemas.get(schema_id).fields}
         same[schema_id] = all(then.get(key.id) == key.type.with_nullable(True) for key in keys)
     return np.array([same[schema_id] for schema_id in files.schema_ids.tolist()], dtype=bool)
-
-
-def stats_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predicate, *, keys: bool) -> Mask:
-    """Return which files may hold a row for which ``predicate`` is true, judged by statistics.
-
-    Args:
-        table: with the schema of the read, in whose names the predicate speaks.
-        files: any files of the table.
-        predicate: over columns of the table (over the trimmed primary key with ``keys``).
-        keys: judge by key statistics, not by value statistics.
-    """
-    keep = np.ones(len(files), dtype=bool)
-    read_fields = _key_fields(table.schema, table) if keys else tuple(table.schema.fields)
-    for (schema_id, dense), positions in files.stats_groups(keys=keys).items():
-        then = table.schemas.get(schema_id)
-        file_fields = _key_fields(then, table) if keys else tuple(then.fields)
-        stats = evolve_stats(files.stats(positions, keys=keys), dense, file_fields, read_fields, predicate)
-        counts = pa.array(files.row_counts[positions], pa.int64())
-        keep[positions] = prune_stats(predicate, stats, counts)
-    return keep

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paimon_spark.read.pruning import bucket_groups, bucket_mask, stats_mask
-from paimon_spark.spec.predicate import project
+from paimon_spark.read.pruning import bucket_groups, bucket_mask
+from paimon_spark.read.stats_pruning import stats_mask
+from paimon_spark.spec.predicate import Always, project
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -69,4 +70,7 @@ def _value_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predic
 
 def _project(predicate: Predicate | None, names: tuple[str, ...]) -> Predicate | None:
     """Return the conjuncts over ``names`` alone; None when there are none."""
-    return None if predicate is None or not names else project(predicate, names)
+    if predicate is None or not names:
+        return None
+    said = project(predicate, names)
+    return None if said == Always(True) else said

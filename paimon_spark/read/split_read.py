@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.merge.engine import MergeEngine, merge_engine_for
-from paimon_spark.merge.stream import merge_sorted_runs
+from paimon_spark.merge.engine import merge_engine_for
+from paimon_spark.merge.merge_engine import MergeEngine
+from paimon_spark.merge.stream import block_rows, merge_sorted_runs
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.sections import runs_of, sections_of
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
 
-_MIN_BATCH_ROWS = 4096
 _EXPANSION = 4
 """How much larger rows are guessed to be in memory than in their compressed file."""
 
@@ -120,17 +120,18 @@ def _merged_section(
     budget = table.options.value("read.merge.memory-budget")
     needed = set(engine.required_columns(names)) | (fields(pushed) if pushed is not None else set())
     merge_fields = tuple(field for field in table.schema.fields if field.name in needed)
-    reader = FileRead(table, merge_fields, constants, key_value=True, batch_rows=_batch_rows(runs, budget))
+    rows = block_rows(budget, len(runs), _row_bytes(runs), most=DEFAULT_BATCH_ROWS)
+    reader = FileRead(table, merge_fields, constants, key_value=True, batch_rows=rows)
     streams = [reader.run(run, pushed) for run in runs]
-    for batch in merge_sorted_runs(streams, engine, budget_bytes=budget, drop_deletes=True, columns=names):
-        yield batch.select(names)
+    yield from merge_sorted_runs(
+        streams, engine, budget_bytes=budget, drop_deletes=True, columns=names, key_value_columns=False
+    )
 
 
-def _batch_rows(runs: Sequence[Sequence[SplitFile]], budget_bytes: int) -> int:
-    """Return how many rows a batch may have so that one batch of every run takes a quarter of the budget."""
+def _row_bytes(runs: Sequence[Sequence[SplitFile]]) -> int:
+    """Guess how large a row of the runs is in memory."""
     files = [file for run in runs for file in run]
-    row_bytes = _EXPANSION * max(1, sum(f.size for f in files) // max(1, sum(f.row_count for f in files)))
-    return min(DEFAULT_BATCH_ROWS, max(_MIN_BATCH_ROWS, budget_bytes // 4 // row_bytes // len(runs)))
+    return _EXPANSION * max(1, sum(f.size for f in files) // max(1, sum(f.row_count for f in files)))
 
 
 def _without_deletes(batches: Iterator[pa.RecordBatch], columns: int) -> Iterator[pa.RecordBatch]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.binary_row import deserialize_row
+from paimon_spark.spec.file_names import bucket_name, check_file_name
 from paimon_spark.spec.partition_path import partition_path
-from paimon_spark.table.paths import check_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from paimon_spark.spec.data_types import DataType
     from paimon_spark.spec.schema import TableSchema
-
-POSTPONE_BUCKET = -2
-"""Bucket id of files that wait for their bucket; their directory is ``bucket-postpone``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +78,7 @@ class DataLayout:
             partition: ``k=v/k2=v2``, empty when not partitioned.
             bucket: the bucket id; -2 is the postpone bucket.
         """
-        name = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
-        return "/".join(part for part in (root, self.data_directory, partition, name) if part)
+        return "/".join(part for part in (root, self.data_directory, partition, bucket_name(bucket)) if part)
 
     def data_file_path(self, directory: str, name: str, external: str | None = None) -> str:
         """Return the path of a data file.

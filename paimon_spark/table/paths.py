@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import CorruptTableError, PaimonError
+from paimon_spark.errors import PaimonError
+from paimon_spark.spec.file_names import check_file_name
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta
@@ -50,21 +51,6 @@ def parse_table_path(path: str) -> TableName:
     if suffixes or not name:
         raise PaimonError(f"Cannot read a table name from '{path}': it is <table>[$branch_<branch>][$<system table>].")
     return TableName(f"{parent}{slash}{name}", branch, system_table)
-
-
-def check_file_name(name: str, *, path: str) -> str:
-    """Return ``name`` if it is a plain file name.
-
-    Args:
-        name: a file name found in a table file.
-        path: the file that it was found in, for the message.
-
-    Raises:
-        CorruptTableError: the name is empty or would lead out of its directory.
-    """
-    if not name or name in (".", "..") or any(character in name for character in "/\\\0"):
-        raise CorruptTableError(f"File {path} holds the file name {name!r}, which is no plain file name.", path=path)
-    return name
 
 
 def is_plain_name(name: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, SchemaError, TableNotFoundError
+from paimon_spark.spec.file_names import SCHEMA_PREFIX, numbered_name_id
 from paimon_spark.spec.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -28,11 +29,9 @@ class SchemaStore:
 
     def ids(self) -> list[int]:
         """Return the ids of all schemas, ascending; empty when there is no table."""
-        prefix = "schema-"
-        names = (name for name, _, is_dir, _ in self._file_io.list_names(self._paths.schema_dir) if not is_dir)
-        return sorted(
-            int(name[len(prefix) :]) for name in names if name.startswith(prefix) and name[len(prefix) :].isdigit()
-        )
+        listed = self._file_io.list_names(self._paths.schema_dir)
+        found = [numbered_name_id(entry.name, SCHEMA_PREFIX) for entry in listed if not entry.is_dir]
+        return sorted(schema_id for schema_id in found if schema_id is not None)
 
     def latest(self) -> TableSchema | None:
         """Return the schema with the highest id, None when there is no table."""

@@ -10,13 +10,13 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import SnapshotNotFoundError
+from paimon_spark.spec.file_names import SNAPSHOT_PREFIX, numbered_name_id
 from paimon_spark.spec.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.paths import TablePaths
 
-_PREFIX = "snapshot-"
 _MAX_HINT_BYTES = 32
 
 
@@ -29,10 +29,9 @@ class SnapshotStore:
 
     def ids(self) -> list[int]:
         """Return the ids of all living snapshots, ascending."""
-        names = (name for name, _, is_dir, _ in self._file_io.list_names(self._paths.snapshot_dir) if not is_dir)
-        return sorted(
-            int(name[len(_PREFIX) :]) for name in names if name.startswith(_PREFIX) and name[len(_PREFIX) :].isdigit()
-        )
+        listed = self._file_io.list_names(self._paths.snapshot_dir)
+        found = [numbered_name_id(entry.name, SNAPSHOT_PREFIX) for entry in listed if not entry.is_dir]
+        return sorted(snapshot_id for snapshot_id in found if snapshot_id is not None)
 
     def exists(self, snapshot_id: int) -> bool:
         """Tell whether the snapshot lives."""

@@ -6,12 +6,12 @@ Equals Java's ``FileStoreTable`` and ``AbstractFileStoreTable.copy`` (dynamic op
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, TableNotFoundError
-from paimon_spark.options import OPTIONS, CoreOptions, canonical_options
+from paimon_spark.options import OPTIONS, CoreOptions, Option, canonical_options
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.data_layout import DataLayout
@@ -72,15 +72,15 @@ class FileStoreTable:
             return self
         changes = canonical_options(dict(dynamic))
         for key, value in changes.items():
-            _check_changeable(self.options, key, value)
-        return self._with_schema(replace(self.schema, options={**self.schema.options, **changes}))
+            _check_changeable(self.schema, key, value)
+        return self._with_schema(self.schema.with_options(self.options.merged(changes).to_dict()))
 
     def at_snapshot(self, snapshot: Snapshot) -> FileStoreTable:
         """Return the table with the fields that ``snapshot`` was written with and its own, latest options."""
         if snapshot.schema_id == self.schema.id:
             return self
         then = self.schemas.get(snapshot.schema_id)
-        return self._with_schema(replace(then, options=dict(self.schema.options)))
+        return self._with_schema(then.with_options(self.schema.options))
 
     def with_latest_schema(self) -> FileStoreTable:
         """Return the table with the latest schema and its options as they are now, dynamic options dropped."""
@@ -88,7 +88,7 @@ class FileStoreTable:
         return self._with_schema(latest)
 
     def _with_schema(self, schema: TableSchema) -> FileStoreTable:
-        return FileStoreTable(self.path, self.branch, self.file_io, schema, CoreOptions(schema.options), self.schemas)
+        return FileStoreTable(self.path, self.branch, self.file_io, schema, schema.core_options, self.schemas)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out the stores that are made again where they are used."""
@@ -120,7 +120,7 @@ def load_table(
     chosen = branch or dynamic.get("branch") or name.branch
     schemas = SchemaStore(io, TablePaths(name.root, chosen))
     schema = _latest_schema(schemas, name.root, chosen)
-    table = FileStoreTable(name.root, chosen, io, schema, CoreOptions(schema.options), schemas)
+    table = FileStoreTable(name.root, chosen, io, schema, schema.core_options, schemas)
     known = {key: value for key, value in dynamic.items() if not key.startswith(("s3.", "fs."))}
     return table.with_options(known)
 
@@ -151,10 +151,31 @@ def _latest_schema(schemas: SchemaStore, root: str, branch: str) -> TableSchema:
     return schema
 
 
-def _check_changeable(options: CoreOptions, key: str, value: str) -> None:
+def _check_changeable(schema: TableSchema, key: str, value: str) -> None:
+    """Refuse what Java's ``SchemaManager.checkAlterTableOption`` refuses of a dynamic option."""
+    options = schema.core_options
     option = OPTIONS.get(key)
-    if option is None or not option.immutable:
+    if option is None:
         return
-    before = options.get(option)
-    if before != CoreOptions({**options, key: value}).get(option):
-        raise OptionError(f"Cannot change {key} from {options.get(key, before)} to {value}.")
+    keys = {"primary-key": schema.primary_keys, "partition": schema.partition_keys}.get(key)
+    if keys is not None and key not in options:
+        before, after = ",".join(keys), ",".join(name.strip() for name in value.split(","))
+    else:
+        given = options.text(option)
+        before, after = _text(option, given), _text(option, value)
+    if before == after:
+        return
+    one_way = key in _ONE_WAY and before == "true"
+    if option.immutable or key in _FIXED or one_way:
+        raise OptionError(f"Cannot change {key} from {before or 'its default'} to {value}.{_ADVICE.get(key, '')}")
+
+
+_ONE_WAY = ("ignore-delete", "ignore-update-before")
+_FIXED = ("bucket", "deletion-vectors.enabled")
+_ADVICE = {"bucket": " Rescaling the buckets of a table is a rewrite of it, not an option of a read or write."}
+
+
+def _text(option: Option, given: str | None) -> str:
+    """Return a value in one spelling, so that a repeated or a default value is no change."""
+    value = option.default if given is None else option.parse(given)
+    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)

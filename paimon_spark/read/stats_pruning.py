@@ -1,0 +1,148 @@
+"""Which files a predicate can rule out by their column statistics, over files of many schemas at once.
+
+Equals Java's ``SimpleStatsEvolution`` (format.md §13): a column that the file lacks is all null; one that dense
+statistics leave out is unknown and rules out nothing; a column whose type changed is used where the change keeps order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.spec.arrow_types import to_arrow_type
+from paimon_spark.spec.binary_row import decode_rows
+from paimon_spark.spec.data_types import (
+    BigIntType,
+    CharType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    SmallIntType,
+    TinyIntType,
+    VarCharType,
+)
+from paimon_spark.spec.predicate import Predicate, fields, prune_stats
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.table.table import FileStoreTable
+
+Mask = npt.NDArray[np.bool_]
+Bounds = tuple[pa.Array, pa.Array, pa.Array]
+
+_INTEGERS: tuple[type[DataType], ...] = (TinyIntType, SmallIntType, IntType, BigIntType)
+_ARITY_BYTES = 4
+
+
+def stats_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predicate, *, keys: bool) -> Mask:
+    """Return which files may hold a row for which ``predicate`` is true, judged by statistics.
+
+    Args:
+        table: with the schema of the read, in whose names the predicate speaks.
+        files: any files of the table.
+        predicate: over columns of the table (over the trimmed primary key with ``keys``).
+        keys: judge by key statistics, not by value statistics.
+    """
+    keep = np.ones(len(files), dtype=bool)
+    wanted = [table.schema.field(name) for name in sorted(fields(predicate))]
+    for (schema_id, dense), positions in _layouts(files, keys=keys).items():
+        then = table.schemas.get(schema_id)
+        covered = _covered_fields(then, dense, keys=keys)
+        at = np.array(positions, dtype=np.int64)
+        stats = [files.records[i]["_FILE"]["_KEY_STATS" if keys else "_VALUE_STATS"] for i in positions]
+        counts = pa.array(files.row_counts[at], pa.int64())
+        bounds = _bounds(stats, covered, then, wanted, counts)
+        keep[at] = prune_stats(predicate, bounds, counts)
+    return keep
+
+
+def _layouts(files: ManifestColumns, *, keys: bool) -> dict[tuple[int, tuple[str, ...] | None], list[int]]:
+    """Return positions of the files whose statistics are laid out alike, by (schema id, dense columns)."""
+    dense = [None] * len(files) if keys else files.file_values("_VALUE_STATS_COLS")
+    groups: dict[tuple[int, tuple[str, ...] | None], list[int]] = {}
+    for i, (schema_id, names) in enumerate(zip(files.schema_ids.tolist(), dense, strict=True)):
+        groups.setdefault((schema_id, None if names is None else tuple(names)), []).append(i)
+    return groups
+
+
+def _covered_fields(then: TableSchema, dense: tuple[str, ...] | None, *, keys: bool) -> list[DataField]:
+    """Return the file's columns that its statistics are over, in their order; empty when that cannot be told."""
+    if keys:
+        return [then.field(name) for name in then.trimmed_primary_keys]
+    if dense is None:
+        return list(then.fields)
+    return [then.field(name) for name in dense] if all(then.has_field(name) for name in dense) else []
+
+
+def _bounds(
+    stats: Sequence[dict[str, Any]],
+    covered: Sequence[DataField],
+    then: TableSchema,
+    wanted: Sequence[DataField],
+    counts: pa.Array,
+) -> dict[str, Bounds]:
+    """Return (min, max, null count) of the wanted columns over the files; a column that is unknown is not there."""
+    there = {field.id for field in then.fields}
+    place = {field.id: i for i, field in enumerate(covered)}
+    result: dict[str, Bounds] = {}
+    for field in wanted:
+        if field.id not in there:
+            nothing = pa.nulls(len(counts), to_arrow_type(field.type))
+            result[field.name] = (nothing, nothing, counts)
+        elif field.id in place:
+            known = _decoded(stats, covered, place[field.id], field)
+            if known is not None:
+                result[field.name] = known
+    return result
+
+
+def _decoded(
+    stats: Sequence[dict[str, Any]], covered: Sequence[DataField], index: int, target: DataField
+) -> Bounds | None:
+    source = covered[index].type
+    if not _keeps_order(source, target.type):
+        return None
+    arity = len(covered).to_bytes(_ARITY_BYTES, "big")
+    nulls = [_null_count(s, index, len(covered)) if s["_MIN_VALUES"][:_ARITY_BYTES] == arity else None for s in stats]
+    usable = [i for i, count in enumerate(nulls) if count is not None]
+    if not usable:
+        return None
+    types = [field.type.with_nullable(True) for field in covered]
+    low, high = (
+        decode_rows([stats[i][key] for i in usable], types, serialized=True, fields=[index])[0].cast(
+            to_arrow_type(target.type)
+        )
+        for key in ("_MIN_VALUES", "_MAX_VALUES")
+    )
+    if len(usable) < len(stats):
+        back = np.full(len(stats), -1, dtype=np.int64)
+        back[usable] = np.arange(len(usable))
+        take = pa.array(back, mask=back < 0)
+        low, high = low.take(take), high.take(take)
+    return low, high, pa.array(nulls, pa.int64())
+
+
+def _null_count(stats: dict[str, Any], index: int, columns: int) -> int | None:
+    counts = stats["_NULL_COUNTS"]
+    return None if counts is None or len(counts) != columns else counts[index]
+
+
+def _keeps_order(source: DataType, target: DataType) -> bool:
+    """Tell whether values of ``source`` keep their order and value as ``target``."""
+    if source.with_nullable(True) == target.with_nullable(True):
+        return True
+    if isinstance(source, _INTEGERS) and isinstance(target, _INTEGERS):
+        return _INTEGERS.index(type(source)) <= _INTEGERS.index(type(target))
+    if isinstance(source, DecimalType) and isinstance(target, DecimalType):
+        return source.scale == target.scale and source.precision <= target.precision
+    if isinstance(source, CharType | VarCharType) and isinstance(target, CharType | VarCharType):
+        return source.length <= target.length
+    return isinstance(source, FloatType) and isinstance(target, DoubleType)
