@@ -25,12 +25,12 @@ INLINE_HASHES = 8192
 
 @dataclass(frozen=True, slots=True)
 class NewHashes:
-    """Key hashes that a task placed in one dynamic bucket and that the hash index did not hold when the write was planned.
+    """Key hashes that a task placed in one dynamic bucket and that the hash index did not hold at planning time.
 
-    Small sets travel in ``data``; larger ones in ``file_name``, a file of the table's index directory in the very format
-    of a HASH index file (big-endian int32, see spec ``hash_index``), so that the commit may adopt the file as it is when
-    the bucket had no index and no other message speaks of it. A side file that is not adopted is nobody's and is left to
-    ``remove_orphan_files`` (the commit may delete it after success).
+    Small sets travel in ``data``; larger ones in ``file_name``, a file of the table's index directory in the very
+    format of a HASH index file (big-endian int32, see spec ``hash_index``), so that the commit may adopt the file as it
+    is when the bucket had no index and no other message speaks of it. A side file that is not adopted is nobody's and
+    is left to ``remove_orphan_files`` (the commit may delete it after success).
     """
 
     count: int

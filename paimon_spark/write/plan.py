@@ -1,16 +1,28 @@
-"""Planning of a write: what a task must know about the table and about the incoming columns, gathered once on the driver."""
+"""Planning of a write: what a task must know about the table and the incoming columns, gathered once on the driver."""
 
 from __future__ import annotations
 
 import enum
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from paimon_spark.table.table import FileStoreTable
+from paimon_spark.errors import OptionError
+from paimon_spark.merge.engine import merge_engine_for
+from paimon_spark.spec.manifest import HASH_INDEX, ManifestEntry
+from paimon_spark.spec.schema import BucketMode, TableSchema
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.support import check_writable
+from paimon_spark.table.table import FileStoreTable
+from paimon_spark.write.dynamic_bucket import DynamicBucketPlan, KnownBucket
+from paimon_spark.write.rows import RowMapping, map_columns
+
+_LOG = logging.getLogger(__name__)
+
+TASK_BITS = 32
+"""A task that shares buckets with others has 2^32 sequence numbers of each bucket."""
 
 
 class OverwriteMode(enum.Enum):
@@ -20,6 +32,8 @@ class OverwriteMode(enum.Enum):
     """The whole table or the partitions of a given spec."""
     DYNAMIC = "dynamic"
     """The partitions that appear in the data."""
+    TRUNCATE = "truncate"
+    """Everything goes, and no rows come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +43,29 @@ class WritePlan:
     table: FileStoreTable
     overwrite: OverwriteMode | None
     data_schema: pa.Schema
-    """Arrow schema of the batches that tasks will get (a last column ``_VALUE_KIND`` int8 gives row kinds, if there)."""
+    """Arrow schema of the batches that tasks will get (a column ``_VALUE_KIND`` int8 gives row kinds, if there)."""
     shuffled: bool
     """True when all rows of a (partition, bucket) reach one task; False when tasks may share buckets."""
     snapshot_id: int | None
     """Latest snapshot when the write was planned; None for an empty table."""
+    mapping: RowMapping
+    """How the columns of the data become those of the table."""
+    max_sequences: Mapping[bytes, Mapping[int, int]] = field(default_factory=dict)
+    """Greatest sequence number of the files of each partition and bucket; empty where none counts."""
+    total_buckets: Mapping[bytes, int] = field(default_factory=dict)
+    """Number of buckets of those partitions whose number differs from the table's."""
+    dynamic: DynamicBucketPlan | None = None
+    """For dynamic buckets: which there are and how new ones are made."""
+
+    def first_sequence(self, partition: bytes, bucket: int, task_id: int) -> int:
+        """Sequence number of the first row that a task writes into a bucket."""
+        base = self.max_sequences.get(partition, {}).get(bucket, -1) + 1
+        return base + (task_id << TASK_BITS if self.tasks_share_buckets else 0)
+
+    @property
+    def tasks_share_buckets(self) -> bool:
+        """Whether rows of one bucket may come from several tasks (with dynamic buckets always: old keys stay)."""
+        return not self.shuffled or self.dynamic is not None
 
 
 def plan_write(
@@ -50,17 +82,111 @@ def plan_write(
     Args:
         table: the table as loaded, with dynamic options applied.
         overwrite: None to append; otherwise existing files and indexes of the target partitions are ignored.
-        data_schema: columns of the incoming batches. They are matched by name (without case unless that is ambiguous).
-            A last column ``_VALUE_KIND`` (int8: 0 +I, 1 -U, 2 +U, 3 -D) is taken as the row kind, primary-key tables only.
-        shuffled: True promises that all rows of one (partition, bucket) - for dynamic buckets all rows of one key-hash
-            residue class - reach one task, in their order.
-        num_tasks: number of tasks of a shuffled write (dynamic buckets: number of assigners); None means 1.
-        expected_rows: rows to come, for sizing new dynamic buckets: a number for each partition (by partition bytes) or
-            one number for all of them together.
+        data_schema: columns of the incoming batches. They are matched by name (without case unless that is
+            ambiguous). A column ``_VALUE_KIND`` (int8: 0 +I, 1 -U, 2 +U, 3 -D) is taken as the row kind of
+            primary-key tables.
+        shuffled: True promises that all rows of one (partition, bucket) - for dynamic buckets all rows of one key -
+            reach the task that ``routing.shuffle_ids`` says, in their order.
+        num_tasks: number of tasks of a shuffled write, the same as given to ``shuffle_ids``; None means 1.
+        expected_rows: rows to come, for sizing new dynamic buckets when tasks share them: a number for each partition
+            (by partition bytes), or one number for a table without partitions.
 
     Raises:
         UnsupportedError: the table has a feature that cannot be written yet.
         SchemaMismatchError: a column is unknown, missing or of a type that cannot be cast without loss.
         OptionError: the number of buckets differs from that of existing files.
     """
-    raise NotImplementedError
+    schema = table.schema
+    check_writable(schema)
+    mode = schema.bucket_mode
+    mapping = map_columns(schema, data_schema)
+    if schema.primary_keys:
+        merge_engine_for(schema)  # its configuration errors belong to the driver
+    snapshot = table.snapshots.latest()
+    sequences: dict[bytes, dict[int, int]] = {}
+    differing: dict[bytes, int] = {}
+    if overwrite is None and snapshot is not None and mode != BucketMode.BUCKET_UNAWARE:
+        entries = table.manifests.live_entries(snapshot)
+        sequences = _max_sequences(entries)
+        if mode == BucketMode.HASH_FIXED:
+            differing = _differing_buckets(entries, schema.core_options.bucket)
+    dynamic = None
+    if mode == BucketMode.HASH_DYNAMIC:
+        dynamic = _dynamic_plan(table, None if overwrite else snapshot, shuffled, num_tasks, expected_rows)
+    plan = WritePlan(
+        table=table,
+        overwrite=overwrite,
+        data_schema=data_schema,
+        shuffled=shuffled,
+        snapshot_id=None if snapshot is None else snapshot.id,
+        mapping=mapping,
+        max_sequences=sequences,
+        total_buckets=differing,
+        dynamic=dynamic,
+    )
+    if differing and not schema.partition_keys:
+        raise bucket_number_error(
+            table, next(iter(differing)), schema.core_options.bucket, next(iter(differing.values()))
+        )
+    _LOG.info("Planned a write to %s (snapshot %s, %s).", table.path, plan.snapshot_id, mode.name)
+    return plan
+
+
+def bucket_number_error(table: FileStoreTable, partition: bytes, wanted: int, existing: int) -> OptionError:
+    """The error of a write into a partition that was made with another number of buckets (Java's words)."""
+    values = table.paths.partition_path(partition).replace("/", ", ")
+    where = f"partition {{{values}}}" if values else "table"
+    return OptionError(
+        f"Try to write {where} with a new bucket num {wanted}, but the previous bucket num is {existing}. "
+        f"Please switch to batch mode, and perform INSERT OVERWRITE to rescale current data layout first."
+    )
+
+
+def num_assigners(schema: TableSchema, num_tasks: int | None) -> int:
+    """Number of residue classes of keys in a shuffled write to dynamic buckets."""
+    options = schema.core_options
+    limits = [num_tasks or 1]
+    if (initial := options.value("dynamic-bucket.initial-buckets")) is not None:
+        limits.append(int(initial))
+    if (most := int(options.value("dynamic-bucket.max-buckets"))) != -1:
+        limits.append(most)
+    return max(1, min(limits))
+
+
+def _max_sequences(entries: list[ManifestEntry]) -> dict[bytes, dict[int, int]]:
+    found: dict[bytes, dict[int, int]] = {}
+    for entry in entries:
+        buckets = found.setdefault(entry.partition, {})
+        buckets[entry.bucket] = max(buckets.get(entry.bucket, -1), entry.file.max_sequence_number)
+    return found
+
+
+def _differing_buckets(entries: list[ManifestEntry], num_buckets: int) -> dict[bytes, int]:
+    return {e.partition: e.total_buckets for e in entries if e.total_buckets != num_buckets}
+
+
+def _dynamic_plan(
+    table: FileStoreTable,
+    snapshot: Snapshot | None,
+    shuffled: bool,
+    num_tasks: int | None,
+    expected_rows: Mapping[bytes, int] | int | None,
+) -> DynamicBucketPlan:
+    schema = table.schema
+    known: dict[bytes, list[KnownBucket]] = {}
+    for entry in table.manifests.index_entries(snapshot) if snapshot is not None else ():
+        if entry.index_type == HASH_INDEX:
+            bucket = KnownBucket(entry.bucket, entry.file_name, entry.row_count)
+            known.setdefault(entry.partition, []).append(bucket)
+    options = schema.core_options
+    initial = options.value("dynamic-bucket.initial-buckets")
+    if schema.partition_keys and isinstance(expected_rows, int):
+        expected_rows = None  # of all partitions together: says nothing about one
+    return DynamicBucketPlan(
+        known={p: tuple(sorted(buckets, key=lambda k: k.bucket)) for p, buckets in known.items()},
+        target_rows=int(options.value("dynamic-bucket.target-row-num")),
+        max_buckets=int(options.value("dynamic-bucket.max-buckets")),
+        initial_buckets=1 if initial is None else int(initial),
+        assigners=num_assigners(schema, num_tasks) if shuffled else None,
+        expected_rows=expected_rows,
+    )

@@ -1,0 +1,149 @@
+"""How data files of a table are written at one level: columns, format, names, sizes, statistics modes.
+
+Equals Java's ``KeyValueFileWriterFactory`` with its ``FileWriterContextFactory``, and ``StatsCollectorFactories``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from paimon_spark.options import CoreOptions
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.data_types import DataField
+from paimon_spark.spec.file_names import FileNameSequence, data_file_extension
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.special_fields import (
+    KEY_FIELD_PREFIX,
+    SEQUENCE_NUMBER,
+    VALUE_KIND,
+    is_system_field,
+    key_field,
+)
+
+_SYSTEM_STATS_MODE = "truncate(128)"
+
+
+@dataclass(frozen=True, slots=True)
+class DataFileSpec:
+    """What all data files of one table and level have in common. Picklable."""
+
+    schema_id: int
+    level: int
+    value_fields: tuple[DataField, ...]
+    """Columns of the table: what value statistics are about."""
+    key_fields: tuple[DataField, ...]
+    """The trimmed primary key as ``_KEY_*`` fields: what min_key, max_key and key statistics are about; or empty."""
+    physical_fields: tuple[DataField, ...]
+    """Columns of the file, in order."""
+    file_format: str
+    compression: str
+    zstd_level: int
+    prefix: str
+    extension: str
+    target_size_bytes: int
+    target_rows: int
+    stats_modes: Mapping[str, str]
+    """Statistics mode of each physical column, by name."""
+    dense_stats: bool
+    format_options: Mapping[str, str]
+
+    @property
+    def keyed(self) -> bool:
+        """Whether files hold key-value rows (primary-key tables)."""
+        return bool(self.key_fields)
+
+    @property
+    def thin(self) -> bool:
+        """Whether files of a primary-key table leave out the ``_KEY_*`` columns."""
+        return self.keyed and self.physical_fields[0].name != self.key_fields[0].name
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Arrow schema of the physical columns."""
+        return to_arrow_schema(self.physical_fields)
+
+    def file_names(self) -> FileNameSequence:
+        """Names for the files of one writer (one bucket of one task)."""
+        return FileNameSequence.start(self.prefix, self.extension)
+
+    def value_name(self, key_name: str) -> str:
+        """The value column that holds the same as a ``_KEY_*`` column."""
+        return key_name[len(KEY_FIELD_PREFIX) :]
+
+
+def data_file_spec(schema: TableSchema, *, level: int = 0, limit_rows: bool = True) -> DataFileSpec:
+    """Take from a table's schema and options how files of a level are written.
+
+    Args:
+        schema: the table's schema, dynamic options applied.
+        level: LSM level of the files; 0 for append tables.
+        limit_rows: False for compactions, which do not follow ``target-file-row-num``.
+    """
+    options = schema.core_options
+    keys = tuple(key_field(schema.field(name)) for name in schema.trimmed_primary_keys)
+    values = tuple(schema.fields)
+    thin = bool(keys) and bool(options.value("data-file.thin-mode"))
+    physical = values
+    if keys:
+        physical = (*(() if thin else keys), SEQUENCE_NUMBER, VALUE_KIND, *values)
+    file_format = options.file_format_at(level)
+    compression = options.file_compression_at(level)
+    names = [f.name for f in physical]
+    return DataFileSpec(
+        schema_id=schema.id,
+        level=level,
+        value_fields=values,
+        key_fields=keys,
+        physical_fields=physical,
+        file_format=file_format,
+        compression=compression,
+        zstd_level=options.zstd_level,
+        prefix=str(options.value("data-file.prefix")),
+        extension=data_file_extension(
+            file_format,
+            options.file_compression,  # Java: not that of the level
+            include_compression=bool(options.value("file.suffix.include.compression")),
+        ),
+        target_size_bytes=options.target_file_size_bytes(bool(keys)),
+        target_rows=int(options.value("target-file-row-num")) if limit_rows else 2**63 - 1,
+        stats_modes=stats_modes(options, names, level=level, file_format=file_format, thin_keys=_thin_keys(keys, thin)),
+        dense_stats=bool(options.value("metadata.stats-dense-store")),
+        format_options=options.to_dict(),
+    )
+
+
+def stats_modes(
+    options: CoreOptions, names: Sequence[str], *, level: int, file_format: str, thin_keys: frozenset[str]
+) -> dict[str, str]:
+    """The statistics mode of each physical column (Java: ``StatsCollectorFactories``).
+
+    Args:
+        options: of the table.
+        names: physical columns, in order.
+        level: LSM level of the file.
+        file_format: avro files have no statistics of their own: Java gives system columns no special mode there.
+        thin_keys: key columns (``_KEY_*``) that the file leaves out.
+    """
+    mode = options.stats_mode_at(level)
+    first_columns = int(options.value("metadata.stats-keep-first-n-columns"))
+    avro = file_format == "avro"
+    modes: dict[str, str] = {}
+    counted = 0
+    for name in names:
+        own = options.field_option(name, "stats-mode")
+        if own is not None:
+            modes[name] = own
+        elif not avro and (is_system_field(name) or KEY_FIELD_PREFIX + name in thin_keys):
+            modes[name] = _SYSTEM_STATS_MODE
+            continue
+        else:
+            modes[name] = "none" if 0 <= first_columns <= counted else mode
+        counted += 1
+    return modes
+
+
+def _thin_keys(keys: tuple[DataField, ...], thin: bool) -> frozenset[str]:
+    return frozenset(f.name for f in keys) if thin else frozenset()

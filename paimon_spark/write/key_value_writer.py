@@ -1,0 +1,139 @@
+"""The rows of one bucket of a primary-key table: buffered, sorted, merged, written as level-0 files.
+
+Equals Java's ``MergeTreeWriter`` with its ``SortBufferWriteBuffer``, without compaction. A buffer that gets too large
+is not spilled but flushed: its keys may then appear in several level-0 files, with growing sequence numbers.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.spec.arrow_types import to_arrow_field
+from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.write.rolling import RollingFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paimon_spark.merge.engine import MergeEngine
+    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.write.data_file_spec import DataFileSpec
+
+_LOG = logging.getLogger(__name__)
+
+
+class KeyValueWriter:
+    """Writes one (partition, bucket) of a primary-key table."""
+
+    def __init__(
+        self,
+        spec: DataFileSpec,
+        engine: MergeEngine,
+        open_files: Callable[[], RollingFiles],
+        *,
+        first_sequence: int,
+        end_sequence: int,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            spec: how files are written.
+            engine: merges rows of equal key.
+            open_files: makes the rolling files of one flush.
+            first_sequence: sequence number of the first row.
+            end_sequence: sequence numbers stay below this, because the next ones belong to another task.
+        """
+        self._spec = spec
+        self._engine = engine
+        self._open_files = open_files
+        self._next_sequence = first_sequence
+        self._end_sequence = end_sequence
+        self._rows: list[pa.Table] = []
+        self._kinds: list[npt.NDArray[np.int8] | None] = []
+        self._flushed: list[RollingFiles] = []
+        self._files: list[DataFileMeta] = []
+        self.buffered_bytes = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Never: a flush finishes its files."""
+        return False
+
+    def write(self, rows: pa.Table, kinds: npt.NDArray[np.int8] | None) -> None:
+        """Take rows of this bucket, in the order of their arrival.
+
+        Args:
+            rows: the table's columns.
+            kinds: row kind of each row; None when all are inserts.
+        """
+        self._rows.append(rows)
+        self._kinds.append(kinds)
+        self.buffered_bytes += rows.nbytes + 9 * rows.num_rows
+
+    def flush(self) -> None:
+        """Sort and merge what is buffered and write it as level-0 files."""
+        if not self._rows:
+            return
+        merged = self._engine.merge(self._take_buffer(), drop_deletes=False, columns=None)
+        files = self._open_files()
+        self._flushed.append(files)
+        files.write(self._physical(merged))
+        self._files.extend(files.close())
+
+    def _take_buffer(self) -> pa.Table:
+        """All buffered rows as key-value rows; the buffer is empty afterwards."""
+        rows = pa.concat_tables(self._rows)
+        count = rows.num_rows
+        if self._next_sequence + count > self._end_sequence:
+            raise PaimonError(
+                f"A task has no sequence numbers left: it may give {self._end_sequence} at most, but needs "
+                f"{self._next_sequence + count}. Write with more tasks, or shuffle by bucket (PaimonTable does)."
+            )
+        kinds = np.zeros(count, dtype=np.int8)
+        start = 0
+        for part, given in zip(self._rows, self._kinds, strict=True):
+            if given is not None:
+                kinds[start : start + part.num_rows] = given
+            start += part.num_rows
+        sequences = np.arange(self._next_sequence, self._next_sequence + count, dtype=np.int64)
+        self._next_sequence += count
+        self._rows, self._kinds, self.buffered_bytes = [], [], 0
+        rows = rows.append_column(to_arrow_field(SEQUENCE_NUMBER), [pa.array(sequences)])
+        return rows.append_column(to_arrow_field(VALUE_KIND), [pa.array(kinds)])
+
+    def _physical(self, merged: pa.Table) -> pa.Table:
+        """The columns of the file: keys once more under their physical names, then sequence, kind, and all columns."""
+        return physical_rows(merged, self._spec)
+
+    def release_file(self) -> None:
+        """Nothing is open between flushes."""
+
+    def close(self) -> tuple[DataFileMeta, ...]:
+        """Write what is buffered; returns all files."""
+        self.flush()
+        return tuple(self._files)
+
+    def abort(self) -> None:
+        """Give up and delete the files."""
+        self._rows, self._kinds = [], []
+        for files in self._flushed:
+            files.abort()
+
+
+def physical_rows(rows: pa.Table, spec: DataFileSpec) -> pa.Table:
+    """Key-value rows as the columns of a data file; no value is copied.
+
+    Args:
+        rows: value columns, ``_SEQUENCE_NUMBER``, ``_VALUE_KIND``.
+        spec: names and orders the columns of the file.
+    """
+    sources = {f.name: spec.value_name(f.name) for f in spec.key_fields}
+    sources |= {f.name: f.name for f in (SEQUENCE_NUMBER, VALUE_KIND, *spec.value_fields)}
+    columns = [rows.column(sources[f.name]) for f in spec.physical_fields]
+    return pa.Table.from_arrays(columns, schema=spec.arrow_schema)

@@ -1,0 +1,201 @@
+"""Data files of one bucket that roll over at a target size, and their metadata.
+
+Equals Java's ``RollingFileWriterImpl`` with ``RowDataFileWriter`` (append tables) and ``KeyValueDataFileWriter``
+(primary-key tables).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.spec.binary_row import encode_rows
+from paimon_spark.spec.manifest import DataFileMeta, FileSource
+from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.storage.formats import DataFileWriter, create_data_file
+from paimon_spark.write.file_stats import FileStatsCollector
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.file_names import FileNameSequence
+    from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.write.data_file_spec import DataFileSpec
+
+_LOG = logging.getLogger(__name__)
+
+_STEP_BYTES = 16 << 20
+_STEP_MIN_ROWS = 1000  # Java looks at the size every 1000 rows
+_EPOCH = datetime(1970, 1, 1)
+
+
+class RollingFiles:
+    """Writes rows of one bucket into files; not for concurrent use.
+
+    Rows of a primary-key table must come sorted by key, as physical columns (``DataFileSpec.physical_fields``).
+    """
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        spec: DataFileSpec,
+        directory: str,
+        names: FileNameSequence,
+        *,
+        next_sequence: int = 0,
+        source: FileSource = FileSource.APPEND,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            file_io: the store.
+            spec: how files are written.
+            directory: the bucket's directory.
+            names: names of this writer's files.
+            next_sequence: sequence number of the first row of an append table; primary-key rows bring theirs.
+            source: what writes the files.
+        """
+        self._file_io = file_io
+        self._spec = spec
+        self._directory = directory
+        self._names = names
+        self._next_sequence = next_sequence
+        self._source = source
+        self._current: _OpenFile | None = None
+        self._finished: list[DataFileMeta] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a file is open now."""
+        return self._current is not None
+
+    def write(self, rows: pa.Table) -> None:
+        """Write rows, rolling where a file is full."""
+        if not rows.num_rows:
+            return
+        row_bytes = max(1, rows.nbytes // rows.num_rows)
+        step = max(_STEP_MIN_ROWS, min(_STEP_BYTES, self._spec.target_size_bytes // 8) // row_bytes)
+        position = 0
+        while position < rows.num_rows:
+            if self._current is None:
+                self._current = _OpenFile(self._file_io, self._spec, self._directory, self._names.next())
+            count = min(step, self._spec.target_rows - self._current.rows)
+            part = rows.slice(position, count)
+            self._current.write(part)
+            position += part.num_rows
+            if self._current.is_full:
+                self.roll()
+
+    def roll(self) -> None:
+        """Finish the open file, if there is one; the next row opens another."""
+        if self._current is None:
+            return
+        current, self._current = self._current, None
+        meta = current.close(self._next_sequence, self._source)
+        self._next_sequence += meta.row_count
+        self._finished.append(meta)
+        _LOG.info("Wrote %s/%s: %d rows, %d bytes.", self._directory, meta.file_name, meta.row_count, meta.file_size)
+
+    def close(self) -> tuple[DataFileMeta, ...]:
+        """Finish the open file and return all files in the order they were written."""
+        self.roll()
+        return tuple(self._finished)
+
+    def abort(self) -> None:
+        """Delete all files of this writer; nobody knows their names but this task attempt, which has failed."""
+        if self._current is not None:
+            self._current.abort()
+            self._current = None
+        for meta in self._finished:
+            self._file_io.delete_quietly(f"{self._directory}/{meta.file_name}")
+        self._finished.clear()
+
+
+class _OpenFile:
+    """One file that is being written, with what its metadata needs."""
+
+    def __init__(self, file_io: FileIO, spec: DataFileSpec, directory: str, name: str) -> None:
+        self._spec = spec
+        self._name = name
+        self._writer: DataFileWriter = create_data_file(
+            file_io,
+            f"{directory}/{name}",
+            spec.file_format,
+            spec.physical_fields,
+            compression=spec.compression,
+            zstd_level=spec.zstd_level,
+            options=spec.format_options,
+        )
+        self._stats = FileStatsCollector(spec)
+        self.rows = 0
+        self._deletes = 0
+        self._min_sequence = 2**63 - 1
+        self._max_sequence = -(2**63)
+        self._first: pa.Table | None = None
+        self._last: pa.Table | None = None
+
+    @property
+    def is_full(self) -> bool:
+        return self.rows >= self._spec.target_rows or self._writer.bytes_written >= self._spec.target_size_bytes
+
+    def write(self, rows: pa.Table) -> None:
+        self._writer.write(rows)
+        self._stats.add(rows)
+        self.rows += rows.num_rows
+        if self._spec.keyed:
+            self._note_keys(rows)
+
+    def _note_keys(self, rows: pa.Table) -> None:
+        sequences = rows.column(SEQUENCE_NUMBER.name).to_numpy()
+        self._min_sequence = min(int(sequences.min()), self._min_sequence)
+        self._max_sequence = max(int(sequences.max()), self._max_sequence)
+        self._deletes += int(np.count_nonzero(rows.column(VALUE_KIND.name).to_numpy() & 1))  # -U is 1, -D is 3
+        if self._first is None:
+            self._first = rows.slice(0, 1)
+        self._last = rows.slice(rows.num_rows - 1, 1)
+
+    def _key(self, row: pa.Table | None) -> bytes:
+        assert row is not None
+        keys = self._spec.key_fields
+        names = [self._spec.value_name(f.name) if self._spec.thin else f.name for f in keys]
+        columns = [row.column(name).combine_chunks() for name in names]
+        return encode_rows(columns, [f.type for f in keys]).to_bytes_list(serialized=True)[0]
+
+    def close(self, next_sequence: int, source: FileSource) -> DataFileMeta:
+        result = self._writer.close()
+        stats = self._stats.finish(result.column_stats)
+        meta = DataFileMeta(
+            file_name=self._name,
+            file_size=result.size_bytes,
+            row_count=self.rows,
+            value_stats=stats.value_stats,
+            value_stats_cols=stats.value_stats_cols,
+            min_sequence_number=next_sequence,
+            max_sequence_number=next_sequence + self.rows - 1,
+            schema_id=self._spec.schema_id,
+            level=self._spec.level,
+            creation_time_millis=wall_clock_millis(),
+            delete_row_count=self._deletes,
+            file_source=int(source),
+        )
+        if not self._spec.keyed:
+            return meta
+        return replace(
+            meta,
+            min_key=self._key(self._first),
+            max_key=self._key(self._last),
+            key_stats=stats.key_stats,
+            min_sequence_number=self._min_sequence,
+            max_sequence_number=self._max_sequence,
+        )
+
+    def abort(self) -> None:
+        self._writer.abort()
+
+
+def wall_clock_millis() -> int:
+    """Milliseconds of the local wall clock since 1970-01-01 00:00, as Java takes a file's creation time."""
+    return int((datetime.now() - _EPOCH).total_seconds() * 1000)

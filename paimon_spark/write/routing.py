@@ -1,0 +1,204 @@
+"""Partition and bucket of whole columns of rows, and the rows grouped by them. No Python loop over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.spec.binary_row import EMPTY_SERIALIZED_ROW, encode_rows
+from paimon_spark.spec.bucket import bucket_ids
+from paimon_spark.spec.hashing import key_hashes
+from paimon_spark.spec.schema import BucketMode, TableSchema
+from paimon_spark.write.dynamic_bucket import DynamicBuckets, residue_classes
+from paimon_spark.write.rows import MappedRows
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataField
+
+Codes = npt.NDArray[np.int64]
+
+NO_PARTITION = EMPTY_SERIALIZED_ROW
+"""Partition bytes of a table without partitions."""
+
+_DENSE_LIMIT = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedRows:
+    """Rows of one (partition, bucket), in the order of their arrival."""
+
+    partition: bytes
+    bucket: int
+    rows: pa.Table
+    kinds: npt.NDArray[np.int8] | None
+
+
+class Router:
+    """Routes rows of one table in one task."""
+
+    def __init__(self, schema: TableSchema, dynamic: DynamicBuckets | None) -> None:
+        """Take what the schema says.
+
+        Args:
+            schema: the table's schema, dynamic options applied.
+            dynamic: places keys of a table with dynamic buckets; None for every other mode.
+        """
+        self._mode = schema.bucket_mode
+        self._partition_fields = [schema.field(name) for name in schema.partition_keys]
+        self._dynamic = dynamic
+        names = schema.trimmed_primary_keys if dynamic is not None else schema.bucket_keys
+        self._bucket_fields = [schema.field(name) for name in names]
+        self._num_buckets = schema.core_options.bucket
+        self._function = str(schema.core_options.value("bucket-function.type"))
+
+    def route(self, mapped: MappedRows) -> Iterator[RoutedRows]:
+        """Group rows by partition and bucket; a group keeps the order of arrival.
+
+        Rows of a single group are passed on as they are, without a copy; the rows of several groups are copied, each
+        group on its own, so that no group keeps the memory of another alive.
+        """
+        rows = mapped.rows
+        if not rows.num_rows:
+            return
+        if self._mode == BucketMode.BUCKET_UNAWARE and not self._partition_fields:
+            yield RoutedRows(NO_PARTITION, 0, rows, mapped.kinds)
+            return
+        rows = rows.combine_chunks()
+        partition_codes, partitions = partition_groups(rows, self._partition_fields)
+        buckets = self._buckets(rows, partition_codes, partitions)
+        group_codes, groups = _group(partition_codes, buckets)
+        if len(groups) == 1:
+            partition, bucket = groups[0]
+            yield RoutedRows(partitions[partition], bucket, rows, mapped.kinds)
+            return
+        for (partition, bucket), chosen in zip(groups, _positions(group_codes, len(groups)), strict=True):
+            kinds = None if mapped.kinds is None else mapped.kinds[chosen]
+            yield RoutedRows(partitions[partition], bucket, rows.take(pa.array(chosen)), kinds)
+
+    def _buckets(self, rows: pa.Table, partition_codes: Codes | None, partitions: list[bytes]) -> Codes | None:
+        """The bucket of each row; None when all are bucket 0."""
+        if self._mode == BucketMode.BUCKET_UNAWARE:
+            return None
+        columns = [whole(rows, f.name) for f in self._bucket_fields]
+        types = [f.type for f in self._bucket_fields]
+        if self._dynamic is None:
+            if self._num_buckets == 1:
+                return None
+            return bucket_ids(columns, types, self._num_buckets, self._function).astype(np.int64)
+        hashes = key_hashes(columns, types)
+        if partition_codes is None:
+            return self._dynamic.assign(partitions[0], hashes).astype(np.int64)
+        buckets = np.empty(len(hashes), dtype=np.int64)
+        for partition, chosen in zip(partitions, _positions(partition_codes, len(partitions)), strict=True):
+            buckets[chosen] = self._dynamic.assign(partition, hashes[chosen])
+        return buckets
+
+
+def partition_groups(rows: pa.Table, fields: list[DataField]) -> tuple[Codes | None, list[bytes]]:
+    """The partition of each row.
+
+    Args:
+        rows: at least one row, columns in one chunk.
+        fields: the partition columns, in the order of the partition keys.
+
+    Returns:
+        A code for each row (None when all rows are of one partition), and the partition bytes of each code.
+    """
+    if not fields:
+        return None, [NO_PARTITION]
+    codes: Codes = np.zeros(rows.num_rows, dtype=np.int64)
+    count = 1
+    for field in fields:
+        encoded = whole(rows, field.name).dictionary_encode(null_encoding="encode")
+        size = len(encoded.dictionary)
+        if size == 1:
+            continue
+        codes = codes * size + encoded.indices.to_numpy()
+        codes, count = _dense(codes, count * size)
+    first = np.empty(count, dtype=np.int64)
+    first[codes[::-1]] = np.arange(rows.num_rows - 1, -1, -1)
+    some = rows.select([f.name for f in fields]).take(pa.array(first))
+    encoded_rows = encode_rows([whole(some, f.name) for f in fields], [f.type for f in fields])
+    partitions = encoded_rows.to_bytes_list(serialized=True)
+    return (None if count == 1 else codes), partitions
+
+
+def shuffle_ids(schema: TableSchema, rows: pa.Table, num_tasks: int) -> npt.NDArray[np.int32]:
+    """For each row the task that must get it, so that a write may be planned with ``shuffled=True``.
+
+    Args:
+        schema: the table's schema, dynamic options applied.
+        rows: columns of the table in the table's types (``RowMapping.apply``), at least the partition and key columns.
+        num_tasks: number of tasks of the write; for dynamic buckets ``plan_write(..., num_tasks=)`` must say the same.
+
+    Returns:
+        Values from 0 to ``num_tasks`` - 1: equal for rows of one (partition, bucket) of a table with fixed buckets; for
+        dynamic buckets equal for all rows of one key.
+    """
+    rows = rows.combine_chunks()
+    if not rows.num_rows:
+        return np.empty(0, dtype=np.int32)
+    codes, partitions = partition_groups(rows, [schema.field(n) for n in schema.partition_keys])
+    dynamic = schema.bucket_mode == BucketMode.HASH_DYNAMIC
+    fields = [schema.field(n) for n in (schema.trimmed_primary_keys if dynamic else schema.bucket_keys)]
+    columns, types = [whole(rows, f.name) for f in fields], [f.type for f in fields]
+    options = schema.core_options
+    if dynamic:
+        values = key_hashes(columns, types)
+    elif fields and options.bucket > 0:
+        values = bucket_ids(columns, types, options.bucket, str(options.value("bucket-function.type")))
+    else:
+        values = np.zeros(rows.num_rows, dtype=np.int32)
+    if codes is None:
+        return residue_classes(partitions[0], values, num_tasks)
+    result = np.empty(rows.num_rows, dtype=np.int32)
+    for partition, chosen in zip(partitions, _positions(codes, len(partitions)), strict=True):
+        result[chosen] = residue_classes(partition, values[chosen], num_tasks)
+    return result
+
+
+def whole(rows: pa.Table, name: str) -> pa.Array:
+    """A column as one array."""
+    column = rows.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _dense(codes: Codes, limit: int) -> tuple[Codes, int]:
+    """Renumber codes below ``limit`` to 0..n-1, in ascending order; returns n as well."""
+    if limit > _DENSE_LIMIT:
+        found, inverse = np.unique(codes, return_inverse=True)
+        return inverse.astype(np.int64), len(found)
+    used = np.zeros(limit, dtype=np.bool_)
+    used[codes] = True
+    numbers = np.cumsum(used) - 1
+    return numbers[codes], int(numbers[-1]) + 1
+
+
+def _group(partition_codes: Codes | None, buckets: Codes | None) -> tuple[Codes, list[tuple[int, int]]]:
+    """Codes of (partition, bucket) pairs from 0 on, and the pair of each code."""
+    if buckets is None:
+        if partition_codes is None:
+            return np.zeros(0, dtype=np.int64), [(0, 0)]
+        return partition_codes, [(p, 0) for p in range(int(partition_codes.max()) + 1)]
+    width = int(buckets.max()) + 1
+    if partition_codes is None:
+        codes, limit = buckets, width
+    else:
+        codes, limit = partition_codes * width + buckets, (int(partition_codes.max()) + 1) * width
+    dense, count = _dense(codes, limit)
+    pairs = np.empty(count, dtype=np.int64)
+    pairs[dense] = codes
+    return dense, [divmod(pair, width) for pair in pairs.tolist()]
+
+
+def _positions(codes: Codes, count: int) -> list[npt.NDArray[np.int64]]:
+    """The rows of each code, ascending: one stable sort of the codes, cut at the borders."""
+    small = codes.astype(np.uint16) if count <= 1 << 16 else codes  # numpy sorts 16 bits by radix
+    order = np.argsort(small, kind="stable")
+    borders = np.cumsum(np.bincount(codes, minlength=count))[:-1]
+    return np.split(order, borders)

@@ -1,0 +1,213 @@
+"""One task of a write: batches in, data files and one small message out. Runs in Spark's Python workers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from paimon_spark.merge.engine import merge_engine_for
+from paimon_spark.spec.file_names import index_file_names
+from paimon_spark.spec.hash_index import decode_hash_index, encode_hash_index
+from paimon_spark.write.append_writer import AppendWriter
+from paimon_spark.write.data_file_spec import data_file_spec
+from paimon_spark.write.dynamic_bucket import DynamicBuckets, Hashes, KnownBucket
+from paimon_spark.write.key_value_writer import KeyValueWriter
+from paimon_spark.write.message import INLINE_HASHES, CommitMessage, NewHashes, TaskMessage
+from paimon_spark.write.plan import TASK_BITS, WritePlan, bucket_number_error
+from paimon_spark.write.rolling import RollingFiles
+from paimon_spark.write.routing import RoutedRows, Router
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from paimon_spark.spec.manifest import DataFileMeta
+
+_LOG = logging.getLogger(__name__)
+
+_CHUNK_ROWS = 1 << 18
+_CHUNK_BYTES = 64 << 20
+_APPEND_FLUSH_BYTES = 64 << 20
+_MAX_OPEN_FILES = 64
+_MAX_SEQUENCE = 2**63 - 1
+_LOG_ROWS = 10_000_000
+
+
+class BucketWriter(Protocol):
+    """Writes the rows of one (partition, bucket)."""
+
+    buffered_bytes: int
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a file is open."""
+
+    def write(self, rows: pa.Table, kinds: npt.NDArray[np.int8] | None) -> None:
+        """Take rows."""
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+
+    def release_file(self) -> None:
+        """Finish the open file."""
+
+    def close(self) -> tuple[DataFileMeta, ...]:
+        """Finish and return all files."""
+
+    def abort(self) -> None:
+        """Delete all files."""
+
+
+def write_batches(plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: int) -> TaskMessage:
+    """Write the batches of one task attempt.
+
+    Args:
+        plan: made by ``plan_write`` on the driver.
+        batches: rows of ``plan.data_schema``, of any size; they are gathered before any work is done.
+        task_id: number of the task within the job, from 0, the same for each attempt (Spark: the partition id).
+
+    Returns:
+        The files written, for the commit. When the task fails, its files are deleted as far as possible; what is left
+        is referenced by nothing.
+
+    Raises:
+        DataError: a row cannot be taken; nothing is written then.
+        OptionError: a partition has another number of buckets than the table.
+    """
+    task = _TaskWrite(plan, task_id)
+    try:
+        rows = 0
+        for chunk in gather(batches, plan.data_schema, min(_CHUNK_BYTES, max(1, task.budget // 4))):
+            task.write(chunk)
+            if (rows + chunk.num_rows) // _LOG_ROWS > rows // _LOG_ROWS:
+                _LOG.info("Task %d has taken %d rows for %s.", task_id, rows + chunk.num_rows, plan.table.path)
+            rows += chunk.num_rows
+        return TaskMessage(task.finish(), rows)
+    except BaseException:
+        task.abort()
+        raise
+
+
+def gather(batches: Iterable[pa.RecordBatch], schema: pa.Schema, chunk_bytes: int) -> Iterator[pa.Table]:
+    """Gather small batches (Spark sends 10,000 rows) into tables of about 256k rows or ``chunk_bytes``."""
+    parts: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        parts.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= _CHUNK_ROWS or size >= chunk_bytes:
+            yield pa.Table.from_batches(parts)
+            parts, rows, size = [], 0, 0
+    if parts:
+        yield pa.Table.from_batches(parts)
+
+
+class _TaskWrite:
+    """The writers of one task attempt, which share one memory budget."""
+
+    def __init__(self, plan: WritePlan, task_id: int) -> None:
+        self._plan = plan
+        self._task_id = task_id
+        schema = plan.table.schema
+        self._spec = data_file_spec(schema)
+        self._engine = merge_engine_for(schema) if schema.primary_keys else None
+        self._dynamic = None if plan.dynamic is None else DynamicBuckets(plan.dynamic, self._load_hashes)
+        self._router = Router(schema, self._dynamic)
+        self._writers: dict[tuple[bytes, int], BucketWriter] = {}
+        self._buffered = 0
+        self._num_buckets = schema.core_options.bucket
+        self.budget = int(schema.core_options.value("write-buffer-size"))
+
+    def write(self, chunk: pa.Table) -> None:
+        """Route one chunk of rows and buffer it; flush the largest buffers when there is too much."""
+        for routed in self._router.route(self._plan.mapping.apply(chunk)):
+            writer = self._writer(routed)
+            before = writer.buffered_bytes
+            writer.write(routed.rows, routed.kinds)
+            self._buffered += writer.buffered_bytes - before
+        if self._buffered > self.budget:
+            self._flush_largest()
+        self._limit_open_files()
+
+    def _writer(self, routed: RoutedRows) -> BucketWriter:
+        key = (routed.partition, routed.bucket)
+        writer = self._writers.get(key)
+        if writer is None:
+            existing = self._plan.total_buckets.get(routed.partition)
+            if existing is not None:
+                raise bucket_number_error(self._plan.table, routed.partition, self._num_buckets, existing)
+            writer = self._writers[key] = self._new_writer(*key)
+        return writer
+
+    def _new_writer(self, partition: bytes, bucket: int) -> BucketWriter:
+        table = self._plan.table
+        directory = table.paths.bucket_dir(table.paths.partition_path(partition), bucket)
+        names = self._spec.file_names()
+        unaware = self._num_buckets == -1 and self._engine is None
+        first = 0 if unaware else self._plan.first_sequence(partition, bucket, self._task_id)
+        if self._engine is None:
+            files = RollingFiles(table.file_io, self._spec, directory, names, next_sequence=first)
+            return AppendWriter(files, min(_APPEND_FLUSH_BYTES, self.budget))
+        shares = self._plan.tasks_share_buckets
+        return KeyValueWriter(
+            self._spec,
+            self._engine,
+            lambda: RollingFiles(table.file_io, self._spec, directory, names),
+            first_sequence=first,
+            end_sequence=min(first + (1 << TASK_BITS), _MAX_SEQUENCE) if shares else _MAX_SEQUENCE,
+        )
+
+    def _flush_largest(self) -> None:
+        """Flush until half the budget is free, the largest buffers first."""
+        by_size = sorted(self._writers.values(), key=lambda w: w.buffered_bytes, reverse=True)
+        flushed = 0
+        for writer in by_size:
+            if self._buffered <= self.budget // 2:
+                break
+            self._buffered -= writer.buffered_bytes
+            writer.flush()
+            flushed += 1
+        _LOG.info("Task %d flushed %d of %d buckets: the write buffer was full.", self._task_id, flushed, len(by_size))
+
+    def _limit_open_files(self) -> None:
+        opened = [w for w in self._writers.values() if w.is_open]
+        for writer in opened[:-_MAX_OPEN_FILES]:
+            writer.release_file()
+
+    def finish(self) -> tuple[CommitMessage, ...]:
+        """Write everything and describe it."""
+        new_hashes = {} if self._dynamic is None else self._dynamic.new_hashes()
+        total = -1 if self._plan.dynamic is not None else self._num_buckets
+        messages = []
+        for (partition, bucket), writer in self._writers.items():
+            files = writer.close()
+            hashes = new_hashes.get((partition, bucket))
+            index = None if hashes is None else self._message_hashes(hashes)
+            if files or index:
+                messages.append(CommitMessage(partition, bucket, total, files, index))
+        return tuple(messages)
+
+    def _message_hashes(self, hashes: Hashes) -> NewHashes:
+        if len(hashes) <= INLINE_HASHES:
+            return NewHashes.inline(hashes)
+        table = self._plan.table
+        data = encode_hash_index(hashes)
+        name = index_file_names().next()
+        table.file_io.write_bytes(table.paths.index_path(name), data)
+        return NewHashes(count=len(hashes), file_name=name, file_size=len(data))
+
+    def _load_hashes(self, known: KnownBucket) -> Hashes:
+        table = self._plan.table
+        path = table.paths.index_path(known.file_name)
+        return decode_hash_index(table.file_io.read_bytes(path), path=path)
+
+    def abort(self) -> None:
+        """Delete what this attempt has written: no message names it."""
+        for writer in self._writers.values():
+            writer.abort()
