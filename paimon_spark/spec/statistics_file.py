@@ -59,7 +59,8 @@ class Statistics:
             CorruptTableError: not a statistics file.
         """
         values = JsonFields(parse_json_object(data, what=_WHAT, path=path), _WHAT, path)
-        columns = values.rest.pop("colStats", None) or {}
+        columns = values.rest.pop("colStats", None)
+        columns = {} if columns is None else columns
         if not isinstance(columns, dict) or not all(isinstance(column, dict) for column in columns.values()):
             values.fail("'colStats' must be an object of objects")
         return Statistics(

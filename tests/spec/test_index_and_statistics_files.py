@@ -35,8 +35,8 @@ def test_hash_index_of_known_bytes() -> None:
 
 
 def test_golden_statistics(golden: Path) -> None:
-    files = [*golden.glob("statistics/table/statistics/*"), *golden.glob("system_tables/table/statistics/*")]
-    assert len(files) >= 2
+    files = list(golden.glob("*/table/statistics/*"))
+    assert files
     for file in files:
         statistics = Statistics.from_json(file.read_bytes(), path=str(file))
         assert statistics.to_json().encode() == file.read_bytes()
