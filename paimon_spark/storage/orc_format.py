@@ -1,0 +1,310 @@
+"""ORC data files through pyarrow: a stripe at a time in, rows gathered to stripes out.
+
+Types as in Java's ``OrcTypeUtil``: TIME is an int, TIMESTAMP a timestamp without zone, LTZ an instant. Java finds
+columns by name; the ids of fields are in the attribute ``paimon.id`` of each node, as Java writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.orc as orc
+
+from paimon_spark.errors import CorruptTableError, DataError, UnsupportedError
+from paimon_spark.spec import data_types as t
+from paimon_spark.spec import predicate as predicates
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.storage import arrow_layout, parquet_schema
+from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as
+from paimon_spark.storage.file_io import FileIO, redact
+from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS, DataFileReader, DataFileWriter, FileResult
+from paimon_spark.storage.orc_footer import decode, read_tail, signed
+
+_ID_ATTRIBUTE: Final = "paimon.id"
+_CODECS: Final[Mapping[str, str]] = {
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "zlib": "zlib",
+    "gzip": "zlib",
+    "lz4": "lz4",
+    "none": "uncompressed",
+    "uncompressed": "uncompressed",
+    "null": "uncompressed",
+}
+_MAX_NANOS_MILLIS: Final = (2**63 - 1) // 10**6 - 1
+_STRIPE_BYTES: Final = 64 << 20
+_WRITE_BATCH_BYTES: Final = 8 << 20
+
+
+class OrcReader(DataFileReader):
+    """Reads one ORC file."""
+
+    def __init__(self, file_io: FileIO, path: str, size: int | None) -> None:
+        self.path = path
+        with corrupt_as(path, "ORC"):
+            self._source = file_io.open_input(path, size)
+            self._tail = read_tail(self._source)
+            self._file = orc.ORCFile(self._source)
+            self.schema = self._file.schema
+            self.num_rows = self._file.nrows
+            self.row_group_rows = self._tail.stripe_rows
+            if sum(self.row_group_rows) != self.num_rows or len(self.row_group_rows) != self._file.nstripes:
+                raise CorruptTableError("The ORC footer contradicts itself about the number of rows", path=path)
+
+    def read_batches(
+        self,
+        fields: Sequence[t.DataField],
+        *,
+        row_groups: Sequence[int] | None = None,
+        predicate: pc.Expression | None = None,
+        batch_rows: int = DEFAULT_BATCH_ROWS,
+        use_threads: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """The wanted columns (see DataFileReader); the library has no threads of its own."""
+        plan = ColumnPlan.of(self.schema, fields, self.path)
+        stripes = range(self.num_row_groups) if row_groups is None else row_groups
+        if not plan.sources:
+            yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in stripes), batch_rows)
+            return
+        self._refuse_overflow(fields)
+        for stripe in stripes:
+            with corrupt_as(self.path, "ORC"):
+                batch = self._file.read_stripe(stripe, columns=plan.sources)
+                if batch.num_rows != self.row_group_rows[stripe]:
+                    raise CorruptTableError("An ORC stripe has another number of rows than its footer", path=self.path)
+            for start in range(0, batch.num_rows, batch_rows):
+                with corrupt_as(self.path, "ORC"):
+                    result = plan.apply(batch.slice(start, batch_rows))
+                    if predicate is not None:
+                        result = result.filter(predicate)
+                if result.num_rows:
+                    yield result
+
+    def prune_row_groups(self, predicate: predicates.Predicate) -> list[int]:
+        """Stripes that may match, by the statistics of the file's tail."""
+        everything = list(range(self.num_row_groups))
+        if len(self._tail.stripe_statistics) != self.num_row_groups:
+            return everything
+        stats: dict[str, tuple[pa.Array, pa.Array, pa.Array]] = {}
+        with corrupt_as(self.path, "ORC"):
+            for name in predicates.fields(predicate):
+                at = self._tail.columns.get(name)
+                if at is None or any(at >= len(stripe) for stripe in self._tail.stripe_statistics):
+                    continue
+                messages = [stripe[at] for stripe in self._tail.stripe_statistics]
+                found = _stats_arrays(messages, self.row_group_rows, self.schema.field(name).type)
+                if found is not None:
+                    stats[name] = found
+        if not stats or not everything:
+            return everything
+        keep = predicates.prune_stats(predicate, stats, pa.array(self.row_group_rows, pa.int64()))
+        return [at for at in everything if keep[at]]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._source.close()
+
+    def _refuse_overflow(self, fields: Sequence[t.DataField]) -> None:
+        """Refuse timestamps that 64-bit nanoseconds cannot hold: pyarrow would wrap them silently."""
+        for field in fields:
+            at = self._tail.columns.get(field.name)
+            kind = (t.TimestampType, t.LocalZonedTimestampType)
+            if not isinstance(field.type, kind) or at is None or at >= len(self._tail.file_statistics):
+                continue
+            with corrupt_as(self.path, "ORC"):
+                bounds = [v for v in _timestamp_millis(self._tail.file_statistics[at]) if v is not None]
+            if any(abs(value) > _MAX_NANOS_MILLIS for value in bounds):
+                raise DataError(
+                    f"Column '{field.name}' holds a timestamp before 1677-09-22 or after 2262-04-10, which ORC files "
+                    f"cannot be read with. Read without this column. (file: {redact(self.path)})"
+                )
+
+
+def _timestamp_millis(message: bytes) -> tuple[int | None, int | None]:
+    """Least and greatest timestamp of a column, UTC ones where the writer gave them."""
+    inner = decode(decode(message).get(9, [b""])[-1])
+    low, high = ((inner.get(utc) or inner.get(local) or [None])[-1] for local, utc in ((1, 3), (2, 4)))
+    return (None if low is None else signed(low)), (None if high is None else signed(high))
+
+
+def _stats_arrays(
+    messages: Sequence[bytes], rows: Sequence[int], kind: pa.DataType
+) -> tuple[pa.Array, pa.Array, pa.Array] | None:
+    """(minima, maxima, null counts) of one column by stripe, or None for kinds without usable statistics."""
+    bounds: list[tuple[Any, Any]] = []
+    nulls: list[int | None] = []
+    for message, count in zip(messages, rows, strict=True):
+        fields = decode(message)
+        nulls.append(count - fields[1][-1] if 1 in fields else None)
+        bounds.append(_bounds(fields, kind))
+    if pa.types.is_nested(kind):
+        return None
+    low, high = zip(*bounds, strict=True)
+    storage = pa.int32() if pa.types.is_date(kind) else kind
+    minima, maxima = pa.array(low, storage), pa.array(high, storage)
+    if pa.types.is_date(kind):
+        minima, maxima = minima.view(kind), maxima.view(kind)
+    return minima, maxima, pa.array(nulls, pa.int64())
+
+
+def _bounds(fields: Mapping[int, list[Any]], kind: pa.DataType) -> tuple[Any, Any]:
+    if pa.types.is_integer(kind) and 2 in fields:
+        inner = decode(fields[2][-1])
+        return tuple(signed(inner[at][-1]) if at in inner else None for at in (1, 2))  # type: ignore[return-value]
+    if pa.types.is_date(kind) and 7 in fields:
+        inner = decode(fields[7][-1])
+        return tuple(signed(inner[at][-1]) if at in inner else None for at in (1, 2))  # type: ignore[return-value]
+    if pa.types.is_string(kind) and 4 in fields:
+        inner = decode(fields[4][-1])
+        return tuple(_text(inner.get(at)) for at in (1, 2))  # type: ignore[return-value]
+    if pa.types.is_decimal(kind) and 6 in fields:
+        inner = decode(fields[6][-1])
+        return tuple(_decimal(inner.get(at), kind) for at in (1, 2))  # type: ignore[return-value]
+    return None, None
+
+
+def _text(values: list[Any] | None) -> str | None:
+    try:
+        return values[-1].decode() if values else None
+    except UnicodeDecodeError:
+        return None
+
+
+def _decimal(values: list[Any] | None, kind: pa.Decimal128Type) -> Decimal | None:
+    try:
+        return Decimal(values[-1].decode()).quantize(Decimal(1).scaleb(-kind.scale)) if values else None
+    except (InvalidOperation, UnicodeDecodeError):
+        return None
+
+
+class OrcWriter(DataFileWriter):
+    """Writes one ORC file."""
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        path: str,
+        fields: Sequence[t.DataField],
+        compression: str,
+        zstd_level: int,
+        options: Mapping[str, str],
+    ) -> None:
+        given = {key.lower(): value.strip() for key, value in options.items() if key.lower().startswith("orc.")}
+        codec = given.get("orc.compress", compression).lower()
+        if codec not in _CODECS:
+            raise UnsupportedError(
+                f"ORC files with the compression '{codec}' cannot be written. "
+                f"Set 'file.compression' to one of {', '.join(sorted(_CODECS))}."
+            )
+        for field in fields:
+            _check_type(field.type, field.name)
+        self.path = path
+        self._file_io = file_io
+        self._logical = to_arrow_schema(fields)
+        self._physical = _without_times(parquet_schema.physical_schema(fields, id_key=_ID_ATTRIBUTE))
+        self._target = file_io.open_output(path)
+        self._writer = orc.ORCWriter(
+            self._target,
+            compression=_CODECS[codec],
+            compression_block_size=256 << 10,
+            stripe_size=int(given.get("orc.stripe.size", _STRIPE_BYTES)),
+            row_index_stride=int(given.get("orc.row.index.stride", 10_000)),
+            dictionary_key_size_threshold=float(given.get("orc.dictionary.key.threshold", 0.8)),
+        )
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_bytes = self._raw_bytes = self._rows = 0
+        self._closed = False
+
+    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
+        """Append rows."""
+        for batch in rows.to_batches() if isinstance(rows, pa.Table) else [rows]:
+            if batch.num_rows:
+                self._waiting.append(self._to_physical(batch))
+                self._waiting_bytes += batch.nbytes
+                self._rows += batch.num_rows
+        if self._waiting_bytes >= _WRITE_BATCH_BYTES:
+            self._flush()
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes in the file and half of those that wait for their stripe."""
+        written = 0 if self._closed else self._target.tell()
+        unseen = self._raw_bytes % _STRIPE_BYTES if written else self._raw_bytes
+        return int(written + (unseen + self._waiting_bytes) // 2)
+
+    def close(self) -> FileResult:
+        """Write the last stripe and the footer."""
+        try:
+            if self._waiting or not self._rows:
+                self._flush()
+            self._writer.close()
+            size = self._target.tell()
+            self._target.close()
+            self._closed = True
+        except BaseException:
+            self.abort()
+            raise
+        return FileResult(self.path, size, self._rows)
+
+    def abort(self) -> None:
+        """Close and delete the file."""
+        self._closed = True
+        try:
+            self._target.close()
+        finally:
+            self._file_io.delete_quietly(self.path)
+
+    def _to_physical(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.schema.names != self._logical.names:
+            raise ValueError(f"rows have the columns {batch.schema.names}, the file has {self._logical.names}")
+        columns = []
+        for array, logical, physical in zip(batch.columns, self._logical, self._physical, strict=True):
+            convert = arrow_layout.conversion(array.type, logical.type)
+            array = convert(array) if convert else array
+            columns.append(arrow_layout.relabel(array, physical.type))
+        return pa.RecordBatch.from_arrays(columns, schema=self._physical)
+
+    def _flush(self) -> None:
+        self._writer.write(pa.Table.from_batches(self._waiting, self._physical))
+        self._raw_bytes += self._waiting_bytes
+        self._waiting, self._waiting_bytes = [], 0
+
+
+def _check_type(kind: t.DataType, name: str) -> None:
+    match kind:
+        case t.VariantType() | t.VectorType() | t.GeometryType() | t.GeographyType():
+            raise UnsupportedError(
+                f"Column '{name}': ORC files cannot hold {kind.sql()}. Use 'file.format' = 'parquet'."
+            )
+        case t.ArrayType() | t.MultisetType():
+            _check_type(kind.element, name)
+        case t.MapType():
+            _check_type(kind.key, name)
+            _check_type(kind.value, name)
+        case t.RowType():
+            for field in kind.fields:
+                _check_type(field.type, f"{name}.{field.name}")
+        case _:
+            return
+
+
+def _without_times(schema: pa.Schema) -> pa.Schema:
+    """TIME as int, since ORC has no time of day."""
+    return pa.schema([field.with_type(_without_time(field.type)) for field in schema])
+
+
+def _without_time(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_time(kind):
+        return pa.int32()
+    if pa.types.is_struct(kind):
+        return pa.struct([child.with_type(_without_time(child.type)) for child in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_time(kind.value_type)))
+    if pa.types.is_map(kind):
+        key, item = kind.key_field, kind.item_field
+        return pa.map_(key.with_type(_without_time(key.type)), item.with_type(_without_time(item.type)))
+    return kind
