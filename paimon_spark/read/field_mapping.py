@@ -41,6 +41,8 @@ class FieldMapping:
     columns: tuple[ColumnSource, ...]
     file_fields: tuple[DataField, ...]
     """What to read from the file: its own names and types, each once."""
+    schema: pa.Schema
+    """The Arrow schema of the read columns."""
 
     @classmethod
     def of(
@@ -66,12 +68,7 @@ class FieldMapping:
                 same = source.type.with_nullable(True) == target.type.with_nullable(True)
                 columns.append(ColumnSource(target, source, None, same))
         needed = {column.source.id: column.source for column in columns if column.source is not None}
-        return cls(tuple(columns), tuple(needed.values()))
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema of the read columns."""
-        return to_arrow_schema([column.target for column in self.columns])
+        return cls(tuple(columns), tuple(needed.values()), to_arrow_schema(read_fields))
 
     def batch(self, file_batch: pa.RecordBatch) -> pa.RecordBatch:
         """Turn a batch of `file_fields` into one of the read columns."""
@@ -79,7 +76,7 @@ class FieldMapping:
             return file_batch.select([])
         rows = file_batch.num_rows
         arrays = [_column(column, file_batch, rows) for column in self.columns]
-        return pa.RecordBatch.from_arrays(arrays, names=[column.target.name for column in self.columns])
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def file_predicate(self, predicate: Predicate | None) -> Predicate | None:
         """Return the part of ``predicate`` that can be said in the file's own names and types; None when there is none.

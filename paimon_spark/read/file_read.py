@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
 
+_KEY_VALUE = (SEQUENCE_NUMBER, VALUE_KIND)
+
 
 @dataclass(frozen=True)
 class FileRead:
@@ -48,7 +50,7 @@ class FileRead:
         """
         schema = self.table.schemas.get(file.schema_id)
         mapping = FieldMapping.of(schema, self.fields, self.constants)
-        extra = (SEQUENCE_NUMBER, VALUE_KIND) if self.key_value else ()
+        extra = _KEY_VALUE if self.key_value else ()
         file_fields = (*mapping.file_fields, *extra)
         if not file_fields and file.row_groups is None:
             yield from self._counted(mapping, file.row_count)
@@ -66,7 +68,7 @@ class FileRead:
             for batch in reader.read_batches(
                 file_fields, row_groups=groups, predicate=filters, batch_rows=self.batch_rows
             ):
-                yield _with_extra(mapping.batch(batch), batch, [field.name for field in extra])
+                yield _with_extra(mapping.batch(batch), batch) if extra else mapping.batch(batch)
 
     def run(self, files: Sequence[SplitFile], predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of several files, one after the other."""
@@ -98,8 +100,8 @@ def _row_groups(reader: DataFileReader, file: SplitFile, predicate: Predicate | 
     return [group for group in matching if chosen is None or group in chosen]
 
 
-def _with_extra(batch: pa.RecordBatch, source: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    if not names:
-        return batch
-    arrays = [*batch.columns, *(source.column(name) for name in names)]
-    return pa.RecordBatch.from_arrays(arrays, names=[*batch.schema.names, *names])
+def _with_extra(batch: pa.RecordBatch, source: pa.RecordBatch) -> pa.RecordBatch:
+    """Append the KeyValue columns of the file."""
+    arrays = [*batch.columns, *(source.column(field.name) for field in _KEY_VALUE)]
+    schema = pa.schema([*batch.schema, *to_arrow_schema(_KEY_VALUE)])
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

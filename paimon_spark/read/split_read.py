@@ -18,7 +18,7 @@ from paimon_spark.merge.stream import block_rows, merge_sorted_runs
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.sections import runs_of, sections_of
-from paimon_spark.spec.arrow_types import to_arrow_type
+from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.predicate import Predicate, evaluate, fields, project
 from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS
@@ -60,11 +60,12 @@ def read_split(
         batches = _raw(table, split.files, read_fields, constants, predicate)
     else:
         batches = _merged(table, split, read_fields, constants, predicate)
-    count = len(plan_fields)
+    schema = to_arrow_schema(plan_fields)
     for batch in batches:
         kept = batch if predicate is None else batch.filter(evaluate(predicate, batch))
         if kept.num_rows:
-            yield kept.select(list(range(count))) if extra else kept
+            arrays = kept.columns[: len(plan_fields)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else kept.select([])
 
 
 def _raw(

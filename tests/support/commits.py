@@ -34,7 +34,7 @@ def make_table(
     file_io: FileIO | None = None,
     **options: str,
 ) -> FileStoreTable:
-    """Create a table (k INT, v STRING[, dt STRING]); option names are given with ``_`` for ``-`` and ``__`` for ``.``."""
+    """Create a table (k INT, v STRING[, dt STRING]); in option names ``_`` stands for ``-`` and ``__`` for ``.``."""
     fields = [DataField(0, "k", IntType(nullable=False)), DataField(1, "v", STRING)]
     fields += [DataField(2, name, STRING) for name in partition]
     named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
@@ -104,10 +104,11 @@ def message(
     partition: str | None = None,
     bucket: int = 0,
     hashes: Sequence[int] = (),
+    buckets: int | None = None,
     **more: Any,
 ) -> CommitMessage:
     """Return the message of one bucket."""
-    buckets = table.options.bucket
+    buckets = table.options.bucket if buckets is None else buckets
     index = NewHashes.inline(np.unique(np.array(hashes, dtype=np.int32))) if hashes else None
     place = partition_bytes(partition) if table.schema.partition_keys else NO_PARTITION
     return CommitMessage(place, bucket, buckets if buckets > 0 else -1, files, new_index=index, **more)

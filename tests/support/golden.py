@@ -35,9 +35,13 @@ class GoldenTable:
     def path(self) -> Path:
         return GOLDEN / self.name / "table"
 
-    @property
-    def options(self) -> dict[str, str]:
-        return dict(self.expect["options"])
+    def options(self, branch: str | None = None) -> dict[str, str]:
+        """Options of the latest schema, of a branch those of the branch."""
+        if branch is None:
+            return dict(self.expect["options"])
+        files = (self.path / "branch" / f"branch-{branch}" / "schema").glob("schema-*")
+        latest = max(files, key=lambda path: int(path.name.removeprefix("schema-")))
+        return dict(json.loads(latest.read_text())["options"])
 
 
 @dataclass(frozen=True)
@@ -123,8 +127,9 @@ NOT_YET_READ_OPTIONS = ("incremental-between", "incremental-between-timestamp", 
 
 def not_yet(case: GoldenRead) -> str | None:
     """The option for which the read must be refused, None when it must give Java's rows."""
+    options = case.table.options(case.branch)
     for key, values in NOT_YET_TABLES.items():
-        if case.table.options.get(key) in values:
+        if options.get(key) in values:
             return key
     return next((key for key in NOT_YET_READ_OPTIONS if key in case.options), None)
 
