@@ -21,11 +21,11 @@ from paimon_spark.commit.row_tracking import with_row_ids, with_snapshot_sequenc
 from paimon_spark.commit.settings import CommitSettings, writer_version
 from paimon_spark.commit.statistics import inherited_statistics
 from paimon_spark.commit.strict_mode import ChangedPlaces, check_strict
-from paimon_spark.errors import SnapshotNotFoundError, TableNotFoundError
+from paimon_spark.errors import SnapshotNotFoundError, TableNotFoundError, UnsupportedError
 from paimon_spark.spec.hash_index import decode_hash_index
 from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from paimon_spark.spec.schema import BucketMode
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
+from paimon_spark.spec.snapshot import CommitKind, Operation, Snapshot
 
 if TYPE_CHECKING:
     from paimon_spark.commit.manifest_write import ManifestWriter
@@ -45,7 +45,7 @@ class CommitPart:
     identifier: int
     watermark: int | None
     properties: Mapping[str, str]
-    operation: str | None
+    operation: Operation | None
     scope: PartitionScope | None = None
     """The partitions to replace; None for commits that are no overwrite."""
     planned_snapshot_id: int | None = None
@@ -321,9 +321,14 @@ class SnapshotMaking:
         return self._indexed[1]
 
     def _hash_index_files(self) -> HashIndexFiles:
+        if self._table.options.value("index-file-in-data-file-dir"):
+            raise UnsupportedError(
+                "Option 'index-file-in-data-file-dir' = 'true' is not supported yet with dynamic buckets. Write this "
+                "table with another Paimon engine."
+            )
         paths, file_io = self._table.paths, self._table.file_io
         return HashIndexFiles(
             read=lambda name: file_io.read_bytes(paths.index_path(name)),
-            decode=decode_hash_index,
+            decode=lambda data, name: decode_hash_index(data, path=paths.index_path(name)),
             write=self._writer.write_hash_index,
         )

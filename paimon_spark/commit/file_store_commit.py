@@ -6,6 +6,7 @@ on the driver, once per write.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,13 +19,13 @@ from paimon_spark.commit.overwrite import OverwriteKind, OverwriteSpec, lifted_t
 from paimon_spark.commit.publish import publish_snapshot
 from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.errors import CommitConflictError, CommitError, CommitStateUnknownError, PaimonError
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
+from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
     from paimon_spark.write.message import CommitMessage, TaskMessage
 
-BATCH = 2**63 - 1
+BATCH = BATCH_COMMIT_IDENTIFIER
 """Commit identifier of batch writes, which are never recognised as already done."""
 
 __all__ = ["BATCH", "OverwriteKind", "OverwriteSpec", "commit"]
@@ -39,7 +40,7 @@ def commit(
     overwrite: OverwriteSpec | None = None,
     watermark: int | None = None,
     properties: Mapping[str, str] | None = None,
-    operation: str | None = None,
+    operation: Operation | str | None = None,
     ignore_empty: bool = True,
     planned_snapshot_id: int | None = None,
     after_commit: Callable[[Snapshot], None] | None = None,
@@ -88,7 +89,7 @@ def commit(
         identifier=identifier,
         watermark=watermark,
         properties=properties or {},
-        operation=operation,
+        operation=None if operation is None else Operation(operation),
         planned_snapshot_id=planned_snapshot_id,
     )
     keep_empty = not ignore_empty or settings.keep_empty
@@ -226,6 +227,7 @@ def _commit_part(table: FileStoreTable, part: CommitPart, settings: CommitSettin
             raise
         if published:
             writer.discard(keep=making.names)
+            _delete_side_files(table, part, keep=making.names)
             return snapshot
         if retries.exhausted:
             writer.discard()
@@ -236,3 +238,12 @@ def _commit_part(table: FileStoreTable, part: CommitPart, settings: CommitSettin
                 f"'commit.max-retry-wait'."
             )
         retries.wait()
+
+
+def _delete_side_files(table: FileStoreTable, part: CommitPart, *, keep: set[str]) -> None:
+    """Delete the files in which tasks handed over key hashes, unless they became index files of the snapshot."""
+    for placed in part.changes.hashes:
+        name = placed.hashes.file_name
+        if name is not None and name not in keep:
+            with contextlib.suppress(Exception):  # the commit has taken place; a leftover is an orphan file
+                table.file_io.delete_quietly(table.paths.index_path(name))

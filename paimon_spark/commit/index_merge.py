@@ -31,8 +31,8 @@ class HashIndexFiles:
 
     read: Callable[[str], bytes]
     """Reads a file of the index directory by its name."""
-    decode: Callable[[bytes], Hashes]
-    """Decodes a HASH index file."""
+    decode: Callable[[bytes, str], Hashes]
+    """Decodes a HASH index file; the name is for messages."""
     write: Callable[[Hashes], tuple[str, int]]
     """Writes a HASH index file; returns its name and its size in bytes."""
 
@@ -126,7 +126,7 @@ def unite_hashes(
             if bucket_id[0] == partition
         }
         theirs = {
-            bucket: files.decode(files.read(entry.file_name))
+            bucket: files.decode(files.read(entry.file_name), entry.file_name)
             for (of_partition, bucket), entry in known.items()
             if of_partition == partition
         }

@@ -19,8 +19,6 @@ from paimon_spark.spec.binary_row import decode_rows
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataType
 
-_ARITY_BYTES = 4
-
 
 def key_ranks(keys: Sequence[bytes], types: Sequence[DataType]) -> npt.NDArray[np.int64]:
     """Return the rank of each key: equal keys have equal ranks, a smaller key has a smaller rank.
@@ -32,9 +30,8 @@ def key_ranks(keys: Sequence[bytes], types: Sequence[DataType]) -> npt.NDArray[n
     Returns:
         int64 ranks, shape (len(keys),).
     """
-    rows = [key[_ARITY_BYTES:] for key in keys]
     ranks = np.zeros(len(keys), dtype=np.int64)
-    for column in decode_rows(rows, types):
+    for column in decode_rows(keys, types, serialized=True):
         of_column = column_ranks(column)
         _, ranks = np.unique(ranks * (int(of_column.max(initial=0)) + 1) + of_column, return_inverse=True)
     return ranks.astype(np.int64, copy=False)

@@ -7,12 +7,12 @@ Equals Java's ``ManifestFile``, ``ManifestList``, ``IndexManifestFile`` and ``Co
 from __future__ import annotations
 
 import contextlib
-import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.partition_stats import partition_stats
 from paimon_spark.spec.avro_codec import encode_index_manifest, encode_manifest, encode_manifest_list
+from paimon_spark.spec.file_names import index_file_names, index_manifest_names, manifest_list_names, manifest_names
 from paimon_spark.spec.hash_index import encode_hash_index
 from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
 
@@ -33,8 +33,10 @@ class ManifestWriter:
         self._table = table
         self._target_size_bytes = target_size_bytes
         self._partition_types = [field.type for field in table.schema.partition_fields]
-        self._uuid = uuid.uuid4()
-        self._counts = {"manifest": 0, "manifest-list": 0, "index-manifest": 0, "index": 0}
+        self._manifest_names = manifest_names()
+        self._list_names = manifest_list_names()
+        self._index_manifest_names = index_manifest_names()
+        self._index_names = index_file_names()
         self._created: set[str] = set()
 
     def write_manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
@@ -51,7 +53,7 @@ class ManifestWriter:
         return [self._write_manifest(entries, data)]
 
     def _write_manifest(self, entries: Sequence[ManifestEntry], data: bytes) -> ManifestFileMeta:
-        name = self._write(self._table.paths.manifest_path, "manifest", data)
+        name = self._write(self._table.paths.manifest_path(self._manifest_names.next()), data)
         files = [entry.file for entry in entries]
         added = sum(entry.kind == FileKind.ADD for entry in entries)
         row_ids = [
@@ -78,24 +80,23 @@ class ManifestWriter:
     def write_list(self, manifests: Sequence[ManifestFileMeta]) -> tuple[str, int]:
         """Write a manifest list (an empty one is a file too); return its name and size in bytes."""
         data = encode_manifest_list(manifests)
-        return self._write(self._table.paths.manifest_path, "manifest-list", data), len(data)
+        return self._write(self._table.paths.manifest_path(self._list_names.next()), data), len(data)
 
     def write_index_manifest(self, entries: Sequence[IndexManifestEntry]) -> str:
         """Write an index manifest; return its name."""
-        return self._write(self._table.paths.manifest_path, "index-manifest", encode_index_manifest(entries))
+        return self._write(
+            self._table.paths.manifest_path(self._index_manifest_names.next()), encode_index_manifest(entries)
+        )
 
     def write_hash_index(self, hashes: npt.NDArray[np.int32]) -> tuple[str, int]:
         """Write a HASH index file; return its name and size in bytes."""
         data = encode_hash_index(hashes)
-        return self._write(self._table.paths.index_path, "index", data), len(data)
+        return self._write(self._table.paths.index_path(self._index_names.next()), data), len(data)
 
-    def _write(self, path_of: Callable[[str], str], prefix: str, data: bytes) -> str:
-        name = f"{prefix}-{self._uuid}-{self._counts[prefix]}"
-        self._counts[prefix] += 1
-        path = path_of(name)
+    def _write(self, path: str, data: bytes) -> str:
         self._created.add(path)
         self._table.file_io.write_bytes(path, data, overwrite=False)
-        return name
+        return path.rpartition("/")[2]
 
     def discard(self, *, keep: Collection[str] = ()) -> None:
         """Delete every file written here whose name is not in ``keep``; a file that cannot be deleted is left.

@@ -33,7 +33,7 @@ def partition_stats(partitions: Sequence[bytes], types: Sequence[DataType]) -> S
     counts = Counter(partitions)
     entries = pa.array(counts.values(), pa.int64())
     lowest, highest, nulls = [], [], []
-    for column in decode_rows([partition[_ARITY_BYTES:] for partition in counts], types):
+    for column in decode_rows(list(counts), types, serialized=True):
         known = column.drop_null()
         ranks = column_ranks(known)
         lowest.append(known.slice(int(ranks.argmin()), 1) if len(known) else pa.nulls(1, column.type))

@@ -30,7 +30,7 @@ class FakeIndexFiles:
     @property
     def access(self) -> HashIndexFiles:
         return HashIndexFiles(
-            self.files.__getitem__, lambda data: np.frombuffer(data, ">i4").astype(np.int32), self.write
+            self.files.__getitem__, lambda data, name: np.frombuffer(data, ">i4").astype(np.int32), self.write
         )
 
     def entry(self, partition: bytes, bucket: int, *hashes: int) -> IndexManifestEntry:
