@@ -34,6 +34,21 @@ class AvroBlocks:
     blocks: tuple[tuple[int, bytes], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class AvroIndex:
+    """Where the blocks of a container file lie.
+
+    Attributes:
+        schema_json: the writer's schema as it stands in the header.
+        codec: how the blocks are compressed.
+        blocks: record count, offset and compressed size of each block, in file order.
+    """
+
+    schema_json: bytes
+    codec: str
+    blocks: tuple[tuple[int, int, int], ...]
+
+
 def encode_long(value: int) -> bytes:
     """Encode an int64 as a zig-zag varint."""
     value = (value << 1) ^ (value >> 63)
@@ -73,6 +88,11 @@ class _Input:
             raise self.fail(f"{size} bytes are announced but {len(self.data) - self.at} are left")
         self.at += size
         return self.data[self.at - size : self.at]
+
+    def skip(self, size: int) -> None:
+        if size < 0 or size > len(self.data) - self.at:
+            raise self.fail(f"{size} bytes are announced but {len(self.data) - self.at} are left")
+        self.at += size
 
     def bytes(self) -> bytes:
         return self.take(self.long())
@@ -120,10 +140,8 @@ def _snappy_size(data: bytes) -> int:
     raise ValueError("no length")
 
 
-def read_container(data: bytes, *, path: str | None = None) -> AvroBlocks:
-    """Take a container file apart and decompress its blocks.
-
-    What the blocks may grow to is bounded by the file's own size, so a small file cannot claim a large memory.
+def index_container(data: bytes, *, path: str | None = None) -> AvroIndex:
+    """Find the blocks of a container file without decompressing them.
 
     Raises:
         CorruptTableError: the bytes are no container file, or it is damaged.
@@ -135,23 +153,61 @@ def read_container(data: bytes, *, path: str | None = None) -> AvroBlocks:
     if codec not in ("null", "zstandard", "deflate", "snappy", "bzip2", "xz"):
         raise UnsupportedError(f"The Avro file {path or ''} is compressed with {codec!r}, a codec that is not known.")
     sync = source.take(SYNC_BYTES)
-    left = _MAX_SLACK_BYTES + _MAX_RATIO * len(data)
     blocks = []
     while source.at < len(data):
-        count, block = source.long(), source.bytes()
+        count, size = source.long(), source.long()
+        start = source.at
+        source.skip(size)
         if source.take(SYNC_BYTES) != sync:
             raise source.fail("a block does not end with the file's sync marker")
-        try:
-            plain = _unzip(block, codec, left)
-        except (OSError, ValueError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
-            raise source.fail(f"a {codec} block cannot be decompressed ({error})") from error
+        blocks.append((count, start, size))
+    return AvroIndex(meta.get(b"avro.schema", b""), codec, tuple(blocks))
+
+
+def read_block(data: bytes, codec: str, block: tuple[int, int, int], limit: int, *, path: str | None = None) -> bytes:
+    """Decompress one block of an indexed container file.
+
+    Args:
+        data: the container file.
+        codec: its codec.
+        block: record count, offset and size, as in the index.
+        limit: most bytes that it may grow to.
+        path: the file, for messages.
+
+    Raises:
+        CorruptTableError: the block is damaged, grows beyond the limit, or is too short for its records.
+    """
+    count, start, size = block
+    source = _Input(data, path)
+    source.at = start
+    try:
+        plain = _unzip(source.take(size), codec, limit)
+    except (OSError, ValueError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
+        raise source.fail(f"a {codec} block cannot be decompressed ({error})") from error
+    if len(plain) > limit:
+        raise source.fail("the blocks are larger than a file of this size can hold")
+    if not 0 <= count <= len(plain):
+        raise source.fail(f"a block of {len(plain)} bytes announces {count} records")
+    return plain
+
+
+def read_container(data: bytes, *, path: str | None = None) -> AvroBlocks:
+    """Take a container file apart and decompress its blocks.
+
+    What the blocks may grow to is bounded by the file's own size, so a small file cannot claim a large memory.
+
+    Raises:
+        CorruptTableError: the bytes are no container file, or it is damaged.
+        UnsupportedError: its codec is not known.
+    """
+    index = index_container(data, path=path)
+    left = _MAX_SLACK_BYTES + _MAX_RATIO * len(data)
+    blocks = []
+    for block in index.blocks:
+        plain = read_block(data, index.codec, block, left, path=path)
         left -= len(plain)
-        if left < 0:
-            raise source.fail("the blocks are larger than a file of this size can hold")
-        if not 0 <= count <= len(plain):
-            raise source.fail(f"a block of {len(plain)} bytes announces {count} records")
-        blocks.append((count, plain))
-    return AvroBlocks(meta.get(b"avro.schema", b""), tuple(blocks))
+        blocks.append((block[0], plain))
+    return AvroBlocks(index.schema_json, tuple(blocks))
 
 
 def write_container(content: AvroBlocks, *, codec: str = "zstandard", level: int = 1) -> bytes:
