@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,11 +18,9 @@ from paimon_spark.spec.data_types import (
     ArrayType,
     BlobType,
     DataField,
-    LocalZonedTimestampType,
     MapType,
     MultisetType,
     RowType,
-    TimestampType,
     VariantType,
     VectorType,
 )
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from paimon_spark.write.data_file_spec import DataFileSpec
 
 _WITHOUT_ORDER = (ArrayType, BlobType, MapType, MultisetType, RowType, VariantType, VectorType)
-_NANOSECOND_TYPES = (TimestampType, LocalZonedTimestampType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,44 +94,52 @@ class _RowStats:
 
     def __init__(self, field: DataField, file_format: str) -> None:
         self.field = field
-        self._format = file_format
+        self._parquet = file_format == "parquet"
         self._ordered = not isinstance(field.type, _WITHOUT_ORDER)
         self._arrow_type = to_arrow_type(field.type)
         self._floating = bool(pa.types.is_floating(self._arrow_type))
-        self._look = self._ordered and (file_format != "parquet" or self._floating)
+        self._look = self._ordered and (not self._parquet or self._floating)
         self._low: list[pa.Scalar] = []
         self._high: list[pa.Scalar] = []
         self._nulls = 0
-        self._nan = False
 
     def add(self, column: pa.ChunkedArray) -> None:
         self._nulls += column.null_count
-        if not self._look or self._nan or column.null_count == len(column):
-            return
-        if self._floating and pc.any(pc.is_nan(column)).as_py():
-            self._nan = True
-            return
-        both = pc.min_max(column)
-        self._low.append(both["min"])
-        self._high.append(both["max"])
+        if self._look and column.null_count < len(column):
+            low, high = _floating_range(column) if self._floating else _range(column)
+            self._low.append(low)
+            self._high.append(high)
 
     def finish(self, footer: ColumnStats | None) -> ColumnRange:
-        if not self._ordered:
-            # Parquet has no statistics of nested columns at all; ORC and avro count their nulls
-            return NONE if self._format == "parquet" else ColumnRange(None, None, self._nulls)
-        unknown = ColumnRange(None, None, self._nulls)
-        if self._format != "avro" and isinstance(self.field.type, _NANOSECOND_TYPES) and self.field.type.precision > 6:
-            return unknown if self._format == "parquet" else self._range()
-        if footer is not None and not self._floating:
-            return ColumnRange(footer.min_value, footer.max_value, self._nulls)
-        return unknown if self._nan else self._range()
-
-    def _range(self) -> ColumnRange:
-        if not self._low:
+        if not self._ordered and self._parquet:
+            return NONE  # Parquet has no statistics of nested columns at all; ORC and avro count their nulls
+        if self._low:
+            of_all = _floating_range if self._floating else _range
+            low, _ = of_all(pa.chunked_array([pa.array(self._low, self._arrow_type)]))
+            _, high = of_all(pa.chunked_array([pa.array(self._high, self._arrow_type)]))
+            return ColumnRange(low, high, self._nulls)
+        if footer is None or not self._ordered or self._floating:
             return ColumnRange(None, None, self._nulls)
-        low = pc.min(pa.array(self._low, self._arrow_type))
-        high = pc.max(pa.array(self._high, self._arrow_type))
-        if self._floating:  # either zero may have been met: the range must hold both (as Parquet writers do)
-            low = pa.scalar(-0.0, self._arrow_type) if low.as_py() == 0 else low
-            high = pa.scalar(0.0, self._arrow_type) if high.as_py() == 0 else high
-        return ColumnRange(low, high, self._nulls)
+        return ColumnRange(footer.min_value, footer.max_value, self._nulls)
+
+
+def _range(column: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar]:
+    both = pc.min_max(column)
+    return both["min"], both["max"]
+
+
+def _floating_range(column: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar]:
+    """Minimum and maximum in Java's order: -0.0 before 0.0, NaN after everything."""
+    values = column.drop_null().to_numpy()
+    nan = np.isnan(values)
+    numbers = values[~nan] if nan.any() else values
+    low = high = np.nan
+    if len(numbers):
+        low, high = numbers.min(), numbers.max()
+        if low == 0:
+            low = -0.0 if np.signbit(numbers[numbers == 0]).any() else 0.0
+        if high == 0:
+            high = -0.0 if np.signbit(numbers[numbers == 0]).all() else 0.0
+    if len(numbers) < len(values):
+        high = np.nan
+    return pa.scalar(low, column.type), pa.scalar(high, column.type)
