@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.spec.stats import EMPTY_SERIALIZED_ROW, EMPTY_STATS, SimpleStats
+from paimon_spark.spec.simple_stats import EMPTY_SERIALIZED_ROW, EMPTY_STATS, SimpleStats
 
 
 class FileKind(IntEnum):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from paimon_spark.spec.manifest import FileKind, ManifestEntry
 from paimon_spark.spec.manifest_records import Record, entry_from_record, stats_from_record
-from paimon_spark.spec.stats import SimpleStats
+from paimon_spark.spec.simple_stats import SimpleStats
 
 
 def _identity(record: Record) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from paimon_spark.spec.manifest import (
     ManifestEntry,
     ManifestFileMeta,
 )
-from paimon_spark.spec.stats import SimpleStats
+from paimon_spark.spec.simple_stats import SimpleStats
 
 Record = dict[str, Any]
 
