@@ -1,0 +1,264 @@
+"""Casts to and from text as Java does them (``BinaryStringUtils``, ``DateTimeUtils``)."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import DataError
+from paimon_spark.spec.arrow_types import to_arrow_type
+from paimon_spark.spec.cast_numbers import round_decimal
+from paimon_spark.spec.cast_rules import BINARIES, INTEGERS, TIMESTAMPS
+from paimon_spark.spec.cast_times import to_instant, to_wall_clock
+from paimon_spark.spec.cast_values import from_numpy, map_distinct, to_ints
+from paimon_spark.spec.data_types import (
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    LocalZonedTimestampType,
+    TimestampType,
+    TimeType,
+    VarBinaryType,
+    VarCharType,
+)
+from paimon_spark.spec.java_text import date_text, double_text, float_text, time_text, timestamp_text
+
+_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_TRUE = frozenset(("t", "true", "y", "yes", "1"))
+_FALSE = frozenset(("f", "false", "n", "no", "0"))
+_INTEGER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]*)$"
+_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_FLOAT = re.compile(r"[+-]?(NaN|Infinity|([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?)")
+_NUMERIC = re.compile(r"-?[0-9]+")
+_TIMESTAMP = re.compile(
+    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
+    r"(?:[ T]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{0,9}))?)?)?"
+)
+
+
+def to_text(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
+    """An array of atomic values as CHAR, VARCHAR or STRING: cut to the length, CHAR padded with blanks."""
+    return fit_text(_text(array, source), target)
+
+
+def _text(array: pa.Array, source: DataType) -> pa.Array:
+    string = pa.string()
+    match source:
+        case CharType() | VarCharType():
+            return array
+        case FloatType():
+            return map_distinct(array, lambda v: None if v is None else float_text(v), string)
+        case DoubleType():
+            return map_distinct(array, lambda v: None if v is None else double_text(v), string)
+        case DecimalType():
+            return map_distinct(array, lambda v: None if v is None else f"{v:f}", string)
+        case DateType():
+            return map_distinct(array.view(pa.int32()), lambda v: None if v is None else date_text(v), string)
+        case TimeType():
+            precision = source.precision
+            return map_distinct(
+                array.view(pa.int32()), lambda v: None if v is None else time_text(v, precision), string
+            )
+        case TimestampType() | LocalZonedTimestampType():
+            digits = source.precision
+            if isinstance(source, LocalZonedTimestampType):
+                array = to_wall_clock(array)
+            factor = _NANOS[array.type.unit]
+            return map_distinct(
+                array.view(pa.int64()), lambda v: None if v is None else timestamp_text(v * factor, digits), string
+            )
+        case BinaryType() | VarBinaryType():
+            return map_distinct(array, lambda v: None if v is None else v.decode("utf-8", "replace"), string)
+    return pc.cast(array, string)
+
+
+def fit_text(array: pa.Array, target: DataType) -> pa.Array:
+    """Text cut to the length of the type, and for CHAR padded."""
+    assert isinstance(target, CharType | VarCharType)
+    if target.length == VarCharType.MAX:
+        return array
+    array = pc.utf8_slice_codeunits(array, 0, target.length)
+    return pc.utf8_rpad(array, target.length) if isinstance(target, CharType) else array
+
+
+def fit_binary(array: pa.Array, target: DataType) -> pa.Array:
+    """Binaries cut to the length of the type, and for BINARY filled up with zeros."""
+    assert isinstance(target, BinaryType | VarBinaryType)
+    if target.length == VarBinaryType.MAX:
+        return array
+    array = pc.binary_slice(array, 0, target.length)
+    if not isinstance(target, BinaryType):
+        return array
+    length = target.length
+    return map_distinct(array, lambda v: None if v is None else v.ljust(length, b"\0"), pa.binary())
+
+
+def from_text(array: pa.Array, target: DataType) -> pa.Array:
+    """An array of texts as atomic values.
+
+    Raises:
+        DataError: A text is not a value of the type.
+    """
+    arrow_type = to_arrow_type(target)
+    match target:
+        case BooleanType():
+            return map_distinct(array, _to_bool, arrow_type)
+        case DecimalType():
+            return map_distinct(array, lambda text: _to_decimal(text, target), arrow_type)
+        case FloatType() | DoubleType():
+            return map_distinct(array, lambda text: _to_float(text, target), arrow_type)
+        case DateType():
+            return map_distinct(array, _to_date, pa.int32()).view(arrow_type)
+        case TimeType():
+            return map_distinct(array, _to_time, pa.int32()).view(arrow_type)
+    if isinstance(target, INTEGERS):
+        return _to_integer(array, target)
+    if isinstance(target, BINARIES):
+        return fit_binary(pc.cast(array, pa.binary()), target)
+    if isinstance(target, TIMESTAMPS):
+        return _to_timestamp(array, target)
+    raise DataError(f"Text cannot be cast to {target}.")
+
+
+def _to_integer(array: pa.Array, target: DataType) -> pa.Array:
+    valid = pc.fill_null(pc.match_substring_regex(array, _INTEGER), True)
+    if not pc.all(valid).as_py():
+        bad = array.filter(pc.invert(valid))[0].as_py()
+        raise DataError(f"For input string: '{bad[:100]}'. It is no {target.with_nullable(True)}.")
+    whole = pc.replace_substring_regex(array, r"^\+|\..*$", "")
+    whole = pc.replace_substring_regex(whole, r"^-?$", "0")
+    try:
+        return pc.cast(whole, to_arrow_type(target))
+    except pa.ArrowInvalid as error:
+        raise DataError(f"For input string: overflow of {target.with_nullable(True)}. {error}") from None
+
+
+def _refuse(text: str, target: str) -> ValueError:
+    return ValueError(f"For input string: '{text[:100]}'. It is no {target}.")
+
+
+def _to_bool(text: str | None) -> bool | None:
+    if text is None:
+        return None
+    if text.lower() in _TRUE:
+        return True
+    if text.lower() in _FALSE:
+        return False
+    raise ValueError(f"Cannot parse '{text[:100]}' as BOOLEAN.")
+
+
+def _to_decimal(text: str | None, target: DecimalType) -> Decimal | None:
+    if text is None:
+        return None
+    if not _DECIMAL.fullmatch(text) or len(text) > 1_000:
+        raise _refuse(text, str(target))
+    return round_decimal(Decimal(text), target)
+
+
+def _to_float(text: str | None, target: DataType) -> float | None:
+    if text is None:
+        return None
+    trimmed = text.strip("".join(map(chr, range(0x21))))
+    if not _FLOAT.fullmatch(trimmed):
+        raise _refuse(text, str(target))
+    value = float(trimmed.rstrip("dDfF") if trimmed[-1] in "dDfF" else trimmed)
+    return float(np.float32(value)) if isinstance(target, FloatType) else value
+
+
+def _to_date(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if _NUMERIC.fullmatch(text):
+        return int(text)
+    head = text.partition(" ")[0] if text.find(" ") > 0 else text
+    parts = [part.strip() for part in head.split("-", 2)]
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise _refuse(text, "DATE")
+    year, month, day = (*map(int, parts), 1, 1)[:3]
+    try:
+        return _days(year, month, day)
+    except ValueError:
+        raise _refuse(text, "DATE") from None
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Days since 1970; year 0 is a leap year of 366 days before year 1."""
+    if year == 0:
+        return date(400, month, day).toordinal() - date(400, 1, 1).toordinal() - 719_162 - 366
+    return date(year, month, day).toordinal() - 719_163
+
+
+def _to_time(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if _NUMERIC.fullmatch(text):
+        return int(text)
+    clock, sign, zone = text, 1, ""
+    for mark, direction in (("-", -1), ("+", 1)):
+        if mark in text:
+            clock, _, zone = text.partition(mark)
+            sign = direction
+            break
+    whole, _, fraction = clock.partition(".") if clock.count(":") == 2 else (clock, "", "")
+    hour, minute, second = (*_clock_parts(whole, text), 0, 0)[:3]
+    zone_hour, zone_minute = (*_clock_parts(zone, text), 0)[:2] if zone else (0, 0)
+    millis = round_half_up_millis(fraction.strip())
+    return ((hour + sign * zone_hour) * 60 + minute + sign * zone_minute) * 60_000 + second * 1_000 + millis
+
+
+def _clock_parts(text: str, shown: str) -> list[int]:
+    parts = [part.strip() for part in text.split(":")]
+    if len(parts) > 3 or not all(part.isascii() and part.isdigit() and len(part) < 5 for part in parts):
+        raise _refuse(shown, "TIME")
+    return [int(part) for part in parts]
+
+
+def round_half_up_millis(fraction: str) -> int:
+    """Milliseconds of the digits after a second; the fourth digit rounds."""
+    digits = "".join(char if char in "0123456789" else "0" for char in fraction)
+    return int(digits[:3].ljust(3, "0")) + (digits[3:4] >= "5")
+
+
+def _to_timestamp(array: pa.Array, target: DataType) -> pa.Array:
+    assert isinstance(target, TimestampType | LocalZonedTimestampType)
+    unit = to_arrow_type(target).unit
+    zoned = isinstance(target, LocalZonedTimestampType)
+    precision, nanos_per_unit = target.precision, _NANOS[unit]
+
+    def parse(text: str | None) -> int | None:
+        if text is None:
+            return None
+        if not zoned and _NUMERIC.fullmatch(text):
+            if precision not in (0, 3, 6, 9):
+                raise ValueError(f"Unsupported precision: {precision}")
+            return int(text)  # a count of the type's own unit
+        return _timestamp_nanos(text, precision) // nanos_per_unit
+
+    wall_clock = map_distinct(array, parse, pa.int64()).view(pa.timestamp(unit))
+    return to_instant(wall_clock) if zoned else from_numpy(to_ints(wall_clock), wall_clock, pa.timestamp(unit))
+
+
+def _timestamp_nanos(text: str, precision: int) -> int:
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        raise ValueError(f"Text '{text[:100]}' could not be parsed as TIMESTAMP: write it as yyyy-MM-dd HH:mm:ss.SSS.")
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    if hour > 23 or minute > 59 or second > 59:
+        raise ValueError(f"Text '{text[:100]}' could not be parsed as TIMESTAMP: no such time of day.")
+    try:
+        days = _days(year, month, day)
+    except ValueError:
+        raise ValueError(f"Text '{text[:100]}' could not be parsed as TIMESTAMP: no such day.") from None
+    fraction: Any = (match.group(7) or "")[:precision].ljust(9, "0")
+    return (((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000 + int(fraction)
