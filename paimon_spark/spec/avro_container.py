@@ -226,7 +226,7 @@ def write_container(content: AvroBlocks, *, codec: str = "zstandard", level: int
     digest = hashlib.blake2b(content.schema_json, digest_size=SYNC_BYTES)
     packed = []
     for count, plain in content.blocks:
-        block = _zip(plain, codec, level)
+        block = pack_block(plain, codec, level)
         digest.update(block)
         packed.append((count, block))
     sync = digest.digest()
@@ -239,7 +239,12 @@ def write_container(content: AvroBlocks, *, codec: str = "zstandard", level: int
     return bytes(out)
 
 
-def _zip(plain: bytes, codec: str, level: int) -> bytes:
+def pack_block(plain: bytes, codec: str, level: int) -> bytes:
+    """Compress one block.
+
+    Raises:
+        UnsupportedError: the codec is not ``zstandard``, ``deflate``, ``snappy`` or ``null``.
+    """
     if codec == "null":
         return plain
     if codec == "zstandard":
