@@ -22,8 +22,10 @@ from paimon_spark.spec.special_fields import (
     is_system_field,
     key_field,
 )
+from paimon_spark.spec.stats import StatsMode
+from paimon_spark.spec.stats_collect import SYSTEM_STATS_MODE
 
-_SYSTEM_STATS_MODE = "truncate(128)"
+_NONE = StatsMode.parse("none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class DataFileSpec:
     extension: str
     target_size_bytes: int
     target_rows: int
-    stats_modes: Mapping[str, str]
+    stats_modes: Mapping[str, StatsMode]
     """Statistics mode of each physical column, by name."""
     dense_stats: bool
     format_options: Mapping[str, str]
@@ -117,7 +119,7 @@ def data_file_spec(schema: TableSchema, *, level: int = 0, limit_rows: bool = Tr
 
 def stats_modes(
     options: CoreOptions, names: Sequence[str], *, level: int, file_format: str, thin_keys: frozenset[str]
-) -> dict[str, str]:
+) -> dict[str, StatsMode]:
     """The statistics mode of each physical column (Java: ``StatsCollectorFactories``).
 
     Args:
@@ -127,20 +129,20 @@ def stats_modes(
         file_format: avro files have no statistics of their own: Java gives system columns no special mode there.
         thin_keys: key columns (``_KEY_*``) that the file leaves out.
     """
-    mode = options.stats_mode_at(level)
+    mode = StatsMode.parse(options.stats_mode_at(level))
     first_columns = int(options.value("metadata.stats-keep-first-n-columns"))
     avro = file_format == "avro"
-    modes: dict[str, str] = {}
+    modes: dict[str, StatsMode] = {}
     counted = 0
     for name in names:
         own = options.field_option(name, "stats-mode")
         if own is not None:
-            modes[name] = own
+            modes[name] = StatsMode.parse(own)
         elif not avro and (is_system_field(name) or KEY_FIELD_PREFIX + name in thin_keys):
-            modes[name] = _SYSTEM_STATS_MODE
+            modes[name] = SYSTEM_STATS_MODE
             continue
         else:
-            modes[name] = "none" if 0 <= first_columns <= counted else mode
+            modes[name] = _NONE if 0 <= first_columns <= counted else mode
         counted += 1
     return modes
 

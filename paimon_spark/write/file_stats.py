@@ -9,29 +9,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.data_types import (
-    ArrayType,
-    BlobType,
-    DataField,
-    MapType,
-    MultisetType,
-    RowType,
-    VariantType,
-    VectorType,
+from paimon_spark.spec.data_types import DataField, LocalZonedTimestampType, TimestampType
+from paimon_spark.spec.stats import (
+    EMPTY_STATS,
+    NO_STATS,
+    SimpleColStats,
+    SimpleStats,
+    StatsCollector,
+    StatsMode,
+    convert_stats,
+    dense,
+    simple_stats,
 )
-from paimon_spark.spec.stats import EMPTY_STATS, SimpleStats
-from paimon_spark.write.column_range import NONE, ColumnRange, simple_stats, truncated
 
 if TYPE_CHECKING:
     from paimon_spark.storage.formats import ColumnStats
     from paimon_spark.write.data_file_spec import DataFileSpec
 
-_WITHOUT_ORDER = (ArrayType, BlobType, MapType, MultisetType, RowType, VariantType, VectorType)
+_FULL = StatsMode.parse("full")
+_NONE = StatsMode.parse("none")
+_NANOS_TYPES = (TimestampType, LocalZonedTimestampType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +49,22 @@ class FileStatsCollector:
     def __init__(self, spec: DataFileSpec) -> None:
         """Decide for each column where its statistics come from."""
         self._spec = spec
-        names = {f.name for f in spec.physical_fields}
-        self._same = {f.name: spec.value_name(f.name) for f in spec.key_fields if f.name in names}
-        wanted = [f for f in spec.physical_fields if spec.stats_modes[f.name].lower() != "none"]
-        self._columns = [_RowStats(f, spec.file_format) for f in wanted if self._source(f.name) == f.name]
+        self._modes = spec.stats_modes
+        wanted = [f for f in spec.physical_fields if self._modes[f.name] != _NONE and self._source(f.name) == f.name]
+        self._looked_at = [f for f in wanted if spec.file_format != "parquet" or not _in_parquet_footer(f)]
+        full = [_FULL] * len(self._looked_at)
+        self._rows = StatsCollector(self._looked_at, full, file_format=spec.file_format)
 
     def _source(self, name: str) -> str:
-        """A ``_KEY_*`` column holds the same values as its value column, unless that has no statistics."""
-        same = self._same.get(name)
-        return name if same is None or self._spec.stats_modes[same].lower() == "none" else same
+        """A ``_KEY_*`` column has the values of its value column, whose statistics serve both (if it has any)."""
+        if not any(f.name == name for f in self._spec.key_fields):
+            return name
+        same = self._spec.value_name(name)
+        return name if self._modes[same] == _NONE else same
 
     def add(self, rows: pa.Table) -> None:
         """Look at rows that go to the file (physical columns)."""
-        for column in self._columns:
-            column.add(rows.column(column.field.name))
+        self._rows.add(rows)
 
     def finish(self, footer: Mapping[str, ColumnStats]) -> FileStats:
         """Statistics of the whole file.
@@ -70,76 +72,28 @@ class FileStatsCollector:
         Args:
             footer: statistics that the file's footer gave for free.
         """
-        whole = {column.field.name: column.finish(footer.get(column.field.name)) for column in self._columns}
+        exact = {name: SimpleColStats(c.min_value, c.max_value, c.null_count) for name, c in footer.items()}
+        exact |= {f.name: stats for f, stats in zip(self._looked_at, self._rows.result(), strict=True)}
         spec = self._spec
-        ranges = {
-            f.name: truncated(whole.get(self._source(f.name), NONE), spec.stats_modes[f.name])
+        kept = {
+            f.name: convert_stats(exact.get(self._source(f.name), NO_STATS), self._modes[f.name])
             for f in spec.physical_fields
         }
-        values = list(spec.value_fields)
+        fields, values = spec.value_fields, [kept[f.name] for f in spec.value_fields]
         names = None
         if spec.dense_stats:
-            values = [f for f in values if ranges[f.name] != NONE]
-            names = None if len(values) == len(spec.value_fields) else tuple(f.name for f in values)
-        value_stats = simple_stats([f.type for f in values], [ranges[f.name] for f in values])
+            value_stats, names = dense(fields, values)
+        else:
+            value_stats = simple_stats([f.type for f in fields], values)
         if not spec.keyed:
             return FileStats(value_stats, names)
-        key_names = [spec.value_name(f.name) if spec.thin else f.name for f in spec.key_fields]
-        key_stats = simple_stats([f.type for f in spec.key_fields], [ranges[name] for name in key_names])
-        return FileStats(value_stats, names, key_stats)
+        keys = [kept[spec.value_name(f.name) if spec.thin else f.name] for f in spec.key_fields]
+        return FileStats(value_stats, names, simple_stats([f.type for f in spec.key_fields], keys))
 
 
-class _RowStats:
-    """One column: null count and, if the footer will not tell, minimum and maximum of the rows seen so far."""
-
-    def __init__(self, field: DataField, file_format: str) -> None:
-        self.field = field
-        self._parquet = file_format == "parquet"
-        self._ordered = not isinstance(field.type, _WITHOUT_ORDER)
-        self._arrow_type = to_arrow_type(field.type)
-        self._floating = bool(pa.types.is_floating(self._arrow_type))
-        self._look = self._ordered and (not self._parquet or self._floating)
-        self._low: list[pa.Scalar] = []
-        self._high: list[pa.Scalar] = []
-        self._nulls = 0
-
-    def add(self, column: pa.ChunkedArray) -> None:
-        self._nulls += column.null_count
-        if self._look and column.null_count < len(column):
-            low, high = _floating_range(column) if self._floating else _range(column)
-            self._low.append(low)
-            self._high.append(high)
-
-    def finish(self, footer: ColumnStats | None) -> ColumnRange:
-        if not self._ordered and self._parquet:
-            return NONE  # Parquet has no statistics of nested columns at all; ORC and avro count their nulls
-        if self._low:
-            of_all = _floating_range if self._floating else _range
-            low, _ = of_all(pa.chunked_array([pa.array(self._low, self._arrow_type)]))
-            _, high = of_all(pa.chunked_array([pa.array(self._high, self._arrow_type)]))
-            return ColumnRange(low, high, self._nulls)
-        if footer is None or not self._ordered or self._floating:
-            return ColumnRange(None, None, self._nulls)
-        return ColumnRange(footer.min_value, footer.max_value, self._nulls)
-
-
-def _range(column: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar]:
-    both = pc.min_max(column)
-    return both["min"], both["max"]
-
-
-def _floating_range(column: pa.ChunkedArray) -> tuple[pa.Scalar, pa.Scalar]:
-    """Minimum and maximum in Java's order: -0.0 before 0.0, NaN after everything."""
-    values = column.drop_null().to_numpy()
-    nan = np.isnan(values)
-    numbers = values[~nan] if nan.any() else values
-    low = high = np.nan
-    if len(numbers):
-        low, high = numbers.min(), numbers.max()
-        if low == 0:
-            low = -0.0 if np.signbit(numbers[numbers == 0]).any() else 0.0
-        if high == 0:
-            high = -0.0 if np.signbit(numbers[numbers == 0]).all() else 0.0
-    if len(numbers) < len(values):
-        high = np.nan
-    return pa.scalar(low, column.type), pa.scalar(high, column.type)
+def _in_parquet_footer(field: DataField) -> bool:
+    """Whether a Parquet footer tells what Java records; not of floats (NaN), binaries (2.1 only) and INT96."""
+    kind = to_arrow_type(field.type)
+    if isinstance(field.type, _NANOS_TYPES) and field.type.precision > 6:
+        return False
+    return not (pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_binary(kind))

@@ -16,6 +16,7 @@ from paimon_spark.spec.schema import BucketMode, TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable
+from paimon_spark.write.data_file_spec import DataFileSpec, data_file_spec
 from paimon_spark.write.dynamic_bucket import DynamicBucketPlan, KnownBucket
 from paimon_spark.write.rows import RowMapping, map_columns
 
@@ -50,6 +51,8 @@ class WritePlan:
     """Latest snapshot when the write was planned; None for an empty table."""
     mapping: RowMapping
     """How the columns of the data become those of the table."""
+    files: DataFileSpec
+    """How level-0 files are written."""
     max_sequences: Mapping[bytes, Mapping[int, int]] = field(default_factory=dict)
     """Greatest sequence number of the files of each partition and bucket; empty where none counts."""
     total_buckets: Mapping[bytes, int] = field(default_factory=dict)
@@ -120,6 +123,7 @@ def plan_write(
         shuffled=shuffled,
         snapshot_id=None if snapshot is None else snapshot.id,
         mapping=mapping,
+        files=data_file_spec(schema),
         max_sequences=sequences,
         total_buckets=differing,
         dynamic=dynamic,

@@ -12,7 +12,6 @@ from paimon_spark.merge.engine import merge_engine_for
 from paimon_spark.spec.file_names import index_file_names
 from paimon_spark.spec.hash_index import decode_hash_index, encode_hash_index
 from paimon_spark.write.append_writer import AppendWriter
-from paimon_spark.write.data_file_spec import data_file_spec
 from paimon_spark.write.dynamic_bucket import DynamicBuckets, Hashes, KnownBucket
 from paimon_spark.write.key_value_writer import KeyValueWriter
 from paimon_spark.write.message import INLINE_HASHES, CommitMessage, NewHashes, TaskMessage
@@ -115,7 +114,7 @@ class _TaskWrite:
         self._plan = plan
         self._task_id = task_id
         schema = plan.table.schema
-        self._spec = data_file_spec(schema)
+        self._spec = plan.files
         self._engine = merge_engine_for(schema) if schema.primary_keys else None
         self._dynamic = None if plan.dynamic is None else DynamicBuckets(plan.dynamic, self._load_hashes)
         self._router = Router(schema, self._dynamic)
