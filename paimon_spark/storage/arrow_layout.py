@@ -92,6 +92,10 @@ def conversion(source: pa.DataType, wanted: pa.DataType) -> Conversion | None:
         return _list_conversion(source, wanted)
     if pa.types.is_map(source) and pa.types.is_map(wanted):
         return _map_conversion(source, wanted)
+    if pa.types.is_list(source) and pa.types.is_map(wanted) and pa.types.is_struct(source.value_type):
+        return _map_from_entries(source, wanted)
+    if pa.types.is_large_binary(source) and pa.types.is_decimal128(wanted):
+        return lambda array: decimals_from_bytes(array, wanted)
     if source == _INT96 and pa.types.is_timestamp(wanted):
         return lambda array: _timestamps_from_int96(array, wanted)
     if pa.types.is_timestamp(source) and pa.types.is_timestamp(wanted):
@@ -104,6 +108,20 @@ def conversion(source: pa.DataType, wanted: pa.DataType) -> Conversion | None:
 def null_column(wanted: pa.DataType, rows: int) -> pa.Array:
     """A column of nulls."""
     return pa.nulls(rows, wanted)
+
+
+def seconds_as_millis(kind: pa.DataType) -> pa.DataType:
+    """The type with timestamps in seconds as milliseconds, since the formats have no seconds."""
+    if pa.types.is_timestamp(kind) and kind.unit == "s":
+        return pa.timestamp("ms", kind.tz)
+    if pa.types.is_struct(kind):
+        return pa.struct([child.with_type(seconds_as_millis(child.type)) for child in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(seconds_as_millis(kind.value_type)))
+    if pa.types.is_map(kind):
+        key, item = kind.key_field, kind.item_field
+        return pa.map_(key.with_type(seconds_as_millis(key.type)), item.with_type(seconds_as_millis(item.type)))
+    return kind
 
 
 def _struct_conversion(source: pa.StructType, wanted: pa.StructType) -> Conversion:
@@ -149,6 +167,65 @@ def _map_conversion(source: pa.MapType, wanted: pa.MapType) -> Conversion:
         return pa.Array.from_buffers(wanted, len(array), array.buffers()[:2], array.null_count, array.offset, [entries])
 
     return convert
+
+
+def _map_from_entries(source: pa.ListType, wanted: pa.MapType) -> Conversion:
+    """Maps that a format stores as lists of (key, value)."""
+    entries = source.value_type
+    if [child.name for child in entries] != ["key", "value"]:
+        raise TypeError(f"{source} is not {wanted}")
+    as_map = _map_conversion(pa.map_(entries.field(0).type, entries.field(1).type), wanted)
+
+    def convert(array: pa.Array) -> pa.Array:
+        plain = pa.map_(entries.field(0).with_nullable(False), entries.field(1))
+        return as_map(relabel(array, plain))
+
+    return convert
+
+
+def decimals_from_bytes(array: pa.Array, wanted: pa.Decimal128Type) -> pa.Array:
+    """Unscaled values as big-endian two's complement of any length -> decimals (Avro's form, as large_binary).
+
+    Raises:
+        pa.ArrowInvalid: a value has more digits than the type.
+    """
+    rows = len(array)
+    offsets = np.frombuffer(array.buffers()[1], np.int64, rows + 1, array.offset * 8)
+    data = np.frombuffer(array.buffers()[2] or b"", np.uint8)
+    lengths = np.diff(offsets)
+    if rows == 0 or not len(data):
+        return pa.nulls(rows, wanted) if array.null_count == rows else pa.array([0] * rows).cast(wanted)
+    if lengths.max() > 16:
+        raise pa.ArrowInvalid("a decimal has more than 38 digits")
+    # Byte k of a little-endian value is byte (length - 1 - k) of the big-endian one; above that, its sign.
+    ends = offsets[1:, None] - 1 - np.arange(16)
+    inside = np.arange(16) < lengths[:, None]
+    first = data[np.minimum(offsets[:-1], len(data) - 1)]
+    sign = np.where((lengths > 0) & (first >= 128), 255, 0).astype(np.uint8)
+    little = np.where(inside, data[np.maximum(ends, 0)], sign[:, None])
+    widest = pa.decimal128(38, wanted.scale)
+    validity = pa.array(np.asarray(array.is_valid())).buffers()[1] if array.null_count else None
+    values = pa.Array.from_buffers(widest, rows, [validity, pa.py_buffer(np.ascontiguousarray(little))])
+    return values.cast(wanted)
+
+
+def bytes_from_decimals(array: pa.Array) -> pa.Array:
+    """Decimals as the shortest big-endian two's complement of their unscaled values (`BigInteger.toByteArray`)."""
+    rows = len(array)
+    raw = np.frombuffer(array.buffers()[1], np.uint8, rows * 16, array.offset * 16).reshape(-1, 16)
+    if array.null_count:
+        raw = np.where(np.asarray(array.is_valid())[:, None], raw, 0).astype(np.uint8)
+    sign = np.where(raw[:, 15] >= 128, 255, 0).astype(np.uint8)
+    # Bytes needed: up to the highest byte that is not mere sign, one more if its top bit is not the sign's.
+    significant = raw != sign[:, None]
+    top = np.where(significant.any(axis=1), 15 - significant[:, ::-1].argmax(axis=1), 0)
+    top_bit = raw[np.arange(rows), top] >= 128
+    lengths = np.minimum(top + 1 + (top_bit != (sign == 255)), 16)
+    big = np.ascontiguousarray(raw[:, ::-1])
+    keep = np.arange(16) >= (16 - lengths)[:, None]
+    offsets = np.zeros(rows + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(big[keep])])
 
 
 def _same(array: pa.Array) -> pa.Array:

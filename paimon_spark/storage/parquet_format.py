@@ -284,24 +284,11 @@ def _physical_array(array: pa.Array, logical: pa.DataType, physical: pa.DataType
     array = convert(array) if convert else array
     if arrow_layout.same_layout(array.type, physical):
         return arrow_layout.relabel(array, physical)
-    millis = array.cast(_seconds_as_millis(array.type))
+    seconds = arrow_layout.conversion(array.type, arrow_layout.seconds_as_millis(array.type))
+    millis = seconds(array) if seconds else array
     if not arrow_layout.same_layout(millis.type, physical, reinterpret=True):
         raise TypeError(f"{array.type} cannot be written as {physical}")
     return arrow_layout.relabel(millis, physical)
-
-
-def _seconds_as_millis(kind: pa.DataType) -> pa.DataType:
-    """The type with timestamps in seconds as milliseconds, since Parquet has no seconds."""
-    if pa.types.is_timestamp(kind) and kind.unit == "s":
-        return pa.timestamp("ms", kind.tz)
-    if pa.types.is_struct(kind):
-        return pa.struct([child.with_type(_seconds_as_millis(child.type)) for child in kind])
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_seconds_as_millis(kind.value_type)))
-    if pa.types.is_map(kind):
-        key, item = kind.key_field, kind.item_field
-        return pa.map_(key.with_type(_seconds_as_millis(key.type)), item.with_type(_seconds_as_millis(item.type)))
-    return kind
 
 
 class _Settings:

@@ -1,0 +1,223 @@
+"""Avro data files: fastavro reads a block at a time, columns are written at once by `avro_encoding`.
+
+The container (header, blocks, codecs) is `spec.avro_container`'s; schemas are those of Java's ``AvroSchemaConverter``.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spec import data_types as t
+from paimon_spark.spec import predicate as predicates
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.avro_container import MAGIC, SYNC_BYTES, encode_long, index_container, pack_block, read_block
+from paimon_spark.storage import arrow_layout
+from paimon_spark.storage.avro_encoding import encode_rows
+from paimon_spark.storage.avro_schema import FileSchema, file_schema
+from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS, DataFileReader, DataFileWriter, FileResult
+
+_MAX_BLOCK_BYTES: Final = 256 << 20
+_BLOCK_BYTES: Final = 64_000
+"""Java: ``DataFileConstants.DEFAULT_SYNC_INTERVAL``."""
+_ENCODE_ROWS: Final = 1 << 16
+_ENCODE_BYTES: Final = 64 << 20
+_CODECS: Final[Mapping[str, str]] = {
+    "zstd": "zstandard",
+    "zstandard": "zstandard",
+    "snappy": "snappy",
+    "deflate": "deflate",
+    "gzip": "deflate",
+    "zlib": "deflate",
+    "none": "null",
+    "uncompressed": "null",
+    "null": "null",
+}
+
+
+class AvroReader(DataFileReader):
+    """Reads one Avro file."""
+
+    def __init__(self, file_io: FileIO, path: str, size: int | None) -> None:
+        self.path = path
+        with corrupt_as(path, "Avro"):
+            self._data = file_io.read_bytes(path)
+            self._index = index_container(self._data, path=path)
+            self._file_schema = FileSchema(self._index.schema_json)
+            self.schema = self._file_schema.arrow
+            self.num_rows = sum(count for count, _, _ in self._index.blocks)
+        self.row_group_rows = [self.num_rows] if self.num_rows else []
+
+    def read_batches(
+        self,
+        fields: Sequence[t.DataField],
+        *,
+        row_groups: Sequence[int] | None = None,
+        predicate: pc.Expression | None = None,
+        batch_rows: int = DEFAULT_BATCH_ROWS,
+        use_threads: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """The wanted columns (see DataFileReader); the one row group is the file."""
+        if row_groups is not None and not list(row_groups):
+            return
+        plan = ColumnPlan.of(self.schema, fields, self.path)
+        for batch in self._decoded(plan.sources, batch_rows):
+            for start in range(0, batch.num_rows, batch_rows):
+                with corrupt_as(self.path, "Avro"):
+                    result = plan.apply(batch.slice(start, batch_rows))
+                    if predicate is not None:
+                        result = result.filter(predicate)
+                if result.num_rows:
+                    yield result
+
+    def prune_row_groups(self, predicate: predicates.Predicate) -> list[int]:
+        """All: Avro files have no statistics."""
+        return list(range(self.num_row_groups))
+
+    def close(self) -> None:
+        """Let the bytes go."""
+        self._data = b""
+
+    def _decoded(self, names: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Batches of some of the file's columns, of at least `batch_rows` rows but for the last."""
+        record = self._file_schema.record
+        reading = fastavro.parse_schema({"type": "array", "items": record.plain})
+        rows: list[dict[str, Any]] = []
+        for block in self._index.blocks:
+            with corrupt_as(self.path, "Avro"):
+                plain = read_block(self._data, self._index.codec, block, _MAX_BLOCK_BYTES, path=self.path)
+                # The records of a block behind their number are an Avro array: one call instead of one for each.
+                source = io.BytesIO(encode_long(block[0]) + plain + b"\x00")
+                found = fastavro.schemaless_reader(source, reading, None) if block[0] else []
+                if len(found) != block[0] or source.read():
+                    raise ValueError("a block is longer than its records")
+                rows += found
+            if len(rows) >= batch_rows:
+                yield self._columns(rows, names)
+                rows = []
+        if rows:
+            yield self._columns(rows, names)
+
+    def _columns(self, rows: list[dict[str, Any]], names: Sequence[str]) -> pa.RecordBatch:
+        with corrupt_as(self.path, "Avro"):
+            columns = []
+            for name in names:
+                storage = self._file_schema.record.storage.field(name).type
+                wanted = self.schema.field(name).type
+                values = list(map(itemgetter(name), rows))
+                array = pa.array(values, storage)
+                columns.append(array if storage == wanted else arrow_layout.relabel(array, wanted))
+            if not names:
+                return pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["_"]).select([])
+            return pa.RecordBatch.from_arrays(columns, names=list(names))
+
+
+class AvroWriter(DataFileWriter):
+    """Writes one Avro file."""
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        path: str,
+        fields: Sequence[t.DataField],
+        compression: str,
+        zstd_level: int,
+        options: Mapping[str, str],
+    ) -> None:
+        codec = options.get("avro.codec", compression).lower()
+        if codec not in _CODECS:
+            raise UnsupportedError(
+                f"Avro files with the compression '{codec}' cannot be written. "
+                f"Set 'file.compression' to one of {', '.join(sorted(_CODECS))}."
+            )
+        schema_json = file_schema(fields).encode()
+        self.path = path
+        self._fields = tuple(fields)
+        self._file_io = file_io
+        self._codec = _CODECS[codec]
+        self._level = zstd_level
+        self._logical = to_arrow_schema(fields)
+        self._written = [arrow_layout.seconds_as_millis(field.type) for field in self._logical]
+        self._sync = os.urandom(SYNC_BYTES)
+        self._target = file_io.open_output(path)
+        header = MAGIC + encode_long(2)
+        for text in (b"avro.schema", schema_json, b"avro.codec", self._codec.encode()):
+            header += encode_long(len(text)) + text
+        self._size = self._rows = 0
+        self._waiting: list[bytes] = []
+        self._waiting_rows = self._waiting_bytes = 0
+        self._put(header + encode_long(0) + self._sync)
+
+    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
+        """Append rows; full blocks are written out."""
+        for batch in rows.to_batches() if isinstance(rows, pa.Table) else [rows]:
+            if batch.schema.names != self._logical.names:
+                raise ValueError(f"rows have the columns {batch.schema.names}, the file has {self._logical.names}")
+            step = max(1, min(_ENCODE_ROWS, batch.num_rows * _ENCODE_BYTES // max(1, batch.nbytes)))
+            for start in range(0, batch.num_rows, step):
+                self._encode(batch.slice(start, step))
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes in the file, and those of the block that is being filled."""
+        return self._size + self._waiting_bytes // 2
+
+    def close(self) -> FileResult:
+        """Write the last block."""
+        try:
+            self._flush()
+            self._target.close()
+        except BaseException:
+            self.abort()
+            raise
+        return FileResult(self.path, self._size, self._rows)
+
+    def abort(self) -> None:
+        """Close and delete the file."""
+        try:
+            self._target.close()
+        finally:
+            self._file_io.delete_quietly(self.path)
+
+    def _encode(self, batch: pa.RecordBatch) -> None:
+        columns = []
+        for array, logical, written in zip(batch.columns, self._logical, self._written, strict=True):
+            for wanted in (logical.type, written):
+                convert = arrow_layout.conversion(array.type, wanted)
+                array = convert(array) if convert else array
+            columns.append(array)
+        encoded = encode_rows(columns, self._fields)
+        offsets = np.frombuffer(encoded.buffers()[1], np.int32, len(encoded) + 1, encoded.offset * 4)
+        data = memoryview(encoded.buffers()[2] or b"")
+        row = 0
+        while row < batch.num_rows:
+            room = _BLOCK_BYTES - self._waiting_bytes
+            end = min(max(int(np.searchsorted(offsets, offsets[row] + room)), row + 1), batch.num_rows)
+            self._waiting.append(bytes(data[offsets[row] : offsets[end]]))
+            self._waiting_rows += end - row
+            self._waiting_bytes += len(self._waiting[-1])
+            row = end
+            if self._waiting_bytes >= _BLOCK_BYTES:
+                self._flush()
+        self._rows += batch.num_rows
+
+    def _flush(self) -> None:
+        if self._waiting_rows:
+            block = pack_block(b"".join(self._waiting), self._codec, self._level)
+            self._put(encode_long(self._waiting_rows) + encode_long(len(block)) + block + self._sync)
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+
+    def _put(self, data: bytes) -> None:
+        self._target.write(data)
+        self._size += len(data)
