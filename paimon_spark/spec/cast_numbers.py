@@ -93,7 +93,7 @@ def _fit_decimal(array: pa.Array, target: DecimalType) -> pa.Array:
 def _from_decimal(array: pa.Array, source: DecimalType, target: DataType) -> pa.Array:
     arrow_type = to_arrow_type(target)
     if isinstance(target, INTEGERS):
-        whole = pc.cast(pc.trunc(array), pa.decimal256(_WIDE, 0))
+        whole = pc.cast(pc.trunc(pc.cast(array, pa.decimal256(_WIDE, source.scale))), pa.decimal256(_WIDE, 0))
         low_words = _words(pc.cast(whole, pa.decimal128(38, 0)))
         return from_numpy(low_words.astype(arrow_type.to_pandas_dtype()), array, arrow_type)
     if source.is_compact:

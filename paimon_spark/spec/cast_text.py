@@ -48,8 +48,12 @@ _TIMESTAMP = re.compile(
 
 
 def to_text(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
-    """An array of atomic values as CHAR, VARCHAR or STRING: cut to the length, CHAR padded with blanks."""
-    return fit_text(_text(array, source), target)
+    """An array of atomic values as CHAR, VARCHAR or STRING: cut to the length, CHAR padded with blanks.
+
+    Java: binaries become text as they are, whatever the length of the type.
+    """
+    text = _text(array, source)
+    return text if isinstance(source, BINARIES) else fit_text(text, target)
 
 
 def _text(array: pa.Array, source: DataType) -> pa.Array:

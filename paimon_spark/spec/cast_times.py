@@ -50,6 +50,7 @@ def cast_time(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
         if isinstance(source, LocalZonedTimestampType) and isinstance(target, DateType | TimeType):
             array = to_wall_clock(array)
         millis = _millis(array)
+        # Java: before 2.1 times before 1970 fell on the day after
         if isinstance(target, DateType):
             return from_numpy((millis // _DAY_MILLIS).astype(np.int32), array, arrow_type)
         if isinstance(target, TimeType):

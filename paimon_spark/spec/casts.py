@@ -20,7 +20,7 @@ from paimon_spark.spec.cast_rules import (
     has_rule,
     same_type,
 )
-from paimon_spark.spec.cast_text import fit_binary, fit_text, from_text, to_text
+from paimon_spark.spec.cast_text import fit_binary, from_text, to_text
 from paimon_spark.spec.cast_times import cast_time
 from paimon_spark.spec.data_types import (
     ArrayType,
@@ -81,7 +81,7 @@ def _cast(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
         raise SchemaError(f"Cannot cast from type {source} to type {target}.")
     if isinstance(target, TEXTS):
         if isinstance(source, NESTED):
-            return fit_text(_nested_text(array, source), target)
+            return _nested_text(array, source)  # Java: not cut to the length of the type
         return to_text(array, source, target)
     if isinstance(source, TEXTS):
         return from_text(array, target)
