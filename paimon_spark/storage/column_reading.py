@@ -13,7 +13,7 @@ from paimon_spark.errors import CorruptTableError, DataError, PaimonError, Unsup
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, VariantType
 from paimon_spark.storage import arrow_layout
-from paimon_spark.storage.file_io import redact
+from paimon_spark.storage.store_options import redact
 
 T = TypeVar("T")
 

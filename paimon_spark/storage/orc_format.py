@@ -20,9 +20,10 @@ from paimon_spark.spec import predicate as predicates
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.storage import arrow_layout, parquet_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as
-from paimon_spark.storage.file_io import FileIO, redact
+from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS, DataFileReader, DataFileWriter, FileResult
 from paimon_spark.storage.orc_footer import decode, read_tail, signed
+from paimon_spark.storage.store_options import redact
 
 _ID_ATTRIBUTE: Final = "paimon.id"
 _CODECS: Final[Mapping[str, str]] = {
@@ -265,6 +266,9 @@ class OrcWriter(DataFileWriter):
         for array, logical, physical in zip(batch.columns, self._logical, self._physical, strict=True):
             convert = arrow_layout.conversion(array.type, logical.type)
             array = convert(array) if convert else array
+            if pa.types.is_nested(array.type):
+                # pyarrow's ORC writer overlooks where a sliced struct begins: copy, so that it begins at 0.
+                array = pa.concat_arrays([array, array.slice(0, 0)])
             columns.append(arrow_layout.relabel(array, physical.type))
         return pa.RecordBatch.from_arrays(columns, schema=self._physical)
 
