@@ -76,11 +76,10 @@ class PaimonDataSource(DataSource):
         """
         request = read_request(self.options)
         table = _open(request.path, request.options, "read")
-        fields = travel(table)[0].schema.fields
-        names = match_columns(fields, schema)
-        predicate = None if request.filter is None else parse_filter(request.filter, table.schema)
-        plan = plan_read(table, columns=names, predicate=predicate)
-        return PaimonReader(table, plan, names, spark_arrow_schema(schema))
+        then = travel(table)[0].schema
+        names = match_columns(then.fields, schema)
+        predicate = None if request.filter is None else parse_filter(request.filter, then)
+        return PaimonReader(plan_read(table, columns=names, predicate=predicate), spark_arrow_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> PaimonWriter:
         """Plan the write, creating the table where there is none. Called by Spark once per save.
@@ -117,12 +116,11 @@ class PaimonPartition(InputPartition):
 class PaimonReader(DataSourceReader):
     """A planned read: made on the driver, pickled once to every task."""
 
-    def __init__(self, table: FileStoreTable, plan: ReadPlan, names: Sequence[str], target: pa.Schema) -> None:
-        self._table = table
-        self._names = tuple(names)
-        self._target = target
+    def __init__(self, plan: ReadPlan, target: pa.Schema) -> None:
+        self._table = plan.table
         self._fields = plan.fields
         self._residual = plan.residual
+        self._target = target
         self._splits: Sequence[DataSplit] = plan.splits
 
     def partitions(self) -> list[InputPartition]:
@@ -146,7 +144,7 @@ class PaimonReader(DataSourceReader):
             for split in partition.splits
             for batch in read_split(self._table, split, self._fields, self._residual)
         )
-        return convert_batches(even_batches(rows), self._names, self._target)
+        return convert_batches(even_batches(rows), [field.name for field in self._fields], self._target)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave the splits behind: each travels with its own partition."""

@@ -121,7 +121,7 @@ def _with_dynamic_options(table: FileStoreTable, options: Mapping[str, str]) -> 
         now = table.schema.primary_keys if key == "primary-key" else table.schema.partition_keys
         if text is not None and [n.lower() for n in _names(text)] != [n.lower() for n in now]:
             raise OptionError(
-                f"Cannot change {key} to '{text}': the table {table.path} exists, and its {noun} is "
+                f"Cannot change {key} to '{text}': the table {table.path} exists, with the {noun}: "
                 f"{', '.join(now) or 'none'}. Leave the option out to write to it"
             )
     return table.with_options(dynamic)

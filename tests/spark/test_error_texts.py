@@ -1,0 +1,252 @@
+"""What users see when something is wrong. Spark passes on only the text, so the text is what is tested."""
+
+import datetime
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from paimon_spark.table.table import load_table, table_exists
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> str:
+    path = str(tmp_path / "db.db" / "t")
+    options = {"primary-key": "id", "bucket": "2", "merge-engine": "partial-update"}
+    frame = spark.createDataFrame([(1, "a", 1.5)], "id int not null, v string, d double")
+    frame.write.format("paimon").options(**options).mode("append").save(path)
+    return path
+
+
+READS = {
+    "no table": ({}, "/nowhere/db.db/t", r"TableNotFoundError: There is no Paimon table at /nowhere/db\.db/t"),
+    "no path": ({}, None, r"OptionError: format\('paimon'\) needs the path of a table directory"),
+    "unknown option": (
+        {"scan.snapshotid": "1"},
+        "",
+        r"Unknown option 'scan\.snapshotid'\. Did you mean 'scan\.snapshot-id'",
+    ),
+    "no such snapshot": ({"scan.snapshot-id": "7"}, "", r"SnapshotNotFoundError: .*7.*\[1, 1\]"),
+    "no such tag": ({"scan.tag-name": "x"}, "", r"Tag 'x' doesn't exist. The table has no tags"),
+    "no number": ({"scan.snapshot-id": "one"}, "", r"'scan\.snapshot-id' cannot be 'one'"),
+    "two versions": (
+        {"scan.snapshot-id": "1", "scan.tag-name": "x"},
+        "",
+        "Only one of the following parameters may be set",
+    ),
+    "no such column": ({"columns": "id, w"}, "", "there is no column w in the table; its columns are id, v, d"),
+    "columns that are no list": ({"columns": "id,,v"}, "", "option 'columns' is a list of column names"),
+    "filter on no column": ({"filter": "w = 1"}, "", "OptionError.*w"),
+    "filter that is no predicate": ({"filter": "id >"}, "", "OptionError.*filter"),
+    "immutable option": (
+        {"merge-engine": "deduplicate"},
+        "",
+        "Cannot change merge-engine from partial-update to deduplicate",
+    ),
+    "branch that is not there": ({"branch": "b"}, "", "branch 'b'"),
+    "write option": ({"replaceWhere": "id = 1"}, "", "option 'replaceWhere' has no meaning for a read"),
+    "incremental": ({"incremental-between": "1,2"}, "", "UnsupportedError.*'incremental-between'"),
+}
+
+
+@pytest.mark.parametrize("case", READS)
+def test_reads(spark: SparkSession, table: str, case: str) -> None:
+    options, path, message = READS[case]
+    with pytest.raises(PySparkException, match=f"(?s){message}"):
+        spark.read.format("paimon").options(**options).load(table if path == "" else path).collect()
+
+
+def test_a_system_table(spark: SparkSession, table: str) -> None:
+    with pytest.raises(PySparkException, match=r"UnsupportedError: system tables \(\$files in .*\) cannot be read yet"):
+        spark.read.format("paimon").load(f"{table}$files")
+
+
+def test_a_schema_with_another_type(spark: SparkSession, table: str) -> None:
+    with pytest.raises(
+        PySparkException, match=r"column id is of type INT NOT NULL, which Spark shows as int; .* bigint"
+    ):
+        spark.read.format("paimon").schema("id bigint").load(table).collect()
+
+
+def test_a_schema_with_another_column(spark: SparkSession, table: str) -> None:
+    with pytest.raises(PySparkException, match="there is no column x in the table"):
+        spark.read.format("paimon").schema("x bigint").load(table).collect()
+
+
+def test_several_tables_at_once(spark: SparkSession, table: str) -> None:
+    with pytest.raises(PySparkException, match="reads one table at a time"):
+        spark.read.format("paimon").load([table, table])
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b'{"id": 1}', b"\xff\xfe"])
+def test_a_damaged_snapshot(spark: SparkSession, table: str, damage: bytes) -> None:
+    (Path(table) / "snapshot" / "snapshot-1").write_bytes(damage)
+    with pytest.raises(PySparkException, match=r"CorruptTableError: .*snapshot/snapshot-1"):
+        spark.read.format("paimon").load(table).collect()
+
+
+@pytest.mark.parametrize("place", ["manifest/*", "bucket-*/*"])
+@pytest.mark.parametrize("damage", ["cut", "gone"])
+def test_damaged_files(spark: SparkSession, table: str, place: str, damage: str) -> None:
+    files = list(Path(table).glob(place))
+    assert files
+    for file in files:
+        if damage == "gone":
+            file.unlink()
+        else:
+            file.write_bytes(file.read_bytes()[:40])
+    with pytest.raises(PySparkException, match=f"CorruptTableError: .*{place.split('*')[0]}"):
+        spark.read.format("paimon").load(table).collect()
+
+
+WRITES = {
+    "another merge engine": (
+        "id int, v string",
+        {"merge-engine": "deduplicate"},
+        "Cannot change merge-engine from partial-update",
+    ),
+    "another key": (
+        "id int, v string",
+        {"primary-key": "v"},
+        "Cannot change primary-key to 'v': .* its primary key is id",
+    ),
+    "partitions": (
+        "id int, v string",
+        {"partition": "v"},
+        "Cannot change partition to 'v': .* its partition columns is none",
+    ),
+    "another bucket number": ("id int, v string", {"bucket": "5"}, "bucket"),
+    "unknown column": ("id int, w string", {}, "SchemaMismatchError.*w"),
+    "no key": ("v string", {}, "(SchemaMismatchError|DataError).*id"),
+    "lossy cast": ("id bigint, v string", {}, "SchemaMismatchError.*id"),
+    "not a number": ("id string, v string", {}, "SchemaMismatchError.*id"),
+    "read option": ("id int, v string", {"scan.snapshot-id": "1"}, "'scan.snapshot-id' has no meaning for a write"),
+    "unknown option": ("id int, v string", {"bukket": "1"}, "Unknown option 'bukket'. Did you mean 'bucket'"),
+    "replaceWhere": ("id int, v string", {"replacewhere": "id = 1"}, r"'replaceWhere' needs mode\('overwrite'\)"),
+}
+
+
+@pytest.mark.parametrize("case", WRITES)
+def test_writes(spark: SparkSession, table: str, case: str) -> None:
+    columns, options, message = WRITES[case]
+    with pytest.raises(PySparkException, match=f"(?s){message}"):
+        spark.createDataFrame([], columns).write.format("paimon").options(**options).mode("append").save(table)
+    assert load_table(table).snapshots.latest_id() == 1
+
+
+def test_null_in_a_not_null_column(spark: SparkSession, table: str) -> None:
+    with pytest.raises(PySparkException, match=r"DataError.*id"):
+        spark.createDataFrame([(None, "x")], "id int, v string").write.format("paimon").mode("append").save(table)
+    assert load_table(table).snapshots.latest_id() == 1
+
+
+@pytest.mark.parametrize("where", ["id = 1", "dt > 'a'", "dt = 'a' OR dt = 'b'", "nonsense ="])
+def test_replace_where_names_one_partition(spark: SparkSession, tmp_path: Path, where: str) -> None:
+    writer = spark.createDataFrame([(1, "a")], "id int, dt string").write.format("paimon")
+    writer.option("partition", "dt").mode("append").save(str(tmp_path / "t"))
+    with pytest.raises(PySparkException, match="OptionError"):
+        writer.mode("overwrite").option("replaceWhere", where).save(str(tmp_path / "t"))
+
+
+def test_rows_of_another_partition_than_the_one_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    writer = spark.createDataFrame([(1, "a")], "id int, dt string").write.format("paimon")
+    writer.option("partition", "dt").mode("append").save(str(tmp_path / "t"))
+    with pytest.raises(PySparkException, match=r"dt=a.*does not belong to this partition"):
+        writer.mode("overwrite").option("replaceWhere", "dt = 'b'").save(str(tmp_path / "t"))
+
+
+CREATIONS = {
+    "key that is no column": ("id int", {"primary-key": "x"}, "should include all primary key constraint.*x"),
+    "only partitions in the key": (
+        "id int, dt string",
+        {"primary-key": "dt", "partition": "dt"},
+        "same with partition fields",
+    ),
+    "group of no column": (
+        "id int, v string, g int",
+        {"primary-key": "id", "merge-engine": "partial-update", "fields.g.sequence-group": "w"},
+        "w.*can not be found in table schema",
+    ),
+    "unknown merge engine": (
+        "id int",
+        {"primary-key": "id", "merge-engine": "newest"},
+        "merge-engine.*newest|newest.*merge-engine",
+    ),
+    "engine of a later version": (
+        "id int",
+        {"primary-key": "id", "merge-engine": "aggregation"},
+        "'merge-engine' = 'aggregation' is not supported yet",
+    ),
+    "deletion vectors": (
+        "id int",
+        {"primary-key": "id", "deletion-vectors.enabled": "true"},
+        "'deletion-vectors.enabled'",
+    ),
+    "interval": ("id int, i interval day", {}, "column i is of Spark type interval day"),
+    "name of the system": ("id int, _KEY_id int", {"primary-key": "id"}, "_KEY_"),
+    "branch": ("id int", {"branch": "b"}, "TableNotFoundError.*branch 'b'"),
+}
+
+
+@pytest.mark.parametrize("case", CREATIONS)
+def test_creations(spark: SparkSession, tmp_path: Path, case: str) -> None:
+    columns, options, message = CREATIONS[case]
+    path = str(tmp_path / "t")
+    with pytest.raises(PySparkException, match=f"(?s){message}"):
+        spark.createDataFrame([], columns).write.format("paimon").options(**options).mode("append").save(path)
+    assert not table_exists(path)
+
+
+def test_a_failed_first_write_does_not_block_a_retry(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    bad = spark.range(3).selectExpr("id", "if(id = 2, raise_error('bad row'), 'x') AS v")
+    writer = {"primary-key": "id", "bucket": "1"}
+    with pytest.raises(PySparkException, match="bad row"):
+        bad.write.format("paimon").options(**writer).mode("append").save(path)
+    assert load_table(path).snapshots.latest_id() is None
+    good = spark.range(3).selectExpr("id", "'x' AS v")
+    good.write.format("paimon").options(**writer).mode("append").save(path)
+    assert spark.read.format("paimon").load(path).count() == 3
+
+
+@pytest.mark.parametrize("mode", ["ignore", "error"])
+def test_modes_that_spark_refuses_itself(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    with pytest.raises(PySparkException, match=r"UNSUPPORTED_DATA_SOURCE_SAVEMODE|not support"):
+        spark.range(1).write.format("paimon").mode(mode).save(str(tmp_path / "t"))
+
+
+def test_credentials_stay_out_of_messages(spark: SparkSession, table: str) -> None:
+    options = {"s3.secret-key": "hush-hush", "scan.snapshot-id": "9"}
+    with pytest.raises(PySparkException) as caught:
+        spark.read.format("paimon").options(**options).load(table)
+    assert "hush-hush" not in str(caught.value)
+
+
+def test_workers_without_the_package(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(empty)], check=True)
+    code = """
+from pyspark.sql import SparkSession
+import paimon_spark
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    paimon_spark.register(spark)
+except paimon_spark.PaimonError as error:
+    print("ERROR", error)
+"""
+    environment = {**os.environ, "PYSPARK_PYTHON": str(empty / "bin" / "python")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert "where paimon_spark cannot be imported (ModuleNotFoundError" in done.stdout, done.stdout + done.stderr
+    assert "os.environ['PYSPARK_PYTHON'] = sys.executable" in done.stdout
+
+
+def test_a_time_before_everything(spark: SparkSession, table: str) -> None:
+    long_ago = datetime.datetime(2001, 1, 1).isoformat(sep=" ")
+    with pytest.raises(PySparkException, match="no snapshot earlier than or equal to timestamp"):
+        spark.read.format("paimon").option("scan.timestamp", long_ago).load(table)

@@ -1,0 +1,106 @@
+"""Every golden table read through ``spark.read.format("paimon")`` gives Java's rows, as Spark shows them."""
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from support.golden import GoldenRead, follows_a_java_bug, golden_reads, not_yet, row_multiset
+
+pytestmark = pytest.mark.spark
+
+READS = [case for case in golden_reads() if not follows_a_java_bug(case)]
+OF_ROWS = [case for case in READS if not case.error and not_yet(case) is None]
+REFUSED = [case for case in READS if not case.error and not_yet(case) is not None]
+FULL = [case for case in OF_ROWS if not case.columns and not case.read.get("filter") and not case.options]
+TRAVELS = [case for case in OF_ROWS if case.options]
+NARROW = [case for case in OF_ROWS if case.columns or case.read.get("filter")]
+
+
+def load(spark: SparkSession, case: GoldenRead) -> DataFrame:
+    path = str(case.table.path) + (f"$branch_{case.branch}" if case.branch else "")
+    reader = spark.read.format("paimon").options(**case.options)
+    if case.columns:
+        reader = reader.option("columns", ",".join(f"`{name}`" for name in case.columns))
+    condition = case.sql_filter([(c["name"], c["type"]) for c in case.table.expect["columns"]])
+    if condition:
+        reader = reader.option("filter", condition)
+    return reader.load(path)
+
+
+def as_spark_shows(rows: pa.Table) -> pa.Table:
+    """Java's rows in Spark's types: microseconds, times as numbers."""
+    return pa.table(
+        [_shown(column.combine_chunks()) for column in rows.columns],
+        schema=pa.schema([(name, _shown_type(rows.schema.field(name).type)) for name in rows.schema.names]),
+    )
+
+
+def _shown_type(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(data_type):
+        return pa.timestamp("us", data_type.tz)
+    if pa.types.is_time(data_type):
+        return pa.int32()
+    if pa.types.is_map(data_type):
+        return pa.map_(_shown_type(data_type.key_type), _shown_type(data_type.item_type))
+    if pa.types.is_list(data_type):
+        return pa.list_(_shown_type(data_type.value_type))
+    if pa.types.is_struct(data_type):
+        return pa.struct([(f.name, _shown_type(f.type)) for f in data_type])
+    return data_type
+
+
+def _shown(array: pa.Array) -> pa.Array:
+    if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
+        plain = array.cast(pa.timestamp("ns"))
+        return pc.floor_temporal(plain, unit="microsecond").cast(pa.timestamp("us")).cast(_shown_type(array.type))
+    if pa.types.is_time(array.type):
+        return array.view(pa.int32())
+    return array.cast(_shown_type(array.type), safe=False)
+
+
+def assert_javas_rows(spark: SparkSession, case: GoldenRead) -> None:
+    # collected as Arrow, so that neither Python's time zones nor its floats come between
+    df = load(spark, case)
+    got = df.toArrow()
+    want = as_spark_shows(case.rows())
+    assert got.schema.names == want.schema.names
+    unordered = case.read.get("unordered_columns") or ()
+    got = got.cast(pa.schema([(name, want.schema.field(name).type) for name in want.schema.names]))
+    assert row_multiset(got, unordered) == row_multiset(want, unordered)
+
+
+@pytest.mark.parametrize("case", FULL, ids=lambda case: case.id)
+def test_full_reads(spark: SparkSession, case: GoldenRead) -> None:
+    assert_javas_rows(spark, case)
+
+
+@pytest.mark.parametrize("case", TRAVELS[::5], ids=lambda case: case.id)
+def test_time_travel(spark: SparkSession, case: GoldenRead) -> None:
+    assert_javas_rows(spark, case)
+
+
+@pytest.mark.parametrize("case", NARROW[::10], ids=lambda case: case.id)
+def test_columns_and_filters(spark: SparkSession, case: GoldenRead) -> None:
+    assert_javas_rows(spark, case)
+
+
+@pytest.mark.parametrize("case", {case.table.name: case for case in REFUSED}.values(), ids=lambda case: case.id)
+def test_what_is_not_supported_is_refused_by_its_option(spark: SparkSession, case: GoldenRead) -> None:
+    with pytest.raises(PySparkException, match=re.escape(f"'{not_yet(case)}'")):
+        load(spark, case)
+
+
+@pytest.mark.parametrize("case", [c for c in READS if c.error and not_yet(c) is None][:6], ids=lambda case: case.id)
+def test_where_java_fails_so_do_we(spark: SparkSession, case: GoldenRead) -> None:
+    with pytest.raises(PySparkException):
+        load(spark, case).collect()
+
+
+def test_there_are_cases_of_every_kind() -> None:
+    assert len(FULL) > 60
+    assert len(TRAVELS) > 100
+    assert len(NARROW) > 100
+    assert len(REFUSED) > 100

@@ -1,0 +1,190 @@
+"""Sessions and jobs: registering, threads, retried and speculative tasks, views, Spark Connect."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from paimon_spark.table.table import load_table
+
+pytestmark = pytest.mark.spark
+
+
+def test_register_as_often_as_you_like(spark: SparkSession, tmp_path: Path) -> None:
+    for _ in range(3):
+        paimon_spark.register(spark)
+    other = spark.newSession()
+    paimon_spark.register(other)
+    other.range(3).write.format("paimon").mode("append").save(str(tmp_path / "t"))
+    assert spark.read.format("paimon").load(str(tmp_path / "t")).count() == 3
+
+
+def test_views_and_sql(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    spark.range(4).write.format("paimon").mode("append").save(path)
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW v USING paimon OPTIONS (path '{path}')")
+    spark.sql("INSERT INTO v SELECT id + 10 FROM range(2)")
+    assert spark.read.format("paimon").load(path).count() == 6
+    spark.sql("INSERT OVERWRITE v SELECT 7L")
+    assert [row.id for row in spark.read.format("paimon").load(path).collect()] == [7]
+
+
+def test_threads_write_and_read_one_table(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    spark.range(0).write.format("paimon").options(**{"primary-key": "id", "bucket": "2"}).mode("append").save(path)
+
+    def append(number: int) -> int:
+        rows = spark.range(number * 10, number * 10 + 10, 1, 1)
+        rows.write.format("paimon").mode("append").save(path)
+        return spark.read.format("paimon").load(path).count()
+
+    with ThreadPoolExecutor(4) as threads:
+        counts = list(threads.map(append, range(6)))
+    assert all(count % 10 == 0 and count > 0 for count in counts)
+    assert spark.read.format("paimon").load(path).selectExpr("count(*)", "sum(id)").first() == (60, sum(range(60)))
+    assert load_table(path).snapshots.ids() == list(range(1, 7))
+
+
+RETRY = """
+import os, sys
+from pyspark.sql import SparkSession
+from pyspark import TaskContext
+import paimon_spark
+
+spark = (
+    SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
+    .config("spark.speculation", "true").config("spark.speculation.interval", "50ms")
+    .config("spark.speculation.quantile", "0.25").config("spark.speculation.multiplier", "1.1")
+    .getOrCreate()
+)
+spark.sparkContext.setLogLevel("OFF")
+paimon_spark.register(spark)
+
+def flaky(batches):
+    import time
+    context = TaskContext.get()
+    yield from batches
+    if context.partitionId() % 2 == 0 and context.attemptNumber() == 0:
+        raise RuntimeError("the first attempt fails after its rows are written")
+    if context.partitionId() == 3 and context.attemptNumber() == 0:
+        time.sleep(5)
+
+rows = spark.range(0, 8000, 1, 4).selectExpr("id", "cast(id AS string) AS v").mapInArrow(flaky, "id long, v string")
+keyed = {"primary-key": "id"}
+for kind, options in (("append", {}), ("keyed", keyed), ("fixed", {**keyed, "bucket": "2"})):
+    path = os.path.join(sys.argv[1], kind)
+    for _ in range(2):
+        rows.write.format("paimon").options(**options).mode("append").save(path)
+    frame = spark.read.format("paimon").load(path)
+    print(kind, *frame.selectExpr("count(*)", "count(distinct id)", "sum(id)").first())
+spark.stop()
+"""
+
+
+def test_retried_and_speculative_tasks_add_nothing_twice(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", RETRY, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    assert done.returncode == 0, done.stdout + done.stderr
+    total = sum(range(8000))
+    assert done.stdout.splitlines()[-3:] == [
+        f"append 16000 8000 {2 * total}",
+        f"keyed 8000 8000 {total}",
+        f"fixed 8000 8000 {total}",
+    ]
+
+
+@pytest.fixture(scope="module")
+def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Connect server of its own process; a classic session cannot live beside a Connect one."""
+    pytest.importorskip("grpc")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    home = tmp_path_factory.mktemp("connect")
+    code = f"""
+import sys
+from pyspark.sql import SparkSession
+session = (
+    SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
+    .config("spark.connect.grpc.binding.port", "{port}").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+    server = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert server.stdout is not None
+    assert server.stdin is not None
+    try:
+        line = server.stdout.readline()
+        if not line.startswith("ready"):
+            pytest.fail("the Connect server did not start")
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        server.stdin.close()
+        server.wait(30)
+
+
+CONNECT = """
+import sys
+from pyspark.sql import SparkSession
+import paimon_spark
+
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+paimon_spark.register(spark)
+paimon_spark.register(spark)
+path = sys.argv[2]
+users = paimon_spark.PaimonTable.create(
+    spark, path, "id long not null, name string", primary_key="id", options={"bucket": "2"}
+)
+users.append(spark.createDataFrame([(1, "Ada"), (2, "Alan")], "id long, name string"))
+users.create_tag("first")
+users.append(spark.createDataFrame([(2, "Alan T."), (3, "Grace")], "id long, name string"))
+print(sorted(tuple(row) for row in users.to_df().collect()))
+print(users.to_df(scan_tag_name="first").count(), users.tags().count(), users.snapshots().count())
+spark.createDataFrame([(9, "Z")], "id long, name string").write.format("paimon").mode("overwrite").save(path)
+print([tuple(row) for row in spark.read.format("paimon").load(path).collect()])
+try:
+    spark.read.format("paimon").option("scan.tag-name", "none").load(path).collect()
+except Exception as error:
+    print("Tag 'none' doesn't exist. The tags are: first" in str(error))
+print(type(spark).__module__, users)
+"""
+
+
+def test_spark_connect(connect: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CONNECT, connect, str(tmp_path / "t")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines() == [
+        "[(1, 'Ada'), (2, 'Alan T.'), (3, 'Grace')]",
+        "2 1 2",
+        "[(9, 'Z')]",
+        "True",
+        f"pyspark.sql.connect.session PaimonTable('{tmp_path / 't'}': 2 columns, primary key id, snapshot 3)",
+    ]
+
+
+def test_arrow_batches_are_fat(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    for start in range(0, 30_000, 3000):  # ten small files
+        spark.range(start, start + 3000, 1, 1).write.format("paimon").mode("append").save(path)
+
+    def sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.record_batch({"rows": [batch.num_rows]})
+
+    frame = spark.read.format("paimon").load(path)
+    assert frame.rdd.getNumPartitions() <= 2 * (os.cpu_count() or 1)
+    rows = [row.rows for row in frame.mapInArrow(sizes, "rows long").collect()]
+    assert sum(rows) == 30_000
