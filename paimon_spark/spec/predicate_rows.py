@@ -147,7 +147,7 @@ def _compare(column: Any, op: str, literal: Any, data_type: pa.DataType) -> Any:
             "gt": _never(column),
         }[op]
     # as doubles: a FLOAT column against 0.1 compares as Spark does, not rounded to the column's type
-    wide = pc.cast(column, pa.float64()) if data_type != pa.float64() else column
+    wide = column.cast(pa.float64()) if data_type != pa.float64() else column
     plain = getattr(pc, _COMPARISONS[op])(wide, pa.scalar(float(literal), pa.float64()))
     return pc.or_kleene(plain, pc.is_nan(column)) if op in ("gt", "ge") else plain
 
@@ -161,7 +161,7 @@ def _member(column: Any, literals: tuple[Any, ...], data_type: pa.DataType) -> A
         return pc.and_kleene(pc.is_valid(column), pc.is_nan(column)) if nan else _never(column)
     if pa.types.is_floating(data_type):
         values = [v for value in values for v in ((0.0, -0.0) if value == 0 else (float(value),))]
-        wide = pc.cast(column, pa.float64()) if data_type != pa.float64() else column
+        wide = column.cast(pa.float64()) if data_type != pa.float64() else column
         found = pc.is_in(wide, value_set=pa.array(values, pa.float64()))
     else:
         # a literal that the column's type cannot hold exactly equals none of its values
