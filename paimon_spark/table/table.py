@@ -14,6 +14,7 @@ from paimon_spark.errors import OptionError, TableNotFoundError
 from paimon_spark.options import OPTIONS, CoreOptions, Option, canonical_options
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.store_options import store_options
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.paths import MAIN_BRANCH, TablePaths, parse_table_path
 from paimon_spark.table.schema_store import SchemaStore
@@ -121,8 +122,8 @@ def load_table(
     schemas = SchemaStore(io, TablePaths(name.root, chosen))
     schema = _latest_schema(schemas, name.root, chosen)
     table = FileStoreTable(name.root, chosen, io, schema, schema.core_options, schemas)
-    known = {key: value for key, value in dynamic.items() if not key.startswith(("s3.", "fs."))}
-    return table.with_options(known)
+    elsewhere = {"branch", *store_options(dynamic)}
+    return table.with_options({key: value for key, value in dynamic.items() if key not in elsewhere})
 
 
 def create_table(path: str, schema: TableSchema, *, file_io: FileIO | None = None) -> FileStoreTable:

@@ -1,0 +1,152 @@
+"""Opening and creating tables, dynamic options, and what is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError, UnsupportedError
+from paimon_spark.spec.data_types import BigIntType, DataField, VarCharType
+from paimon_spark.spec.schema import TableSchema, create_schema
+from paimon_spark.table.support import check_readable, check_writable
+from paimon_spark.table.table import FileStoreTable, create_table, load_table, table_exists
+from tests.support.golden import GOLDEN
+
+
+def schema(primary_keys: tuple[str, ...] = ("id",), **options: str) -> TableSchema:
+    fields = [DataField(0, "id", BigIntType()), DataField(1, "v", VarCharType(VarCharType.MAX))]
+    return create_schema(fields, primary_keys, (), {key.replace("_", "-"): value for key, value in options.items()})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> FileStoreTable:
+    return create_table(
+        str(tmp_path / "t"),
+        create_schema(
+            [DataField(0, "id", BigIntType()), DataField(1, "v", VarCharType(VarCharType.MAX))],
+            ("id",),
+            (),
+            {"bucket": "2", "ignore-delete": "true", "sequence.field": "v"},
+        ),
+    )
+
+
+def test_a_table_is_created_once(tmp_path: Path, table: FileStoreTable) -> None:
+    assert table_exists(str(tmp_path / "t"))
+    assert load_table(str(tmp_path / "t") + "/").schema == table.schema
+    assert sorted(path.name for path in (tmp_path / "t").rglob("*")) == ["schema", "schema-0"]
+    with pytest.raises(SchemaError, match="creation is not allowed"):
+        create_table(str(tmp_path / "t"), schema())
+
+
+def test_a_missing_table_or_branch_is_named(tmp_path: Path, table: FileStoreTable) -> None:
+    assert not table_exists(str(tmp_path / "nothing"))
+    with pytest.raises(TableNotFoundError, match=f"no Paimon table at {tmp_path}/nothing"):
+        load_table(str(tmp_path / "nothing"))
+    for load in (
+        lambda: load_table(f"{tmp_path}/t$branch_b"),
+        lambda: load_table(f"{tmp_path}/t", branch="b"),
+        lambda: load_table(f"{tmp_path}/t", options={"branch": "b"}),
+    ):
+        with pytest.raises(TableNotFoundError, match=f"branch 'b' of {tmp_path}/t"):
+            load()
+
+
+def test_a_branch_is_named_in_three_ways() -> None:
+    path = str(GOLDEN / "branches" / "table")
+    by_path = load_table(f"{path}$branch_b")
+    assert by_path.branch == "b"
+    assert by_path == load_table(path, branch="b") == load_table(path, options={"branch": "b"})
+    assert by_path.snapshots.ids() == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("merge-engine", "partial-update", "Cannot change merge-engine from deduplicate to partial-update."),
+        ("bucket-key", "id", "Cannot change bucket-key from its default to id."),
+        ("primary-key", "v", "Cannot change primary-key from id to v."),
+        ("bucket", "3", "Cannot change bucket from 2 to 3."),
+        ("ignore-delete", "false", "Cannot change ignore-delete from true to false."),
+        ("deletion-vectors.enabled", "true", "Cannot change deletion-vectors.enabled from false to true."),
+    ],
+)
+def test_an_immutable_option_cannot_change(table: FileStoreTable, key: str, value: str, message: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        table.with_options({key: value})
+    assert str(raised.value).startswith(message)
+
+
+def test_what_stays_the_same_is_no_change(table: FileStoreTable) -> None:
+    same = {
+        "merge-engine": "deduplicate",
+        "primary-key": " id ",
+        "bucket": "2",
+        "IGNORE-DELETE": "TRUE",
+        "write-only": "true",
+        "Scan.Snapshot-Id": "1",
+    }
+    changed = table.with_options(same)
+    assert changed.options["write-only"] == "true"
+    assert changed.options["scan.snapshot-id"] == "1"
+    assert changed.schema.options["ignore-delete"] == "TRUE"
+    assert "ignore-delete" in changed.schema.options
+    assert "IGNORE-DELETE" not in changed.schema.options
+    assert changed.with_latest_schema().options == table.options
+    assert table.with_options({}) is table
+
+
+def test_options_of_the_store_are_no_options_of_the_table(table: FileStoreTable) -> None:
+    opened = load_table(table.path, options={"s3.access-key": "secret", "fs.x": "y", "write-only": "true"})
+    assert "s3.access-key" not in opened.schema.options
+    assert "fs.x" not in opened.schema.options
+    assert opened.options["write-only"] == "true"
+    assert "secret" not in repr(opened)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("merge-engine", "aggregation"),
+        ("merge-engine", "first-row"),
+        ("deletion-vectors.enabled", "true"),
+        ("data-evolution.enabled", "true"),
+        ("bucket", "-2"),
+        ("scan.fallback-branch", "b"),
+        ("chain-table.enabled", "true"),
+        ("type", "format-table"),
+        ("type", "object-table"),
+        ("incremental-between", "1,2"),
+        ("incremental-between-timestamp", "1,2"),
+        ("incremental-to-auto-tag", "2024-01-01"),
+        ("scan.file-creation-time-millis", "5"),
+        ("record-level.expire-time", "1 d"),
+        ("scan.ignore-lost-files", "true"),
+        ("query-auth.enabled", "true"),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_name(key: str, value: str) -> None:
+    refused = schema().with_options({key: value})
+    with pytest.raises(UnsupportedError, match=rf"option '{key}' = '{value}' is not supported yet\. \w+"):
+        check_readable(refused)
+
+
+@pytest.mark.parametrize("key", ["merge-engine", "deletion-vectors.enabled", "data-evolution.enabled", "bucket"])
+def test_what_cannot_be_read_cannot_be_written(key: str) -> None:
+    value = {"merge-engine": "aggregation", "bucket": "-2"}.get(key, "true")
+    with pytest.raises(UnsupportedError, match=f"Writing with option '{key}'"):
+        check_writable(schema().with_options({key: value}))
+
+
+def test_row_tracking_may_be_read_but_not_written() -> None:
+    tracked = schema((), row_tracking_enabled="true").with_options({"row-tracking.enabled": "true"})
+    check_readable(tracked)
+    with pytest.raises(UnsupportedError, match=r"row-tracking\.enabled"):
+        check_writable(tracked)
+
+
+@pytest.mark.parametrize("options", [{}, {"type": "table"}, {"merge-engine": "partial-update"}, {"bucket": "4"}])
+def test_plain_tables_are_let_through(options: dict[str, str]) -> None:
+    check_readable(schema().with_options(options))
+    check_writable(schema().with_options(options))
