@@ -183,6 +183,36 @@ def _map_from_entries(source: pa.ListType, wanted: pa.MapType) -> Conversion:
     return convert
 
 
+def with_nulls_pushed_down(array: pa.Array, hidden: pa.Array | None = None) -> pa.Array:
+    """The same values; what stands below a null struct is null too, and structs begin at offset 0.
+
+    pyarrow's ORC writer needs this: it writes wrong rows for structs that are sliced, or null within another struct.
+
+    Args:
+        array: Any array.
+        hidden: Where an enclosing struct is null.
+    """
+    kind = array.type
+    if pa.types.is_struct(kind):
+        null = array.is_null() if hidden is None else pc.or_(array.is_null(), hidden)
+        children = [with_nulls_pushed_down(array.field(at), null) for at in range(kind.num_fields)]
+        fields = [pa.field(child.name, part.type) for child, part in zip(kind, children, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=null)
+    if hidden is not None and pc.any(hidden).as_py():
+        array = pc.if_else(hidden, pa.scalar(None, kind), array)
+    if pa.types.is_list(kind):
+        items = with_nulls_pushed_down(array.values)
+        loose = pa.list_(pa.field("element", items.type))
+    elif pa.types.is_map(kind):
+        items = with_nulls_pushed_down(
+            pa.StructArray.from_arrays([array.keys, array.items], fields=[kind.key_field, kind.item_field])
+        )
+        loose = pa.map_(items.type.field(0).with_nullable(False), items.type.field(1))
+    else:
+        return array
+    return pa.Array.from_buffers(loose, len(array), array.buffers()[:2], array.null_count, array.offset, [items])
+
+
 def decimals_from_bytes(array: pa.Array, wanted: pa.Decimal128Type) -> pa.Array:
     """Unscaled values as big-endian two's complement of any length -> decimals (Avro's form, as large_binary).
 

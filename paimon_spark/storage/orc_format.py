@@ -267,8 +267,7 @@ class OrcWriter(DataFileWriter):
             convert = arrow_layout.conversion(array.type, logical.type)
             array = convert(array) if convert else array
             if pa.types.is_nested(array.type):
-                # pyarrow's ORC writer overlooks where a sliced struct begins: copy, so that it begins at 0.
-                array = pa.concat_arrays([array, array.slice(0, 0)])
+                array = arrow_layout.with_nulls_pushed_down(array)
             columns.append(arrow_layout.relabel(array, physical.type))
         return pa.RecordBatch.from_arrays(columns, schema=self._physical)
 
