@@ -24,7 +24,7 @@ def load(spark: SparkSession, case: GoldenRead) -> DataFrame:
     reader = spark.read.format("paimon").options(**case.options)
     if case.columns:
         reader = reader.option("columns", ",".join(f"`{name}`" for name in case.columns))
-    condition = case.sql_filter([(c["name"], c["type"]) for c in case.table.expect["columns"]])
+    condition = case.sql_filter(case.table.expect["columns"])
     if condition:
         reader = reader.option("filter", condition)
     return reader.load(path)
