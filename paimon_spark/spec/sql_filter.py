@@ -1,0 +1,294 @@
+"""SQL text of a row filter to a predicate tree: comparisons of one column with literals, AND, OR, NOT.
+
+Understood: ``= == <> != < <= > >= <=>``, ``[NOT] IN``, ``[NOT] BETWEEN``, ``[NOT] LIKE [ESCAPE]``, ``IS [NOT] NULL``,
+``IS [NOT] TRUE/FALSE``, boolean columns, TRUE and FALSE. Literals are Spark's: numbers, 'text', TRUE, NULL, X'0A',
+DATE '…', TIME '…', TIMESTAMP '…', TIMESTAMP_NTZ '…', TIMESTAMP_LTZ '…'. The text is parsed by sqlglot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
+from decimal import Decimal, DecimalException
+from typing import Any, NoReturn
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import SqlglotError
+
+from paimon_spark.errors import OptionError
+from paimon_spark.spec.data_types import BooleanType, CharType, DataField, VarCharType
+from paimon_spark.spec.filter_literals import (
+    Fitted,
+    LiteralError,
+    fit_literal,
+    parse_clock,
+    parse_date,
+    parse_time,
+)
+from paimon_spark.spec.predicate import Always, Leaf, Not, Predicate, all_of, any_of
+from paimon_spark.spec.schema import TableSchema
+
+_HELP = (
+    "A filter compares columns with literals (=, <>, <, <=, >, >=, <=>, IN, BETWEEN, LIKE, IS NULL) "
+    "and combines that with AND, OR and NOT."
+)
+_COMPARISONS: dict[type[exp.Expression], str] = {
+    **{exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"},
+    exp.NullSafeEQ: "eq_null_safe",
+}
+_MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
+_NUMBER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+_CLOCK_TYPES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "TIMESTAMPLTZ")
+
+
+class FilterDialect(Spark):  # type: ignore[misc]
+    """Spark's SQL, where a doubled quote inside a text is a quote (as since Spark 4)."""
+
+    class Tokenizer(Spark.Tokenizer):  # type: ignore[misc]
+        """Spark's tokens."""
+
+        STRING_ESCAPES: tuple[str, ...] = ("\\", "'")
+
+
+def parse_filter(sql: str, schema: TableSchema | Sequence[DataField], *, time_zone: tzinfo | None = None) -> Predicate:
+    """The predicate that an SQL condition states about the columns of a table.
+
+    Args:
+        sql: The condition; column names regardless of case, in back quotes where needed.
+        schema: The table's schema, or its columns.
+        time_zone: Zone of the clock in literals for TIMESTAMP WITH LOCAL TIME ZONE columns; this machine's without.
+
+    Raises:
+        OptionError: Not a condition, or one that the predicate tree does not know; the message shows the piece.
+    """
+    fields = schema.fields if isinstance(schema, TableSchema) else tuple(schema)
+    try:
+        statements = sqlglot.parse(sql, dialect=FilterDialect)
+        if len(statements) != 1 or statements[0] is None:
+            raise OptionError(f"The filter '{sql}' is not one condition. {_HELP}")
+        return _Translator(sql, fields, time_zone).condition(statements[0])
+    except SqlglotError as error:
+        reason = str(error).splitlines()[0]
+        raise OptionError(f"The filter '{sql}' is not SQL: {reason}") from None
+    except RecursionError:
+        raise OptionError(f"The filter '{sql[:200]}…' is nested too deeply.") from None
+
+
+class _Translator:
+    def __init__(self, sql: str, fields: Sequence[DataField], time_zone: tzinfo | None) -> None:
+        self._sql = sql
+        self._fields = fields
+        self._time_zone = time_zone
+
+    def condition(self, node: exp.Expression) -> Predicate:
+        """The predicate of a boolean expression."""
+        match node:
+            case exp.Paren():
+                return self.condition(node.this)
+            case exp.And():
+                return all_of(self.condition(part) for part in node.flatten())
+            case exp.Or():
+                return any_of(self.condition(part) for part in node.flatten())
+            case exp.Not():
+                return Not(self.condition(node.this))
+            case exp.Boolean():
+                return Always(bool(node.this))
+            case exp.Column():
+                return Leaf("eq", self._column(node, BooleanType).name, (True,))
+            case exp.Is():
+                return self._is(node)
+            case exp.In():
+                return self._in(node)
+            case exp.Between():
+                field = self._column(node.this)
+                low, high = self._fit(node.args["low"], field), self._fit(node.args["high"], field)
+                return all_of((_compare("ge", field, low), _compare("le", field, high)))
+            case exp.Escape() if isinstance(node.this, exp.Like):
+                return self._like(node.this, self._text(node.expression))
+            case exp.Like():
+                return self._like(node, "\\")
+        op = _COMPARISONS.get(type(node))
+        if op is None:
+            self._refuse(node)
+        left, right = _bare(node.this), _bare(node.expression)
+        if not isinstance(left, exp.Column):
+            left, right, op = right, left, _MIRRORED.get(op, op)
+        if not isinstance(left, exp.Column):
+            self._refuse(node)
+        field = self._column(left)
+        return _compare(op, field, self._fit(right, field))
+
+    def _refuse(self, node: exp.Expression | None, reason: str = "is not supported in a filter") -> NoReturn:
+        piece = self._sql if node is None else node.sql(dialect=FilterDialect)
+        raise OptionError(f"Cannot use the filter '{self._sql}': '{piece}' {reason}. {_HELP}")
+
+    def _column(self, node: exp.Expression, *types: type[Any]) -> DataField:
+        node = _bare(node)
+        if not isinstance(node, exp.Column):
+            self._refuse(node)
+        if node.table:
+            self._refuse(node, "names a field inside a column, which is not supported in a filter")
+        name = node.name
+        found = [f for f in self._fields if f.name == name] or [
+            f for f in self._fields if f.name.lower() == name.lower()
+        ]
+        if len(found) != 1:
+            names = [f.name for f in self._fields]
+            what = "matches several columns that differ only by case" if found else "is not a column of the table"
+            raise OptionError(f"Cannot use the filter '{self._sql}': '{name}' {what}. The columns are {names}.")
+        if types and not isinstance(found[0].type, types):
+            self._refuse(node, f"is a column of type {found[0].type}, which this condition does not take")
+        return found[0]
+
+    def _is(self, node: exp.Is) -> Predicate:
+        match node.expression:
+            case exp.Null():
+                return Leaf("is_null", self._column(node.this).name)
+            case exp.Boolean():
+                field = self._column(node.this, BooleanType)
+                return Leaf("eq_null_safe", field.name, (bool(node.expression.this),))
+        self._refuse(node)
+
+    def _in(self, node: exp.In) -> Predicate:
+        field = self._column(node.this)
+        values = node.expressions
+        if not values or any(node.args.get(key) for key in ("query", "unnest", "field")):
+            self._refuse(node)
+        fitted = [self._fit(value, field) for value in values]
+        # a literal that no value of the column's type equals decides nothing
+        return Leaf("in", field.name, tuple(dict.fromkeys(f.value for f in fitted if f.exact)))
+
+    def _like(self, node: exp.Like, escape: str) -> Predicate:
+        field = self._column(node.this, CharType, VarCharType)
+        if isinstance(_bare(node.expression), exp.Null):
+            return Leaf("like", field.name, (None,))
+        pattern = self._text(node.expression)
+        if len(escape) != 1:
+            self._refuse(node, "has an ESCAPE that is not one character")
+        parts = _pattern_parts(pattern, escape)
+        if parts is None:
+            self._refuse(node, f"has a pattern where '{escape}' is not followed by '%', '_' or itself")
+        return _like(field.name, parts)
+
+    def _text(self, node: exp.Expression) -> str:
+        value = self._literal(node)
+        if not isinstance(value, str):
+            self._refuse(node, "is not a text")
+        return value
+
+    def _fit(self, node: exp.Expression, field: DataField) -> Fitted:
+        value = self._literal(node)
+        try:
+            return fit_literal(value, field.type, self._time_zone)
+        except LiteralError as error:
+            self._refuse(node, f"cannot be compared with column '{field.name}' of type {field.type}: {error}")
+
+    def _literal(self, node: exp.Expression) -> Any:
+        """A Python value for a literal: None, bool, Decimal, str, bytes, date or Clock."""
+        node = _bare(node)
+        match node:
+            case exp.Null():
+                return None
+            case exp.Boolean():
+                return bool(node.this)
+            case exp.Literal() if node.is_string:
+                return node.name
+            case exp.Literal():
+                return self._number(node)
+            case exp.RawString():
+                return node.name
+            case exp.Neg():
+                value = self._literal(node.this)
+                if isinstance(value, Decimal):
+                    return value.copy_negate()
+            case exp.HexString():
+                digits = node.name
+                try:
+                    return bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2))
+                except ValueError:
+                    self._refuse(node, "is not a hexadecimal literal")
+            case exp.Cast():
+                return self._typed(node)
+        self._refuse(node, "is not a literal")
+
+    def _number(self, node: exp.Expression) -> Decimal:
+        text = node.name
+        try:
+            if len(text) < 400:
+                return Decimal(text)
+        except DecimalException:
+            pass
+        self._refuse(node, "is not a number")
+
+    def _typed(self, node: exp.Cast) -> Any:
+        inner = self._literal(node.this)
+        kind = node.to.this.value
+        parsers: dict[str, Callable[[str], Any]] = {
+            "DATE": parse_date,
+            "TIME": parse_time,
+            **dict.fromkeys(_CLOCK_TYPES, parse_clock),
+        }
+        try:
+            if isinstance(inner, str) and kind in parsers:
+                return parsers[kind](inner)
+            if kind in _NUMBER_TYPES and isinstance(inner, str | Decimal):
+                return Decimal(inner)
+        except LiteralError as error:
+            self._refuse(node, f"is not a {kind}: {error}")
+        except DecimalException:
+            self._refuse(node, "is not a number")
+        if kind in ("TEXT", "VARCHAR") and isinstance(inner, str):
+            return inner
+        self._refuse(node)
+
+
+def _bare(node: exp.Expression) -> exp.Expression:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _compare(op: str, field: DataField, literal: Fitted) -> Predicate:
+    """The comparison, made exact where the column's type cannot hold the literal."""
+    name, value = field.name, literal.value
+    if literal.exact:
+        return Leaf(op, name, (value,))
+    true_if_not_null, false_if_not_null = Leaf("not_in", name, ()), Leaf("in", name, ())
+    if op == "eq_null_safe":
+        return Always(False)
+    if op in ("eq", "ne"):
+        return false_if_not_null if op == "eq" else true_if_not_null
+    if literal.beyond:
+        return true_if_not_null if (op in ("lt", "le")) == (literal.beyond > 0) else false_if_not_null
+    return Leaf("le" if op in ("lt", "le") else "gt", name, (value,))
+
+
+def _pattern_parts(pattern: str, escape: str) -> list[str] | None:
+    """The pattern as literal characters and, as texts of two characters, the wildcards; None when it is not one."""
+    parts: list[str] = []
+    chars = iter(pattern)
+    for char in chars:
+        if char == escape:
+            following = next(chars, "")
+            if following not in ("%", "_", escape):
+                return None
+            parts.append(following)
+        else:
+            parts.append(f"*{char}" if char in "%_" else char)
+    return parts
+
+
+def _like(name: str, parts: list[str]) -> Predicate:
+    wild = [part for part in parts if len(part) == 2]
+    plain = "".join(part for part in parts if len(part) == 1)
+    if not wild:
+        return Leaf("eq", name, (plain,))
+    if wild == ["*%"] and parts[-1] == "*%":
+        return Leaf("starts_with", name, (plain,))
+    if wild == ["*%"] and parts[0] == "*%":
+        return Leaf("ends_with", name, (plain,))
+    if wild == ["*%", "*%"] and parts[0] == parts[-1] == "*%":
+        return Leaf("contains", name, (plain,))
+    return Leaf("like", name, ("".join(p[1] if len(p) == 2 else f"\\{p}" if p in "%_\\" else p for p in parts),))
