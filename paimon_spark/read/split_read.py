@@ -117,7 +117,7 @@ def _merged_section(
     constants: dict[str, pa.Scalar],
     pushed: Predicate | None,
 ) -> Iterator[pa.RecordBatch]:
-    names = [field.name for field in read_fields]
+    names = [field.name for field in read_fields] or [engine.keys[0]]  # a column to count the rows by
     budget = table.options.value("read.merge.memory-budget")
     needed = set(engine.required_columns(names)) | (fields(pushed) if pushed is not None else set())
     merge_fields = tuple(field for field in table.schema.fields if field.name in needed)
