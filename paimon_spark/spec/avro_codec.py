@@ -41,14 +41,14 @@ _BAD_RECORDS = (EOFError, LookupError, ValueError, TypeError, OverflowError, Sto
 
 
 @functools.lru_cache(maxsize=64)
-def _parsed_file_schema(text: bytes, expected_json: bytes) -> tuple[Schema, bool]:
+def _parsed_file_schema(text: bytes, kind: str) -> tuple[Schema, bool]:
     """Parse and check a file's schema; return it as an array of records, and whether required values may be null."""
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CorruptTableError(f"The Avro schema in the file's header is no JSON: {error}.") from error
     check = SchemaCheck()
-    check.check(schema, json.loads(expected_json))
+    check.check(schema, getattr(avro_schemas, kind))
     try:
         parsed = fastavro.parse_schema({"type": "array", "items": plain_schema(schema)})
     except (SchemaParseException, LookupError, ValueError, TypeError, AttributeError) as error:
@@ -56,11 +56,11 @@ def _parsed_file_schema(text: bytes, expected_json: bytes) -> tuple[Schema, bool
     return parsed, check.nullable_where_required
 
 
-def _read_records(data: bytes, expected: Schema, version: int, path: str | None) -> list[Record]:
-    """Decode all records of a container file whose schema fits `expected`."""
+def _read_records(data: bytes, kind: str, version: int, path: str | None) -> list[Record]:
+    """Decode all records of a container file whose schema fits the one that is called `kind` in `avro_schemas`."""
     content = read_container(data, path=path)
     try:
-        schema, check_nulls = _parsed_file_schema(content.schema_json, schema_json(expected))
+        schema, check_nulls = _parsed_file_schema(content.schema_json, kind)
     except CorruptTableError as error:
         raise CorruptTableError(str(error), path=path) from error
     body = b"".join(encode_long(count) + block for count, block in content.blocks if count) + b"\0"
@@ -75,7 +75,7 @@ def _read_records(data: bytes, expected: Schema, version: int, path: str | None)
         raise CorruptTableError("The Avro records end before their blocks do: the file is damaged.", path=path)
     if check_nulls:
         for record in records:
-            _check_required(record, expected, path)
+            _check_required(record, getattr(avro_schemas, kind), path)
     for record in records:
         if record["_VERSION"] != version:
             raise CorruptTableError(
@@ -146,7 +146,7 @@ def decode_manifest_columns(data: bytes, *, path: str | None = None) -> Manifest
     Raises:
         CorruptTableError: the file is damaged.
     """
-    records = _read_records(data, avro_schemas.MANIFEST_WITH_COLUMN_SEQUENCES, MANIFEST_VERSION, path)
+    records = _read_records(data, "MANIFEST_WITH_COLUMN_SEQUENCES", MANIFEST_VERSION, path)
     for record in records:
         file = record["_FILE"]
         if not (
@@ -185,7 +185,7 @@ def decode_manifest_list(data: bytes, *, path: str | None = None) -> list[Manife
     Raises:
         CorruptTableError: the file is damaged.
     """
-    records = _read_records(data, avro_schemas.MANIFEST_LIST, MANIFEST_VERSION, path)
+    records = _read_records(data, "MANIFEST_LIST", MANIFEST_VERSION, path)
     return [manifest_from_record(record) for record in records]
 
 
@@ -202,7 +202,7 @@ def decode_index_manifest(data: bytes, *, path: str | None = None) -> list[Index
     Raises:
         CorruptTableError: the file is damaged.
     """
-    records = _read_records(data, avro_schemas.INDEX_MANIFEST_WITH_SOURCE_META, INDEX_MANIFEST_VERSION, path)
+    records = _read_records(data, "INDEX_MANIFEST_WITH_SOURCE_META", INDEX_MANIFEST_VERSION, path)
     for record in records:
         if record["_KIND"] not in (0, 1):
             raise CorruptTableError(f"An entry has the kind {record['_KIND']}, neither ADD nor DELETE.", path=path)

@@ -144,14 +144,13 @@ def index_container(data: bytes, *, path: str | None = None) -> AvroIndex:
     """Find the blocks of a container file without decompressing them.
 
     Raises:
-        CorruptTableError: the bytes are no container file, or it is damaged.
-        UnsupportedError: its codec is not known.
+        CorruptTableError: the bytes are no container file, or it is damaged, or its codec is none of Avro's.
     """
     source = _Input(data, path)
     meta = _read_header(source)
     codec = meta.get(b"avro.codec", b"null").decode("utf-8", "replace")
     if codec not in ("null", "zstandard", "deflate", "snappy", "bzip2", "xz"):
-        raise UnsupportedError(f"The Avro file {path or ''} is compressed with {codec!r}, a codec that is not known.")
+        raise source.fail(f"its codec {codec!r} is none of Avro's")
     sync = source.take(SYNC_BYTES)
     blocks = []
     while source.at < len(data):
@@ -197,8 +196,7 @@ def read_container(data: bytes, *, path: str | None = None) -> AvroBlocks:
     What the blocks may grow to is bounded by the file's own size, so a small file cannot claim a large memory.
 
     Raises:
-        CorruptTableError: the bytes are no container file, or it is damaged.
-        UnsupportedError: its codec is not known.
+        CorruptTableError: the bytes are no container file, or it is damaged, or its codec is none of Avro's.
     """
     index = index_container(data, path=path)
     left = _MAX_SLACK_BYTES + _MAX_RATIO * len(data)

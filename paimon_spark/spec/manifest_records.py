@@ -130,7 +130,7 @@ def index_record(entry: IndexManifestEntry) -> Record:
 
 def stats_from_record(record: Record) -> SimpleStats:
     """Return the statistics of a decoded Avro record."""
-    return SimpleStats(record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(record["_NULL_COUNTS"] or ()))
+    return SimpleStats(record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(record.get("_NULL_COUNTS") or ()))
 
 
 def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
