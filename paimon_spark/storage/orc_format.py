@@ -36,6 +36,7 @@ _CODECS: Final[Mapping[str, str]] = {
     "uncompressed": "uncompressed",
     "null": "uncompressed",
 }
+_PER_SECOND: Final[Mapping[str, int]] = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 _MAX_NANOS_MILLIS: Final = (2**63 - 1) // 10**6 - 1
 _STRIPE_BYTES: Final = 64 << 20
 _WRITE_BATCH_BYTES: Final = 8 << 20
@@ -266,6 +267,7 @@ class OrcWriter(DataFileWriter):
         for array, logical, physical in zip(batch.columns, self._logical, self._physical, strict=True):
             convert = arrow_layout.conversion(array.type, logical.type)
             array = convert(array) if convert else array
+            _refuse_fractions_before_1970(array, logical.name)
             if pa.types.is_nested(array.type):
                 array = arrow_layout.with_nulls_pushed_down(array)
             columns.append(arrow_layout.relabel(array, physical.type))
@@ -275,6 +277,26 @@ class OrcWriter(DataFileWriter):
         self._writer.write(pa.Table.from_batches(self._waiting, self._physical))
         self._raw_bytes += self._waiting_bytes
         self._waiting, self._waiting_bytes = [], 0
+
+
+def _refuse_fractions_before_1970(array: pa.Array, name: str) -> None:
+    """Refuse what pyarrow writes wrongly: fractions of a second before 1970, which Java then cannot read."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        for at in range(kind.num_fields):
+            _refuse_fractions_before_1970(array.field(at), f"{name}.{kind.field(at).name}")
+    elif pa.types.is_list(kind):
+        _refuse_fractions_before_1970(array.flatten(), name)
+    elif pa.types.is_map(kind):
+        _refuse_fractions_before_1970(array.keys, name)
+        _refuse_fractions_before_1970(array.items, name)
+    elif pa.types.is_timestamp(kind) and kind.unit != "s":
+        before = array.view(pa.int64()).filter(pc.less(array.view(pa.int64()), 0))
+        if len(before) and (before.to_numpy(zero_copy_only=False) % _PER_SECOND[kind.unit]).any():
+            raise DataError(
+                f"Column '{name}' holds a timestamp before 1970 with a fraction of a second, which cannot be "
+                "written to ORC files. Set the table option 'file.format' to 'parquet'."
+            )
 
 
 def _check_type(kind: t.DataType, name: str) -> None:

@@ -33,7 +33,6 @@ _CODECS: Final[Mapping[str, str]] = {
     "gzip": "gzip",
     "lz4": "lz4",
     "lz4_raw": "lz4",
-    "brotli": "brotli",
     "none": "none",
     "uncompressed": "none",
     "null": "none",
