@@ -212,6 +212,8 @@ def _decode_slot(data: bytes, at: int, kind: SlotKind, data_type: DataType, path
         low, offset = struct.unpack_from("<iI", data, at)
         if kind is SlotKind.WIDE_TIMESTAMP:
             check_range(offset, 8, len(data), path)
+            if not 0 <= low < 10**6:
+                raise CorruptTableError(f"A {data_type.sql()} has {low} nanoseconds in a millisecond.", path=path)
             return _from_nanos(struct.unpack_from("<q", data, offset)[0] * 10**6 + low, data_type, path)
         if offset >> 31 and kind is not SlotKind.NESTED and kind is not SlotKind.WIDE_DECIMAL:
             low, offset = offset >> 24 & 0x7F, at
@@ -240,6 +242,8 @@ def _bad(value: int) -> Any:
 
 def _from_nanos(nanos: int, data_type: DataType, path: str | None) -> Any:
     if isinstance(data_type, TimestampType | LocalZonedTimestampType) and data_type.precision > 6:
+        if not -(1 << 63) <= nanos < 1 << 63:
+            raise CorruptTableError(f"{data_type.sql()} lies {nanos} ns from 1970, out of range.", path=path)
         return nanos
     epoch = _EPOCH_UTC if isinstance(data_type, LocalZonedTimestampType) else _EPOCH
     try:
