@@ -32,7 +32,7 @@ from paimon_spark.spec.data_types import (
     TimeType,
 )
 
-__all__ = ["can_cast", "cast_array"]
+__all__ = ["can_cast", "cast_array", "cast_default"]
 
 
 def cast_array(array: pa.Array | pa.ChunkedArray, source: DataType, target: DataType) -> pa.Array | pa.ChunkedArray:
@@ -60,6 +60,18 @@ def cast_array(array: pa.Array | pa.ChunkedArray, source: DataType, target: Data
         return array if array.type == wanted else array.cast(wanted)
     result = _cast(array, source, target)
     return result if result.type == wanted else result.cast(wanted)
+
+
+def cast_default(text: str, target: DataType) -> pa.Scalar:
+    """The value of a column's default, which schemas keep as text; quotes around the text are left away.
+
+    Raises:
+        SchemaError: Columns of this type cannot have a default.
+        DataError: The text is no value of the type.
+    """
+    if len(text) > 1 and text.startswith("'") and text.endswith("'"):
+        text = text[1:-1]
+    return cast_array(pa.array([text], pa.string()), STRING, target)[0]
 
 
 def _cast(array: pa.Array, source: DataType, target: DataType) -> pa.Array:

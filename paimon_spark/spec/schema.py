@@ -94,7 +94,7 @@ class TableSchema:
         try:
             fields = parse_fields(values.rest.pop("fields"))
             RowType(fields)  # names are there and unique
-            _check_field_ids(fields)
+            check_field_ids(fields)
         except SchemaError as error:
             raise CorruptTableError(f"Cannot read the schema file: {error}", path=path) from None
         highest_field_id = values.integer("highestFieldId", bits=32)
@@ -243,7 +243,12 @@ class TableSchema:
         return replace(self, options=dict(options))
 
 
-def _check_field_ids(fields: Sequence[DataField]) -> None:
+def check_field_ids(fields: Sequence[DataField]) -> None:
+    """Refuse columns in which two fields, nested ones included, have one id.
+
+    Raises:
+        SchemaError: An id is there twice.
+    """
     seen: set[int] = set()
     for data_field in walk_fields(fields):
         if data_field.id in seen:

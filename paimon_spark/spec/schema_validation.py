@@ -1,0 +1,350 @@
+"""Checks a schema before it is written: columns, keys and options must fit together (Java ``SchemaValidation``).
+
+The messages keep Java's words. What is valid here may still need a feature this package does not have: that is
+`table.support`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paimon_spark.errors import DataError, OptionError, SchemaError
+from paimon_spark.options import CoreOptions, find_option
+from paimon_spark.spec.casts import cast_default
+from paimon_spark.spec.data_types import (
+    ArrayType,
+    BigIntType,
+    BlobType,
+    DataType,
+    GeographyType,
+    GeometryType,
+    IntType,
+    LocalZonedTimestampType,
+    MapType,
+    MultisetType,
+    RowType,
+    TimestampType,
+    VariantType,
+    VectorType,
+    nested_types,
+)
+from paimon_spark.spec.format_validation import validate_formats
+from paimon_spark.spec.merge_validation import validate_merge_engine, validate_sequence_field
+from paimon_spark.spec.scan_validation import validate_scan_options
+from paimon_spark.spec.schema import TableSchema, check_field_ids
+from paimon_spark.spec.special_fields import KEY_FIELD_PREFIX, SYSTEM_FIELD_NAMES
+
+_NO_KEY_TYPES = (*(MapType, ArrayType, RowType, MultisetType, VectorType, VariantType, GeometryType, GeographyType),)
+_NO_BUCKET_KEY_TYPES = (ArrayType, MultisetType, MapType, RowType)
+_PAIMON_07_VERSION = 1
+
+
+def validate(schema: TableSchema) -> None:
+    """Check everything that Java checks when a table is created or altered.
+
+    Raises:
+        SchemaError: The columns or keys are not valid.
+        OptionError: An option has a wrong value, or contradicts the columns or another option.
+    """
+    options = schema.core_options
+    _validate_option_values(options)
+    _validate_columns(schema)
+    _validate_keys(schema)
+    _validate_bucket(schema)
+    validate_scan_options(options)
+    _validate_fields_options(schema)
+    validate_sequence_field(schema)
+    validate_merge_engine(schema)
+    _validate_changelog_producer(schema)
+    _validate_retention(options)
+    validate_formats(schema)
+    _validate_record_level_expire(schema)
+    rowkind = options.rowkind_field
+    if rowkind is not None and not schema.has_field(rowkind):
+        raise OptionError(f"Rowkind field: '{rowkind}' can not be found in table schema.")
+    _validate_deletion_vectors(options)
+    _validate_snapshot_ordering(schema)
+    _validate_file_index(schema)
+    _validate_row_tracking(schema)
+    _validate_clustering(schema)
+    _validate_others(schema)
+
+
+def _validate_option_values(options: CoreOptions) -> None:
+    for key in options:
+        option = find_option(key)
+        if option is not None:
+            option.parse(options[key])
+
+
+def _validate_columns(schema: TableSchema) -> None:
+    if not schema.fields:
+        raise SchemaError("A table needs at least one column.")
+    RowType(schema.fields)
+    check_field_ids(schema.fields)
+    for field in schema.fields:
+        if field.name in SYSTEM_FIELD_NAMES:
+            raise SchemaError(f"Field name[{field.name}] in schema cannot be exist in {sorted(SYSTEM_FIELD_NAMES)}")
+        if field.name.startswith(KEY_FIELD_PREFIX):
+            raise SchemaError(f"Field name[{field.name}] in schema cannot start with [{KEY_FIELD_PREFIX}]")
+        if field.default_value is not None:
+            try:
+                cast_default(field.default_value, field.type)
+            except (DataError, SchemaError) as error:
+                raise SchemaError(
+                    f"Unsupported default value `{field.default_value}` for type {field.type} "
+                    f"of column '{field.name}': {error}"
+                ) from None
+
+
+def _validate_keys(schema: TableSchema) -> None:
+    for names, noun in ((schema.primary_keys, "primary key"), (schema.partition_keys, "partition")):
+        for name in names:
+            data_type = schema.field(name).type
+            if isinstance(data_type, _NO_KEY_TYPES):
+                raise SchemaError(f"The type {type(data_type).__name__} in {noun} field {name} is unsupported")
+    if schema.core_options.value("primary-key.nullable") and not schema.primary_keys:
+        raise OptionError("Option 'primary-key.nullable' can only be enabled for a table with primary keys.")
+    _ = schema.trimmed_primary_keys  # raises when nothing is left
+
+
+def _validate_bucket(schema: TableSchema) -> None:
+    options = schema.core_options
+    bucket = options.bucket
+    if bucket == -1:
+        if options.get("bucket-key") is not None:
+            raise OptionError(
+                "Cannot define 'bucket-key' with bucket = -1, please remove the 'bucket-key' setting "
+                "or specify a bucket number."
+            )
+        if not schema.primary_keys and options.is_set("full-compaction.delta-commits"):
+            raise OptionError(
+                "AppendOnlyTable of unaware or dynamic bucket does not support 'full-compaction.delta-commits'"
+            )
+        return
+    if bucket < 1 and not (bucket == -2 and schema.primary_keys):
+        raise OptionError(f"The number of buckets needs to be greater than 0. Option 'bucket' is {bucket}.")
+    _validate_bucket_keys(schema)
+    old_single_bucket = bucket == 1 and schema.version == _PAIMON_07_VERSION
+    if not schema.bucket_keys and not old_single_bucket:
+        raise OptionError("You should define a 'bucket-key' for bucketed append mode.")
+    nested = [name for name in schema.bucket_keys if isinstance(schema.field(name).type, _NO_BUCKET_KEY_TYPES)]
+    if nested:
+        raise OptionError(f"nested type can not in bucket-key, in your table these key are {nested}")
+
+
+def _validate_bucket_keys(schema: TableSchema) -> None:
+    keys = list(schema.core_options.bucket_key)
+    if not set(keys) <= set(schema.field_names):
+        raise OptionError(f"Field names {list(schema.field_names)} should contains all bucket keys {keys}.")
+    if set(keys) & set(schema.partition_keys):
+        raise OptionError(f"Bucket keys {keys} should not in partition keys {list(schema.partition_keys)}.")
+    if schema.primary_keys and not set(keys) <= set(schema.primary_keys):
+        raise OptionError(f"Primary keys {list(schema.primary_keys)} should contains all bucket keys {keys}.")
+
+
+def _validate_fields_options(schema: TableSchema) -> None:
+    """Options `fields.<column>...` must name columns. A name with dots is looked for as a whole first."""
+    for key in schema.options:
+        if not key.startswith("fields.") or key == "fields.default-aggregate-function":
+            continue
+        rest = key.removeprefix("fields.")
+        if any(rest.startswith(f"{name}.") for name in schema.field_names if "." in name):
+            continue
+        segments = key.split(".")
+        names = segments[1].split(",")
+        for name in names:
+            if not schema.has_field(name):
+                raise OptionError(f"Field {name} can not be found in table schema. It is named by option '{key}'.")
+        if len(segments) > 3 and len(names) == 1 and isinstance(schema.field(names[0]).type, RowType):
+            raise OptionError(f"Nested-field path is not supported on ROW field '{names[0]}': {key}")
+
+
+def _validate_changelog_producer(schema: TableSchema) -> None:
+    options = schema.core_options
+    producer = options.changelog_producer
+    if not schema.primary_keys and producer != "none":
+        raise OptionError("Can not set changelog-producer on table without primary keys, please define primary keys.")
+    overwrite = options.value("streaming-read-overwrite")
+    if overwrite and producer in ("full-compaction", "lookup"):
+        raise OptionError(
+            "Cannot set streaming-read-overwrite to true when changelog producer is full-compaction or lookup "
+            "because it will read duplicated changes."
+        )
+    if overwrite and not schema.primary_keys:
+        raise OptionError(
+            "Doesn't support streaming read the changes from overwrite when the primary keys are not defined. "
+            "Please use streaming-read-append-overwrite to enable the streaming read overwrite commit for append table."
+        )
+    if options.is_set("full-compaction.delta-commits") and producer == "lookup":
+        raise OptionError(
+            "'full-compaction.delta-commits' is incompatible with 'changelog-producer'='lookup'. "
+            "Use 'changelog-producer'='full-compaction' to get periodic full compaction with changelog generation, "
+            "or remove 'full-compaction.delta-commits'."
+        )
+    if options.merge_engine == "first-row" and producer not in ("lookup", "none"):
+        raise OptionError("Only support 'none' and 'lookup' changelog-producer on FIRST_ROW merge engine")
+    if options.value("table-read.sequence-number.enabled") and not schema.primary_keys:
+        raise OptionError(
+            "Cannot enable 'table-read.sequence-number.enabled' for non-primary-key table. "
+            "Sequence number is only available for primary key tables."
+        )
+
+
+def _validate_retention(options: CoreOptions) -> None:
+    if options.value("target-file-row-num") <= 0:
+        raise OptionError("target-file-row-num should be at least 1")
+    snapshot_min, snapshot_max = (options.value(f"snapshot.num-retained.{end}") for end in ("min", "max"))
+    changelog_min, changelog_max = (options.value(f"changelog.num-retained.{end}") for end in ("min", "max"))
+    for what, low, high in (
+        ("snapshot", snapshot_min, snapshot_max),
+        (
+            "changelog",
+            snapshot_min if changelog_min is None else changelog_min,
+            snapshot_max if changelog_max is None else changelog_max,
+        ),
+    ):
+        if low <= 0:
+            raise OptionError(f"{what}.num-retained.min should be at least 1")
+        if low > high:
+            raise OptionError(f"{what}.num-retained.min should not be larger than {what}.num-retained.max")
+
+
+def _validate_record_level_expire(schema: TableSchema) -> None:
+    name = schema.core_options.value("record-level.time-field")
+    if name is None:
+        return
+    if not schema.has_field(name):
+        raise OptionError(f"Can not find time field {name} for record level expire.")
+    data_type = schema.field(name).type
+    if not isinstance(data_type, IntType | BigIntType | TimestampType | LocalZonedTimestampType):
+        raise OptionError(
+            "The record level time field type should be one of INT, BIGINT, or TIMESTAMP, "
+            f"but field type is {data_type}."
+        )
+
+
+def _validate_deletion_vectors(options: CoreOptions) -> None:
+    if not options.deletion_vectors_enabled:
+        return
+    if options.changelog_producer not in ("none", "input", "lookup"):
+        raise OptionError("Deletion vectors mode is only supported for NONE/INPUT/LOOKUP changelog producer now.")
+    if options.merge_engine == "first-row" and not options.value("pk-clustering-override"):
+        raise OptionError(
+            "First row merge engine does not need deletion vectors because there is no deletion of old data "
+            "in this merge engine."
+        )
+
+
+def _validate_snapshot_ordering(schema: TableSchema) -> None:
+    options, key = schema.core_options, "sequence.snapshot-ordering"
+    if not options.value(key):
+        return
+    if not schema.primary_keys:
+        raise OptionError(
+            f"{key} = true requires a primary-key table; append-only tables cannot use "
+            "snapshot-based sequence ordering."
+        )
+    if options.sequence_fields:
+        raise OptionError(
+            f"{key} = true is mutually exclusive with sequence.field; the snapshot id is the sole tiebreaker."
+        )
+    if not options.write_only:
+        raise OptionError(
+            f"{key} = true requires write-only = true. Snapshot ordering relies on snapshot id to determine record "
+            "order, but inline compaction happens before snapshot creation. Use dedicated compaction job instead."
+        )
+
+
+def _validate_file_index(schema: TableSchema) -> None:
+    for key, text in schema.options.items():
+        if not (key.startswith("file-index.") and key.endswith(".columns")):
+            continue
+        for entry in (part.strip() for part in text.split(",")):
+            name, bracket, _ = entry.partition("[")
+            if not schema.has_field(name):
+                raise OptionError(
+                    f"Column '{name}' specified in '{key}' does not exist in table schema. "
+                    f"Existing columns: {list(schema.field_names)}."
+                )
+            if bracket and not isinstance(schema.field(name).type, MapType):
+                raise OptionError(
+                    f"Column '{name}' is configured as nested column in '{key}' but is not a map type. "
+                    "Only map type supports nested column."
+                )
+
+
+def _is_blob(data_type: DataType) -> bool:
+    inner = nested_types(data_type)
+    return isinstance(data_type, BlobType) or (
+        isinstance(data_type, ArrayType | MapType) and isinstance(inner[-1], BlobType)
+    )
+
+
+def _validate_row_tracking(schema: TableSchema) -> None:
+    options = schema.core_options
+    if options.row_tracking_enabled:
+        if schema.primary_keys:
+            raise OptionError("Cannot define primary-key for row tracking table.")
+        if options.bucket != -1:
+            raise OptionError("Cannot define bucket for row tracking table, it only support bucket = -1")
+    if options.data_evolution_enabled:
+        if not options.row_tracking_enabled:
+            raise OptionError("Data evolution config must enabled with row-tracking.enabled")
+        if options.value("clustering.incremental"):
+            raise OptionError("Data evolution config must disabled with clustering.incremental")
+    blobs = [field.name for field in schema.fields if _is_blob(field.type)]
+    if not blobs:
+        return
+    what = "BLOB, ARRAY<BLOB> or MAP<X, BLOB> type column"
+    if not schema.primary_keys and not options.data_evolution_enabled:
+        raise OptionError(f"Data evolution config must enabled for table with {what}.")
+    if len(blobs) == len(schema.fields):
+        raise SchemaError(f"Table with {what} must have other normal columns.")
+    if set(blobs) & set(schema.partition_keys):
+        raise SchemaError(f"The {what} can not be part of partition keys.")
+
+
+def _validate_clustering(schema: TableSchema) -> None:
+    options = schema.core_options
+    if not options.value("clustering.incremental"):
+        return
+    if schema.primary_keys:
+        raise OptionError("Cannot define primary-key for incremental clustering table.")
+    if options.bucket != -1:
+        if options.value("bucket-append-ordered"):
+            raise OptionError("bucket-append-ordered must be false for incremental clustering table.")
+        if options.deletion_vectors_enabled:
+            raise OptionError("Cannot enable deletion-vectors for incremental clustering table which bucket is not -1.")
+
+
+def _names(options: CoreOptions, key: str) -> Sequence[str]:
+    return [name.strip() for name in str(options.value(key) or "").split(",") if name.strip()]
+
+
+def _validate_others(schema: TableSchema) -> None:
+    options = schema.core_options
+    for name in _names(options, "vector-field"):
+        if not schema.has_field(name):
+            raise OptionError("Some of the columns specified as vector-field are unknown.")
+        if not isinstance(schema.field(name).type, VectorType):
+            raise OptionError(
+                f"Field name[{name}] is configured as vector-field so the type must be vector, "
+                f"but it is {schema.field(name).type}"
+            )
+    for name in _names(options, "blob-field"):
+        if not schema.has_field(name) or not _is_blob(schema.field(name).type):
+            raise OptionError(
+                f"Field '{name}' in 'blob-field' must be a BLOB, ARRAY<BLOB> or MAP<X, BLOB> field in table schema."
+            )
+    if options.value("manifest-sort.enabled"):
+        if not schema.partition_keys and not options.data_evolution_enabled:
+            raise OptionError("Cannot enable 'manifest-sort.enabled' for non-partition table.")
+        by = options.value("manifest-sort.partition-field")
+        if by and by not in schema.partition_keys:
+            raise OptionError(
+                f"'manifest-sort.partition-field' = '{by}' is not a partition field. "
+                f"Available partition fields: {list(schema.partition_keys)}."
+            )
+    if options.is_set("scan.fallback-branch") and options.is_set("scan.primary-branch"):
+        raise OptionError("Cannot set both 'scan.fallback-branch' and 'scan.primary-branch' at the same time.")
