@@ -134,7 +134,14 @@ class DataFileWriter(abc.ABC):
         """Give up and delete the unfinished file."""
 
 
-def open_data_file(file_io: FileIO, path: str, file_format: str, size: int | None = None) -> DataFileReader:
+def open_data_file(
+    file_io: FileIO,
+    path: str,
+    file_format: str,
+    size: int | None = None,
+    *,
+    options: Mapping[str, str] | None = None,
+) -> DataFileReader:
     """Open a data file for reading.
 
     Args:
@@ -142,6 +149,7 @@ def open_data_file(file_io: FileIO, path: str, file_format: str, size: int | Non
         path: Full path.
         file_format: `parquet`, `orc` or `avro` (from the file's name, not from the table's options).
         size: The file's bytes where known; saves a request on object stores.
+        options: Table options; `orc.timestamp-ltz.legacy.type` is used.
 
     Raises:
         CorruptTableError: the file is missing or is not of that format.
@@ -155,7 +163,7 @@ def open_data_file(file_io: FileIO, path: str, file_format: str, size: int | Non
         case "orc":
             from paimon_spark.storage.orc_format import OrcReader
 
-            return OrcReader(file_io, path, size)
+            return OrcReader(file_io, path, size, options or {})
         case "avro":
             from paimon_spark.storage.avro_format import AvroReader
 

@@ -32,12 +32,18 @@ class OrcTail:
         stripe_statistics: For each stripe the ColumnStatistics messages by column number, not yet decoded; empty when
             the file has none.
         file_statistics: The same for the whole file.
+        stripe_footers: Where the footer of each stripe lies: offset and length.
+        codec: How footers are compressed.
+        block_bytes: Most bytes of a chunk before compression.
     """
 
     stripe_rows: tuple[int, ...]
     columns: Mapping[str, int]
     stripe_statistics: tuple[Sequence[bytes], ...]
     file_statistics: Sequence[bytes]
+    stripe_footers: tuple[tuple[int, int], ...]
+    codec: str
+    block_bytes: int
 
 
 def read_tail(source: pa.NativeFile) -> OrcTail:
@@ -60,12 +66,29 @@ def read_tail(source: pa.NativeFile) -> OrcTail:
     if not types or _number(types[0], 1) != _STRUCT_KIND:
         raise ValueError("the root of the ORC schema is not a struct")
     names = [name.decode("utf-8", "replace") for name in types[0].get(3, [])]
+    stripes = [decode(stripe) for stripe in footer.get(3, [])]
     return OrcTail(
-        tuple(_number(decode(stripe), 5) for stripe in footer.get(3, [])),
+        tuple(_number(stripe, 5) for stripe in stripes),
         dict(zip(names, _numbers(types[0].get(2, [])), strict=True)),
         tuple(decode(stripe).get(1, []) for stripe in metadata.get(1, [])),
         footer.get(7, []),
+        tuple((sum(_number(stripe, at) for at in (1, 2, 3)), _number(stripe, 4)) for stripe in stripes),
+        codec,
+        _number(postscript, 3),
     )
+
+
+def writer_zone(source: pa.NativeFile, tail: OrcTail) -> str:
+    """Name of the time zone of the process that wrote the file; empty when the file does not say.
+
+    Raises:
+        ValueError: a stripe's footer cannot be read.
+    """
+    if not tail.stripe_footers:
+        return ""
+    footer = decode(_unpack(_read(source, *tail.stripe_footers[0]), tail.codec, tail.block_bytes))
+    zones = footer.get(3, [b""])
+    return zones[-1].decode("utf-8", "replace") if isinstance(zones[-1], bytes) else ""
 
 
 def decode(data: bytes) -> Message:

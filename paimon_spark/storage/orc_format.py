@@ -22,9 +22,11 @@ from paimon_spark.storage import arrow_layout, parquet_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS, DataFileReader, DataFileWriter, FileResult
-from paimon_spark.storage.orc_footer import decode, read_tail, signed
+from paimon_spark.storage.orc_footer import decode, read_tail, signed, writer_zone
+from paimon_spark.storage.orc_values import needs_restoring, restored
 from paimon_spark.storage.store_options import redact
 
+_LEGACY_TIMESTAMPS: Final = "orc.timestamp-ltz.legacy.type"
 _ID_ATTRIBUTE: Final = "paimon.id"
 _CODECS: Final[Mapping[str, str]] = {
     "zstd": "zstd",
@@ -45,8 +47,9 @@ _WRITE_BATCH_BYTES: Final = 8 << 20
 class OrcReader(DataFileReader):
     """Reads one ORC file."""
 
-    def __init__(self, file_io: FileIO, path: str, size: int | None) -> None:
+    def __init__(self, file_io: FileIO, path: str, size: int | None, options: Mapping[str, str]) -> None:
         self.path = path
+        self._legacy_timestamps = options.get(_LEGACY_TIMESTAMPS, "true").strip().lower() == "true"
         with corrupt_as(path, "ORC"):
             self._source = file_io.open_input(path, size)
             self._tail = read_tail(self._source)
@@ -73,6 +76,7 @@ class OrcReader(DataFileReader):
             yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in stripes), batch_rows)
             return
         self._refuse_overflow(fields)
+        zone = self._legacy_zone(fields)
         for stripe in stripes:
             with corrupt_as(self.path, "ORC"):
                 batch = self._file.read_stripe(stripe, columns=plan.sources)
@@ -80,7 +84,7 @@ class OrcReader(DataFileReader):
                     raise CorruptTableError("An ORC stripe has another number of rows than its footer", path=self.path)
             for start in range(0, batch.num_rows, batch_rows):
                 with corrupt_as(self.path, "ORC"):
-                    result = plan.apply(batch.slice(start, batch_rows))
+                    result = _restored(plan.apply(batch.slice(start, batch_rows)), fields, zone)
                     if predicate is not None:
                         result = result.filter(predicate)
                 if result.num_rows:
@@ -110,6 +114,13 @@ class OrcReader(DataFileReader):
         """Close the file."""
         self._source.close()
 
+    def _legacy_zone(self, fields: Sequence[t.DataField]) -> str:
+        """Time zone that local-zoned timestamps were shifted by, empty where they are instants."""
+        if not (self._legacy_timestamps and any(needs_restoring(field.type, "?") for field in fields)):
+            return ""
+        with corrupt_as(self.path, "ORC"):
+            return writer_zone(self._source, self._tail)
+
     def _refuse_overflow(self, fields: Sequence[t.DataField]) -> None:
         """Refuse timestamps that 64-bit nanoseconds cannot hold: pyarrow would wrap them silently."""
         for field in fields:
@@ -124,6 +135,11 @@ class OrcReader(DataFileReader):
                     f"Column '{field.name}' holds a timestamp before 1677-09-22 or after 2262-04-10, which ORC files "
                     f"cannot be read with. Read without this column. (file: {redact(self.path)})"
                 )
+
+
+def _restored(batch: pa.RecordBatch, fields: Sequence[t.DataField], zone: str) -> pa.RecordBatch:
+    columns = [restored(column, field.type, zone) for column, field in zip(batch.columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _timestamp_millis(message: bytes) -> tuple[int | None, int | None]:

@@ -1,0 +1,73 @@
+"""What Java does to values on their way out of ORC files, beyond their types.
+
+CHAR(n): ORC pads it with blanks, and readers take trailing blanks off. TIMESTAMP WITH LOCAL TIME ZONE: Java by default
+(`orc.timestamp-ltz.legacy.type`) stores the UTC wall clock as if it were one of the writing JVM's time zone; the zone
+stands in the stripe's footer, so the instant that was meant can be restored wherever one reads.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.spec import data_types as t
+from paimon_spark.storage import arrow_layout
+
+UTC_NAMES = frozenset({"", "UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "Zulu", "UCT"})
+
+
+def needs_restoring(kind: t.DataType, zone: str) -> bool:
+    """Whether values of this type have to go through `restored`."""
+    match kind:
+        case t.CharType():
+            return True
+        case t.LocalZonedTimestampType():
+            return zone not in UTC_NAMES
+        case t.ArrayType() | t.MultisetType():
+            return needs_restoring(kind.element, zone)
+        case t.MapType():
+            return needs_restoring(kind.key, zone) or needs_restoring(kind.value, zone)
+        case t.RowType():
+            return any(needs_restoring(field.type, zone) for field in kind.fields)
+    return False
+
+
+def restored(array: pa.Array, kind: t.DataType, zone: str) -> pa.Array:
+    """The values as Java's reader gives them.
+
+    Args:
+        array: Values in the Arrow type of their Paimon type.
+        kind: The Paimon type.
+        zone: Time zone of the JVM that wrote legacy local-zoned timestamps; a name of UTC where they are instants.
+    """
+    if not needs_restoring(kind, zone):
+        return array
+    match kind:
+        case t.CharType():
+            return pc.utf8_rtrim(array, characters=" ")
+        case t.LocalZonedTimestampType():
+            local = arrow_layout.relabel(array, pa.timestamp(array.type.unit, zone))
+            return arrow_layout.relabel(pc.local_timestamp(local), array.type)
+        case t.ArrayType():
+            return _with_children(array, restored(array.values, kind.element, zone))
+        case t.MapType():
+            return _with_entries(array, restored(array.keys, kind.key, zone), restored(array.items, kind.value, zone))
+        case t.MultisetType():
+            return _with_entries(array, restored(array.keys, kind.element, zone), array.items)
+        case t.RowType():
+            children = [restored(array.field(at), field.type, zone) for at, field in enumerate(kind.fields)]
+            fields = [pa.field(child.name, child.type) for child in array.type]
+            mask = array.is_null() if array.null_count else None
+            return arrow_layout.relabel(pa.StructArray.from_arrays(children, fields=fields, mask=mask), array.type)
+    return array
+
+
+def _with_entries(array: pa.MapArray, keys: pa.Array, items: pa.Array) -> pa.Array:
+    fields = [array.type.key_field, array.type.item_field]
+    return _with_children(array, pa.StructArray.from_arrays([keys, items], fields=fields))
+
+
+def _with_children(array: pa.Array, children: pa.Array) -> pa.Array:
+    return pa.Array.from_buffers(
+        array.type, len(array), array.buffers()[:2], array.null_count, array.offset, [children]
+    )
