@@ -10,17 +10,19 @@ from __future__ import annotations
 import abc
 import contextlib
 import os
+import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import fsspec
 import pyarrow as pa
 
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.storage import local_files
+from paimon_spark.storage.file_status import FileStatus as FileStatus
+from paimon_spark.storage.file_status import status_of
 from paimon_spark.storage.store_options import (
     FSSPEC_SCHEME,
     PIP_COMMAND,
@@ -33,15 +35,6 @@ from paimon_spark.storage.store_options import (
 
 UNSAFE_RENAME: Final = "commit.unsafe-rename"
 """The option that lets a store publish by "exists? then write" where it can do nothing better."""
-
-
-class FileStatus(NamedTuple):
-    """One entry of a directory; `mtime_millis` is 0 where the store does not say."""
-
-    name: str
-    size: int
-    is_dir: bool
-    mtime_millis: int
 
 
 class FileIO(abc.ABC):
@@ -286,7 +279,7 @@ class FsspecFileIO(FileIO):
                 entries = self.filesystem(path).ls(directory, detail=True)
             except FileNotFoundError:
                 return []
-        statuses = [_status(entry) for entry in entries if entry["name"].strip("/") != directory.strip("/")]
+        statuses = [status_of(entry) for entry in entries if entry["name"].strip("/") != directory.strip("/")]
         return [status for status in statuses if status.name]
 
     def mkdirs(self, path: str) -> None:
@@ -336,10 +329,17 @@ _SIZE_SAVES_A_REQUEST: Final = frozenset({"s3", "gs", "abfs"})
 _CONDITIONAL_PUT: Final = frozenset({"memory", "s3", "gs", "abfs"})
 
 
+_MEMORY_LOCK: Final = threading.Lock()
+
+
 def _put_if_absent(store: Any, key: str, data: bytes, path: str) -> bool:
     try:
-        with store.open(key, "xb") as file:
-            file.write(data)
+        if store.protocol == "memory":
+            with _MEMORY_LOCK:
+                store.pipe_file(key, data, mode="create")
+        else:
+            with store.open(key, "xb") as file:
+                file.write(data)
     except FileExistsError:
         return False
     except (NotImplementedError, ValueError) as unsupported:
@@ -367,28 +367,6 @@ def _not_exclusive(path: str, what: str) -> UnsupportedError:
         f"{what} cannot create '{redact(path)}' so that only one of several writers succeeds: commits could be lost. "
         "If you make sure that only one process at a time commits to this table, "
         f"set the option '{UNSAFE_RENAME}' to 'true'."
-    )
-
-
-def _status(entry: Mapping[str, Any]) -> FileStatus:
-    changed = next(
-        (entry[key] for key in ("mtime", "LastModified", "last_modified", "updated", "created") if entry.get(key)), 0
-    )
-    if isinstance(changed, str):
-        with contextlib.suppress(ValueError):
-            changed = datetime.fromisoformat(changed)
-    millis = (
-        changed.timestamp() * 1000
-        if isinstance(changed, datetime)
-        else changed
-        if isinstance(changed, (int, float))
-        else 0
-    )
-    return FileStatus(
-        entry["name"].rstrip("/").rpartition("/")[2],
-        int(entry.get("size") or 0),
-        entry.get("type") == "directory",
-        int(millis),
     )
 
 

@@ -1,0 +1,44 @@
+"""Entries of directories, and how fsspec's stores spell them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+
+class FileStatus(NamedTuple):
+    """One entry of a directory; `mtime_millis` is 0 where the store does not say."""
+
+    name: str
+    size: int
+    is_dir: bool
+    mtime_millis: int
+
+
+def status_of(entry: Mapping[str, Any]) -> FileStatus:
+    """The entry of one of fsspec's listings."""
+    changed = next((entry[key] for key in _CHANGED_KEYS if entry.get(key)), 0)
+    name = entry["name"].rstrip("/").rpartition("/")[2]
+    return FileStatus(name, int(entry.get("size") or 0), entry.get("type") == "directory", _millis(changed))
+
+
+_CHANGED_KEYS: Final = ("mtime", "modificationTime", "LastModified", "last_modified", "updated", "created")
+
+
+def _millis(changed: Any) -> int:
+    """Epoch milliseconds of what stores call the time of the last change: datetimes, ISO text, seconds or millis."""
+    if isinstance(changed, str):
+        try:
+            changed = datetime.fromisoformat(changed)
+        except ValueError:
+            return 0
+    if isinstance(changed, datetime):
+        return int(changed.timestamp() * 1000)
+    if not isinstance(changed, (int, float)):
+        return 0
+    return int(changed if changed > _SECONDS_END else changed * 1000)
+
+
+_SECONDS_END: Final = 10**11
+"""Numbers above are milliseconds (seconds would be in the year 5138)."""

@@ -1,0 +1,225 @@
+import multiprocessing
+import os
+import pickle
+import threading
+import uuid
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.storage import local_files
+from paimon_spark.storage.file_io import FileIO, FsspecFileIO, LocalFileIO
+
+
+@pytest.fixture(params=["plain", "file:", "file://", "memory"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    spelled = {"plain": str(tmp_path), "file:": f"file:{tmp_path}", "file://": f"file://{tmp_path}"}
+    return spelled.get(request.param, f"memory://test-{uuid.uuid4()}/wh")
+
+
+@pytest.fixture
+def file_io(root: str) -> FileIO:
+    return pickle.loads(pickle.dumps(FileIO.for_path(root)))
+
+
+def test_writes_and_reads_whole_files(file_io: FileIO, root: str) -> None:
+    path = FileIO.join(root, "a", "b")
+    file_io.write_bytes(path, b"one")
+    assert file_io.read_bytes(path) == b"one"
+    assert file_io.size(path) == 3
+    assert file_io.exists(path)
+    with pytest.raises(FileExistsError):
+        file_io.write_bytes(path, b"two")
+    assert file_io.read_bytes(path) == b"one"
+    file_io.write_bytes(path, b"two", overwrite=True)
+    assert file_io.read_bytes(path) == b"two"
+
+
+def test_what_is_missing_is_missing(file_io: FileIO, root: str) -> None:
+    path = FileIO.join(root, "none")
+    assert not file_io.exists(path)
+    assert file_io.list_names(path) == []
+    file_io.delete_quietly(path)
+    with pytest.raises(FileNotFoundError):
+        file_io.read_bytes(path)
+    with pytest.raises(FileNotFoundError):
+        file_io.size(path)
+
+
+def test_lists_one_level(file_io: FileIO, root: str) -> None:
+    file_io.write_bytes(FileIO.join(root, "d", "x y%20=ü"), b"12345")
+    file_io.write_bytes(FileIO.join(root, "d", "sub", "deep"), b"1")
+    found = {status.name: status for status in file_io.list_names(FileIO.join(root, "d"))}
+    assert set(found) == {"x y%20=ü", "sub"}
+    assert (found["x y%20=ü"].size, found["x y%20=ü"].is_dir, found["sub"].is_dir) == (5, False, True)
+    assert 1_600_000_000_000 < found["x y%20=ü"].mtime_millis < 5_000_000_000_000
+
+
+def test_moves_and_deletes(file_io: FileIO, root: str) -> None:
+    file_io.write_bytes(FileIO.join(root, "d", "x"), b"1")
+    file_io.mkdirs(FileIO.join(root, "e"))
+    file_io.rename(FileIO.join(root, "d", "x"), FileIO.join(root, "e", "y"))
+    assert [status.name for status in file_io.list_names(FileIO.join(root, "e"))] == ["y"]
+    file_io.delete_quietly(FileIO.join(root, "e", "y"))
+    assert not file_io.exists(FileIO.join(root, "e", "y"))
+    file_io.write_bytes(FileIO.join(root, "f", "g", "h"), b"1")
+    file_io.delete_quietly(FileIO.join(root, "f"), recursive=True)
+    assert not file_io.exists(FileIO.join(root, "f", "g", "h"))
+
+
+def test_arrow_reads_and_writes(file_io: FileIO, root: str) -> None:
+    path = FileIO.join(root, "new", "t.arrow")
+    table = pa.table({"a": [1, 2, 3]})
+    with file_io.open_output(path) as out, pa.ipc.new_file(out, table.schema) as writer:
+        writer.write_table(table)
+    with file_io.open_input(path, file_io.size(path)) as source:
+        assert pa.ipc.open_file(source).read_all() == table
+
+
+def test_created_once(file_io: FileIO, root: str) -> None:
+    path = FileIO.join(root, "snapshot", "snapshot-1")
+    assert file_io.create_exclusive(path, b"mine")
+    assert not file_io.create_exclusive(path, b"yours")
+    assert file_io.read_bytes(path) == b"mine"
+    assert [status.name for status in file_io.list_names(FileIO.join(root, "snapshot"))] == ["snapshot-1"]
+
+
+def _create_many(directory: str, writer: int, barrier: object, results: object) -> None:
+    file_io = FileIO.for_path(directory)
+    barrier.wait()  # type: ignore[attr-defined]
+    won = [n for n in range(40) if file_io.create_exclusive(f"{directory}/snapshot-{n}", b"%d" % writer * 5000)]
+    results.put((writer, won))  # type: ignore[attr-defined]
+
+
+def test_of_several_processes_one_creates_a_file(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    barrier, results = context.Barrier(4), context.Queue()
+    writers = [
+        context.Process(target=_create_many, args=(str(tmp_path), writer, barrier, results)) for writer in range(4)
+    ]
+    for process in writers:
+        process.start()
+    won = dict(results.get(timeout=60) for _ in writers)
+    for process in writers:
+        process.join()
+    assert sorted(n for numbers in won.values() for n in numbers) == list(range(40))
+    for writer, numbers in won.items():
+        for n in numbers:
+            assert (tmp_path / f"snapshot-{n}").read_bytes() == b"%d" % writer * 5000
+    assert len(os.listdir(tmp_path)) == 40, "temporary files are left behind"
+
+
+def test_of_several_threads_one_creates_a_file_in_memory() -> None:
+    root = f"memory://race-{uuid.uuid4()}"
+    won: list[int] = []
+
+    def create() -> None:
+        won.extend(n for n in range(50) if FileIO.for_path(root).create_exclusive(f"{root}/s-{n}", b"x"))
+
+    threads = [threading.Thread(target=create) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(won) == list(range(50))
+
+
+def test_readers_never_see_half_a_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "LATEST")
+    file_io = FileIO.for_path(path)
+    file_io.write_bytes(path, b"a" * 100_000)
+    seen: set[bytes] = set()
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            seen.add(file_io.read_bytes(path))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for n in range(50):
+        file_io.write_bytes(path, (b"b" if n % 2 else b"c") * 100_000, overwrite=True)
+    stop.set()
+    reader.join()
+    assert all(len(data) == 100_000 and len(set(data)) == 1 for data in seen)
+
+
+def test_without_hard_links_nothing_is_published_unless_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    path = str(tmp_path / "snapshot-1")
+    with pytest.raises(UnsupportedError, match=r"commit\.unsafe-rename"):
+        FileIO.for_path(path).create_exclusive(path, b"x")
+    assert os.listdir(tmp_path) == []
+    told = FileIO.for_path(path, {"commit.unsafe-rename": "true"})
+    assert told.create_exclusive(path, b"x")
+    assert not told.create_exclusive(path, b"y")
+    assert os.listdir(tmp_path) == ["snapshot-1"]
+
+
+def test_a_link_that_worked_although_its_answer_was_lost_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.link
+
+    def repeat(source: str, target: str) -> None:
+        real(source, target)
+        raise FileExistsError(17, "File exists")
+
+    monkeypatch.setattr(os, "link", repeat)
+    assert local_files.create_by_link(str(tmp_path / "x"), b"1")
+
+
+def test_a_store_that_cannot_create_exclusively_is_refused() -> None:
+    store = FsspecFileIO("dir", {"path": "/tmp", "target_protocol": "memory"})
+    with pytest.raises(UnsupportedError, match=r"commit\.unsafe-rename"):
+        store.create_exclusive("dir://x/y", b"1")
+
+
+def test_a_missing_package_is_named_with_its_pip_command() -> None:
+    pytest.importorskip("fsspec")
+    try:
+        import s3fs  # noqa: F401
+    except ImportError:
+        with pytest.raises(PaimonError, match=r"pip install 'paimon-spark\[s3\]'"):
+            FileIO.for_path("s3://bucket/x").exists("s3://bucket/x")
+    with pytest.raises(PaimonError, match="pip install ossfs"):
+        FileIO.for_path("oss://bucket/x").exists("oss://bucket/x")
+
+
+def test_an_unknown_scheme_is_an_error_that_says_so() -> None:
+    with pytest.raises(PaimonError, match="nosuch"):
+        FileIO.for_path("nosuch://x").exists("nosuch://x")
+
+
+def test_a_file_path_with_a_host_is_an_error() -> None:
+    with pytest.raises(PaimonError, match="names the host 'server'"):
+        FileIO.for_path("file://server/x").exists("file://server/x")
+
+
+def test_credentials_are_in_no_text() -> None:
+    options = {"s3.access-key": "AKIAVERYSECRET", "s3.secret-key": "hushhush", "fs.password": "pa55word", "other": "x"}
+    store = FileIO.for_path("s3://user:pa55word@bucket/x", options)
+    texts = [repr(store), str(store)]
+    for call in (store.exists, store.read_bytes, lambda path: store.create_exclusive(path, b"")):
+        with pytest.raises(PaimonError) as caught:
+            call("s3://user:pa55word@bucket/x")
+        texts += [str(caught.value), repr(caught.value)]
+    for secret in ("AKIAVERYSECRET", "hushhush", "pa55word"):
+        assert not any(secret in text for text in texts)
+
+
+def test_errors_of_a_store_are_cleaned_of_secrets() -> None:
+    store = FsspecFileIO("memory", {"secret": "hushhush"})
+    with pytest.raises(PaimonError, match=r"\*\*\*") as caught, store._guard("memory://x"):
+        raise OSError("denied for hushhush")
+    assert "hushhush" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_local_store_ignores_other_options() -> None:
+    assert FileIO.for_path("/x", {"s3.access-key": "y", "bucket": "1"}) == LocalFileIO()

@@ -1,0 +1,92 @@
+import pytest
+
+from paimon_spark.errors import OptionError
+from paimon_spark.storage.store_options import fsspec_options, redact, scheme_of, secret_values, store_options
+
+
+@pytest.mark.parametrize(
+    ("path", "scheme"),
+    [
+        ("/a/b", ""),
+        ("a:b", ""),
+        ("C:\\x", ""),
+        ("file:/a", "file"),
+        ("FILE:///a", "file"),
+        ("s3a://b/x", "s3a"),
+        ("hdfs://h:1/x", "hdfs"),
+        ("hdfs:/x", "hdfs"),
+    ],
+)
+def test_schemes(path: str, scheme: str) -> None:
+    assert scheme_of(path) == scheme
+
+
+def test_paimon_and_hadoop_spellings_become_fsspecs() -> None:
+    paimon = {
+        "s3.endpoint": "minio:9000",
+        "s3.access-key": "a",
+        "s3.secret-key": "b",
+        "s3.path.style.access": "true",
+        "s3.region": "r",
+        "fs.s3a.connection.ssl.enabled": "false",
+    }
+    assert fsspec_options("s3", "s3://x", paimon) == {
+        "key": "a",
+        "secret": "b",
+        "endpoint_url": "http://minio:9000",
+        "use_ssl": False,
+        "client_kwargs": {"region_name": "r"},
+        "config_kwargs": {"s3": {"addressing_style": "path"}},
+    }
+    hadoop = {
+        "fs.s3a.access.key": "a",
+        "fs.s3a.secret.key": "b",
+        "fs.s3a.session.token": "t",
+        "fs.s3a.threads.max": "9",
+    }
+    assert fsspec_options("s3", "s3a://x", hadoop) == {"key": "a", "secret": "b", "token": "t"}
+
+
+def test_fsspecs_own_options_come_behind_fs() -> None:
+    given = {
+        "fs.anon": "true",
+        "fs.client_kwargs": '{"verify": false}',
+        "fs.client_kwargs.region_name": "r",
+        "fs.default_block_size": "1048576",
+        "fs.key": "12345",
+        "fs.gs.project.id": "p",
+    }
+    assert fsspec_options("s3", "s3://x", given) == {
+        "anon": True,
+        "client_kwargs": {"verify": False, "region_name": "r"},
+        "default_block_size": 1_048_576,
+        "key": "12345",
+    }
+
+
+def test_azure_takes_the_account_from_the_path() -> None:
+    path = "abfss://c@acc.dfs.core.windows.net/x"
+    key = {"fs.azure.account.key.acc.dfs.core.windows.net": "k", "fs.azure.account.key.other.dfs.core.windows.net": "n"}
+    assert fsspec_options("abfs", path, key) == {"account_name": "acc", "account_key": "k"}
+
+
+def test_bad_json_and_contradictions_are_errors() -> None:
+    with pytest.raises(OptionError, match=r"fs\.client_kwargs"):
+        fsspec_options("s3", "s3://x", {"fs.client_kwargs": "{x"})
+    with pytest.raises(OptionError, match=r"fs\.a\.b"):
+        fsspec_options("s3", "s3://x", {"fs.a": "1", "fs.a.b": "2"})
+
+
+def test_only_store_options_are_kept() -> None:
+    given = {"S3.Endpoint": "e", "bucket": "1", "fs.anon": "true", "commit.unsafe-rename": "true", "file.format": "orc"}
+    assert set(store_options(given)) == {"S3.Endpoint", "fs.anon", "commit.unsafe-rename"}
+
+
+def test_redaction() -> None:
+    assert redact("hdfs://u:p@host/x@y") == "hdfs://host/x@y"
+    assert redact("abfs://c@acc.dfs.core.windows.net/x") == "abfs://c@acc.dfs.core.windows.net/x"
+    assert redact("/a@b") == "/a@b"
+    assert secret_values([("key", "aaaa"), ("client_kwargs", {"token": "bbbbbb"}), ("region", "cccc")]) == (
+        "bbbbbb",
+        "aaaa",
+    )
