@@ -30,20 +30,11 @@ class Deduplicate(MergeEngine):
         """The projection, the key and the sequence fields."""
         return self.layout.with_order_columns(projection)
 
-    def merge(
-        self,
-        rows: pa.Table,
-        *,
-        drop_deletes: bool,
-        columns: Sequence[str] | None = None,
-        key_value_columns: bool = True,
-    ) -> pa.Table:
-        """See ``MergeEngine.merge``."""
+    def _merge_rows(self, rows: pa.Table, names: list[str], drop_deletes: bool, key_value_columns: bool) -> pa.Table:
         merging = MergeInput(rows, self.layout.sort(rows))
         winners = self._winners(merging)
         if drop_deletes and merging.has_retracts:
             winners = winners[(merging.kinds[winners] & 1) == 0]
-        names = merging.value_columns(columns)
         wanted = [*names, *((SEQUENCE_NUMBER, VALUE_KIND) if key_value_columns else ())]
         if len(winners) == rows.num_rows and bool((winners[1:] > winners[:-1]).all()):
             return rows.select(wanted)

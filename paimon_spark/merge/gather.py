@@ -58,11 +58,6 @@ class MergeInput:
         retracts = (self.kinds & 1).astype(np.bool_)[self.key_order.order]
         return np.logical_or.reduceat(retracts, self.key_order.starts)
 
-    def value_columns(self, columns: Sequence[str] | None) -> list[str]:
-        """The columns to put out, without the KeyValue columns."""
-        chosen = self.rows.schema.names if columns is None else columns
-        return [name for name in chosen if name not in (SEQUENCE_NUMBER, VALUE_KIND)]
-
     def take(self, name: str, indices: Indices) -> pa.Array:
         """A column at these rows; -1 gives null."""
         return take_rows(self.column(name), indices)

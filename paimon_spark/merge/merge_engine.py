@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from paimon_spark.merge.sort import KeyOrder, sort_order
+from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND, KeyOrder, sort_order
+
+_KEY_VALUE_COLUMNS = (SEQUENCE_NUMBER, VALUE_KIND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,6 @@ class MergeEngine(ABC):
             columns are always needed and not named.
         """
 
-    @abstractmethod
     def merge(
         self,
         rows: pa.Table,
@@ -84,3 +85,11 @@ class MergeEngine(ABC):
             DataError: A row cannot be merged: a retraction that the engine or a function does not take, a null in a
                 NOT NULL column, an integer overflow.
         """
+        names = [name for name in (rows.schema.names if columns is None else columns) if name not in _KEY_VALUE_COLUMNS]
+        if not rows.num_rows:
+            return rows.select([*names, *(_KEY_VALUE_COLUMNS if key_value_columns else ())])
+        return self._merge_rows(rows, names, drop_deletes, key_value_columns)
+
+    @abstractmethod
+    def _merge_rows(self, rows: pa.Table, names: list[str], drop_deletes: bool, key_value_columns: bool) -> pa.Table:
+        """Merges at least one row; ``names`` are the value columns of the result."""

@@ -63,17 +63,9 @@ class PartialUpdate(MergeEngine):
                 extra.extend(group.sequence_fields)
         return self.layout.with_order_columns([*projection, *dict.fromkeys(extra)])
 
-    def merge(
-        self,
-        rows: pa.Table,
-        *,
-        drop_deletes: bool,
-        columns: Sequence[str] | None = None,
-        key_value_columns: bool = True,
-    ) -> pa.Table:
-        """See ``MergeEngine.merge``."""
+    def _merge_rows(self, rows: pa.Table, names: list[str], drop_deletes: bool, key_value_columns: bool) -> pa.Table:
         merging = MergeInput(rows, self.layout.sort(rows))
-        return _PartialUpdateMerge(self, merging, merging.value_columns(columns)).result(
+        return _PartialUpdateMerge(self, merging, names).result(
             drop_deletes=drop_deletes, key_value_columns=key_value_columns
         )
 
@@ -145,8 +137,10 @@ class _PartialUpdateMerge:
             winners[group.present] = group.winner_rows
             merged.put(self._simple, winners)
             return
-        values = self._merging.take(name, group.segments.rows)
         merged.put(self._simple, np.full(len(self._simple), -1, np.int64))
+        if not len(group.present):
+            return
+        values = self._merging.take(name, group.segments.rows)
         result = self._engine.aggregators[name].merge(values, group.local_segments)
         merged.put(self._simple[group.present], result, group.segments.rows)
 

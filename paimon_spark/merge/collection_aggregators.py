@@ -1,0 +1,283 @@
+"""Aggregate functions over ARRAY and MAP columns: collect, merge_map, merge_map_with_keytime.
+
+Source: Java ``FieldCollectAgg``, ``FieldMergeMapAgg``, ``FieldMergeMapWithKeyTimeAgg``. Where Java leaves elements
+in the order of a hash table, ours stand in the order of their first occurrence: no order is promised.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState, Merged, fold, no_retraction
+from paimon_spark.merge.elements import (
+    Lists,
+    dense_codes,
+    equality_codes,
+    first_occurrences,
+    groups_of,
+    last_occurrences,
+    occurrence_numbers,
+    pair_codes,
+)
+from paimon_spark.merge.gather import take_rows
+from paimon_spark.merge.segments import Indices, Mask, Segments
+from paimon_spark.merge.sort import dense_ranks
+from paimon_spark.merge.value_aggregators import valid_mask
+from paimon_spark.spec.data_types import MapType, RowType
+
+_FOLD_CLASSES = (16, 1024)
+
+
+class CombiningAggregator(Aggregator):
+    """A function that is given by how two arrays of values, one pair per key, become one."""
+
+    @abstractmethod
+    def combine(self, held: pa.Array, value: pa.Array) -> pa.Array:
+        """Java ``agg(accumulator, input)`` for many keys."""
+
+    def combine_late(self, held: pa.Array, value: pa.Array) -> pa.Array:
+        """Java ``aggReversed``: the arguments swapped."""
+        return self.combine(value, held)
+
+    def take_back(self, held: pa.Array, value: pa.Array) -> pa.Array:
+        """Java ``retract``."""
+        raise no_retraction(self.options)
+
+    def combine_all(self, values: pa.Array, segments: Segments) -> Merged:
+        """All rows of keys that have no late row; by default position after position."""
+        return self._fold(values, segments)
+
+    def state(self, values: pa.Array, keys: int) -> FieldState:
+        """Accumulators."""
+        return _CombiningState(self, values, keys)
+
+    def merge(self, values: pa.Array, segments: Segments) -> Merged:
+        """Keys with late rows go position after position, the others all at once."""
+        if segments.late is None:
+            return self.combine_all(values, segments)
+        late = np.logical_or.reduceat(segments.late, segments.starts)
+        parts = []
+        for numbers, merge in ((np.flatnonzero(~late), self.combine_all), (np.flatnonzero(late), self._fold)):
+            picked = segments.pick(numbers)
+            if merge == self.combine_all:
+                picked = Segments(picked.rows, picked.starts)
+            parts.append((numbers, _as_values(values, merge(values, picked))))
+        return _scattered(parts, len(segments.starts))
+
+    def _fold(self, values: pa.Array, segments: Segments) -> Merged:
+        """Long and short segments apart, so that a few long ones do not cost a step over all keys each time."""
+        counts = segments.counts
+        classes = np.searchsorted(_FOLD_CLASSES, counts)
+        parts = []
+        for number in np.unique(classes):
+            numbers = np.flatnonzero(classes == number)
+            merged = fold(self.state(values, len(numbers)), segments.pick(numbers))
+            parts.append((numbers, _as_values(values, merged)))
+        return _scattered(parts, len(counts)) if parts else values.slice(0, 0)
+
+
+def _as_values(values: pa.Array, merged: Merged) -> pa.Array:
+    return take_rows(values, merged) if isinstance(merged, np.ndarray) else merged
+
+
+def _scattered(parts: list[tuple[Indices, pa.Array]], size: int) -> pa.Array:
+    places = np.empty(size, np.int64)
+    places[np.concatenate([numbers for numbers, _ in parts])] = np.arange(size)
+    return pa.concat_arrays([array for _, array in parts]).take(pa.array(places))
+
+
+class _CombiningState(FieldState):
+    def __init__(self, owner: CombiningAggregator, values: pa.Array, keys: int) -> None:
+        super().__init__(owner.options)
+        self._owner = owner
+        self._values = values
+        self._held: pa.Array = pa.nulls(keys, values.type)
+
+    def assign(self, keys: Indices, rows: Indices) -> None:
+        """The accumulators become the rows' values."""
+        self._store(keys, take_rows(self._values, rows))
+
+    def add(self, keys: Indices, rows: Indices) -> None:
+        """Combines."""
+        self._store(keys, self._owner.combine(take_rows(self._held, keys), take_rows(self._values, rows)))
+
+    def add_late(self, keys: Indices, rows: Indices) -> None:
+        """Combines reversed."""
+        self._store(keys, self._owner.combine_late(take_rows(self._held, keys), take_rows(self._values, rows)))
+
+    def retract(self, keys: Indices, rows: Indices) -> None:
+        """Takes back."""
+        self._store(keys, self._owner.take_back(take_rows(self._held, keys), take_rows(self._values, rows)))
+
+    def result(self) -> pa.Array:
+        """The values."""
+        return self._held
+
+    def _store(self, keys: Indices, values: pa.Array) -> None:
+        if not len(keys):
+            return
+        places = np.arange(len(self._held))
+        places[keys] = len(self._held) + np.arange(len(keys))
+        self._held = take_rows(pa.concat_arrays([self._held, values]), places)
+
+
+def interleaved(held: pa.Array, value: pa.Array) -> Lists:
+    """The lists (held, value) of each key one behind the other: key k has lists 2k and 2k + 1."""
+    pairs = np.arange(2 * len(held)).reshape(2, -1).T.ravel()
+    return Lists.of(take_rows(pa.concat_arrays([held, value]), pairs))
+
+
+def pair_starts(keys: int) -> Indices:
+    """Where the pairs of ``interleaved`` start."""
+    return np.arange(keys, dtype=np.int64) * 2
+
+
+def where(mask: Mask, left: pa.Array, right: pa.Array) -> pa.Array:
+    """Left where the mask holds, else right."""
+    if mask.all():
+        return left
+    return take_rows(pa.concat_arrays([left, right]), np.arange(len(mask)) + np.where(mask, 0, len(mask)))
+
+
+def only_where(
+    mask: Mask, held: pa.Array, value: pa.Array, combine: Callable[[pa.Array, pa.Array], pa.Array]
+) -> pa.Array:
+    """Combines where the mask holds and keeps what is held elsewhere."""
+    if mask.all():
+        return combine(held, value)
+    places = np.arange(len(held))
+    chosen = np.flatnonzero(mask)
+    if not len(chosen):
+        return held
+    places[chosen] = len(held) + np.arange(len(chosen))
+    return take_rows(pa.concat_arrays([held, combine(take_rows(held, chosen), take_rows(value, chosen))]), places)
+
+
+class Collect(CombiningAggregator):
+    """collect: the elements of all arrays; with ``distinct`` each once. Late arrays are appended too, as in Java."""
+
+    def combine(self, held: pa.Array, value: pa.Array) -> pa.Array:
+        """Appends the elements."""
+        return self._joined(interleaved(held, value), pair_starts(len(held)))
+
+    def combine_late(self, held: pa.Array, value: pa.Array) -> pa.Array:
+        """The same as in order."""
+        return self.combine(held, value)
+
+    def merge(self, values: pa.Array, segments: Segments) -> pa.Array:
+        """Appends the elements of all rows."""
+        return self._joined(Lists.of(take_rows(values, segments.rows)), segments.starts)
+
+    def take_back(self, held: pa.Array, value: pa.Array) -> pa.Array:
+        """Removes one equal element for each element."""
+        parts = interleaved(held, value)
+        lists = parts.joined(pair_starts(len(held)))
+        joint = dense_codes(pair_codes(lists.owners, equality_codes(lists.children[0])))
+        taken = parts.owners % 2 == 1
+        retracted = np.bincount(joint[taken], minlength=int(joint.max()) + 1 if len(joint) else 0)
+        kept = np.zeros(len(joint), np.bool_)
+        kept[~taken] = occurrence_numbers(joint[~taken]) >= retracted[joint[~taken]]
+        remaining = lists.chosen(np.flatnonzero(kept))
+        return Lists(remaining.type, remaining.children, remaining.counts, valid_mask(held)).to_array()
+
+    def _joined(self, parts: Lists, starts: Indices) -> pa.Array:
+        lists = parts.joined(starts)
+        if self.options.distinct:
+            lists = lists.chosen(np.flatnonzero(first_occurrences(lists.owners, equality_codes(lists.children[0]))))
+        return lists.to_array()
+
+
+class MergeMap(CombiningAggregator):
+    """merge_map: the entries of all maps; a newer entry replaces one with the same key."""
+
+    def combine(self, held: pa.Array, value: pa.Array) -> pa.Array:
+        """Puts the newer entries over the held ones; with one side null the other stays as it is."""
+        both = valid_mask(held) & valid_mask(value)
+        return only_where(both, where(valid_mask(held), held, value), value, self._combined)
+
+    def _combined(self, held: pa.Array, value: pa.Array) -> pa.Array:
+        return self._joined(interleaved(held, value), pair_starts(len(held)))
+
+    def combine_all(self, values: pa.Array, segments: Segments) -> pa.Array:
+        """Puts the entries of all rows."""
+        return self._joined(Lists.of(take_rows(values, segments.rows)), segments.starts)
+
+    def take_back(self, held: pa.Array, value: pa.Array) -> pa.Array:
+        """Removes the keys of the retracted map."""
+        parts = interleaved(held, value)
+        lists = parts.joined(pair_starts(len(held)))
+        joint = pair_codes(lists.owners, equality_codes(lists.children[0]))
+        taken = parts.owners % 2 == 1
+        kept = ~taken & ~np.isin(joint, joint[taken])
+        remaining = lists.chosen(np.flatnonzero(kept))
+        return Lists(remaining.type, remaining.children, remaining.counts, valid_mask(held)).to_array()
+
+    @staticmethod
+    def _joined(parts: Lists, starts: Indices) -> pa.Array:
+        lists = parts.joined(starts)
+        codes = equality_codes(lists.children[0])
+        first = np.flatnonzero(first_occurrences(lists.owners, codes))
+        last = np.flatnonzero(last_occurrences(lists.owners, codes))
+        joint = pair_codes(lists.owners, codes)
+        newest = last[np.argsort(joint[last], kind="stable")]
+        by_code = np.argsort(joint[first], kind="stable")
+        chosen = np.empty(len(first), np.int64)
+        chosen[by_code] = newest  # the newest value stands where its key came first
+        return lists.chosen(chosen).to_array()
+
+
+class MergeMapWithKeyTime(CombiningAggregator):
+    """merge_map_with_keytime: per key the entry with the greater time (a text); a null value removes the key."""
+
+    def __init__(self, options: AggregateOptions) -> None:
+        super().__init__(options)
+        row = options.type.value if isinstance(options.type, MapType) else None
+        names = [field.name for field in row.fields] if isinstance(row, RowType) else []
+        self._time_field = names.index(options.time_field) if options.time_field else len(names) - 1
+
+    def combine(self, held: pa.Array, value: pa.Array) -> pa.Array:
+        """Merges the entries of the newer map into the held one; with one side null the other stays as it is."""
+        both = valid_mask(held) & valid_mask(value)
+        return only_where(both, where(valid_mask(held), held, value), value, self._combined)
+
+    def _combined(self, held: pa.Array, value: pa.Array) -> pa.Array:
+        parts = interleaved(held, value)
+        lists = parts.joined(pair_starts(len(held)))
+        keys, rows = lists.children
+        newer = parts.owners % 2 == 1
+        present = valid_mask(rows)
+        times = rows.flatten()[self._time_field]
+        timed = present & valid_mask(times)
+        ranks = np.where(timed, dense_ranks([times]) + 1, 0)
+        joint = pair_codes(lists.owners, equality_codes(keys))
+        chosen = _newest_entries(joint, newer, present, timed, ranks)
+        return lists.chosen(chosen).to_array()
+
+
+def _newest_entries(joint: Indices, newer: Mask, present: Mask, timed: Mask, ranks: Indices) -> Indices:
+    """Which entries remain, in element order: Java's put, remove and compare for entries in the order they come.
+
+    Of the newer map's entries a null row removes what stood before, a row without time is skipped, and a row with time
+    replaces one that is missing, null, without time or of a smaller time.
+    """
+    counts_as = ~newer | ~present | timed
+    elements = np.flatnonzero(counts_as)
+    order, starts = groups_of(joint[elements])
+    elements = elements[order]
+    if not len(elements):
+        return elements
+    counts = np.diff(starts, append=len(elements))
+    owners = np.repeat(np.arange(len(starts)), counts)
+    positions = np.arange(len(elements))
+    removes = newer[elements] & ~present[elements]
+    barrier = np.maximum.reduceat(np.where(removes, positions, -1), starts)
+    alive = positions > barrier[owners]
+    best = np.where(alive, ranks[elements], -1)
+    greatest = np.maximum.reduceat(best, starts)
+    first_best = np.minimum.reduceat(np.where(alive & (best == greatest[owners]), positions, len(elements)), starts)
+    found: Indices = np.sort(elements[first_best[first_best < len(elements)]])
+    return found
