@@ -26,6 +26,8 @@ from paimon_spark.write.hash_runs import HashRuns
 Hashes = npt.NDArray[np.int32]
 Buckets = npt.NDArray[np.int32]
 
+_COMPACT_HASHES = 8 << 20  # 32 MB of hashes are kept with repetitions before they are made distinct
+
 MAX_BUCKETS = 32_767
 """Buckets of a partition when ``dynamic-bucket.max-buckets`` is -1 (Java: ``Short.MAX_VALUE``)."""
 
@@ -177,21 +179,65 @@ class _FillingAssigner:
         return ids[hashes.view(np.uint32) % len(ids)]
 
 
-class _PartitionBuckets:
-    """The key hashes of one partition in one task: those of the index and those placed since."""
+class _SharedPartition:
+    """The keys of one partition in one of several tasks that share its buckets."""
+
+    def __init__(self, plan: DynamicBucketPlan, partition: bytes, load: Callable[[KnownBucket], Hashes]) -> None:
+        known = plan.known.get(partition, ())
+        self._index = _load_index(known, load)
+        self._plan = plan
+        self._partition = partition
+        self._ids: Buckets | None = None
+        self._new: list[Hashes] = []
+        self._new_count = 0
+        self._compacted_count = 0
+
+    def assign(self, hashes: Hashes) -> Buckets:
+        """The bucket of each row, shape (rows,)."""
+        if not len(self._index):
+            self._note(hashes)
+            return self._place(hashes)
+        buckets = self._index.find(hashes).astype(np.int32)
+        unknown = np.flatnonzero(buckets < 0)
+        if len(unknown):
+            new = hashes[unknown]
+            self._note(new)
+            buckets[unknown] = self._place(new)
+        return buckets
+
+    def _place(self, hashes: Hashes) -> Buckets:
+        if self._ids is None:
+            counts = {k.bucket: k.rows for k in self._plan.known.get(self._partition, ())}
+            self._ids = candidate_buckets(counts, self._plan, self._plan.expected(self._partition))
+        if len(self._ids) == 1:
+            return np.full(len(hashes), self._ids[0])
+        buckets: Buckets = self._ids[hashes.view(np.uint32) % np.uint32(len(self._ids))]
+        return buckets
+
+    def _note(self, hashes: Hashes) -> None:
+        self._new.append(hashes)
+        self._new_count += len(hashes)
+        if self._new_count > max(_COMPACT_HASHES, 2 * self._compacted_count):
+            self._new = [_distinct(np.concatenate(self._new))]
+            self._new_count = self._compacted_count = len(self._new[0])
+
+    def new_hashes(self) -> dict[int, Hashes]:
+        """The hashes that the index did not know, by bucket, each sorted and distinct."""
+        if not self._new:
+            return {}
+        hashes = _distinct(np.concatenate(self._new))
+        return _by_bucket(hashes, self._place(hashes))
+
+
+class _ShuffledPartition:
+    """The keys of one partition in the only task that sees their residue classes."""
 
     def __init__(self, plan: DynamicBucketPlan, partition: bytes, load: Callable[[KnownBucket], Hashes]) -> None:
         self._plan = plan
         self._partition = partition
         known = plan.known.get(partition, ())
         self._counts = {k.bucket: k.rows for k in known}
-        self._placed = HashRuns()
-        parts = [load(k) for k in known]
-        if parts:
-            ids = np.repeat(np.array([k.bucket for k in known], dtype=np.int16), [len(p) for p in parts])
-            self._placed.add(np.concatenate(parts), ids)
-        self._index_size = len(self._placed)
-        self._candidates: Buckets | None = None
+        self._placed = _load_index(known, load)
         self._assigners: dict[int, _FillingAssigner] = {}
         self._new: list[tuple[Hashes, Buckets]] = []
 
@@ -201,20 +247,15 @@ class _PartitionBuckets:
         buckets = self._placed.find(distinct).astype(np.int32)
         unknown = np.flatnonzero(buckets < 0)
         if len(unknown):
-            unknown = unknown[np.argsort(first[unknown], kind="stable")]  # in the order of arrival
-            new = distinct[unknown]
-            placed = self._place_shuffled(new) if self._plan.assigners is not None else self._place_shared(new)
-            buckets[unknown] = placed
-            self._placed.add(new, placed.astype(np.int16))
-            self._new.append((new, placed))
+            arrival = unknown[np.argsort(first[unknown], kind="stable")]
+            buckets[arrival] = self._place(distinct[arrival])
+            new = distinct[unknown], buckets[unknown]
+            self._placed.add(new[0], new[1].astype(np.int16))
+            self._new.append(new)
         return buckets[inverse]
 
-    def _place_shared(self, hashes: Hashes) -> Buckets:
-        if self._candidates is None:
-            self._candidates = candidate_buckets(self._counts, self._plan, self._plan.expected(self._partition))
-        return self._candidates[hashes.view(np.uint32) % len(self._candidates)]
-
-    def _place_shuffled(self, hashes: Hashes) -> Buckets:
+    def _place(self, hashes: Hashes) -> Buckets:
+        """Place distinct new hashes, in the order of their arrival."""
         assigners = self._plan.assigners or 1
         classes = residue_classes(self._partition, hashes, assigners)
         buckets = np.empty(len(hashes), dtype=np.int32)
@@ -231,10 +272,35 @@ class _PartitionBuckets:
             return {}
         hashes = np.concatenate([h for h, _ in self._new])
         buckets = np.concatenate([b for _, b in self._new])
-        order = np.lexsort((hashes, buckets))
-        hashes, buckets = hashes[order], buckets[order]
-        ids, starts = np.unique(buckets, return_index=True)
-        return dict(zip(ids.tolist(), np.split(hashes, starts[1:]), strict=True))
+        order = np.argsort(hashes, kind="stable")
+        return _by_bucket(hashes[order], buckets[order])
+
+
+def _load_index(known: tuple[KnownBucket, ...], load: Callable[[KnownBucket], Hashes]) -> HashRuns:
+    runs = HashRuns()
+    parts = [load(k) for k in known]
+    if parts:
+        ids = np.repeat(np.array([k.bucket for k in known], dtype=np.int16), [len(p) for p in parts])
+        runs.add(np.concatenate(parts), ids)
+    return runs
+
+
+def _distinct(hashes: Hashes) -> Hashes:
+    """Sorted, each once (numpy's own ``unique`` goes through a hash table, which is many times slower)."""
+    hashes = np.sort(hashes)
+    keep = np.ones(len(hashes), dtype=np.bool_)
+    keep[1:] = hashes[1:] != hashes[:-1]
+    return hashes[keep]
+
+
+def _by_bucket(hashes: Hashes, buckets: Buckets) -> dict[int, Hashes]:
+    """Cut sorted hashes by bucket."""
+    order = np.argsort(buckets.astype(np.uint16), kind="stable")  # 16 bits: a radix sort
+    counts = np.bincount(buckets)
+    ids = np.flatnonzero(counts)
+    if len(ids) == 1:
+        return {int(ids[0]): hashes}
+    return dict(zip(ids.tolist(), np.split(hashes[order], np.cumsum(counts[ids])[:-1]), strict=True))
 
 
 class DynamicBuckets:
@@ -249,7 +315,7 @@ class DynamicBuckets:
         """
         self._plan = plan
         self._load = load
-        self._partitions: dict[bytes, _PartitionBuckets] = {}
+        self._partitions: dict[bytes, _SharedPartition | _ShuffledPartition] = {}
 
     def assign(self, partition: bytes, hashes: Hashes) -> Buckets:
         """The bucket of each row of one partition.
@@ -266,7 +332,8 @@ class DynamicBuckets:
         """
         found = self._partitions.get(partition)
         if found is None:
-            found = self._partitions[partition] = _PartitionBuckets(self._plan, partition, self._load)
+            kind = _SharedPartition if self._plan.assigners is None else _ShuffledPartition
+            found = self._partitions[partition] = kind(self._plan, partition, self._load)
         return found.assign(hashes)
 
     def new_hashes(self) -> dict[tuple[bytes, int], Hashes]:

@@ -68,7 +68,6 @@ class Router:
         if self._mode == BucketMode.BUCKET_UNAWARE and not self._partition_fields:
             yield RoutedRows(NO_PARTITION, 0, rows, mapped.kinds)
             return
-        rows = rows.combine_chunks()
         partition_codes, partitions = partition_groups(rows, self._partition_fields)
         buckets = self._buckets(rows, partition_codes, partitions)
         group_codes, groups = _group(partition_codes, buckets)
@@ -76,9 +75,10 @@ class Router:
             partition, bucket = groups[0]
             yield RoutedRows(partitions[partition], bucket, rows, mapped.kinds)
             return
-        for (partition, bucket), chosen in zip(groups, _positions(group_codes, len(groups)), strict=True):
+        positions = _positions(group_codes, len(groups))
+        for (partition, bucket), chosen, part in zip(groups, positions, _split(rows, positions), strict=True):
             kinds = None if mapped.kinds is None else mapped.kinds[chosen]
-            yield RoutedRows(partitions[partition], bucket, rows.take(pa.array(chosen)), kinds)
+            yield RoutedRows(partitions[partition], bucket, part, kinds)
 
     def _buckets(self, rows: pa.Table, partition_codes: Codes | None, partitions: list[bytes]) -> Codes | None:
         """The bucket of each row; None when all are bucket 0."""
@@ -103,7 +103,7 @@ def partition_groups(rows: pa.Table, fields: list[DataField]) -> tuple[Codes | N
     """The partition of each row.
 
     Args:
-        rows: at least one row, columns in one chunk.
+        rows: at least one row.
         fields: the partition columns, in the order of the partition keys.
 
     Returns:
@@ -140,7 +140,6 @@ def shuffle_ids(schema: TableSchema, rows: pa.Table, num_tasks: int) -> npt.NDAr
         Values from 0 to ``num_tasks`` - 1: equal for rows of one (partition, bucket) of a table with fixed buckets; for
         dynamic buckets equal for all rows of one key.
     """
-    rows = rows.combine_chunks()
     if not rows.num_rows:
         return np.empty(0, dtype=np.int32)
     codes, partitions = partition_groups(rows, [schema.field(n) for n in schema.partition_keys])
@@ -194,6 +193,16 @@ def _group(partition_codes: Codes | None, buckets: Codes | None) -> tuple[Codes,
     pairs = np.empty(count, dtype=np.int64)
     pairs[dense] = codes
     return dense, [divmod(pair, width) for pair in pairs.tolist()]
+
+
+def _split(rows: pa.Table, positions: list[npt.NDArray[np.int64]]) -> list[pa.Table]:
+    """The rows at each group's positions, copied column by column (little memory is touched at a time)."""
+    indices = [pa.array(chosen) for chosen in positions]
+    columns = []
+    for name in rows.column_names:
+        column = whole(rows, name)
+        columns.append([column.take(index) for index in indices])
+    return [pa.Table.from_arrays(list(arrays), schema=rows.schema) for arrays in zip(*columns, strict=True)]
 
 
 def _positions(codes: Codes, count: int) -> list[npt.NDArray[np.int64]]:
