@@ -6,15 +6,12 @@ from collections.abc import Iterator
 
 from paimon_spark.errors import OptionError, SchemaError
 from paimon_spark.spec.data_types import (
-    BinaryType,
     DataType,
     GeographyType,
     GeometryType,
     LocalZonedTimestampType,
-    MultisetType,
     TimestampType,
     TimeType,
-    VarBinaryType,
     VariantType,
     VectorType,
     nested_types,
@@ -74,9 +71,7 @@ def _problem(file_format: str, data_type: DataType) -> str | None:
                 "it only supports precision less than 3."
             )
     if file_format == "orc":
-        bounded = isinstance(data_type, VarBinaryType) and data_type.length != VarBinaryType.MAX
-        if isinstance(data_type, BinaryType) or bounded:
-            return f"Not support other binary type: {data_type}."
-        if isinstance(data_type, VariantType | VectorType | MultisetType):
+        # BINARY(n) and VARBINARY(n) are written as BYTES, MULTISET as MAP
+        if isinstance(data_type, VariantType | VectorType):
             return f"Unsupported type: {data_type}."
     return None
