@@ -251,6 +251,7 @@ class FsspecFileIO(FileIO):
             store = self.filesystem(path)
             self._make_parent(path)
             if self.scheme in _CONDITIONAL_PUT:
+                self._check_conditional_put(store, path)
                 return _put_if_absent(store, self._key(path), data, path)
             if self.scheme == "webhdfs":
                 return _rename_if_absent(store, self._key(path), data)
@@ -260,6 +261,19 @@ class FsspecFileIO(FileIO):
                 return False
             store.pipe_file(self._key(path), data)
             return True
+
+    def _check_conditional_put(self, store: Any, path: str) -> None:
+        """Once per process and endpoint: S3-compatible stores other than Amazon's may ignore the condition silently."""
+        endpoint = str(self.storage_options.get("endpoint_url", ""))
+        if self.scheme != "s3" or not endpoint or ".amazonaws.com" in endpoint or endpoint in _PROVEN_ENDPOINTS:
+            return
+        probe = f"{self._key(path).rpartition('/')[0]}/.probe-{uuid.uuid4()}"
+        _put_if_absent(store, probe, b"1", path)
+        refused = not _put_if_absent(store, probe, b"2", path)
+        store.rm_file(probe)
+        if not refused and not self.unsafe_rename:
+            raise _not_exclusive(path, f"The store at {redact(endpoint)} ignores the condition of a put, so it")
+        _PROVEN_ENDPOINTS.add(endpoint)
 
     def exists(self, path: str) -> bool:
         """Whether there is an object or a prefix."""
@@ -329,6 +343,7 @@ _SIZE_SAVES_A_REQUEST: Final = frozenset({"s3", "gs", "abfs"})
 _CONDITIONAL_PUT: Final = frozenset({"memory", "s3", "gs", "abfs"})
 
 
+_PROVEN_ENDPOINTS: Final[set[str]] = set()
 _MEMORY_LOCK: Final = threading.Lock()
 
 

@@ -49,6 +49,7 @@ class FooterSink(io.RawIOBase):
         super().__init__()
         self._target = target
         self._tail: bytearray | None = None
+        self._dropped = False
         self.position = 0
 
     def writable(self) -> bool:
@@ -61,6 +62,8 @@ class FooterSink(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         """Write or hold back."""
+        if self._dropped:
+            return len(data)
         if self._tail is None:
             self._target.write(data)
         else:
@@ -71,6 +74,11 @@ class FooterSink(io.RawIOBase):
     def hold(self) -> None:
         """Keep all that comes from now on (page indexes and the footer)."""
         self._tail = bytearray()
+
+    def drop(self) -> None:
+        """Write nothing more and close the file."""
+        self._dropped = True
+        self._target.close()
 
     def release(self, root_name: str, timestamps: Timestamps) -> None:
         """Write the tail with its changed footer and close the file."""

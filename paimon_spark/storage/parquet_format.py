@@ -240,8 +240,11 @@ class ParquetWriter(DataFileWriter):
 
     def abort(self) -> None:
         """Close without a footer and delete the file."""
-        _discard(self._target)
-        self._file_io.delete_quietly(self.path)
+        try:
+            self._sink.drop()
+            self._writer.close()
+        finally:
+            self._file_io.delete_quietly(self.path)
 
     def _to_physical(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.schema.names != self._logical.names:
@@ -267,13 +270,6 @@ class ParquetWriter(DataFileWriter):
 
 
 _FIRST_RATIO: Final = 0.5
-
-
-def _discard(target: pa.NativeFile) -> None:
-    try:
-        target.close()
-    except OSError:
-        return
 
 
 def _physical_array(array: pa.Array, logical: pa.DataType, physical: pa.DataType) -> pa.Array:
