@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.spec.schema import BucketMode
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
@@ -80,6 +81,13 @@ _WRITE_RULES = (
     _Rule("sequence.snapshot-ordering", _is_true, _USE_JAVA),
     _Rule("global-index.enabled", _is_true, _USE_JAVA),
     _Rule("commit.strict-mode.last-safe-snapshot", _is_set, _REMOVE),
+    _Rule("changelog-producer", _none_of("none"), _USE_JAVA),
+    _Rule("data-file.external-paths", _is_set, _USE_JAVA),
+    _Rule("index-file-in-data-file-dir", _is_true, _USE_JAVA),
+    _Rule("write.sequence-number-init-mode", _none_of("scan"), _USE_JAVA),
+    _Rule("partition.timestamp-format.strict", _is_true, _REMOVE),
+    _Rule("primary-key.nullable", _is_true, _USE_JAVA),
+    _Rule("file.format", _none_of("parquet", "orc", "avro"), "Data files can be parquet, orc or avro."),
 )
 
 
@@ -100,6 +108,15 @@ def check_writable(schema: TableSchema) -> None:
         UnsupportedError: names the option and what to do.
     """
     _check(schema.options, _WRITE_RULES, "Writing")
+    for key, value in schema.options.items():
+        if key.startswith("file-index.") and key.endswith(".columns"):
+            raise UnsupportedError(f"Writing with option '{key}' = '{value}' is not supported yet. {_USE_JAVA}")
+    if schema.bucket_mode is BucketMode.KEY_DYNAMIC:
+        raise UnsupportedError(
+            f"Writing with the options 'bucket' = '-1' and 'primary-key' = '{','.join(schema.primary_keys)}' without all "
+            f"partition columns (rows move between partitions) is not supported yet. Put the partition columns "
+            f"{', '.join(schema.partition_keys)} into the primary key, or write with another Paimon engine."
+        )
     _check_types(schema)
 
 
