@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import DataError, OptionError, SchemaMismatchError
+from paimon_spark.errors import DataError, OptionError, SchemaError, SchemaMismatchError
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
-from paimon_spark.spec.casts import cast_array
+from paimon_spark.spec.casts import cast_default
 from paimon_spark.spec.data_types import CharType, DataField, DataType, VarCharType
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import VALUE_KIND
@@ -173,10 +173,9 @@ def default_scalar(field: DataField) -> pa.Scalar:
     Raises:
         SchemaMismatchError: the text is no value of the column's type.
     """
-    text = pa.array([field.default_value], pa.string())
     try:
-        value = cast_array(text, VarCharType(VarCharType.MAX), field.type)[0]
-    except (pa.ArrowException, ValueError, DataError) as error:
+        value = cast_default(field.default_value or "", field.type)
+    except (SchemaError, DataError) as error:
         raise SchemaMismatchError(
             f"The default value '{field.default_value}' of column '{field.name}' is no {field.type.sql()}: {error}"
         ) from error

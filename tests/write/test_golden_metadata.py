@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from paimon_spark.errors import DataError
 from paimon_spark.spec.binary_row import decode_row
 from paimon_spark.spec.data_types import DoubleType, FloatType
 from paimon_spark.spec.file_names import data_file_format
@@ -67,7 +68,11 @@ def test_same_metadata_as_java(name: str, tmp_path: Path) -> None:
         first = entry.file.min_sequence_number
         files = RollingFiles(table.file_io, spec, str(tmp_path), spec.file_names(), next_sequence=first)
         files.write(rows)
-        (ours,) = files.close()
+        try:
+            (ours,) = files.close()
+        except DataError as error:  # a gap of the ORC library
+            assert "before 1970 with a fraction of a second, which cannot be written to ORC" in str(error)
+            continue
         known = differing_columns(rows, spec)
         assert shown(ours, schema, known) == shown(entry.file, schema, known), entry.file.file_name
 
