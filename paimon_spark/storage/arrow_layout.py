@@ -7,6 +7,7 @@ metadata of nested types. `relabel` puts a wanted type onto data of the same lay
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -224,7 +225,8 @@ def decimals_from_bytes(array: pa.Array, wanted: pa.Decimal128Type) -> pa.Array:
     data = np.frombuffer(array.buffers()[2] or b"", np.uint8)
     lengths = np.diff(offsets)
     if rows == 0 or not len(data):
-        return pa.nulls(rows, wanted) if array.null_count == rows else pa.array([0] * rows).cast(wanted)
+        # children of null structs are empty and yet not null
+        return pc.if_else(array.is_valid(), pa.scalar(Decimal(0), wanted), pa.scalar(None, wanted))
     if lengths.max() > 16:
         raise pa.ArrowInvalid("a decimal has more than 38 digits")
     # Byte k of a little-endian value is byte (length - 1 - k) of the big-endian one; above that, its sign.
