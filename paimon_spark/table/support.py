@@ -113,8 +113,8 @@ def check_writable(schema: TableSchema) -> None:
             raise UnsupportedError(f"Writing with option '{key}' = '{value}' is not supported yet. {_USE_JAVA}")
     if schema.bucket_mode is BucketMode.KEY_DYNAMIC:
         raise UnsupportedError(
-            f"Writing with the options 'bucket' = '-1' and 'primary-key' = '{','.join(schema.primary_keys)}' without all "
-            f"partition columns (rows move between partitions) is not supported yet. Put the partition columns "
+            f"Writing with 'bucket' = '-1' and the primary key {', '.join(schema.primary_keys)} is not supported yet, "
+            f"because rows of a key may move between partitions. Put the partition columns "
             f"{', '.join(schema.partition_keys)} into the primary key, or write with another Paimon engine."
         )
     _check_types(schema)
