@@ -189,4 +189,36 @@ def _unpack_chunk(chunk: bytes, codec: str, most: int) -> bytes:
         if length > most:
             raise ValueError("an ORC chunk is larger than its block size")
         return bytes(pa.decompress(chunk, length, codec="snappy", asbytes=True))
-    return bytes(pa.decompress(chunk, most, codec="lz4_raw", asbytes=True))
+    return _unpack_lz4(chunk, most)
+
+
+def _unpack_lz4(chunk: bytes, most: int) -> bytes:
+    """An LZ4 block; pyarrow's decompressor would have to be told the exact size, which ORC does not hold."""
+    out = bytearray()
+    at = 0
+    while at < len(chunk):
+        token = chunk[at]
+        length, at = _lz4_length(chunk, at + 1, token >> 4)
+        out += chunk[at : at + length]
+        at += length
+        if at >= len(chunk):
+            break
+        distance = int.from_bytes(chunk[at : at + 2], "little")
+        length, at = _lz4_length(chunk, at + 2, token & 15)
+        if not 0 < distance <= len(out) or len(out) + length > most:
+            raise ValueError("a damaged LZ4 block")
+        pattern = bytes(out[-distance:])
+        out += (pattern * ((length + 4) // distance + 1))[: length + 4]
+    return bytes(out)
+
+
+def _lz4_length(chunk: bytes, at: int, length: int) -> tuple[int, int]:
+    if length < 15:
+        return length, at
+    while True:
+        if at >= len(chunk):
+            raise ValueError("a damaged LZ4 block")
+        length += chunk[at]
+        at += 1
+        if chunk[at - 1] < 255:
+            return length, at
