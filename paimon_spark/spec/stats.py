@@ -165,7 +165,10 @@ def evolve_stats(
     decoded = decode_stats(stats, [f.type for f in covered], fields=[places[f.id] for f in wanted], path=path)
     for field, (low, high, nulls) in zip(wanted, decoded, strict=True):
         arrow_type = to_arrow_type(field.type)
-        evolved[field.name] = (low.cast(arrow_type), high.cast(arrow_type), nulls)
+        try:
+            evolved[field.name] = (low.cast(arrow_type), high.cast(arrow_type), nulls)
+        except pa.ArrowInvalid:  # a decimal beyond its precision, which Java writes: nothing is known
+            continue
     for field in read_fields:
         if field.id not in there:
             nothing = pa.nulls(len(stats), to_arrow_type(field.type))
