@@ -29,7 +29,7 @@ def pack_splits(
         cores: how many tasks can run at once; by default the cores of the driver's machine, which is right for local
             sessions and a floor for clusters.
     """
-    weights = [sum(max(file.size, open_file_cost_bytes) for file in split.files) for split in splits]
+    weights = [sum(max(file.size // file.share, open_file_cost_bytes) for file in split.files) for split in splits]
     share = sum(weights) // max(1, cores or os.cpu_count() or 1)
     limit = min(target_bytes, max(open_file_cost_bytes, share))
     packed: list[tuple[DataSplit, ...]] = []
