@@ -155,7 +155,7 @@ def _append_bins(files: Sequence[SplitFile], target: int, cost: int) -> list[lis
     """Pack the files of an append bucket by sequence number, large Parquet files cut into slices of row groups."""
     ordered = sorted(files, key=lambda file: file.min_seq)
     pieces = [piece for file in ordered for piece in _sliced(file, target)]
-    return pack_ordered(pieces, lambda file: max(file.size // (file.row_groups or (0, 1))[1], cost), target)
+    return pack_ordered(pieces, lambda file: max(file.size // file.share, cost), target)
 
 
 def _sliced(file: SplitFile, target: int) -> list[SplitFile]:

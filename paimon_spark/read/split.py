@@ -38,6 +38,11 @@ class SplitFile:
     of the whole file.
     """
 
+    @property
+    def share(self) -> int:
+        """How many equal slices the file is cut into; 1 for a whole file."""
+        return 1 if self.row_groups is None else self.row_groups[1]
+
 
 @dataclass(frozen=True, slots=True)
 class DataSplit:
@@ -55,12 +60,12 @@ class DataSplit:
     @property
     def row_count(self) -> int:
         """Rows of the files, before merging and filters; of a sliced file its share, rounded down."""
-        return sum(file.row_count // (file.row_groups or (0, 1))[1] for file in self.files)
+        return sum(file.row_count // file.share for file in self.files)
 
     @property
     def size_bytes(self) -> int:
         """Bytes of the files; of a sliced file its share."""
-        return sum(file.size // (file.row_groups or (0, 1))[1] for file in self.files)
+        return sum(file.size // file.share for file in self.files)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as flat tuples, with the directory that most files share written once."""

@@ -35,7 +35,9 @@ def rows(plan: ReadPlan) -> pa.Table:
 
 
 def golden_table(name: str, **options: str) -> FileStoreTable:
-    return load_table(str(GOLDEN / name / "table"), options={k.replace("_", "-"): v for k, v in options.items()})
+    return load_table(
+        str(GOLDEN / name / "table"), options={k.replace("__", ".").replace("_", "-"): v for k, v in options.items()}
+    )
 
 
 def predicates(table: pa.Table, seed: int) -> Iterator[Predicate]:
@@ -161,8 +163,9 @@ def test_splits_are_those_of_java() -> None:
     table = golden_table("pk_many_levels")
     plan = plan_read(table)
     assert all(not split.raw_convertible or all(not f.min_key for f in split.files) for split in plan.splits)
-    compacted = plan_read(golden_table("pk_partial_update_compacted", scan__snapshot_id="1".replace("_", "-")))
-    assert compacted.snapshot is not None
+    assert len(plan.splits) == 1
+    assert not plan.splits[0].raw_convertible
+    assert all(split.raw_convertible for split in plan_read(golden_table("pk_dedup_int", scan__snapshot_id="9")).splits)
     tiny = {"source.split.target-size": "1 b", "source.split.open-file-cost": "1 b"}
     many = plan_read(load_table(table.path, options=tiny))
     assert len(many.splits) >= len(plan.splits)
@@ -180,6 +183,15 @@ def test_a_large_parquet_file_is_cut_by_row_groups() -> None:
     counted = plan_read(load_table(table.path, options=options), columns=[])
     total = sum(b.num_rows for s in counted.splits for b in read_split(counted.table, s, (), None))
     assert total == rows(plan).num_rows
+
+
+@pytest.mark.parametrize(
+    "name", ["pk_many_levels", "pk_partial_update_groups_multi", "pk_dedup_string", "pk_sequence_desc"]
+)
+def test_a_section_larger_than_the_memory_budget_gives_the_same_rows(name: str) -> None:
+    table = golden_table(name)
+    small = load_table(table.path, options={"read.merge.memory-budget": "1 kb"})
+    assert row_multiset(rows(plan_read(small))) == row_multiset(rows(plan_read(table)))
 
 
 def test_a_limit_plans_no_more_than_it_must() -> None:

@@ -1,0 +1,87 @@
+"""Directories of partitions and buckets, and which external paths are believed."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.read.plan import plan_read
+from paimon_spark.read.split_read import read_split
+from paimon_spark.spec import avro_codec
+from paimon_spark.table.data_layout import DataLayout
+from paimon_spark.table.table import load_table
+from tests.support.golden import GOLDEN, golden_tables
+
+
+def test_the_files_of_every_golden_table_are_where_the_paths_say() -> None:
+    seen = 0
+    for golden in golden_tables():
+        table = load_table(str(golden.path))
+        for entry in table.manifests.live_entries(table.snapshots.latest()):
+            path = table.paths.data_file_path(entry.partition, entry.bucket, entry.file)
+            assert Path(path).stat().st_size == entry.file.file_size
+            seen += 1
+    assert seen > 500
+
+
+def test_directories_follow_the_options() -> None:
+    plain = DataLayout()
+    assert plain.bucket_dir("/t", "", 3) == "/t/bucket-3"
+    assert plain.bucket_dir("/t", "a=1/b=2", 0) == "/t/a=1/b=2/bucket-0"
+    assert plain.bucket_dir("/t", "", -2) == "/t/bucket-postpone"
+    assert DataLayout(data_directory="data").bucket_dir("/t", "a=1", 0) == "/t/data/a=1/bucket-0"
+    assert plain.partition_path(bytes(12)) == ""
+
+
+def external_table(tmp_path: Path, external: str, options: dict[str, str]) -> tuple[Path, str]:
+    """A copy of a golden table whose only data file has an external path."""
+    root = tmp_path / "t"
+    shutil.copytree(GOLDEN / "append_variant" / "table", root)
+    table = load_table(str(root))
+    snapshot = table.snapshots.latest()
+    assert snapshot is not None
+    schema = replace(table.schema, id=1, options={**table.schema.options, **options})
+    Path(table.paths.schema_path(1)).write_text(schema.to_json())
+    for meta in table.manifests.data_manifests(snapshot):
+        entries = table.manifests.read_manifest(meta.file_name)
+        moved = [
+            replace(e, file=replace(e.file, external_path=external.format(name=e.file.file_name))) for e in entries
+        ]
+        Path(table.paths.manifest_path(meta.file_name)).write_bytes(avro_codec.encode_manifest(moved))
+    name = next(root.glob("**/data-*")).name
+    return root, name
+
+
+def test_an_external_file_is_read_where_the_options_allow_it(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    root, name = external_table(
+        tmp_path, f"{outside}/bucket-0/{{name}}", {"data-file.external-paths": f"s3://x/y, {outside}/"}
+    )
+    (outside / "bucket-0").mkdir(parents=True)
+    shutil.move(next(root.glob(f"**/{name}")), outside / "bucket-0" / name)
+    plan = plan_read(load_table(str(root)))
+    rows = pa.Table.from_batches([b for s in plan.splits for b in read_split(plan.table, s, plan.fields)])
+    assert rows.num_rows == plan.splits[0].row_count > 0
+
+
+@pytest.mark.parametrize(
+    ("external", "allowed"),
+    [
+        ("/elsewhere/{name}", None),
+        ("/elsewhere/{name}", "/outside"),
+        ("/outside/../etc/{name}", "/outside"),
+        ("/outsider/{name}", "/outside"),
+        ("/outside/other-name", "/outside"),
+        ("/outside/./{name}", "/outside"),
+        ("", "/outside"),
+    ],
+)
+def test_other_external_paths_are_not_believed(tmp_path: Path, external: str, allowed: str | None) -> None:
+    root, _ = external_table(tmp_path, external, {"data-file.external-paths": allowed} if allowed else {})
+    with pytest.raises(CorruptTableError, match=r"external path .*'data-file\.external-paths"):
+        plan_read(load_table(str(root)))
