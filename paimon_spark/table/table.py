@@ -16,6 +16,7 @@ from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_options import store_options
 from paimon_spark.table.data_layout import DataLayout
+from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.paths import MAIN_BRANCH, TablePaths, parse_table_path
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.snapshot_store import SnapshotStore
@@ -23,7 +24,6 @@ from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
-    from paimon_spark.table.manifest_store import ManifestStore
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,6 @@ class FileStoreTable:
     @cached_property
     def manifests(self) -> ManifestStore:
         """Manifest lists, manifests and index manifests."""
-        from paimon_spark.table.manifest_store import ManifestStore
-
         return ManifestStore(self.file_io, self.paths, self.schema)
 
     def with_options(self, dynamic: Mapping[str, str]) -> FileStoreTable:
