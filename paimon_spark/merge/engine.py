@@ -6,6 +6,7 @@ from paimon_spark.errors import SchemaError, UnsupportedError
 from paimon_spark.merge.deduplicate import Deduplicate
 from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
 from paimon_spark.merge.partial_update import partial_update_for
+from paimon_spark.spec.merge_validation import validate_merge_engine, validate_sequence_field
 from paimon_spark.spec.schema import TableSchema
 
 __all__ = ["KeyLayout", "MergeEngine", "merge_engine_for"]
@@ -21,6 +22,8 @@ def merge_engine_for(schema: TableSchema) -> MergeEngine:
     """
     if not schema.primary_keys:
         raise SchemaError("Only a table with a primary key has a merge engine; this one has none.")
+    validate_sequence_field(schema)
+    validate_merge_engine(schema)
     options = schema.core_options
     layout = KeyLayout(schema.trimmed_primary_keys, options.sequence_fields, options.sequence_descending)
     match options.merge_engine:

@@ -73,12 +73,14 @@ class NestedUpdate(_NestedTable):
 
     def _combined(self, held: pa.Array, value: pa.Array) -> pa.Array:
         parts = interleaved(held, value)
-        return self._added(parts, pair_starts(len(held)), parts.owners % 2 == 0).to_array()
+        held_sizes = parts.counts[::2]
+        return self._added(parts, pair_starts(len(held)), parts.owners % 2 == 0, held_sizes).to_array()
 
     def combine_all(self, values: pa.Array, segments: Segments) -> pa.Array:
         """Adds the rows of all."""
         parts = Lists.of(take_rows(values, segments.rows))
-        return self._added(parts, segments.starts, np.zeros(len(parts.owners), np.bool_)).to_array()
+        none_held = np.zeros(len(segments.starts), np.int64)
+        return self._added(parts, segments.starts, np.zeros(len(parts.owners), np.bool_), none_held).to_array()
 
     def take_back(self, held: pa.Array, value: pa.Array) -> pa.Array:
         """Removes all rows that equal a retracted one, by key or as a whole."""
@@ -98,13 +100,23 @@ class NestedUpdate(_NestedTable):
             kept[kept] = _last_of_each(joint[kept])
         return lists.chosen(np.flatnonzero(kept)).to_array()
 
-    def _added(self, parts: Lists, starts: Indices, unlimited: Mask) -> Lists:
+    def _added(self, parts: Lists, starts: Indices, unlimited: Mask, held_sizes: Indices) -> Lists:
+        """The rows of each run of lists put together.
+
+        Args:
+            parts: The lists.
+            starts: Where each run starts.
+            unlimited: Elements that stay whatever ``count-limit`` says: those that are held.
+            held_sizes: For each run, how many elements are held, null ones included.
+        """
         lists = parts.joined(starts)
         elements = lists.children[0]
         usable = np.flatnonzero(self._usable(elements))
         owners, unlimited = lists.owners[usable], unlimited[usable]
         if not self.options.nested_key:
-            kept = unlimited | (occurrence_numbers(owners) < self.options.count_limit)
+            kept = unlimited.copy()
+            newer = owners[~unlimited]
+            kept[~unlimited] = occurrence_numbers(newer) < self.options.count_limit - held_sizes[newer]
             return lists.chosen(usable[kept])
         chosen = elements.take(pa.array(usable))
         joint = self._keys(owners, chosen)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.errors import DataError, OptionError
+from paimon_spark.errors import DataError
 from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState
 from paimon_spark.merge.functions import create_aggregator
 from paimon_spark.merge.gather import MergedColumn, MergeInput, output_table
@@ -28,8 +28,6 @@ from paimon_spark.merge.sequence_groups import (
 )
 from paimon_spark.merge.value_aggregators import LastValue, valid_mask
 from paimon_spark.spec.schema import TableSchema
-
-_LAST_NON_NULL = "last_non_null_value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,21 +173,27 @@ class _PartialUpdateMerge:
 
 
 def partial_update_for(schema: TableSchema, layout: KeyLayout) -> PartialUpdate:
-    """The engine of a table with ``merge-engine`` = partial-update.
+    """The engine of a table with ``merge-engine`` = partial-update whose options are valid.
 
     Raises:
-        OptionError: Options contradict each other or the columns.
+        OptionError: Options of an aggregate function do not fit the column.
         UnsupportedError: An aggregate function is not supported.
     """
     options = schema.core_options
-    groups = parse_sequence_groups(options, schema.field_names, schema.primary_keys)
+    groups = parse_sequence_groups(options)
     compared_by = comparators(groups)
-    deletes = _delete_rules(schema, groups)
+    removing = options.value("partial-update.remove-record-on-sequence-group")
+    deletes = DeleteRules(
+        ignore=options.ignore_delete,
+        remove_record=bool(options.value("partial-update.remove-record-on-delete")),
+        removing_fields=frozenset(name.strip() for name in (removing or "").split(",") if name.strip()),
+        has_groups=bool(groups),
+    )
     sequence_fields = {name for group in groups for name in group.sequence_fields}
     rules: list[FieldRule] = []
     aggregators: dict[str, Aggregator] = {}
     for index, column in enumerate(schema.fields):
-        function = _function(schema, column.name, sequence_fields, compared_by)
+        function = _function(schema, column.name, sequence_fields)
         if function is None:
             aggregators[column.name] = LastValue(AggregateOptions("last_value", column.name, column.type))
         else:
@@ -208,39 +212,10 @@ def partial_update_for(schema: TableSchema, layout: KeyLayout) -> PartialUpdate:
     return PartialUpdate(layout, tuple(rules), groups, aggregators, deletes)
 
 
-def _function(
-    schema: TableSchema, name: str, sequence_fields: set[str], compared_by: Mapping[str, tuple[str, ...]]
-) -> str | None:
+def _function(schema: TableSchema, name: str, sequence_fields: set[str]) -> str | None:
     """The aggregate function of a column, None where values simply replace each other."""
     if name in sequence_fields or name in schema.primary_keys:
         return None
     options = schema.core_options
-    function = options.field_option(name, "aggregate-function") or options.get("fields.default-aggregate-function")
-    if function is not None and function != _LAST_NON_NULL and name not in compared_by:
-        raise OptionError(f"Must use sequence group for aggregation functions but not found for field {name}.")
-    return function
-
-
-def _delete_rules(schema: TableSchema, groups: Sequence[SequenceGroup]) -> DeleteRules:
-    options = schema.core_options
-    remove_record = bool(options.value("partial-update.remove-record-on-delete"))
-    removing = options.value("partial-update.remove-record-on-sequence-group")
-    conflicts = (
-        ("ignore-delete", "partial-update.remove-record-on-delete", options.ignore_delete and remove_record),
-        (
-            "ignore-delete",
-            "partial-update.remove-record-on-sequence-group",
-            options.ignore_delete and removing is not None,
-        ),
-        ("sequence-group", "partial-update.remove-record-on-delete", bool(groups) and remove_record),
-    )
-    for one, other, both in conflicts:
-        if both:
-            raise OptionError(f"{one} and {other} have conflicting behavior so should not be enabled at the same time.")
-    fields = frozenset(name for name in (removing or "").split(",") if name)
-    if not fields <= {name for group in groups for name in group.sequence_fields}:
-        raise OptionError(
-            f"field '{removing}' defined in 'partial-update.remove-record-on-sequence-group' option "
-            "must be part of sequence groups"
-        )
-    return DeleteRules(options.ignore_delete, remove_record, fields, bool(groups))
+    function = options.field_option(name, "aggregate-function")
+    return function if function is not None else options.value("fields.default-aggregate-function")

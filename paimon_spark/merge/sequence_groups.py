@@ -14,17 +14,12 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.errors import OptionError
 from paimon_spark.merge.segments import Indices, Mask, Segments
 from paimon_spark.merge.sort import dense_ranks
 from paimon_spark.merge.value_aggregators import valid_mask
 from paimon_spark.merge.words import fixed_values, has_fixed_words
 
 _PREFIX, _SUFFIX = "fields.", ".sequence-group"
-_PK_ERROR = (
-    "The sequence-group '{}' contains primary key field '{}', which is not allowed. "
-    "Primary key columns cannot be put in sequence-group."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,36 +35,16 @@ class SequenceGroup:
     members: tuple[str, ...]
 
 
-def parse_sequence_groups(
-    options: Mapping[str, str], columns: Sequence[str], primary_keys: Sequence[str]
-) -> tuple[SequenceGroup, ...]:
-    """The sequence groups of a table's options.
-
-    Raises:
-        OptionError: A column does not exist, is part of the primary key, or is protected by two groups.
-    """
-    groups: list[SequenceGroup] = []
-    compared: set[str] = set()
-    for key, text in options.items():
-        if not (key.startswith(_PREFIX) and key.endswith(_SUFFIX)):
-            continue
-        sequence_fields = tuple(key[len(_PREFIX) : -len(_SUFFIX)].split(","))
-        members = tuple(text.split(","))
-        for name in (*sequence_fields, *members):
-            if name not in columns:
-                raise OptionError(f"Field {name} can not be found in table schema (option '{key}').")
-        for name in members:
-            if name in primary_keys:
-                raise OptionError(_PK_ERROR.format(key, name))
-            if name in compared:
-                raise OptionError(f"Field {name} is defined repeatedly by multiple groups: {key}")
-            compared.add(name)
-        for name in sequence_fields:
-            if name in primary_keys:
-                raise OptionError(_PK_ERROR.format(key, name))
-        compared.update(sequence_fields)
-        groups.append(SequenceGroup(sequence_fields, members))
-    return tuple(groups)
+def parse_sequence_groups(options: Mapping[str, str]) -> tuple[SequenceGroup, ...]:
+    """The sequence groups of a table's options, which ``spec.merge_validation`` has checked."""
+    return tuple(
+        SequenceGroup(
+            tuple(key.removeprefix(_PREFIX).removesuffix(_SUFFIX).split(",")),
+            tuple(name.strip() for name in text.split(",") if name.strip()),
+        )
+        for key, text in options.items()
+        if key.startswith(_PREFIX) and key.endswith(_SUFFIX)
+    )
 
 
 def comparators(groups: Sequence[SequenceGroup]) -> dict[str, tuple[str, ...]]:

@@ -263,6 +263,10 @@ class Fold:
         for row in [*(acc or []), *value]:
             if row is not None:
                 key = tuple(row[name] for name in names)
+                if None in key and self.options.get("nested-key-null-strategy") == "ignore":
+                    continue
+                if None in key and self.options.get("nested-key-null-strategy") == "error":
+                    raise ModelError("Nested key contains null values")
                 merged = table.setdefault(key, dict.fromkeys(row))
                 merged.update({name: item for name, item in row.items() if item is not None})
         return list(table.values())
