@@ -46,6 +46,7 @@ OURS: tuple[Option, ...] = (
 )
 
 SPARK: tuple[Option, ...] = (
+    Option("owner", K.STRING, None, "Owner of the table, as a catalog noted it."),
     Option(
         "write.merge-schema", K.BOOL, False, "Add columns of the written data that the table lacks.", supported=True
     ),
@@ -73,7 +74,7 @@ SPARK: tuple[Option, ...] = (
 )
 
 CATALOG: tuple[Option, ...] = tuple(
-    Option(key, kind, default, description, scope=Scope.CATALOG, supported=key in ("warehouse", "defaultDatabase"))
+    Option(key, kind, default, description, scope=Scope.CATALOG)
     for key, kind, default, description in (
         ("warehouse", K.STRING, None, "Root directory of a catalog's databases."),
         ("metastore", K.STRING, "filesystem", "Kind of catalog: filesystem, hive, jdbc or rest."),
