@@ -5,6 +5,7 @@ Equals Java's ``FileStorePathFactory.bucketPath`` and ``DataFilePathFactory.toPa
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -96,7 +97,7 @@ class DataLayout:
 
     def _external_path(self, external: str, name: str, path: str) -> str:
         parts = external.split("/")
-        allowed = any(external.startswith(root + "/") for root in self.external_roots)
+        allowed = any(_plain(external).startswith(_plain(root) + "/") for root in self.external_roots)
         if not allowed or ".." in parts or "." in parts or "\0" in external or parts[-1] != name:
             raise CorruptTableError(
                 f"Data file {path} has the external path {external!r}, which is not below the table's option "
@@ -104,3 +105,8 @@ class DataLayout:
                 path=path,
             )
         return external
+
+
+def _plain(path: str) -> str:
+    """Return a local path in one spelling: Java writes ``file:/a`` where an option may say ``file:///a``."""
+    return re.sub(r"^file:/+", "/", path)
