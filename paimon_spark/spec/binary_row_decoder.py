@@ -24,6 +24,7 @@ from paimon_spark.spec.binary_row_values import decode_nested
 from paimon_spark.spec.data_types import DataType, LocalZonedTimestampType, TimestampType
 
 _ARITY_BYTES = 4
+_LONG_BYTES = 256
 _DTYPES = {
     SlotKind.INT8: "u1",
     SlotKind.INT16: "<u2",
@@ -84,7 +85,12 @@ def _gather(rows: _Rows, offsets: IntArray, lengths: IntArray) -> tuple[IntArray
     np.cumsum(lengths, out=bounds[1:])
     if bounds[-1] >= 1 << 31:
         raise rows.fail("holds values of more than 2 GB")
-    source = np.repeat(rows.starts + offsets - bounds[:-1], lengths) + np.arange(int(bounds[-1]))
+    starts = rows.starts + offsets
+    if bounds[-1] > _LONG_BYTES * len(lengths):  # long values: a slice of each, not an index of every byte
+        ends = (starts + lengths).tolist()
+        parts = [rows.data[start:end] for start, end in zip(starts.tolist(), ends, strict=True)]
+        return bounds, np.concatenate(parts)
+    source = np.repeat(starts - bounds[:-1], lengths) + np.arange(int(bounds[-1]))
     return bounds, rows.data[source]
 
 

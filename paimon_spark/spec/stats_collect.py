@@ -176,7 +176,7 @@ class _Column:
 
 
 def _float_ends(values: npt.NDArray[Any]) -> tuple[float, float]:
-    """Least and greatest value in Java's order: -0.0 before 0.0, NaN last."""
+    """Least and greatest value in Java's order: -0.0 before 0.0, NaN last (Java's ORC: the zero that came first)."""
     nan = np.isnan(values)
     has_nan = bool(nan.any())
     if has_nan:

@@ -228,6 +228,8 @@ def test_rows_of_very_different_lengths() -> None:
     rows = encode_rows([pa.array(values), pa.array(values[::-1])], [STRING, STRING])
     expected = [encode_row([a, b], [STRING, STRING]) for a, b in zip(values, values[::-1], strict=True)]
     assert rows.to_bytes_list() == expected
+    assert [c.to_pylist() for c in decode_rows(expected, [STRING, STRING])] == [values, values[::-1]]
+    assert decode_rows(expected[:7], [STRING, STRING])[0].to_pylist() == values[:7]
     assert murmur_hash_rows(rows).tolist() == [reference_hash(row) for row in expected]
 
 

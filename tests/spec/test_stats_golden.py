@@ -14,15 +14,12 @@ from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER, VALUE_KIND, key_field
-from paimon_spark.spec.stats import SimpleColStats, SimpleStats, collect_stats, dense, simple_stats
+from paimon_spark.spec.stats import SimpleColStats, SimpleStats, collect_stats, decode_stats, dense, simple_stats
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import open_data_file
 from paimon_spark.write.data_file_spec import stats_modes
 
-UNLIKE_US = {
-    "pk_postpone": "the postpone writer collects no statistics",
-    "old_0_9_pk": "before 1.0 a null TIMESTAMP(6) in a BinaryRow reserved no bytes",
-}
+WITHOUT_STATS = {"pk_postpone"}  # Java's postpone writer collects none
 
 
 def data_files(table: Path) -> Iterator[tuple[DataFileMeta, TableSchema, Path]]:
@@ -92,7 +89,7 @@ def test_statistics_equal_java(golden: Path) -> None:
     tables: set[str] = set()
     for table in sorted(golden.glob("*/table")):
         name = table.parent.name
-        if name in UNLIKE_US or name.startswith("old_schema_version"):
+        if name in WITHOUT_STATS:
             continue
         for file, schema, path in data_files(table):
             ours = StatsOfFile(file, schema, path, may_be_dense=not name.startswith("old_"))
@@ -101,13 +98,17 @@ def test_statistics_equal_java(golden: Path) -> None:
             where = f"{name} {file.file_name}"
             stats, names = ours.value_stats()
             assert names == file.value_stats_cols, where
-            assert stats == file.value_stats, where
+            if stats != file.value_stats:  # before 1.0 a null TIMESTAMP(6) reserved no bytes: the same values, though
+                assert name.startswith("old_"), where
+                covered = [f.type for f in ours.fields]
+                assert decode_stats([stats], covered) == decode_stats([file.value_stats], covered), where
+                continue
             assert ours.key_stats() == file.key_stats, where
             equal[path.suffix] += 1
             tables.add(name)
     assert equal[".parquet"] > 600
-    assert equal[".avro"] > 80
-    assert equal[".orc"] > 60
+    assert equal[".avro"] > 300
+    assert equal[".orc"] > 100
     assert {t.parent.name for t in golden.glob("stats_*/table")} <= tables
 
 
