@@ -1,0 +1,268 @@
+"""One task of a write: memory, files, sequence numbers, failures, messages; read back by our own reader."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.errors import DataError, OptionError, PaimonError, UnsupportedError
+from paimon_spark.read.plan import plan_read
+from paimon_spark.read.split_read import read_split
+from paimon_spark.spec.binary_row import deserialize_row
+from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.schema import create_schema
+from paimon_spark.table.table import FileStoreTable, create_table
+from paimon_spark.write import task_write
+from paimon_spark.write.message import TaskMessage
+from paimon_spark.write.plan import OverwriteMode, plan_write
+from paimon_spark.write.task_write import gather, write_batches
+
+COLUMNS = [("k", "BIGINT NOT NULL"), ("p", "INT NOT NULL"), ("v", "STRING")]
+
+
+def make(path: Path, pk: tuple[str, ...] = (), partition: tuple[str, ...] = (), **options: str) -> FileStoreTable:
+    fields = [DataField(i, n, parse_type(t)) for i, (n, t) in enumerate(COLUMNS)]
+    named = {k.replace("__", ".").replace("_", "-"): v for k, v in options.items()}
+    return create_table(str(path / "t"), create_schema(fields, pk, partition, named, None))
+
+
+def rows(keys: Any, version: int = 0, parts: int = 3) -> pa.Table:
+    keys = np.asarray(keys, dtype=np.int64)
+    values = [f"{version}-{k}-{'x' * 30}" for k in keys.tolist()]
+    return pa.table({"k": keys, "p": pa.array((keys % parts).astype(np.int32)), "v": values})
+
+
+def run(table: FileStoreTable, data: pa.Table, task: int = 0, batch_rows: int = 1000, **plan: Any) -> TaskMessage:
+    planned = pickle.loads(pickle.dumps(plan_write(table, data_schema=data.schema, **plan)))
+    return write_batches(planned, data.to_batches(max_chunksize=batch_rows), task)
+
+
+def read(table: FileStoreTable) -> dict[int, str]:
+    plan = plan_read(table)
+    batches = [b for s in plan.splits for b in read_split(table, s, plan.fields, plan.residual)]
+    found = pa.Table.from_batches(batches, schema=batches[0].schema).to_pylist()
+    assert len({r["k"] for r in found}) == len(found)
+    return {r["k"]: r["v"] for r in found}
+
+
+def files_of(message: TaskMessage) -> list[Any]:
+    return [f for m in message.messages for f in m.new_files]
+
+
+@pytest.mark.parametrize("options", [{}, {"pk": ("k",), "bucket": "2"}, {"pk": ("k", "p"), "partition": ("p",)}])
+def test_ten_times_the_budget(tmp_path: Path, options: dict[str, Any]) -> None:
+    table = make(tmp_path, write_buffer_size="256 kb", **options)
+    data = rows(np.random.default_rng(1).permutation(50_000))
+    assert data.nbytes > 10 * 256 * 1024
+    message = run(table, data)
+    assert message.rows == 50_000
+    commit(table, [message])
+    assert read(table) == dict(zip(data["k"].to_pylist(), data["v"].to_pylist(), strict=True))
+    if options:
+        assert len(files_of(message)) > 5
+    for one in message.messages:
+        ends = [(f.min_sequence_number, f.max_sequence_number) for f in one.new_files]
+        assert all(a[1] < b[0] for a, b in pairwise(ends))
+
+
+def test_a_flush_keeps_the_newest_row_of_a_key(tmp_path: Path) -> None:
+    table = make(tmp_path, pk=("k",), bucket="1", write_buffer_size="64 kb")
+    data = pa.concat_tables([rows(np.arange(1500), version) for version in range(10)])
+    message = run(table, data)
+    assert len(files_of(message)) > 2
+    commit(table, [message])
+    assert set(read(table).values()) == set(rows(np.arange(1500), 9)["v"].to_pylist())
+
+
+def test_buffered_rows_of_one_key_become_one(tmp_path: Path) -> None:
+    table = make(tmp_path, pk=("k",), bucket="1")
+    (file,) = files_of(run(table, pa.concat_tables([rows([3, 1, 2], 0), rows([1, 3], 1)])))
+    assert (file.row_count, file.min_sequence_number, file.max_sequence_number) == (3, 2, 4)
+    assert (file.delete_row_count, file.level, file.file_source) == (0, 0, 0)
+
+
+def key(row: bytes) -> Any:
+    return deserialize_row(row, [parse_type("BIGINT")])[0]
+
+
+def test_rolling_by_rows_and_by_size(tmp_path: Path) -> None:
+    table = make(tmp_path / "a", target_file_row_num="700")
+    counts = [f.row_count for f in files_of(run(table, rows(np.arange(2000))))]
+    assert counts == [700, 700, 600]
+    table = make(tmp_path / "b", pk=("k",), bucket="1", target_file_size="20 kb", file__format="avro")
+    files = files_of(run(table, rows(np.arange(10_000))))
+    assert len(files) > 2
+    assert sum(f.row_count for f in files) == 10_000
+    assert all(key(a.max_key) + 1 == key(b.min_key) for a, b in pairwise(files))
+    assert {Path(f.file_name).suffix for f in files} == {".avro"}
+    assert len({f.file_name.rsplit("-", 1)[0] for f in files}) == 1
+    assert [int(f.file_name.rsplit("-", 1)[1].split(".")[0]) for f in files] == list(range(len(files)))
+
+
+def test_sequence_numbers(tmp_path: Path) -> None:
+    append = make(tmp_path / "a")
+    assert [f.min_sequence_number for t in (0, 3) for f in files_of(run(append, rows([1, 2]), t))] == [0, 0]
+    table = make(tmp_path / "b", pk=("k",), bucket="1")
+    first = [run(table, rows([1, 2]), t) for t in (0, 3)]
+    assert [f.min_sequence_number for m in first for f in files_of(m)] == [0, 3 << 32]
+    commit(table, first)
+    (file,) = files_of(run(table, rows([1]), 1))
+    assert file.min_sequence_number == (3 << 32) + 2 + (1 << 32)
+    (file,) = files_of(run(table, rows([1]), 1, shuffled=True))
+    assert file.min_sequence_number == (3 << 32) + 2
+    (file,) = files_of(run(table, rows([1]), 0, overwrite=OverwriteMode.STATIC))
+    assert file.min_sequence_number == 0
+    bucketed = make(tmp_path / "c", bucket="1", bucket_key="k")
+    commit(bucketed, [run(bucketed, rows([1, 2, 3]))])
+    (file,) = files_of(run(bucketed, rows([1, 2])))
+    assert (file.min_sequence_number, file.max_sequence_number) == (3, 4)
+
+
+def test_sequence_numbers_run_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_write, "TASK_BITS", 1)
+    table = make(tmp_path, pk=("k",), bucket="1")
+    with pytest.raises(PaimonError, match="no sequence numbers left"):
+        run(table, rows([1, 2, 3]))
+
+
+def data_files(table: FileStoreTable) -> list[Path]:
+    return list(Path(table.path).rglob("data-*"))
+
+
+@pytest.mark.parametrize("options", [{"partition": ("p",)}, {"pk": ("k",), "bucket": "2"}])
+def test_a_failed_attempt_leaves_nothing_and_a_retry_is_right(tmp_path: Path, options: dict[str, Any]) -> None:
+    table = make(tmp_path, write_buffer_size="64 kb", **options)
+    data = rows(np.arange(9000))
+    plan = plan_write(table, data_schema=data.schema)
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield from data.to_batches(max_chunksize=1000)
+        assert data_files(table)
+        raise OSError("worker died")
+
+    with pytest.raises(OSError, match="worker died"):
+        write_batches(plan, failing(), 0)
+    assert data_files(table) == []
+    commit(table, [write_batches(plan, data.to_batches(), 0)])
+    assert len(read(table)) == 9000
+
+
+def test_many_partitions_with_few_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_write, "_MAX_OPEN_FILES", 3)
+    table = make(tmp_path, partition=("p",), write_buffer_size="64 kb")
+    data = rows(np.arange(20_000), parts=50)
+    message = run(table, data)
+    assert len(message.messages) == 50
+    commit(table, [message])
+    assert len(read(table)) == 20_000
+
+
+def test_an_empty_task(tmp_path: Path) -> None:
+    table = make(tmp_path, pk=("k",))
+    assert run(table, rows([])) == TaskMessage((), 0)
+    assert data_files(table) == []
+
+
+def test_messages_are_small(tmp_path: Path) -> None:
+    table = make(tmp_path, pk=("k",))
+    message = run(table, rows(np.arange(100_000)))
+    (one,) = message.messages
+    assert one.total_buckets == -1
+    assert one.new_index is not None
+    assert one.new_index.count == 100_000
+    assert one.new_index.data == b""
+    assert one.new_index.file_size == 400_000
+    assert len(pickle.dumps(message)) < 4000
+    assert len(one.new_index.hashes(lambda name: Path(table.path, "index", name).read_bytes())) == 100_000
+    (small,) = run(table, rows([1, 2, 1])).messages
+    assert small.new_index is not None
+    assert (small.new_index.count, small.new_index.file_name) == (2, None)
+
+
+def test_expected_rows_size_dynamic_buckets(tmp_path: Path) -> None:
+    table = make(tmp_path, pk=("k",), dynamic_bucket__target_row_num="1000")
+    assert {m.bucket for m in run(table, rows(np.arange(3000))).messages} == {0}
+    assert {m.bucket for m in run(table, rows(np.arange(3000)), expected_rows=3000).messages} == {0, 1, 2}
+    shuffled = run(table, rows(np.arange(3000)), shuffled=True, num_tasks=1)
+    assert [sum(f.row_count for f in m.new_files) for m in shuffled.messages] == [1000, 1000, 1000]
+
+
+def rescaled(table: FileStoreTable, buckets: str) -> FileStoreTable:
+    """The table after ALTER TABLE ... SET 'bucket'."""
+    schema = table.schema.with_options({**table.schema.options, "bucket": buckets})
+    return replace(table, schema=schema, options=schema.core_options)
+
+
+def test_another_number_of_buckets(tmp_path: Path) -> None:
+    table = make(tmp_path, pk=("k", "p"), partition=("p",), bucket="2")
+    commit(table, [run(table, rows([0, 3]))])
+    other = rescaled(table, "3")
+    assert len(run(other, rows([1, 2])).messages) == 2
+    with pytest.raises(OptionError, match=r"Try to write partition \{p=0\} with a new bucket num 3, but the previous"):
+        run(other, rows([0]))
+    assert {m.total_buckets for m in run(other, rows([0]), overwrite=OverwriteMode.DYNAMIC).messages} == {3}
+    flat = make(tmp_path / "flat", pk=("k",), bucket="2")
+    commit(flat, [run(flat, rows([1]))])
+    with pytest.raises(OptionError, match="Try to write table with a new bucket num 3"):
+        plan_write(rescaled(flat, "3"), data_schema=rows([1]).schema)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"changelog_producer": "input"},
+        {"file_index__bloom_filter__columns": "v"},
+        {"data_file__external_paths": "/elsewhere"},
+        {"file__format": "csv"},
+    ],
+)
+def test_refused_before_the_first_byte(tmp_path: Path, options: dict[str, str]) -> None:
+    table = make(tmp_path, pk=("k",), bucket="1").with_options(
+        {k.replace("__", ".").replace("_", "-"): v for k, v in options.items()}
+    )
+    with pytest.raises(UnsupportedError):
+        plan_write(table, data_schema=rows([1]).schema)
+
+
+def test_bad_rows_write_nothing(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    data = rows([1, 2]).set_column(0, "k", pa.array([1, None], pa.int64()))
+    with pytest.raises(DataError, match=r"non-null column\(k\)"):
+        run(table, data)
+    assert data_files(table) == []
+
+
+def test_file_names_and_places(tmp_path: Path) -> None:
+    table = make(
+        tmp_path,
+        partition=("p",),
+        data_file__prefix="mine-",
+        data_file__path_directory="data",
+        file__suffix__include__compression="true",
+        bucket="2",
+        bucket_key="k",
+    )
+    run(table, rows([4]))
+    (file,) = Path(table.path).rglob("mine-*")
+    relative = file.relative_to(table.path).parts
+    assert relative[:2] == ("data", "p=1")
+    assert relative[2].startswith("bucket-")
+    assert file.name.endswith("-0.zst.parquet")
+
+
+def test_gathering() -> None:
+    data = rows(np.arange(1000))
+    empty = data.slice(0, 0).combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], data.schema)]
+    chunks = list(gather([*empty, *data.to_batches(max_chunksize=10), *empty], data.schema, 20_000))
+    assert pa.concat_tables(chunks).equals(data)
+    assert len(chunks) < 10
+    assert list(gather([], data.schema, 1)) == []
