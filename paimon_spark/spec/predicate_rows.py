@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,9 +26,13 @@ _NEGATED: dict[str, str] = {
 def literal_scalar(value: Any, data_type: pa.DataType) -> pa.Scalar:
     """The literal as a scalar of the column's type; of its own type where the column's cannot hold it exactly."""
     try:
-        return pa.scalar(value, type=data_type)
+        scalar = pa.scalar(value, type=data_type)
+        # Arrow would quietly cut 3.5 for an integer, or a time of day for a date
+        if isinstance(value, np.datetime64) or scalar.as_py() == value:
+            return scalar
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
-        return pa.scalar(value)
+        pass
+    return pa.scalar(value)
 
 
 def is_nan(value: Any) -> bool:
