@@ -273,6 +273,7 @@ def _timestamps_from_int96(array: pa.Array, wanted: pa.TimestampType) -> pa.Arra
     """Decode Parquet's INT96: 8 bytes nanoseconds of the day, 4 bytes Julian day, little endian."""
     raw = np.frombuffer(array.buffers()[1], np.uint8, len(array) * 12, array.offset * 12).reshape(-1, 12)
     valid = np.asarray(array.is_valid())
+    valid &= raw.any(axis=1)  # zeros stand where a struct around a NOT NULL field is null
     nanos = np.where(valid, np.ascontiguousarray(raw[:, :8]).view("<i8")[:, 0], 0)
     days = np.where(valid, np.ascontiguousarray(raw[:, 8:]).view("<i4")[:, 0].astype(np.int64), _JULIAN_EPOCH_DAY)
     days -= _JULIAN_EPOCH_DAY
@@ -284,7 +285,8 @@ def _timestamps_from_int96(array: pa.Array, wanted: pa.TimestampType) -> pa.Arra
             "read without this column, or declare it TIMESTAMP(6)"
         )
     values = days * per_day + nanos // (10**9 // _PER_SECOND[wanted.unit])
-    return pa.array(values, pa.int64(), mask=~valid if array.null_count else None).view(wanted)
+    nulls = np.asarray(array.is_null()) if array.null_count else None
+    return pa.array(values, pa.int64(), mask=nulls).view(wanted)
 
 
 _UNITS: Sequence[str] = ("s", "ms", "us", "ns")

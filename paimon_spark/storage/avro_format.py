@@ -72,6 +72,9 @@ class AvroReader(DataFileReader):
         if row_groups is not None and not list(row_groups):
             return
         plan = ColumnPlan.of(self.schema, fields, self.path)
+        if not plan.sources:
+            yield from plan.rows_without_columns(self.num_rows, batch_rows)
+            return
         for batch in self._decoded(plan.sources, batch_rows):
             for start in range(0, batch.num_rows, batch_rows):
                 with corrupt_as(self.path, "Avro"):
@@ -118,8 +121,6 @@ class AvroReader(DataFileReader):
                 values = list(map(itemgetter(name), rows))
                 array = pa.array(values, storage)
                 columns.append(array if storage == wanted else arrow_layout.relabel(array, wanted))
-            if not names:
-                return pa.RecordBatch.from_arrays([pa.nulls(len(rows))], names=["_"]).select([])
             return pa.RecordBatch.from_arrays(columns, names=list(names))
 
 
