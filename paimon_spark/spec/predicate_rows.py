@@ -25,10 +25,13 @@ _NEGATED: dict[str, str] = {
 
 def literal_scalar(value: Any, data_type: pa.DataType) -> pa.Scalar:
     """The literal as a scalar of the column's type; of its own type where the column's cannot hold it exactly."""
+    if isinstance(value, np.datetime64):
+        zone = data_type.tz if pa.types.is_timestamp(data_type) else None
+        return pa.scalar(int(value.astype("datetime64[ns]").astype(np.int64)), pa.timestamp("ns", tz=zone))
     try:
         scalar = pa.scalar(value, type=data_type)
         # Arrow would quietly cut 3.5 for an integer, or a time of day for a date
-        if isinstance(value, np.datetime64) or scalar.as_py() == value:
+        if scalar.as_py() == value:
             return scalar
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
         pass
@@ -173,5 +176,5 @@ def _member(column: Any, literals: tuple[Any, ...], data_type: pa.DataType) -> A
         scalars = [s for s in (literal_scalar(v, data_type) for v in values) if s.type == data_type]
         if not scalars:
             return _never(column)
-        found = pc.is_in(column, value_set=pa.array([s.as_py() for s in scalars], data_type))
+        found = pc.is_in(column, value_set=pa.array(scalars, data_type))
     return pc.or_kleene(found, pc.and_kleene(pc.is_valid(column), pc.is_nan(column))) if nan else found
