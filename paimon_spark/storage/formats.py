@@ -120,6 +120,13 @@ class DataFileWriter(abc.ABC):
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Append rows whose columns are the writer's fields, in order, in their Arrow types."""
 
+    def flush(self) -> None:
+        """Write out rows that wait for a full row group, so that their memory is free; the file stays open.
+
+        Formats that keep little waiting (ORC, Avro) need not do anything.
+        """
+        return
+
     @property
     @abc.abstractmethod
     def bytes_written(self) -> int:

@@ -217,6 +217,11 @@ class ParquetWriter(DataFileWriter):
         if self._waiting_rows >= group_rows:
             self._flush(group_rows, self._waiting_rows - self._waiting_rows % group_rows)
 
+    def flush(self) -> None:
+        """Write the waiting rows as row groups."""
+        if self._waiting_rows:
+            self._flush(self._group_rows(), self._waiting_rows)
+
     @property
     def bytes_written(self) -> int:
         """Bytes in the file, and the waiting rows by the compression seen so far."""
