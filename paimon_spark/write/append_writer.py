@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.write.rolling import RollingFiles
 
+_FLUSH_ROWS = 1 << 20  # the most rows of a Parquet row group
+
 
 class AppendWriter:
     """Writes one (partition, bucket) of an append table (Java: ``AppendOnlyWriter``)."""
@@ -27,6 +29,8 @@ class AppendWriter:
         self._files = files
         self._flush_bytes = flush_bytes
         self._buffer: list[pa.Table] = []
+        self._buffered_rows = 0
+        self._closing = False
         self.buffered_bytes = 0
 
     @property
@@ -38,7 +42,8 @@ class AppendWriter:
         """Take rows of this bucket; all are inserts (``kinds`` is None: others were refused before)."""
         self._buffer.append(rows)
         self.buffered_bytes += rows.nbytes
-        if self.buffered_bytes >= self._flush_bytes:
+        self._buffered_rows += rows.num_rows
+        if self.buffered_bytes >= self._flush_bytes or self._buffered_rows >= _FLUSH_ROWS:
             self.flush()
 
     def flush(self) -> None:
@@ -46,8 +51,10 @@ class AppendWriter:
         if self._buffer:
             rows = pa.concat_tables(self._buffer)
             self._buffer = []
-            self.buffered_bytes = 0
+            self.buffered_bytes = self._buffered_rows = 0
             self._files.write(rows)
+            if not self._closing:
+                self._files.flush()  # else the format would keep them as a row group that is not full
 
     def release_file(self) -> None:
         """Finish the open file, so that another bucket may have one; later rows go to a new file."""
@@ -55,6 +62,7 @@ class AppendWriter:
 
     def close(self) -> tuple[DataFileMeta, ...]:
         """Write what is buffered and finish; returns all files."""
+        self._closing = True
         self.flush()
         return self._files.close()
 

@@ -89,6 +89,11 @@ class RollingFiles:
             if self._current.is_full:
                 self.roll()
 
+    def flush(self) -> None:
+        """Write what the open file still keeps in memory (a row group that is not full)."""
+        if self._current is not None:
+            self._current.flush()
+
     def roll(self) -> None:
         """Finish the open file, if there is one; the next row opens another."""
         if self._current is None:
@@ -147,6 +152,9 @@ class _OpenFile:
         self.rows += rows.num_rows
         if self._spec.keyed:
             self._note_keys(rows)
+
+    def flush(self) -> None:
+        self._writer.flush()
 
     def _note_keys(self, rows: pa.Table) -> None:
         sequences = rows.column(SEQUENCE_NUMBER.name).to_numpy()
