@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parent
 SHARED = Path(os.environ.get("PAIMON_SPARK_SHARED", ROOT.parent / "shared"))
+
+# Times of single examples say nothing on a machine that others use too.
+settings.register_profile("shared_machine", deadline=None)
+settings.load_profile("shared_machine")
 
 # Spark's tasks must run on the interpreter (and so the packages) that runs the tests.
 os.environ["PYSPARK_PYTHON"] = sys.executable
