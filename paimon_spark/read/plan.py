@@ -79,7 +79,7 @@ def plan_read(
         splits = _splits(travelled, snapshot.id, scan_files(travelled, snapshot, predicate))
     residual = _residual(travelled.schema, predicate)
     if limit is not None and residual is None:
-        splits = _enough(splits, limit)
+        splits = _enough(splits, limit, has_keys=bool(travelled.schema.primary_keys))
     return ReadPlan(snapshot, travelled.schema, read_fields, tuple(splits), residual, travelled)
 
 
@@ -201,14 +201,19 @@ def _split_file(layout: DataLayout, directory: str, file: dict[str, Any]) -> Spl
     )
 
 
-def _enough(splits: Sequence[DataSplit], limit: int) -> list[DataSplit]:
-    """Return the first splits that hold ``limit`` rows for certain, all of them when they cannot be counted on."""
+def _enough(splits: Sequence[DataSplit], limit: int, *, has_keys: bool) -> list[DataSplit]:
+    """Return the first splits that hold ``limit`` rows for certain, all of them when they cannot be counted on.
+
+    Merged splits cannot be counted, nor slices of files, nor old files with keys that may hold deletes.
+    """
     chosen: list[DataSplit] = []
     rows = 0
     for split in splits:
         if rows >= limit:
             break
         chosen.append(split)
-        if split.raw_convertible and all(file.row_groups is None for file in split.files):
+        if split.raw_convertible and all(
+            file.row_groups is None and (file.delete_row_count == 0 or not has_keys) for file in split.files
+        ):
             rows += split.row_count
     return chosen
