@@ -16,6 +16,7 @@ from paimon_spark.spark.data_source import PaimonDataSource
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_PROBE = "import paimon_spark.commit.file_store_commit"  # pulls in whatever tasks need besides PySpark
 _HINT = (
     "set the environment variable PYSPARK_PYTHON to this interpreter before the session starts: "
     "os.environ['PYSPARK_PYTHON'] = sys.executable"
@@ -52,7 +53,7 @@ def _check_workers(spark: SparkSession) -> None:
         raise PaimonError(f"Spark's Python workers are to run '{context.pythonExec}', which is not there: {_HINT}")
     if os.path.abspath(python) == os.path.abspath(sys.executable):
         return
-    check = subprocess.run([python, "-c", "import paimon_spark"], capture_output=True, text=True, check=False)
+    check = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, check=False)
     if check.returncode:
         reason = check.stderr.strip().splitlines()[-1:] or ["it ends without a word"]
         raise PaimonError(
