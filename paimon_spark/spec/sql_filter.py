@@ -38,6 +38,14 @@ _COMPARISONS: dict[type[exp.Expression], str] = {
     **{exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"},
     exp.NullSafeEQ: "eq_null_safe",
 }
+_PARTS: dict[type[exp.Expression], tuple[str, ...]] = {
+    exp.In: ("this", "expressions"),
+    exp.Between: ("this", "low", "high"),
+    exp.Cast: ("this", "to", "safe"),
+    exp.TryCast: ("this", "to", "safe"),
+    exp.Literal: ("this", "is_string"),
+    exp.Column: ("this", "table"),
+}
 _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _NUMBER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
 _CLOCK_TYPES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "TIMESTAMPLTZ")
@@ -84,6 +92,15 @@ class _Translator:
 
     def condition(self, node: exp.Expression) -> Predicate:
         """The predicate of a boolean expression."""
+        if node.args.get("negate"):
+            positive = node.copy()
+            positive.set("negate", None)
+            return Not(self.condition(positive))
+        if isinstance(node, exp.Escape) and node.this.args.get("negate"):
+            positive = node.copy()
+            positive.this.set("negate", None)
+            return Not(self.condition(positive))
+        self._check_parts(node)
         match node:
             case exp.Paren():
                 return self.condition(node.this)
@@ -124,10 +141,17 @@ class _Translator:
         piece = self._sql if node is None else node.sql(dialect=FilterDialect)
         raise OptionError(f"Cannot use the filter '{self._sql}': '{piece}' {reason}. {_HELP}")
 
+    def _check_parts(self, node: exp.Expression) -> None:
+        """Refuse a node that says more than what is translated, in whatever version of sqlglot."""
+        known = _PARTS.get(type(node), ("this", "expression"))
+        if any(value and key not in known for key, value in node.args.items()):
+            self._refuse(node)
+
     def _column(self, node: exp.Expression, *types: type[Any]) -> DataField:
         node = _bare(node)
         if not isinstance(node, exp.Column):
             self._refuse(node)
+        self._check_parts(node)
         if node.table:
             self._refuse(node, "names a field inside a column, which is not supported in a filter")
         name = node.name
@@ -154,7 +178,7 @@ class _Translator:
     def _in(self, node: exp.In) -> Predicate:
         field = self._column(node.this)
         values = node.expressions
-        if not values or any(node.args.get(key) for key in ("query", "unnest", "field")):
+        if not values:
             self._refuse(node)
         fitted = [self._fit(value, field) for value in values]
         # a literal that no value of the column's type equals decides nothing
@@ -188,6 +212,7 @@ class _Translator:
     def _literal(self, node: exp.Expression) -> Any:
         """A Python value for a literal: None, bool, Decimal, str, bytes, date or Clock."""
         node = _bare(node)
+        self._check_parts(node)
         match node:
             case exp.Null():
                 return None
