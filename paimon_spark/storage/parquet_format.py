@@ -311,6 +311,7 @@ class _Settings:
             "data_page_version": "2.0" if version in ("v2", "parquet_2_0") else "1.0",
             "data_page_size": _integer(given, "parquet.page.size", 1 << 20),
             "dictionary_pagesize_limit": _integer(given, "parquet.dictionary.page.size", 1 << 20),
+            "write_page_index": True,
             "store_schema": False,
             "store_decimal_as_integer": True,
         }
