@@ -25,8 +25,8 @@ from paimon_spark.storage import arrow_layout
 from paimon_spark.storage.avro_encoding import encode_rows
 from paimon_spark.storage.avro_schema import FileSchema, file_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as
+from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS, DataFileReader, DataFileWriter, FileResult
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS, DataFileReader, DataFileWriter, FileResult
 
 _MAX_BLOCK_BYTES: Final = 256 << 20
 _BLOCK_BYTES: Final = 64_000

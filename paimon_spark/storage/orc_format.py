@@ -20,8 +20,8 @@ from paimon_spark.spec import predicate as predicates
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.storage import arrow_layout, parquet_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as
+from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS, DataFileReader, DataFileWriter, FileResult
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS, DataFileReader, DataFileWriter, FileResult
 from paimon_spark.storage.orc_footer import decode, read_tail, signed, writer_zone
 from paimon_spark.storage.orc_values import needs_restoring, restored
 from paimon_spark.storage.store_options import redact

@@ -19,8 +19,8 @@ from paimon_spark.spec import predicate as predicates
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema
 from paimon_spark.storage import arrow_layout, parquet_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as, each_as_corrupt
+from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS, ColumnStats, DataFileReader, DataFileWriter, FileResult
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS, ColumnStats, DataFileReader, DataFileWriter, FileResult
 from paimon_spark.storage.parquet_footer import FooterSink, metadata_with_int96_as_bytes
 
 MAX_ROW_GROUP_ROWS: Final = 1 << 20

@@ -1,0 +1,137 @@
+"""What a data file is to the layers above, whatever its format: a reader and a writer of Arrow batches.
+
+Formats differ behind two classes: a DataFileReader gives the wanted columns in exactly the Arrow types of their Paimon
+fields; a DataFileWriter takes such columns and writes what Java reads. Both run in tasks, one file at a time.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.spec.data_types import DataField
+from paimon_spark.spec.predicate import Predicate
+
+DEFAULT_BATCH_ROWS = 131_072
+"""Rows of a batch: batches under 64k rows cost Spark throughput."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStats:
+    """Statistics of one column of one file: scalars of the field's Arrow type, None when unknown or all is null."""
+
+    min_value: pa.Scalar | None = None
+    max_value: pa.Scalar | None = None
+    null_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    """What a closed writer leaves behind.
+
+    `column_stats` has the columns whose statistics came free from the file's footer (Parquet: columns that are not
+    nested; exact, never truncated); a column that is missing, or whose values are None with rows that are not null,
+    must be collected from the rows.
+    """
+
+    path: str
+    size_bytes: int
+    row_count: int
+    column_stats: Mapping[str, ColumnStats] = field(default_factory=dict)
+
+
+class DataFileReader(abc.ABC):
+    """Reads one data file; use as a context manager.
+
+    Attributes:
+        path: The file's path.
+        schema: The file's columns as the format's library names and types them (before they become Paimon's types).
+        num_rows: Rows of the file.
+        row_group_rows: Rows of each row group (ORC: stripe; Avro: one group), in file order.
+    """
+
+    path: str
+    schema: pa.Schema
+    num_rows: int
+    row_group_rows: Sequence[int]
+
+    @property
+    def num_row_groups(self) -> int:
+        """How many row groups (stripes) the file has."""
+        return len(self.row_group_rows)
+
+    @abc.abstractmethod
+    def read_batches(
+        self,
+        fields: Sequence[DataField],
+        *,
+        row_groups: Sequence[int] | None = None,
+        predicate: pc.Expression | None = None,
+        batch_rows: int = DEFAULT_BATCH_ROWS,
+        use_threads: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """The wanted columns, in file order of rows.
+
+        Args:
+            fields: Columns as the file's own schema names and types them; batches have exactly
+                `to_arrow_schema(fields)`. A nullable field that the file lacks is all null, as in Java.
+            row_groups: Only these, in this order; None for all.
+            predicate: Keep rows for which this is true; it may use only columns of `fields`.
+            batch_rows: Most rows of a batch (of what is read, before the predicate). Empty batches are not given.
+            use_threads: Decode columns in parallel; off inside Spark tasks, whose cores run other tasks.
+
+        Raises:
+            CorruptTableError: the file is damaged, or holds another type than a field says.
+        """
+
+    @abc.abstractmethod
+    def prune_row_groups(self, predicate: Predicate) -> list[int]:
+        """Row groups that may hold a matching row, by the file's own statistics; all of them where it has none."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Close the file."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class DataFileWriter(abc.ABC):
+    """Writes one data file. Call `close()` to finish it, or `abort()` to delete what there is."""
+
+    path: str
+
+    @abc.abstractmethod
+    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
+        """Append rows whose columns are the writer's fields, in order, in their Arrow types."""
+
+    def flush(self) -> None:
+        """Write out rows that wait for a full row group, so that their memory is free; the file stays open.
+
+        Formats that keep little waiting (ORC, Avro) need not do anything.
+        """
+        return
+
+    @property
+    @abc.abstractmethod
+    def bytes_written(self) -> int:
+        """Estimate of the file's size if it were closed now; grows with every write (for rolling)."""
+
+    @abc.abstractmethod
+    def close(self) -> FileResult:
+        """Write what is buffered and the footer; the file exists completely afterwards."""
+
+    @abc.abstractmethod
+    def abort(self) -> None:
+        """Give up and delete the unfinished file."""
