@@ -73,12 +73,16 @@ CALM_VALUES: dict[str, st.SearchStrategy[Any]] = {
     "SMALLINT": st.integers(-2, 2),
     "INT": st.integers(-2, 3),
     "BIGINT": st.integers(-3, 3),
-    "DOUBLE": st.sampled_from([1.0, 0.1, -2.5, 1e16, -1e16, -0.0, 0.0]),
+    "DOUBLE": st.sampled_from([1.0, 0.1, -2.5, 1e16, -1e16, 0.0]),
     "DECIMAL(5, 2)": st.integers(-300, 300).map(lambda n: Decimal(n).scaleb(-2)),
+    "DECIMAL(18, 0)": st.integers(-300, 300).map(Decimal),
     "STRING": st.sampled_from(["a", "b", "a,b", "b,c,b", "ä", "\U0001f600", "long long text"]),
     NESTED: st.lists(nested_rows, max_size=4).map(_unique_keys),
 }
-"""Values over which all Java versions agree: no integer overflow, no blank text, no key twice in a nested table."""
+"""Values over which all Java versions agree.
+
+No integer overflow, no blank text, no key twice in a nested table; no -0.0 and NaN, which 1.4 compares as primitives.
+"""
 NUMBERS = (
     "TINYINT",
     "SMALLINT",

@@ -1,0 +1,101 @@
+"""Merging of sorted runs in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.merge_cases import engine_of
+
+from paimon_spark.merge.stream import block_rows, merge_sorted_runs
+
+COLUMNS = {"k": "BIGINT NOT NULL", "a": "BIGINT", "b": "DOUBLE", "s": "STRING"}
+BATCH = 4096
+
+
+def key_value_batch(keys: np.ndarray, sequence: int) -> pa.RecordBatch:
+    count = len(keys)
+    return pa.record_batch(
+        {
+            "k": keys,
+            "a": pa.array(keys, mask=keys % 3 == sequence % 3),
+            "b": pa.array(np.full(count, float(sequence))),
+            "s": pa.array(np.char.add("text of a row ", keys.astype(str))),
+            "_SEQUENCE_NUMBER": pa.array(np.full(count, sequence)),
+            "_VALUE_KIND": pa.array(np.zeros(count, np.int8)),
+        }
+    )
+
+
+def run_of(count: int, step: int, sequence: int) -> Iterator[pa.RecordBatch]:
+    """A run made while it is read, so that memory holds only what the merge keeps."""
+    for first in range(0, count, BATCH):
+        yield key_value_batch(np.arange(first, min(first + BATCH, count), dtype=np.int64) * step, sequence)
+
+
+@pytest.mark.parametrize("options", [{}, {"merge-engine": "partial-update"}])
+def test_a_section_of_ten_times_the_budget_stays_within_twice_the_budget(options: dict[str, str]) -> None:
+    engine = engine_of(COLUMNS, ["k"], options)
+    sizes = ((400_000, 1, 0), (200_000, 2, 1), (100_000, 4, 2), (100_000, 3, 3))
+    total = sum(batch.nbytes for size in sizes for batch in run_of(*size))
+    budget = total // 10
+    pool = pa.default_memory_pool()
+    before, peak, rows, last = pool.bytes_allocated(), 0, 0, -1
+
+    def watched(run: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        nonlocal peak
+        for batch in run:
+            peak = max(peak, pool.bytes_allocated() - before)
+            yield batch
+
+    for batch in merge_sorted_runs(
+        [watched(run_of(*size)) for size in sizes], engine, budget_bytes=budget, drop_deletes=True
+    ):
+        peak = max(peak, pool.bytes_allocated() - before)
+        keys = batch.column("k").to_numpy()
+        assert keys[0] > last
+        assert (np.diff(keys) > 0).all()
+        last = int(keys[-1])
+        rows += batch.num_rows
+    assert rows == 400_000
+    assert peak < 2 * budget + 2 * len(sizes) * 2**20
+
+
+def test_one_key_may_fill_many_batches_of_a_run() -> None:
+    engine = engine_of(COLUMNS, ["k"], {})
+    one = [key_value_batch(np.full(50, 7), 1) for _ in range(5)]
+    other = [key_value_batch(np.arange(20), 0)]
+    merged = pa.Table.from_batches(
+        merge_sorted_runs([iter(other), iter(one)], engine, budget_bytes=1, drop_deletes=False)
+    )
+    assert merged.column("k").to_pylist() == list(range(20))
+    assert merged.column("_SEQUENCE_NUMBER").to_pylist()[7] == 1
+
+
+def test_nothing_comes_of_no_runs_and_of_empty_ones() -> None:
+    engine = engine_of(COLUMNS, ["k"], {})
+    empty = key_value_batch(np.empty(0, np.int64), 0)
+    assert list(merge_sorted_runs([], engine, budget_bytes=1, drop_deletes=True)) == []
+    assert list(merge_sorted_runs([iter([]), iter([empty])], engine, budget_bytes=1, drop_deletes=True)) == []
+
+
+def test_a_run_is_not_read_ahead_of_the_budget() -> None:
+    engine = engine_of(COLUMNS, ["k"], {})
+    read = 0
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        nonlocal read
+        for batch in run_of(BATCH * 20, 1, 0):
+            read += 1
+            yield batch
+
+    next(merge_sorted_runs([counted(), run_of(BATCH * 20, 1, 1)], engine, budget_bytes=1000, drop_deletes=True))
+    assert read == 1
+
+
+def test_block_rows_share_the_budget() -> None:
+    assert block_rows(256 * 2**20, 4, 100) == 131_072
+    assert block_rows(2**20, 4, 100) == 1310
+    assert block_rows(1, 100, 1000) == 256
