@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -94,6 +93,8 @@ class AvroReader(DataFileReader):
 
     def _decoded(self, names: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Batches of some of the file's columns, of at least `batch_rows` rows but for the last."""
+        import fastavro  # costs each Python worker a tenth of a second, so only those pay that read Avro
+
         record = self._file_schema.record
         reading = fastavro.parse_schema({"type": "array", "items": record.plain})
         rows: list[dict[str, Any]] = []

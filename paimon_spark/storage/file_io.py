@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import fsspec
 import pyarrow as pa
 
 from paimon_spark.errors import PaimonError, UnsupportedError
@@ -197,6 +196,8 @@ class FsspecFileIO(FileIO):
 
     def filesystem(self, path: str) -> Any:
         """The fsspec file system (fsspec keeps one per scheme and options)."""
+        import fsspec  # not needed for local disks, and each Python worker would pay for it
+
         options = dict(self.storage_options)
         if self.scheme in ("hdfs", "webhdfs", "sftp", "smb", "ftp"):
             options = {**fsspec.utils.infer_storage_options(path), **options}
