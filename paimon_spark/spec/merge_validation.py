@@ -77,7 +77,7 @@ def _sequence_groups(schema: TableSchema) -> Iterator[tuple[str, list[str], list
     for key, text in schema.options.items():
         if key.startswith("fields.") and key.endswith(".sequence-group"):
             ordering = key.removeprefix("fields.").removesuffix(".sequence-group").split(",")
-            yield key, ordering, [name.strip() for name in text.split(",") if name.strip()]
+            yield key, ordering, text.split(",")  # Java: blanks are part of the names
 
 
 def _contains_blob(data_type: DataType) -> bool:
@@ -130,7 +130,7 @@ def _validate_removal(schema: TableSchema, sequence: set[str]) -> None:
         raise OptionError(_CONFLICT.format("ignore-delete", on_group))
     if removes and sequence:
         raise OptionError(_CONFLICT.format("sequence-group", on_delete))
-    if group_text is not None and not {name.strip() for name in group_text.split(",")} <= sequence:
+    if group_text is not None and not set(group_text.split(",")) <= sequence:
         raise OptionError(f"field '{group_text}' defined in '{on_group}' option must be part of sequence groups")
 
 

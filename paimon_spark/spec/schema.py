@@ -28,6 +28,8 @@ CURRENT_VERSION = 3
 
 _PAIMON_07_VERSION = 1
 _PAIMON_08_VERSION = 2
+_UNTRIMMED_LISTS = ("bucket-key", "partial-update.remove-record-on-sequence-group")
+"""Lists of columns in which Java takes blanks for a part of the names; so are those of sequence groups."""
 
 
 class BucketMode(Enum):
@@ -285,6 +287,9 @@ def create_schema(
     kept = dict(options or {})
     partition_keys = _keys_of_option(kept, "partition", partition_keys, "partition")
     primary_keys = _keys_of_option(kept, "primary-key", primary_keys, "primary key")
+    for key, text in kept.items():
+        if key in _UNTRIMMED_LISTS or (key.startswith("fields.") and key.endswith(".sequence-group")):
+            kept[key] = ",".join(name.strip() for name in text.split(","))
     names = [f.name for f in fields]
     _check_keys(names, partition_keys, "Partition key constraint", "partition fields")
     _check_keys(names, primary_keys, "Primary key constraint", "primary key constraint")

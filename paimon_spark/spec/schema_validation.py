@@ -134,7 +134,8 @@ def _validate_bucket(schema: TableSchema) -> None:
 
 
 def _validate_bucket_keys(schema: TableSchema) -> None:
-    keys = list(schema.core_options.bucket_key)
+    text = schema.core_options.get("bucket-key")
+    keys = text.split(",") if text and text.strip() else []  # Java: blanks are part of the names
     if not set(keys) <= set(schema.field_names):
         raise OptionError(f"Field names {list(schema.field_names)} should contains all bucket keys {keys}.")
     if set(keys) & set(schema.partition_keys):

@@ -212,6 +212,15 @@ def test_create_normalises() -> None:
     assert nullable.field("a").type.nullable
 
 
+def test_lists_that_java_does_not_trim() -> None:
+    given = {"bucket-key": "a, b", "fields.c.sequence-group": " a ,b", "sequence.field": "a, b"}
+    assert create_schema(fields("a", "b", "c"), (), (), given).options == {
+        "bucket-key": "a,b",
+        "fields.c.sequence-group": "a,b",
+        "sequence.field": "a, b",
+    }
+
+
 def test_field_ids_of_nested_rows() -> None:
     row = parse_type("ROW<x ROW<y INT>, z ARRAY<ROW<w INT>>>")
     schema = create_schema([DataField(0, "a", row), DataField(0, "b", parse_type("INT"))])

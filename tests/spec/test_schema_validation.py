@@ -238,6 +238,15 @@ def test_keys_are_checked_at_once(options: dict[str, str], pk: tuple[str, ...], 
         create_schema([DataField(0, "k", parse_type("INT"))], pk, (), options)
 
 
+@pytest.mark.parametrize(
+    "options", [{"bucket": "1", "bucket-key": "k, n"}, {**PARTIAL, "fields.g.sequence-group": "v, n"}]
+)
+def test_blanks_in_lists_of_an_existing_schema(options: dict[str, str]) -> None:
+    schema = build(Case(None, {}, pk=("k", "p") if "bucket-key" not in options else ()))
+    with pytest.raises(OptionError, match=" n"):
+        validate(schema.with_options(options))
+
+
 def test_defaults_must_parse() -> None:
     good = create_schema([DataField(0, "k", parse_type("INT"), None, "'5'")])
     validate(good)
