@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import SnapshotNotFoundError
 from paimon_spark.options import OPTIONS
-from paimon_spark.spark.session import register
+from paimon_spark.spark.session import activate, register
 from paimon_spark.spark.source_options import refuse_system_table, table_path
 from paimon_spark.spark.types import from_spark_struct
 from paimon_spark.spark.write_target import new_table_schema
@@ -143,6 +143,7 @@ class PaimonTable:
             options: read options such as ``scan_tag_name="t"``, ``scan_snapshot_id=3``, ``columns="a, b"``,
                 ``filter="dt = '2024-01-31'"``.
         """
+        activate(self._spark)
         reader = self._spark.read.format("paimon")
         return reader.options(**{**self._options, **_option_keys(options)}).load(self._path)
 
@@ -166,6 +167,7 @@ class PaimonTable:
         self._save(df, "overwrite", options)
 
     def _save(self, df: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
+        activate(self._spark)
         writer = df.write.format("paimon").mode(mode)
         writer.options(**{**self._options, **_option_keys(options)}).save(self._path)
 

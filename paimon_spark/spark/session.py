@@ -41,6 +41,13 @@ def register(spark: SparkSession) -> None:
         # Spark 4.0 refuses a name that it has found by itself (`pyspark_paimon`), which is then this very source.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
+    activate(spark)
+
+
+def activate(spark: SparkSession) -> None:
+    """Let the thread that calls this find the format: in a new thread, Spark looks for Python sources in no session."""
+    if getattr(spark, "_sc", None) is not None and type(spark).getActiveSession() is None:
+        spark.createDataFrame([], "unused int")  # makes the session the thread's active one, as any query would
 
 
 def _check_workers(spark: SparkSession) -> None:

@@ -42,6 +42,7 @@ def test_threads_write_and_read_one_table(spark: SparkSession, tmp_path: Path) -
     spark.range(0).write.format("paimon").options(**{"primary-key": "id", "bucket": "2"}).mode("append").save(path)
 
     def append(number: int) -> int:
+        paimon_spark.register(spark)  # in a new thread Spark does not look for Python sources in any session
         rows = spark.range(number * 10, number * 10 + 10, 1, 1)
         rows.write.format("paimon").mode("append").save(path)
         return spark.read.format("paimon").load(path).count()
