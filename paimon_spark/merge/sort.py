@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -106,10 +107,34 @@ def _sort_by(words: Iterable[Word], rows: int) -> tuple[Indices, Mask]:
         order = np.arange(rows, dtype=np.int64)
         tied = first[1:] == first[:-1]
     else:
-        order = np.argsort(first, kind="stable")
-        sorted_first = first[order]
-        tied = sorted_first[1:] == sorted_first[:-1]
+        order, tied = _stable_order(first)
     return _refine(order, tied, iterator)
+
+
+_FEW_RUNS = 64  # average rows of a run from which on a merge of runs beats a sort of the values
+
+
+def _stable_order(word: npt.NDArray[Any]) -> tuple[Indices, Mask]:
+    """Stable order of one word, and which neighbours of it are equal.
+
+    Rows in no order at all are sorted as values with their row number in the low bits where both fit 63 bits, which is
+    twice as fast as sorting row numbers; rows in long runs are merged.
+    """
+    rows = len(word)
+    row_bits = (rows - 1).bit_length()
+    low, high = int(word.min()), int(word.max())
+    runs = int(np.count_nonzero(word[1:] < word[:-1])) + 1
+    if runs * _FEW_RUNS < rows or (high - low).bit_length() + row_bits > 63:
+        order: Indices = np.argsort(word, kind="stable")
+        ordered = word[order]
+        return order, ordered[1:] == ordered[:-1]
+    packed = (word - np.uint64(low)).view(np.int64) if word.dtype == np.uint64 else word.astype(np.int64) - low
+    packed <<= row_bits
+    packed |= np.arange(rows, dtype=np.int64)
+    packed.sort()
+    order = packed & ((1 << row_bits) - 1)
+    packed >>= row_bits
+    return order, packed[1:] == packed[:-1]
 
 
 def _refine(order: Indices, tied: Mask, words: Iterable[Word]) -> tuple[Indices, Mask]:
