@@ -259,7 +259,7 @@ class _ShuffledPartition:
         assigners = self._plan.assigners or 1
         classes = residue_classes(self._partition, hashes, assigners)
         buckets = np.empty(len(hashes), dtype=np.int32)
-        for assigner in np.unique(classes).tolist():
+        for assigner in np.flatnonzero(np.bincount(classes)).tolist():
             if assigner not in self._assigners:
                 self._assigners[assigner] = _FillingAssigner(self._plan, self._counts, assigner, assigners)
             mine = classes == assigner
