@@ -7,11 +7,17 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import SnapshotNotFoundError
-from paimon_spark.options import OPTIONS
+from paimon_spark.options import OPTIONS, Scope, find_option
 from paimon_spark.spark.session import activate, register
-from paimon_spark.spark.source_options import refuse_system_table, table_path
+from paimon_spark.spark.shuffled_write import gains_from_shuffle, write_shuffled
+from paimon_spark.spark.source_options import (
+    read_request,
+    refuse_system_table,
+    table_path,
+    write_request,
+)
 from paimon_spark.spark.types import from_spark_struct
-from paimon_spark.spark.write_target import new_table_schema
+from paimon_spark.spark.write_target import new_table_schema, overwrite_of, target_table
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.table import FileStoreTable, create_table, load_table, table_exists
@@ -36,6 +42,12 @@ def _option_keys(options: Mapping[str, Any]) -> dict[str, str]:
         for name, value in options.items()
         if value is not None
     }
+
+
+def _store_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Of the options, those that say how to reach the store."""
+    found = {key: find_option(key) for key in options}
+    return {key: options[key] for key, option in found.items() if option is not None and option.scope is Scope.STORE}
 
 
 class PaimonTable:
@@ -63,7 +75,8 @@ class PaimonTable:
             TableNotFoundError: there is no table.
         """
         register(spark)
-        table = cls(spark, table_path({"path": path}), _option_keys(options))
+        request = read_request({"path": path, **_option_keys(options)})
+        table = cls(spark, request.path, request.options)
         refuse_system_table(table._path, parse_table_path(table._path).system_table, "opened as a PaimonTable")
         table._load()
         return table
@@ -96,10 +109,10 @@ class PaimonTable:
         Raises:
             SchemaError: there is a table, or no table can be made of these columns and options.
         """
-        given = _option_keys(options or {})
+        given = dict(write_request({"path": path, **_option_keys(options or {})}, overwrite=False).options)
         name = parse_table_path(table_path({"path": path}))
         if ignore_if_exists and table_exists(name.root, options=given):
-            return cls.for_path(spark, path, **given)
+            return cls.for_path(spark, path, **_store_options(given))
         fields = from_spark_struct(_parsed_schema(spark, schema))
         new_schema = new_table_schema(
             fields,
@@ -109,7 +122,7 @@ class PaimonTable:
             comment=comment,
         )
         create_table(name.root, new_schema, file_io=FileIO.for_path(name.root, given))
-        return cls.for_path(spark, path, **given)
+        return cls.for_path(spark, path, **_store_options(given))
 
     @staticmethod
     def exists(path: str, **options: Any) -> bool:
@@ -150,6 +163,8 @@ class PaimonTable:
     def append(self, df: DataFrame, **options: Any) -> None:
         """Write rows; in a primary-key table they are merged with what is there.
 
+        Rows of tables with buckets are shuffled first, so that each bucket has one writer.
+
         Args:
             df: the rows; columns are matched by name.
             options: dynamic options of the write.
@@ -167,9 +182,14 @@ class PaimonTable:
         self._save(df, "overwrite", options)
 
     def _save(self, df: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
-        activate(self._spark)
-        writer = df.write.format("paimon").mode(mode)
-        writer.options(**{**self._options, **_option_keys(options)}).save(self._path)
+        given = {**self._options, **_option_keys(options)}
+        request = write_request({"path": self._path, **given}, overwrite=mode == "overwrite")
+        table = target_table(request, df.schema)
+        if gains_from_shuffle(table):
+            write_shuffled(df, table, overwrite_of(request, table) if mode == "overwrite" else None)
+        else:
+            activate(self._spark)
+            df.write.format("paimon").mode(mode).options(**given).save(self._path)
 
     def snapshots(self) -> DataFrame:
         """The living snapshots, oldest first, one row each."""

@@ -1,4 +1,4 @@
-"""Run in the environment of pypaimon-rust: read tables of a warehouse, write each as an Arrow file, or its error as text.
+"""Run in the environment of pypaimon-rust: read tables, write each as an Arrow file, or its error as text.
 
 python read_with_pypaimon_rust.py <warehouse> <output folder> <table> ...
 """

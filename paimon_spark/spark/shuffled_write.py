@@ -1,0 +1,132 @@
+"""A write whose rows are shuffled first: each bucket has one writer, and gets one file instead of one of every task.
+
+Spark gives a Python data source no say in how rows are distributed, so this is a job of its own: one pass says which
+task each row belongs to, a shuffle brings it there, a second pass writes and answers with the task's commit message.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.errors import PaimonError
+from paimon_spark.spark.arrow_cast import convert_batches
+from paimon_spark.spark.types import spark_arrow_schema
+from paimon_spark.spec.schema import BucketMode
+from paimon_spark.write.plan import OverwriteMode, WritePlan, plan_write
+from paimon_spark.write.routing import shuffle_ids
+from paimon_spark.write.task_write import write_batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from paimon_spark.commit.overwrite import OverwriteSpec
+    from paimon_spark.table.table import FileStoreTable
+
+_TASK = "_paimon_task"
+_MASK = 0xFFFFFFFF
+
+
+def gains_from_shuffle(table: FileStoreTable) -> bool:
+    """Whether rows of the table belong to buckets at all."""
+    return table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
+
+
+def write_shuffled(df: DataFrame, table: FileStoreTable, overwrite: OverwriteSpec | None) -> int | None:
+    """Write the rows and commit them; return the id of the new snapshot. Runs on the driver.
+
+    Args:
+        df: the rows; columns are matched by name.
+        table: the table with the options of this write.
+        overwrite: what to replace; None to append.
+
+    Raises:
+        SchemaMismatchError: the rows do not fit the table's columns.
+        CommitConflictError: another commit changed what this one relies on; nothing was committed.
+    """
+    tasks = _number_of_tasks(df, table)
+    mode = None if overwrite is None else OverwriteMode(overwrite.kind.value)
+    arrow_schema = spark_arrow_schema(df.schema)
+    plan = plan_write(table, overwrite=mode, data_schema=arrow_schema, shuffled=True, num_tasks=tasks)
+    keys = partition_keys(tasks)
+    with_task = StructType([*df.schema.fields, StructField(_TASK, IntegerType(), nullable=False)])
+    placed = df.mapInArrow(partial(_add_task, plan, keys), with_task).repartition(tasks, _TASK)
+    answer = StructType([StructField("message", BinaryType(), nullable=False)])
+    rows = placed.mapInArrow(partial(_write_task, plan, keys), answer).collect()
+    return commit(table, [pickle.loads(bytes(row.message)) for row in rows], overwrite=overwrite)
+
+
+def _number_of_tasks(df: DataFrame, table: FileStoreTable) -> int:
+    """As many tasks as the session has cores (on Connect: shuffle partitions), but no more than there are buckets."""
+    spark = df.sparkSession
+    context = getattr(spark, "_sc", None)
+    shuffles = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
+    tasks = shuffles if context is None else max(1, min(shuffles, context.defaultParallelism))
+    buckets = table.options.bucket
+    return min(tasks, buckets) if buckets > 0 and not table.schema.partition_keys else tasks
+
+
+def partition_keys(count: int) -> list[int]:
+    """For each of `count` partitions a number that Spark's hash partitioning sends there (Murmur3, seed 42)."""
+    found: dict[int, int] = {}
+    candidate = 0
+    while len(found) < count:
+        found.setdefault(spark_hash(candidate) % count, candidate)
+        candidate += 1
+    return [found[partition] for partition in range(count)]
+
+
+def spark_hash(value: int) -> int:
+    """Spark's ``hash(value)`` of an INT (``Murmur3_x86_32.hashInt``)."""
+    mixed = (value & _MASK) * 0xCC9E2D51 & _MASK
+    mixed = (mixed << 15 | mixed >> 17) & _MASK
+    state = 42 ^ (mixed * 0x1B873593 & _MASK)
+    state = (state << 13 | state >> 19) & _MASK
+    state = (state * 5 + 0xE6546B64 & _MASK) ^ 4
+    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
+    state ^= state >> 16
+    return state - (1 << 32) if state >> 31 else state
+
+
+def _add_task(plan: WritePlan, keys: list[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Every batch with the key of the task that each of its rows belongs to. Runs in tasks."""
+    schema = plan.data_schema
+    targets = pa.array(keys, pa.int32())
+    for batch in batches:
+        rows = pa.Table.from_batches(list(convert_batches([batch], schema.names, schema)))
+        ids = shuffle_ids(plan.table.schema, plan.mapping.apply(rows).rows, len(keys))
+        chosen = targets.take(pa.array(ids))
+        yield pa.RecordBatch.from_arrays([*batch.columns, chosen], names=[*batch.schema.names, _TASK])
+
+
+def _write_task(plan: WritePlan, keys: list[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write the rows of one task; answer with its commit message. Runs in tasks."""
+    rest = (batch for batch in batches if batch.num_rows)
+    first = next(rest, None)
+    if first is None:
+        return
+    key = first.column(_TASK)[0].as_py()
+    schema = plan.data_schema
+
+    def own() -> Iterator[pa.RecordBatch]:
+        yield first
+        yield from rest
+
+    rows = convert_batches(_checked(own(), key), schema.names, schema)
+    message = write_batches(plan, rows, keys.index(key))
+    yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(message)], pa.binary())], names=["message"])
+
+
+def _checked(batches: Iterable[pa.RecordBatch], key: int) -> Iterator[pa.RecordBatch]:
+    """The batches, all of whose rows must belong to one task."""
+    for batch in batches:
+        if batch.column(_TASK).unique().to_pylist() != [key]:
+            raise PaimonError("rows of several tasks came together: Spark's hash partitioning is not the one expected")
+        yield batch
