@@ -13,6 +13,7 @@ from paimon_spark.merge.aggregators import (
     unknown_function,
     unsupported_function,
 )
+from paimon_spark.merge.bitmap_aggregators import UniteBitmaps
 from paimon_spark.merge.collection_aggregators import Collect, MergeMap, MergeMapWithKeyTime
 from paimon_spark.merge.nested_aggregators import NestedPartialUpdate, NestedUpdate
 from paimon_spark.merge.number_aggregators import And, Or, Product, Sum
@@ -47,6 +48,8 @@ FUNCTIONS: dict[str, Callable[[AggregateOptions], Aggregator]] = {
     "merge_map_with_keytime": MergeMapWithKeyTime,
     "nested_update": NestedUpdate,
     "nested_partial_update": NestedPartialUpdate,
+    "rbm32": UniteBitmaps,
+    "rbm64": UniteBitmaps,
 }
 _UNSUPPORTED = ("hll_sketch", "theta_sketch")
 
