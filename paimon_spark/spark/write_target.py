@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
 from paimon_spark.options import Scope, canonical_options, find_option
+from paimon_spark.spark.merge_schema import merge_schema
 from paimon_spark.spark.source_options import REPLACE_WHERE, refuse_system_table
 from paimon_spark.spark.types import from_spark_struct
 from paimon_spark.spec.predicate import Leaf, split_and
@@ -61,6 +62,8 @@ def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:
             table = create_table(name.root, new_schema, file_io=FileIO.for_path(name.root, store))
         except SchemaError:  # another job was faster; then its table is the one to write to
             table = load_table(request.path, options=store)
+    if request.merge_schema:
+        table = merge_schema(table, schema)
     table = _with_dynamic_options(table, others)
     check_writable(table.schema)
     return table

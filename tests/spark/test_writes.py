@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.table.table import load_table
@@ -212,3 +213,26 @@ def test_tasks_of_one_write_never_share_sequence_numbers(spark: SparkSession, pa
     ranges = sorted((entry.file.min_sequence_number, entry.file.max_sequence_number) for entry in files)
     assert len(ranges) == 4
     assert all(before[1] < after[0] for before, after in itertools.pairwise(ranges))
+
+
+def test_merge_schema_adds_columns(save: Callable[..., None], load: Callable[..., Rows], path: str) -> None:
+    save([(1, "a")], "id int, v string", **KEYED, **{"merge-engine": "partial-update"})
+    save([(2, {"x": 1}, 5)], "id int, r struct<x:int>, N int", **{"write.merge-schema": "true"})
+    save([(1, 7)], "ID int, n int", **{"write.merge-schema": "true"})
+    assert load() == [(1, "a", None, 7), (2, None, (1,), 5)]
+    schema = load_table(path).schema
+    assert (schema.id, schema.highest_field_id) == (1, 4)
+    assert [(f.id, f.name, f.type.nullable) for f in schema.fields] == [
+        (0, "id", False),
+        (1, "v", True),
+        (2, "r", True),
+        (4, "N", True),
+    ]
+    assert load(**{"scan.snapshot-id": "1"}) == [(1, "a")]
+
+
+def test_merge_schema_adds_nothing_when_the_rows_do_not_fit(save: Callable[..., None], path: str) -> None:
+    save([(1, 1)], "id int, v int")
+    with pytest.raises(PySparkException, match="SchemaMismatchError"):
+        save([(b"x", 1)], "v binary, n int", **{"write.merge-schema": "true"})
+    assert load_table(path).schema.field_names == ("id", "v")
