@@ -20,14 +20,15 @@ from paimon_spark.spec import data_types as t
 from paimon_spark.spec import predicate as predicates
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.avro_container import MAGIC, SYNC_BYTES, encode_long, index_container, pack_block, read_block
-from paimon_spark.storage import arrow_layout
+from paimon_spark.storage import arrow_layout, avro_columns
 from paimon_spark.storage.avro_encoding import encode_rows
-from paimon_spark.storage.avro_schema import FileSchema, file_schema
+from paimon_spark.storage.avro_schema import Decoded, FileSchema, file_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as
 from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS, DataFileReader, DataFileWriter, FileResult
 from paimon_spark.storage.file_io import FileIO
 
 _MAX_BLOCK_BYTES: Final = 256 << 20
+_GROUP_BYTES: Final = 32 << 20
 _BLOCK_BYTES: Final = 64_000
 """Java: ``DataFileConstants.DEFAULT_SYNC_INTERVAL``."""
 _ENCODE_ROWS: Final = 1 << 16
@@ -74,7 +75,7 @@ class AvroReader(DataFileReader):
         if not plan.sources:
             yield from plan.rows_without_columns(self.num_rows, batch_rows)
             return
-        for batch in self._decoded(plan.sources, batch_rows):
+        for batch in self._decoded(plan.sources):
             for start in range(0, batch.num_rows, batch_rows):
                 with corrupt_as(self.path, "Avro"):
                     result = plan.apply(batch.slice(start, batch_rows))
@@ -91,38 +92,50 @@ class AvroReader(DataFileReader):
         """Let the bytes go."""
         self._data = b""
 
-    def _decoded(self, names: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Batches of some of the file's columns, of at least `batch_rows` rows but for the last."""
-        import fastavro  # costs each Python worker a tenth of a second, so only those pay that read Avro
-
+    def _decoded(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Batches of some of the file's columns, one for each group of blocks."""
         record = self._file_schema.record
-        reading = fastavro.parse_schema({"type": "array", "items": record.plain})
-        rows: list[dict[str, Any]] = []
+        vectorised = avro_columns.supported(record.plain)
+        for group in avro_columns.groups_of_blocks(self._blocks(), _GROUP_BYTES):
+            with corrupt_as(self.path, "Avro"):
+                if vectorised and avro_columns.pays([count for count, _ in group]):
+                    columns = avro_columns.decode_blocks(record.plain, record.storage, names, group)
+                else:
+                    columns = decode_by_fastavro(record, names, group)
+                logical = [self._logical(name, column) for name, column in zip(names, columns, strict=True)]
+            yield pa.RecordBatch.from_arrays(logical, list(names))
+
+    def _blocks(self) -> Iterator[tuple[int, bytes]]:
         for block in self._index.blocks:
             with corrupt_as(self.path, "Avro"):
                 plain = read_block(self._data, self._index.codec, block, _MAX_BLOCK_BYTES, path=self.path)
-                # The records of a block behind their number are an Avro array: one call instead of one for each.
-                source = io.BytesIO(encode_long(block[0]) + plain + b"\x00")
-                found = fastavro.schemaless_reader(source, reading, None) if block[0] else []
-                if len(found) != block[0] or source.read():
-                    raise ValueError("a block is longer than its records")
-                rows += found
-            if len(rows) >= batch_rows:
-                yield self._columns(rows, names)
-                rows = []
-        if rows:
-            yield self._columns(rows, names)
+            yield block[0], plain
 
-    def _columns(self, rows: list[dict[str, Any]], names: Sequence[str]) -> pa.RecordBatch:
-        with corrupt_as(self.path, "Avro"):
-            columns = []
-            for name in names:
-                storage = self._file_schema.record.storage.field(name).type
-                wanted = self.schema.field(name).type
-                values = list(map(itemgetter(name), rows))
-                array = pa.array(values, storage)
-                columns.append(array if storage == wanted else arrow_layout.relabel(array, wanted))
-            return pa.RecordBatch.from_arrays(columns, names=list(names))
+    def _logical(self, name: str, array: pa.Array) -> pa.Array:
+        wanted = self.schema.field(name).type
+        return array if array.type == wanted else arrow_layout.relabel(array, wanted)
+
+
+def decode_by_fastavro(record: Decoded, names: Sequence[str], blocks: Sequence[tuple[int, bytes]]) -> list[pa.Array]:
+    """Columns of some blocks, by way of one dict for each record.
+
+    Raises:
+        ValueError: a block holds other than its records.
+    """
+    import fastavro  # costs each Python worker a tenth of a second, so only those pay that need it
+
+    reading = fastavro.parse_schema({"type": "array", "items": record.plain})
+    rows: list[dict[str, Any]] = []
+    for count, plain in blocks:
+        if count == 0 and not plain:
+            continue
+        # The records of a block behind their number are an Avro array: one call instead of one for each.
+        source = io.BytesIO(encode_long(count) + plain + b"\x00")
+        found = fastavro.schemaless_reader(source, reading, None)
+        if len(found) != count or source.read():
+            raise ValueError("a block is longer than its records")
+        rows += found
+    return [pa.array(list(map(itemgetter(name), rows)), record.storage.field(name).type) for name in names]
 
 
 class AvroWriter(DataFileWriter):
