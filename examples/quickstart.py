@@ -34,6 +34,7 @@ def main(folder: Path) -> None:
         SparkSession.builder.master("local[2]")
         .appName("paimon_spark quickstart")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .getOrCreate()
     )
@@ -82,7 +83,7 @@ def main(folder: Path) -> None:
 
     say("What happened, as the table tells it:")
     orders.snapshots().select("snapshot_id", "commit_kind", "delta_record_count", "total_record_count").show()
-    print(f"Done in {time.monotonic() - begin:.0f} s. Java Paimon, Flink and pypaimon read this table as well.")
+    print(f"Done in {time.monotonic() - begin:.0f} s. Java Paimon, Flink and pypaimon-rust read this table as well.")
     spark.stop()
 
 
