@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import SnapshotNotFoundError
 from paimon_spark.options import OPTIONS, Scope, find_option
 from paimon_spark.spark.session import activate, register
-from paimon_spark.spark.shuffled_write import gains_from_shuffle, write_shuffled
+from paimon_spark.spark.shuffled_write import can_shuffle, write_shuffled
 from paimon_spark.spark.source_options import (
     read_request,
     refuse_system_table,
@@ -163,7 +163,7 @@ class PaimonTable:
     def append(self, df: DataFrame, **options: Any) -> None:
         """Write rows; in a primary-key table they are merged with what is there.
 
-        Rows of tables with buckets are shuffled first, so that each bucket has one writer.
+        Where pandas is installed, rows of tables with buckets are shuffled first, so that each bucket has one writer.
 
         Args:
             df: the rows; columns are matched by name.
@@ -185,7 +185,7 @@ class PaimonTable:
         given = {**self._options, **_option_keys(options)}
         request = write_request({"path": self._path, **given}, overwrite=mode == "overwrite")
         table = target_table(request, df.schema)
-        if gains_from_shuffle(table):
+        if can_shuffle(table):
             write_shuffled(df, table, overwrite_of(request, table) if mode == "overwrite" else None)
         else:
             activate(self._spark)

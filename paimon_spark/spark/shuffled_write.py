@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -33,9 +34,9 @@ _TASK = "_paimon_task"
 _MASK = 0xFFFFFFFF
 
 
-def gains_from_shuffle(table: FileStoreTable) -> bool:
-    """Whether rows of the table belong to buckets at all."""
-    return table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
+def can_shuffle(table: FileStoreTable) -> bool:
+    """Whether rows of the table belong to buckets, and Spark can run ``mapInArrow`` (which asks for pandas, unused)."""
+    return table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE and find_spec("pandas") is not None
 
 
 def write_shuffled(df: DataFrame, table: FileStoreTable, overwrite: OverwriteSpec | None) -> int | None:
