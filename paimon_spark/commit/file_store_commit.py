@@ -18,7 +18,13 @@ from paimon_spark.commit.manifest_write import ManifestWriter
 from paimon_spark.commit.overwrite import OverwriteKind, OverwriteSpec, lifted_to_top, overwrite_scope
 from paimon_spark.commit.publish import publish_snapshot
 from paimon_spark.commit.settings import CommitSettings
-from paimon_spark.errors import CommitConflictError, CommitError, CommitStateUnknownError, PaimonError
+from paimon_spark.errors import (
+    CommitConflictError,
+    CommitError,
+    CommitStateUnknownError,
+    PaimonError,
+    SnapshotNotFoundError,
+)
 from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 
 if TYPE_CHECKING:
@@ -132,7 +138,8 @@ def _commit_parts(
     settings: CommitSettings,
     after_commit: Callable[[Snapshot], None] | None,
 ) -> int | None:
-    done = _committed_before(table, parts)
+    with _storage_errors_named(table):
+        done = _committed_before(table, parts)
     last: int | None = None
     for part in parts:
         if part.kind in done:
@@ -179,7 +186,8 @@ def _committed_before(table: FileStoreTable, parts: Sequence[CommitPart]) -> dic
 
 def _newest_first(table: FileStoreTable) -> Iterator[Snapshot]:
     for snapshot_id in reversed(table.snapshots.ids()):
-        yield table.snapshots.get(snapshot_id)
+        with contextlib.suppress(SnapshotNotFoundError):  # expired meanwhile
+            yield table.snapshots.get(snapshot_id)
 
 
 def _applied_since(
@@ -195,6 +203,18 @@ def _applied_since(
     return None
 
 
+@contextlib.contextmanager
+def _storage_errors_named(table: FileStoreTable) -> Iterator[None]:
+    """Turn errors of the store, before anything is published, into a CommitError that says so."""
+    try:
+        yield
+    except OSError as error:
+        raise CommitError(
+            f"A snapshot of table {table.path} could not be prepared: {type(error).__name__}: {error}. Nothing was "
+            f"committed; run the write again once the storage works."
+        ) from error
+
+
 def _commit_part(table: FileStoreTable, part: CommitPart, settings: CommitSettings) -> Snapshot:
     """Publish one snapshot, however often rivals come first."""
     writer = ManifestWriter(table, target_size_bytes=settings.manifest_merge.target_size_bytes)
@@ -203,20 +223,16 @@ def _commit_part(table: FileStoreTable, part: CommitPart, settings: CommitSettin
     seen: int | None = None
     while True:
         try:
-            latest = table.snapshots.latest()
-            twin = _applied_since(table, part, seen, latest)
-            if twin is not None:
-                writer.discard()
-                return twin
-            seen = latest.id if latest else 0
-            snapshot = making.next_snapshot(latest)
-        except BaseException as error:
+            with _storage_errors_named(table):
+                latest = table.snapshots.latest()
+                twin = _applied_since(table, part, seen, latest)
+                if twin is not None:
+                    writer.discard()
+                    return twin
+                seen = latest.id if latest else 0
+                snapshot = making.next_snapshot(latest)
+        except BaseException:
             writer.discard()
-            if isinstance(error, OSError):
-                raise CommitError(
-                    f"A snapshot of table {table.path} could not be prepared: {type(error).__name__}: {error}. Nothing "
-                    f"was committed; run the write again once the storage works."
-                ) from error
             raise
         try:
             published = publish_snapshot(table, snapshot, retries)
