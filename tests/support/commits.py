@@ -76,7 +76,7 @@ def data_file(
         }
         min_key, max_key = (serialize_row([key], [IntType(nullable=False)]) for key in (keys[0], keys[-1]))
     name = f"data-{uuid.uuid4()}-0.parquet"
-    directory = Path(table.paths.bucket_dir(place, bucket))
+    directory = Path(table.paths.bucket_dir(table.paths.partition_path(place), bucket))
     directory.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(columns), directory / name, compression="zstd")
     return DataFileMeta(
