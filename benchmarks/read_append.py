@@ -1,0 +1,32 @@
+"""Append table, 5 M rows × 8 columns: our reader against `spark.read.parquet` on the same files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from common import Ratio, append_rows, data_files, in_turn, noop, scratch, spark_session
+
+
+def run() -> list[tuple[Ratio, float]]:
+    """Measure all columns, and one column of eight, to the noop sink."""
+    spark = spark_session()
+    path = scratch("append")
+    if not Path(path).exists():
+        append_rows(spark).write.format("paimon").mode("append").save(path)
+    files = data_files(path)
+    whole = in_turn(
+        "append read, all columns ÷ spark.read.parquet",
+        lambda: noop(spark.read.format("paimon").load(path)),
+        lambda: noop(spark.read.parquet(*files)),
+    )
+    one = in_turn(
+        "append read, one column ÷ all columns",
+        lambda: noop(spark.read.format("paimon").option("columns", "x").load(path)),
+        lambda: noop(spark.read.format("paimon").load(path)),
+    )
+    return [(whole, 1.0), (one, 0.6)]
+
+
+if __name__ == "__main__":
+    for ratio, limit in run():
+        print(ratio.line(limit))
