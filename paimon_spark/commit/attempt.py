@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _MAX_SEQUENCE = "sequence.generation.max-sequence-number"
-_POSTPONE_BUCKET = -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,9 @@ class SnapshotMaking:
         """
         new_id = 1 if latest is None else latest.id + 1
         index = [] if latest is None else self._index_entries(latest)
-        changes = self._changes_at(latest, index)
-        changes = self._check(changes, latest, index, new_id)
+        live = self._replaced_files(latest)
+        changes = self._changes_at(live, index)
+        changes = self._check(changes, latest, live, index, new_id)
         files, next_row_id = self._stamped(changes.files, latest, new_id)
         before = [] if latest is None else self._table.manifests.data_manifests(latest)
         base = self._merge(before)
@@ -126,14 +126,21 @@ class SnapshotMaking:
 
     # -- what changes -------------------------------------------------------------------------------------------------
 
-    def _changes_at(self, latest: Snapshot | None, index: Sequence[IndexManifestEntry]) -> Changes:
-        """Return the part's changes; for an overwrite with the files that go."""
-        changes, scope = self._part.changes, self._part.scope
+    def _replaced_files(self, latest: Snapshot | None) -> list[ManifestEntry] | None:
+        """Return the live files that an overwrite takes out; None when the part is no overwrite of partitions."""
+        scope = self._part.scope
         if scope is None or latest is None:
-            return changes
+            return None
         live = self._table.manifests.live_entries(latest, partitions=scope.partitions, predicate=scope.predicate)
-        if self._table.schema.bucket_mode is not BucketMode.POSTPONE_MODE:
-            live = [entry for entry in live if entry.bucket >= 0]
+        if self._table.schema.bucket_mode is BucketMode.POSTPONE_MODE:
+            return live
+        return [entry for entry in live if entry.bucket >= 0]
+
+    def _changes_at(self, live: list[ManifestEntry] | None, index: Sequence[IndexManifestEntry]) -> Changes:
+        """Return the part's changes, with those of replaced files and of their indexes."""
+        changes, scope = self._part.changes, self._part.scope
+        if scope is None or live is None:
+            return changes
         return replace(
             changes,
             files=(*deleted_entries(live, drop_stats=self._settings.drop_delete_stats), *changes.files),
@@ -180,7 +187,12 @@ class SnapshotMaking:
     # -- conflicts ----------------------------------------------------------------------------------------------------
 
     def _check(
-        self, changes: Changes, latest: Snapshot | None, index: Sequence[IndexManifestEntry], new_id: int
+        self,
+        changes: Changes,
+        latest: Snapshot | None,
+        live: list[ManifestEntry] | None,
+        index: Sequence[IndexManifestEntry],
+        new_id: int,
     ) -> Changes:
         """Check the changes against the latest snapshot; return them, without duplicates where those are discarded."""
         part, table = self._part, self._table
@@ -205,7 +217,7 @@ class SnapshotMaking:
         if not part.checked and not discard:
             self._check_buckets_since_plan(changes, latest, situation)
             return changes
-        base = table.manifests.live_entries(latest, partitions=partitions, predicate=range_predicate(table, partitions))
+        base = live if live is not None else self._live_in(latest, partitions)
         if discard:
             known = {entry.identifier() for entry in base}
             changes = replace(changes, files=tuple(e for e in changes.files if e.identifier() not in known))
@@ -213,6 +225,10 @@ class SnapshotMaking:
         if table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE and part.scope is None:
             check_deletion_vectors(base, index, changes.files, changes.index, situation)
         return changes
+
+    def _live_in(self, latest: Snapshot, partitions: frozenset[bytes]) -> list[ManifestEntry]:
+        within = range_predicate(self._table, partitions)
+        return self._table.manifests.live_entries(latest, partitions=partitions, predicate=within)
 
     def _situation(self, latest: Snapshot | None) -> Situation:
         schema = self._table.schema

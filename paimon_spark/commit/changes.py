@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
     HASH_INDEX,
@@ -70,11 +70,14 @@ def collect_changes(messages: Iterable[TaskMessage | CommitMessage]) -> CommitPa
 
     Raises:
         PaimonError: a message lists HASH index files; new hashes travel in ``CommitMessage.new_index``.
+        UnsupportedError: a message lists global index files.
     """
     flat = list(_commit_messages(messages))
     for message in flat:
         if any(entry.index_type == HASH_INDEX for entry in (*message.index_changes, *message.compact_index_changes)):
             raise PaimonError("A commit message lists a HASH index file; its hashes must be given as new_index.")
+        if any(entry.global_index is not None for entry in (*message.index_changes, *message.compact_index_changes)):
+            raise UnsupportedError("Global index files cannot be committed yet. Build the index with another engine.")
     append = Changes(
         files=tuple(
             entry

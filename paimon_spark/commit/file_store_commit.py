@@ -217,7 +217,7 @@ def _storage_errors_named(table: FileStoreTable) -> Iterator[None]:
 
 def _commit_part(table: FileStoreTable, part: CommitPart, settings: CommitSettings) -> Snapshot:
     """Publish one snapshot, however often rivals come first."""
-    writer = ManifestWriter(table, target_size_bytes=settings.manifest_merge.target_size_bytes)
+    writer = ManifestWriter(table, settings)
     making = SnapshotMaking(table, part, settings, writer)
     retries = settings.retries()
     seen: int | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from paimon_spark.commit.partition_stats import partition_stats
 from paimon_spark.spec.avro_codec import encode_index_manifest, encode_manifest, encode_manifest_list
@@ -20,18 +20,25 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from paimon_spark.commit.settings import CommitSettings
     from paimon_spark.table.table import FileStoreTable
 
 _ROLLING_CHECK_ROWS = 1000
 """Manifests roll at multiples of this number of entries (Java: ``RollingFileWriter.CHECK_ROLLING_RECORD_CNT``)."""
 
 
+class _Codec(TypedDict):
+    codec: str
+    level: int
+
+
 class ManifestWriter:
     """Writes the metadata files of one commit, over all its attempts."""
 
-    def __init__(self, table: FileStoreTable, *, target_size_bytes: int) -> None:
+    def __init__(self, table: FileStoreTable, settings: CommitSettings) -> None:
         self._table = table
-        self._target_size_bytes = target_size_bytes
+        self._target_size_bytes = settings.manifest_merge.target_size_bytes
+        self._codec: _Codec = {"codec": settings.manifest_codec, "level": settings.zstd_level}
         self._partition_types = [field.type for field in table.schema.partition_fields]
         self._manifest_names = manifest_names()
         self._list_names = manifest_list_names()
@@ -43,13 +50,13 @@ class ManifestWriter:
         """Write ``entries`` in their order, rolling at ``manifest.target-file-size``; no entry, no file."""
         if not entries:
             return []
-        data = encode_manifest(entries)
+        data = encode_manifest(entries, **self._codec)
         if len(data) >= self._target_size_bytes and len(entries) > _ROLLING_CHECK_ROWS:
             per_file = len(entries) * self._target_size_bytes // len(data)
             per_file = -(-max(per_file, 1) // _ROLLING_CHECK_ROWS) * _ROLLING_CHECK_ROWS
             if per_file < len(entries):
                 parts = [entries[start : start + per_file] for start in range(0, len(entries), per_file)]
-                return [self._write_manifest(part, encode_manifest(part)) for part in parts]
+                return [self._write_manifest(part, encode_manifest(part, **self._codec)) for part in parts]
         return [self._write_manifest(entries, data)]
 
     def _write_manifest(self, entries: Sequence[ManifestEntry], data: bytes) -> ManifestFileMeta:
@@ -79,13 +86,14 @@ class ManifestWriter:
 
     def write_list(self, manifests: Sequence[ManifestFileMeta]) -> tuple[str, int]:
         """Write a manifest list (an empty one is a file too); return its name and size in bytes."""
-        data = encode_manifest_list(manifests)
+        data = encode_manifest_list(manifests, **self._codec)
         return self._write(self._table.paths.manifest_path(self._list_names.next()), data), len(data)
 
     def write_index_manifest(self, entries: Sequence[IndexManifestEntry]) -> str:
         """Write an index manifest; return its name."""
         return self._write(
-            self._table.paths.manifest_path(self._index_manifest_names.next()), encode_index_manifest(entries)
+            self._table.paths.manifest_path(self._index_manifest_names.next()),
+            encode_index_manifest(entries, **self._codec),
         )
 
     def write_hash_index(self, hashes: npt.NDArray[np.int32]) -> tuple[str, int]:

@@ -35,6 +35,9 @@ class CommitSettings:
     max_retry_wait_millis: int
     timeout_millis: int | None
     manifest_merge: ManifestMergeOptions
+    manifest_codec: str
+    """Avro's name of ``manifest.compression``."""
+    zstd_level: int
     drop_delete_stats: bool
     discard_duplicate_files: bool
     overwrite_upgrade: bool
@@ -71,6 +74,8 @@ class CommitSettings:
                 full_threshold_bytes=options.value("manifest.full-compaction-threshold-size"),
                 min_count=options.value("manifest.merge-min-count"),
             ),
+            manifest_codec=_codec(options),
+            zstd_level=options.zstd_level,
             drop_delete_stats=options.value("manifest.delete-file-drop-stats"),
             discard_duplicate_files=options.value("commit.discard-duplicate-files"),
             overwrite_upgrade=options.value("overwrite-upgrade"),
@@ -90,6 +95,12 @@ class CommitSettings:
 
 def _millis(duration: timedelta) -> int:
     return round(duration.total_seconds() * 1000)
+
+
+def _codec(options: CoreOptions) -> str:
+    """Return the Avro codec of manifests (Java: ``AvroFileFormat.createCodecFactory``)."""
+    codec = str(options.get("avro.codec", None) or options.value("manifest.compression")).lower()
+    return {"zstd": "zstandard", "none": "null"}.get(codec, codec)
 
 
 def _refuse(options: CoreOptions) -> None:

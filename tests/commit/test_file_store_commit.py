@@ -2,6 +2,8 @@
 
 import json
 import re
+import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -459,6 +461,37 @@ def test_a_message_cannot_smuggle_in_a_hash_index(table):
     entry = IndexManifestEntry(FileKind.ADD, bytes(12), 0, HASH_INDEX, "index-1", 4, 1)
     with pytest.raises(PaimonError, match="lists a HASH index file"):
         commit(table, [message(table, fake_file("a"), index_changes=(entry,))])
+
+
+@pytest.mark.parametrize(("compression", "codec"), [("zstd", b"zstandard"), ("snappy", b"snappy"), ("null", b"null")])
+def test_manifests_have_the_compression_that_the_option_says(tmp_path, compression, codec):
+    table = make_table(tmp_path / "t", bucket="-1", manifest__compression=compression)
+    commit(table, [message(table, fake_file("a"))])
+    assert live_names(table) == ["a"]
+    for path in Path(table.path, "manifest").iterdir():
+        assert b"avro.codec" + bytes([2 * len(codec)]) + codec in path.read_bytes()
+
+
+def test_a_manifest_rolls_at_the_target_size_and_at_a_thousand_entries(tmp_path):
+    table = make_table(tmp_path / "t", bucket="-1", manifest__target_file_size="16 kb", manifest__compression="null")
+    names = [f"f{number:05d}" for number in range(4500)]
+    commit(table, [message(table, *(fake_file(name) for name in names))])
+    metas = table.manifests.delta_manifests(table.snapshots.latest())
+    assert [meta.num_added_files for meta in metas] == [1000, 1000, 1000, 1000, 500]
+    assert live_names(table) == names
+
+
+def test_threads_race_in_a_store_without_hard_links():
+    table = make_table(f"memory://races/{uuid.uuid4()}/t", bucket="-1")
+    patient = table.with_options({"commit.max-retries": "200", "commit.max-retry-wait": "20 ms"})
+
+    def work(number):
+        return [commit(patient, [message(table, fake_file(f"w{number}-{turn}"))]) for turn in range(6)]
+
+    with ThreadPoolExecutor(4) as pool:
+        made = sorted(made for part in pool.map(work, range(4)) for made in part)
+    assert made == table.snapshots.ids() == list(range(1, 25))
+    assert sorted(live_names(table)) == sorted(f"w{number}-{turn}" for number in range(4) for turn in range(6))
 
 
 steps = st.lists(
