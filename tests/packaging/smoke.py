@@ -22,7 +22,7 @@ print("PySpark", pyspark.__version__)
 instant = datetime.datetime(2024, 5, 1, 12, 30, tzinfo=datetime.UTC)
 local = datetime.datetime(2024, 5, 1, 12, 30, 0, 123456)
 columns = (
-    "k long not null, s string, d decimal(20,3), l timestamp, n timestamp_ntz, day date, b binary, "
+    "k long, s string, d decimal(20,3), l timestamp, n timestamp_ntz, day date, b binary, "
     "a array<int>, m map<string,double>, r struct<x:int,y:string>"
 )
 row = (
