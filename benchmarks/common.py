@@ -82,7 +82,7 @@ def noop(df: DataFrame) -> None:
 
 
 def append_rows(spark: SparkSession, rows: int = ROWS_APPEND, partitions: int = 4) -> DataFrame:
-    """`rows` × 8 columns: two longs, an int, a double, two strings, a timestamp, a boolean."""
+    """`rows` rows of 8 columns: two longs, an int, a double, two strings, a timestamp, a boolean."""
     return spark.range(0, rows, 1, partitions).selectExpr(
         "id",
         "cast(id % 1000 as int) k",
@@ -96,7 +96,7 @@ def append_rows(spark: SparkSession, rows: int = ROWS_APPEND, partitions: int = 
 
 
 def key_rows(spark: SparkSession, which: int, rows: int, partitions: int = 4) -> DataFrame:
-    """Base rows (`which` 0: every key once) or one of the update batches (1-3: spread keys, half of the columns null)."""
+    """Base rows (`which` 0: every key once) or an update batch (1-3: spread keys, half of the columns null)."""
     ids = spark.range(0, rows, 1, partitions)
     if which == 0:
         key, blank_left, blank_right = "id", "false", "false"

@@ -1,7 +1,7 @@
-"""Merge-on-read of 2 M base rows and 3 × 200 k updates against `spark.read.parquet` and pypaimon's pure reader.
+"""Merge-on-read of 2 M base rows and 3 times 200 k updates against `spark.read.parquet` and pypaimon's pure reader.
 
-pypaimon runs in its own environment (`python tests/peers/make_environments.py`), all columns into Arrow; it is measured once
-per table after ours, since it takes minutes where ours takes seconds.
+pypaimon runs in its own environment (`python tests/peers/make_environments.py`), all columns into Arrow; it is measured
+once per table after ours, since it takes minutes where ours takes seconds.
 """
 
 from __future__ import annotations

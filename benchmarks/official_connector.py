@@ -1,7 +1,7 @@
 """The official JVM connector as a peer: 0.9.0 on Spark 3.5, in an environment of its own.
 
-`benchmarks/run.py` calls this file twice over: as a module it makes the environment and starts the worker, as a script (inside
-that environment) it reads the tables and prints seconds as JSON. The jar comes from Maven by `mvn dependency:copy`.
+`benchmarks/run.py` uses this file twice over: as a module it makes the environment and starts the worker, as a script
+(inside that environment) it reads the tables and prints seconds as JSON. The jar comes from Maven.
 """
 
 from __future__ import annotations

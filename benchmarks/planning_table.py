@@ -21,8 +21,15 @@ STRING = VarCharType(length=2147483647)
 def planning_schema() -> TableSchema:
     """Partition column `dt` and seven value columns; manifests are never merged."""
     types = [STRING, BigIntType(), BigIntType(), IntType(), DoubleType(), STRING, STRING, IntType()]
-    fields = [DataField(i, name, t) for i, (name, t) in enumerate(zip(["dt", "id", "x", "k", "p", "s", "c", "f"], types, strict=True))]
-    options = {"bucket": "-1", "manifest.merge-min-count": "1000000", "manifest.full-compaction-threshold-size": "100 gb"}
+    fields = [
+        DataField(i, name, t)
+        for i, (name, t) in enumerate(zip(["dt", "id", "x", "k", "p", "s", "c", "f"], types, strict=True))
+    ]
+    options = {
+        "bucket": "-1",
+        "manifest.merge-min-count": "1000000",
+        "manifest.full-compaction-threshold-size": "100 gb",
+    }
     return create_schema(fields, (), ("dt",), options, None)
 
 

@@ -1,4 +1,4 @@
-"""Append table, 5 M rows × 8 columns: our reader against `spark.read.parquet` on the same files."""
+"""Append table, 5 M rows of 8 columns: our reader against `spark.read.parquet` on the same files."""
 
 from __future__ import annotations
 

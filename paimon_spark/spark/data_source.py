@@ -180,7 +180,7 @@ class PaimonWriter(DataSourceArrowWriter):
             CommitStateUnknownError: it is not known whether the commit took place.
         """
         tasks = [message.task for message in messages if isinstance(message, PaimonCommitMessage)]
-        commit(self._plan.table, tasks, overwrite=self._overwrite)
+        commit(self._plan.table, tasks, overwrite=self._overwrite, planned_snapshot_id=self._plan.snapshot_id or 0)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Do nothing: Spark also aborts after a commit whose outcome is unknown, so no file may go.

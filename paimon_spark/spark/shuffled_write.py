@@ -60,7 +60,8 @@ def write_shuffled(df: DataFrame, table: FileStoreTable, overwrite: OverwriteSpe
     placed = df.mapInArrow(partial(_add_task, plan, keys), with_task).repartition(tasks, _TASK)
     answer = StructType([StructField("message", BinaryType(), nullable=False)])
     rows = placed.mapInArrow(partial(_write_task, plan, keys), answer).collect()
-    return commit(table, [pickle.loads(bytes(row.message)) for row in rows], overwrite=overwrite)
+    messages = [pickle.loads(bytes(row.message)) for row in rows]
+    return commit(table, messages, overwrite=overwrite, planned_snapshot_id=plan.snapshot_id or 0)
 
 
 def _number_of_tasks(df: DataFrame, table: FileStoreTable) -> int:

@@ -152,6 +152,33 @@ def from_spark_struct(schema: spark.StructType) -> tuple[paimon.DataField, ...]:
     return tuple(from_spark_field(field) for field in schema.fields)
 
 
+def as_nullable(data_type: spark.DataType) -> spark.DataType:
+    """The same type with all that is inside it nullable."""
+    if isinstance(data_type, spark.StructType):
+        fields = [spark.StructField(f.name, as_nullable(f.dataType), True, f.metadata) for f in data_type.fields]
+        return spark.StructType(fields)
+    if isinstance(data_type, spark.ArrayType):
+        return spark.ArrayType(as_nullable(data_type.elementType), containsNull=True)
+    if isinstance(data_type, spark.MapType):
+        key, value = as_nullable(data_type.keyType), as_nullable(data_type.valueType)
+        return spark.MapType(key, value, valueContainsNull=True)
+    return data_type
+
+
+def saved_columns(schema: spark.StructType) -> tuple[paimon.DataField, ...]:
+    """The columns of a table that a save creates: all nullable (keys become NOT NULL later), as in Spark's own saves.
+
+    Spark hands over the optimised query's schema, where a column is NOT NULL because this save's rows hold no null; the
+    next save's rows may. `PaimonTable.create` and CREATE TABLE keep NOT NULL.
+
+    Raises:
+        SchemaError, UnsupportedError: as `from_spark_struct`.
+    """
+    nullable = as_nullable(schema)
+    assert isinstance(nullable, spark.StructType)
+    return from_spark_struct(nullable)
+
+
 def spark_arrow_schema(schema: spark.StructType) -> pa.Schema:
     """The Arrow schema that Spark expects of batches of these rows, on every PySpark 4 version."""
     if "timezone" in inspect.signature(to_arrow_schema).parameters:

@@ -13,7 +13,7 @@ from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
 from paimon_spark.options import Scope, canonical_options, find_option
 from paimon_spark.spark.merge_schema import merge_schema
 from paimon_spark.spark.source_options import REPLACE_WHERE, refuse_system_table
-from paimon_spark.spark.types import from_spark_struct
+from paimon_spark.spark.types import saved_columns
 from paimon_spark.spec.predicate import Leaf, split_and
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.schema_validation import validate
@@ -57,7 +57,7 @@ def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:
     except TableNotFoundError:
         if (branch or name.branch) != MAIN_BRANCH:
             raise
-        new_schema = new_table_schema(from_spark_struct(schema), others)
+        new_schema = new_table_schema(saved_columns(schema), others)
         try:
             table = create_table(name.root, new_schema, file_io=FileIO.for_path(name.root, store))
         except SchemaError:  # another job was faster; then its table is the one to write to

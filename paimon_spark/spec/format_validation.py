@@ -70,8 +70,7 @@ def _problem(file_format: str, data_type: DataType) -> str | None:
                 f"Avro does not support TIME type with precision: {data_type.precision}, "
                 "it only supports precision less than 3."
             )
-    if file_format == "orc":
-        # BINARY(n) and VARBINARY(n) are written as BYTES, MULTISET as MAP
-        if isinstance(data_type, VariantType | VectorType):
-            return f"Unsupported type: {data_type}."
+    # ORC: BINARY(n) and VARBINARY(n) are written as BYTES, MULTISET as MAP
+    if file_format == "orc" and isinstance(data_type, VariantType | VectorType):
+        return f"Unsupported type: {data_type}."
     return None

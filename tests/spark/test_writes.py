@@ -113,16 +113,26 @@ def test_a_variant_comes_back(spark: SparkSession, path: str) -> None:
 def test_creation_keeps_comments_nullability_keys_and_options(spark: SparkSession, path: str) -> None:
     frame = spark.createDataFrame([(1, "d", "x")], "id int not null comment 'the key', Dt string, V string")
     options = {"primary-key": "ID, dt", "partition": "dt", "bucket": "2", "Merge-Engine": "partial-update"}
-    options |= {"fields.v.aggregate-function": "last_value", "write-only": "true"}
+    options |= {"fields.v.stats-mode": "full", "write-only": "true"}
     frame.write.format("paimon").options(**options).mode("append").save(path)
     schema = load_table(path).schema
     assert schema.primary_keys == ("id", "Dt")
     assert schema.partition_keys == ("Dt",)
     assert [field.type.nullable for field in schema.fields] == [False, False, True]
     assert schema.fields[0].description == "the key"
-    expected = {"bucket": "2", "merge-engine": "partial-update", "fields.V.aggregate-function": "last_value"}
+    expected = {"bucket": "2", "merge-engine": "partial-update", "fields.V.stats-mode": "full"}
     assert schema.options == {**expected, "write-only": "true"}
     assert read(spark, path).schema["id"].metadata == {"comment": "the key"}
+
+
+def test_a_save_creates_nullable_columns_whatever_its_rows_hold(spark: SparkSession, path: str) -> None:
+    spark.range(2).selectExpr("id", "1 AS a", "array(1) AS l", "struct(1 AS x) AS s").write.format("paimon").mode(
+        "append"
+    ).option("primary-key", "id").save(path)
+    frame = spark.createDataFrame([(5, None, [None], (None,))], "id long, a int, l array<int>, s struct<x:int>")
+    frame.write.format("paimon").mode("append").save(path)
+    assert [field.type.nullable for field in load_table(path).schema.fields] == [False, True, True, True]
+    assert read(spark, path).where("id = 5").collect() == [(5, None, [None], (None,))]
 
 
 def test_columns_are_matched_by_name_and_cast_safely(save: Callable[..., None], load: Callable[..., Rows]) -> None:
