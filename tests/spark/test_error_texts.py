@@ -142,7 +142,7 @@ WRITES = {
     "another bucket number": (
         "id int, v string",
         {"bucket": "5"},
-        "new bucket Cannot change bucket from 2 to 5",
+        "Cannot change bucket from 2 to 5",
     ),
     "unknown column": ("id int, w string", {}, "SchemaMismatchError.*w"),
     "no key": ("v string", {}, "(SchemaMismatchError|DataError).*id"),
