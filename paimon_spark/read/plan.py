@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
+_SLACK = 1.05
+"""Files of one size must not miss an even share by a few bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
@@ -53,6 +56,7 @@ def plan_read(
     *,
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
+    parallelism: int = 1,
     limit: int | None = None,
 ) -> ReadPlan:
     """Plan a batch read of the table as its `scan.*` options say.
@@ -61,6 +65,8 @@ def plan_read(
         table: with its dynamic options.
         columns: of the result, in order; None is all of them.
         predicate: rows of the result are those for which it is true.
+        parallelism: how many tasks can run at once: files that need no merging are cut into at least so many splits,
+            as far as `source.split.open-file-cost` lets them.
         limit: the caller wants this many rows at most; where it can be told that fewer files hold them, only these
             are planned. The caller still cuts the rows.
 
@@ -76,7 +82,7 @@ def plan_read(
     if snapshot is None or predicate == Always(False):
         return ReadPlan(snapshot, travelled.schema, read_fields, (), predicate, travelled)
     with _without_gc():
-        splits = _splits(travelled, snapshot.id, scan_files(travelled, snapshot, predicate))
+        splits = _splits(travelled, snapshot.id, scan_files(travelled, snapshot, predicate), parallelism)
     residual = _residual(travelled.schema, predicate)
     if limit is not None and residual is None:
         splits = _enough(splits, limit, has_keys=bool(travelled.schema.primary_keys))
@@ -116,20 +122,27 @@ def _residual(schema: TableSchema, predicate: Predicate | None) -> Predicate | N
     return None if said == Always(True) else said
 
 
-def _splits(table: FileStoreTable, snapshot_id: int, files: ManifestColumns) -> list[DataSplit]:
+def _fair_share(files: Sequence[SplitFile], target: int, cost: int, parallelism: int) -> int:
+    """The weight of a split that leaves none of the tasks that can run at once without work, `target` at most."""
+    weight = sum(max(file.size, cost) for file in files)
+    return min(target, max(cost, int(_SLACK * weight / max(1, parallelism))))
+
+
+def _splits(table: FileStoreTable, snapshot_id: int, files: ManifestColumns, parallelism: int) -> list[DataSplit]:
     """Cut the files of every bucket into splits, buckets in the order in which they appear."""
     groups = [g for g in bucket_groups(files) if files.buckets[g[0]] != POSTPONE_BUCKET]
     split_files = _split_files(table, files)
     target = table.options.split_target_size_bytes
     cost = table.options.split_open_file_cost_bytes
+    share = _fair_share(split_files, target, cost, parallelism) if parallelism > 1 else target
     result: list[DataSplit] = []
     ranks = None
     for group in groups:
         bucket = [split_files[i] for i in group]
         if not table.schema.primary_keys:
-            bins = [(b, True) for b in _append_bins(bucket, target, cost)]
+            bins = [(b, True) for b in _append_bins(bucket, target, share, cost)]
         elif is_raw_bucket(bucket):
-            bins = [(b, True) for b in pack_ordered(bucket, lambda f: max(f.size, cost), target)]
+            bins = [(b, True) for b in pack_ordered(bucket, lambda f: max(f.size, cost), share)]
         else:
             if ranks is None:
                 ranks = key_ranks(
@@ -151,11 +164,11 @@ def _slim(files: Sequence[SplitFile], raw: bool) -> tuple[SplitFile, ...]:
     return tuple(replace(file, min_key=b"", max_key=b"") if raw else file for file in files)
 
 
-def _append_bins(files: Sequence[SplitFile], target: int, cost: int) -> list[list[SplitFile]]:
+def _append_bins(files: Sequence[SplitFile], target: int, share: int, cost: int) -> list[list[SplitFile]]:
     """Pack the files of an append bucket by sequence number, large Parquet files cut into slices of row groups."""
     ordered = sorted(files, key=lambda file: file.min_seq)
     pieces = [piece for file in ordered for piece in _sliced(file, target)]
-    return pack_ordered(pieces, lambda file: max(file.size // file.share, cost), target)
+    return pack_ordered(pieces, lambda file: max(file.size // file.share, cost), share)
 
 
 def _sliced(file: SplitFile, target: int) -> list[SplitFile]:

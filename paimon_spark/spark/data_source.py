@@ -28,7 +28,7 @@ from paimon_spark.read.split_read import read_split
 from paimon_spark.spark.arrow_cast import convert_batches
 from paimon_spark.spark.read_columns import match_columns, read_columns
 from paimon_spark.spark.source_options import read_request, refuse_system_table, write_request
-from paimon_spark.spark.splits import even_batches, pack_splits
+from paimon_spark.spark.splits import cores_here, even_batches, pack_splits
 from paimon_spark.spark.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.write_target import overwrite_of, target_table
 from paimon_spark.spec.sql_filter import parse_filter
@@ -79,7 +79,8 @@ class PaimonDataSource(DataSource):
         then = travel(table)[0].schema
         names = match_columns(then.fields, schema)
         predicate = None if request.filter is None else parse_filter(request.filter, then)
-        return PaimonReader(plan_read(table, columns=names, predicate=predicate), spark_arrow_schema(schema))
+        plan = plan_read(table, columns=names, predicate=predicate, parallelism=cores_here())
+        return PaimonReader(plan, spark_arrow_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> PaimonWriter:
         """Plan the write, creating the table where there is none. Called by Spark once per save.

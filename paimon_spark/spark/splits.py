@@ -17,6 +17,11 @@ MAX_GATHERED_BYTES = 32 << 20
 """Small batches are not put together beyond this, however few rows they have."""
 
 
+def cores_here() -> int:
+    """The cores this process may use: right for local sessions, a floor for clusters."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def pack_splits(
     splits: Sequence[DataSplit], *, target_bytes: int, open_file_cost_bytes: int, cores: int | None = None
 ) -> list[tuple[DataSplit, ...]]:
@@ -26,11 +31,10 @@ def pack_splits(
         splits: in the order of the plan, which is kept (neighbours are of one partition).
         target_bytes: `source.split.target-size`.
         open_file_cost_bytes: `source.split.open-file-cost`, what a file weighs at least.
-        cores: how many tasks can run at once; by default the cores of the driver's machine, which is right for local
-            sessions and a floor for clusters.
+        cores: how many tasks can run at once; by default `cores_here`.
     """
     weights = [sum(max(file.size // file.share, open_file_cost_bytes) for file in split.files) for split in splits]
-    share = sum(weights) // max(1, cores or os.cpu_count() or 1)
+    share = int(1.05 * sum(weights)) // max(1, cores or cores_here())
     limit = min(target_bytes, max(open_file_cost_bytes, share))
     packed: list[tuple[DataSplit, ...]] = []
     current: list[DataSplit] = []
