@@ -55,7 +55,8 @@ class FileRead:
         if not file_fields and file.row_groups is None:
             yield from self._counted(mapping, file.row_count)
             return
-        with open_data_file(self.table.file_io, file.path, file.format, file.size) as reader:
+        options = self.table.schema.options
+        with open_data_file(self.table.file_io, file.path, file.format, file.size, options=options) as reader:
             said = mapping.file_predicate(predicate)
             groups = _row_groups(reader, file, said)
             if groups is not None and not groups:

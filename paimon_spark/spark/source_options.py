@@ -158,6 +158,8 @@ def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteReques
         option = find_option(key)
         if key.startswith(_READ_PREFIXES) or (option is not None and option.scope is Scope.READ):
             raise OptionError(f"option '{key}' has no meaning for a write")
+        if key.startswith(f"{MERGE_SCHEMA}."):
+            raise UnsupportedError(f"option '{key}' is not supported yet: leave it out")
     mode = ours.get(OVERWRITE_MODE)
     if mode is not None and mode.strip().lower() not in ("static", "dynamic"):
         raise OptionError(f"option '{OVERWRITE_MODE}' is static or dynamic, not '{mode}'")

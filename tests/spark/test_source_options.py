@@ -94,6 +94,11 @@ def test_merge_schema_is_a_boolean() -> None:
         write_request({"path": "/t", "write.merge-schema": "yes"}, overwrite=False)
 
 
+def test_more_of_merge_schema_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedError, match=r"'write\.merge-schema\.type-widening' is not supported yet"):
+        write_request({"path": "/t", "write.merge-schema.type-widening": "true"}, overwrite=False)
+
+
 def test_store_options_keep_their_case() -> None:
     given = {"path": "s3://b/t", "s3.endpoint": "e", "fs.s3a.access.key": "k"}
     assert read_request(given).options == {"s3.endpoint": "e", "fs.s3a.access.key": "k"}

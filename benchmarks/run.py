@@ -1,0 +1,46 @@
+"""All figures of `RESULTS.md` in one run: `python benchmarks/run.py` prints the tables.
+
+Reading and writing are ratios against Spark's own Parquet in the same session, taken in turn; pypaimon and the official
+connector (0.9.0 on Spark 3.5) read the same tables in environments of their own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import merge_on_read
+import official_connector
+import read_append
+import write
+from common import KEY_TABLES, scratch, spark_session
+
+
+def official() -> None:
+    """Whole reads by the official connector, in seconds: a JVM of its own, so no ratio is taken."""
+    tables = {name: scratch(name.replace(" ", "_")) for name in KEY_TABLES}
+    seconds = official_connector.seconds({"append": scratch("append"), **tables})
+    if seconds is None:
+        print("the official connector 0.9.0 did not resolve or did not read the tables")
+        return
+    print("\n| official connector 0.9.0, Spark 3.5 | s |\n|---|---|")
+    for name, value in seconds.items():
+        print(f"| {name} | {value:.2f} |")
+
+
+def main() -> None:
+    """Run everything, the quick things last."""
+    print("| measured | s | yardstick s | ratio | at most |\n|---|---|---|---|---|", flush=True)
+    for module in (read_append, merge_on_read, write):
+        for ratio, limit in module.run():
+            print(ratio.line(limit), flush=True)
+    spark_session().stop()
+    official()
+    for script in ("plan_reads.py", "merge_kernel.py"):
+        print(f"\n{script}", flush=True)
+        subprocess.run([sys.executable, str(Path(__file__).parent / script)], check=True)
+
+
+if __name__ == "__main__":
+    main()
