@@ -43,7 +43,7 @@ def steps(python: Path, pytest_arguments: list[str]) -> dict[str, list[str]]:
     """Each check by its name: the command that runs it."""
     module = [str(python), "-m"]
     return {
-        "ruff": [*module, "ruff", "check", "."],
+        "ruff": [*module, "ruff", "check", "--no-cache", "."],
         "ruff format": [*module, "ruff", "format", "--check", "."],
         "mypy": [*module, "mypy"],
         "pytest": [*module, "pytest", *pytest_arguments],

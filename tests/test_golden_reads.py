@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from paimon_spark.spec.sql_filter import parse_filter
 
 from paimon_spark.errors import DataError, OptionError, PaimonError, SnapshotNotFoundError, UnsupportedError
 from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.table import load_table
 from paimon_spark.table.time_travel import travel
 from tests.support.golden import GoldenRead, assert_same_rows, follows_a_java_bug, golden_reads, not_yet
