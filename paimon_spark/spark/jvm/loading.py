@@ -1,0 +1,77 @@
+"""Which table a name in a statement means: by catalog name or by path, at which version, with which options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from paimon_spark.errors import TableNotFoundError
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.table import FileStoreTable, load_table
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """VERSION AS OF (text) or TIMESTAMP AS OF (microseconds since the epoch)."""
+
+    version: str | None = None
+    timestamp_micros: int | None = None
+
+    @staticmethod
+    def from_arguments(arguments: Sequence[Any]) -> TableVersion | None:
+        """What the overloads of ``loadTable`` were given beyond the identifier.
+
+        4.0 to 4.2 pass a String, a long, or a set of write privileges; 4.3 a ``TableContext`` and options.
+        """
+        if not arguments:
+            return None
+        first = arguments[0]
+        if isinstance(first, str):
+            return TableVersion(version=first)
+        if isinstance(first, int):
+            return TableVersion(timestamp_micros=first)
+        if not hasattr(first, "getClass") or not first.getClass().getName().endswith(".TableContext"):
+            return None
+        travel = first.timeTravel()
+        if not travel.isPresent():
+            return None
+        spec = travel.get()
+        kind = spec.getClass().getSimpleName()
+        if "Version" in kind:
+            return TableVersion(version=spec.version())
+        return TableVersion(timestamp_micros=spec.timestamp())
+
+    def options(self) -> dict[str, str]:
+        """The read options that mean the same."""
+        if self.version is not None:
+            return {"scan.version": self.version}
+        assert self.timestamp_micros is not None
+        return {"scan.timestamp-millis": str(self.timestamp_micros // 1000)}
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """A table as a statement sees it."""
+
+    table: FileStoreTable
+    name: str
+    """For messages and plans: ``db.t``, or the path."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Read options that came with the name (time travel)."""
+
+
+def load_catalog_table(
+    catalog: FilesystemCatalog, namespace: Sequence[str], name: str, version: TableVersion | None
+) -> LoadedTable:
+    """Open the table of a name; a name with a slash and without (or with the default) namespace is a path.
+
+    Raises:
+        TableNotFoundError: there is no such table.
+    """
+    options = {} if version is None else version.options()
+    if "/" in name:
+        return LoadedTable(load_table(name, options=catalog.options), name, options)
+    if len(namespace) != 1:
+        raise TableNotFoundError(f"Table {'.'.join([*namespace, name])} does not exist.")
+    return LoadedTable(catalog.load_table(namespace[0], name), f"{namespace[0]}.{name}", options)

@@ -1,0 +1,98 @@
+"""Answers Spark's ``Table`` with reads, writes and metadata columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql.types import StructType
+
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.loading import LoadedTable
+from paimon_spark.spark.jvm.scan import ScanBuilderProxy
+from paimon_spark.spark.jvm.schemas import java_struct
+from paimon_spark.spark.jvm.write import WriteBuilderProxy
+from paimon_spark.spark.types import to_spark_struct
+
+_CATALOG = "org.apache.spark.sql.connector.catalog"
+
+
+class TableProxy(Proxy):
+    """One table at one version, as one statement sees it."""
+
+    interfaces = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsRead", f"{_CATALOG}.SupportsWrite")
+
+    def __init__(self, gateway: Gateway, catalog_name: str, loaded: LoadedTable) -> None:
+        super().__init__(gateway)
+        self.catalog_name = catalog_name
+        self.loaded = loaded
+        self.struct: StructType = to_spark_struct(loaded.table.schema.fields)
+
+    def name(self) -> str:
+        """The name in plans and messages."""
+        return f"{self.catalog_name}.{self.loaded.name}"
+
+    def id(self) -> None:
+        """Identity over time: none is kept."""
+
+    def version(self) -> None:
+        """Version for transactions: none."""
+
+    def schema(self) -> JavaObject:
+        """Columns with nullability and comments."""
+        return java_struct(self.gateway, self.struct)
+
+    def columns(self) -> JavaObject:
+        """The same as ``Column[]``."""
+        util = self.gateway.jvm.org.apache.spark.sql.connector.catalog.CatalogV2Util
+        struct = self.schema()
+        try:
+            return util.structTypeToV2Columns(struct, False)  # 4.3: whether to keep ids
+        except Py4JError:
+            return util.structTypeToV2Columns(struct)
+
+    def constraints(self) -> JavaObject:
+        """Constraints: Spark has no use for an unenforced primary key."""
+        return self.gateway.array(f"{_CATALOG}.constraints.Constraint", [])
+
+    def partitioning(self) -> JavaObject:
+        """The partition columns as identity transforms."""
+        expressions = self.gateway.jvm.org.apache.spark.sql.connector.expressions.Expressions
+        keys = self.loaded.table.schema.partition_keys
+        return self.gateway.array(
+            "org.apache.spark.sql.connector.expressions.Transform", [expressions.identity(_quoted(k)) for k in keys]
+        )
+
+    def properties(self) -> JavaObject:
+        """Options, keys, comment, provider and path."""
+        schema = self.loaded.table.schema
+        values = {**schema.options, "provider": "paimon", "path": self.loaded.table.path}
+        if schema.primary_keys:
+            values["primary-key"] = ",".join(schema.primary_keys)
+        if schema.comment:
+            values["comment"] = schema.comment
+        return self.gateway.string_map(values)
+
+    def capabilities(self) -> JavaObject:
+        """What reads and writes may ask for."""
+        return self.gateway.enum_set(
+            f"{_CATALOG}.TableCapability",
+            ["BATCH_READ", "BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC"],
+        )
+
+    def newScanBuilder(self, options: JavaObject) -> Any:
+        """A builder for one scan."""
+        return ScanBuilderProxy(self.gateway, self.loaded, dict(options.asCaseSensitiveMap()))
+
+    def newWriteBuilder(self, info: JavaObject) -> Any:
+        """A builder for one write."""
+        return WriteBuilderProxy(self.gateway, self.loaded, info)
+
+    def toString(self) -> str:
+        """What equality compares: the same table at the same version is the same relation."""
+        version = ",".join(f"{k}={v}" for k, v in sorted(self.loaded.options.items()))
+        return f"{self.loaded.table.path}@{self.loaded.table.branch}?{version}"
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
