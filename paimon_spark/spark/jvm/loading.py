@@ -8,6 +8,7 @@ from typing import Any
 
 from paimon_spark.errors import TableNotFoundError
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.table import FileStoreTable, load_table
 
 
@@ -59,6 +60,14 @@ class LoadedTable:
     """For messages and plans: ``db.t``, or the path."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Read options that came with the name (time travel)."""
+    store: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Options of the store (``s3.*``, ``fs.*``), which the data source must be given as well; they hold credentials."""
+
+    @property
+    def source_options(self) -> dict[str, str]:
+        """What our data source needs to open the same table and branch."""
+        branch = self.table.branch
+        return {**self.store, "path": self.table.path, **({} if branch == MAIN_BRANCH else {"branch": branch})}
 
 
 def load_catalog_table(
@@ -71,7 +80,7 @@ def load_catalog_table(
     """
     options = {} if version is None else version.options()
     if "/" in name:
-        return LoadedTable(load_table(name, options=catalog.options), name, options)
+        return LoadedTable(load_table(name, options=catalog.options), name, options, catalog.options)
     if len(namespace) != 1:
         raise TableNotFoundError(f"Table {'.'.join([*namespace, name])} does not exist.")
-    return LoadedTable(catalog.load_table(namespace[0], name), f"{namespace[0]}.{name}", options)
+    return LoadedTable(catalog.load_table(namespace[0], name), f"{namespace[0]}.{name}", options, catalog.options)
