@@ -27,7 +27,7 @@ class Gateway:
     def __init__(self, spark: SparkSession) -> None:
         context = spark.sparkContext
         self.gateway = context._gateway  # type: ignore[attr-defined]
-        self.jvm = context._jvm
+        self.jvm: JavaObject = context._jvm
         start_callbacks(self.gateway)
 
     def strings(self, values: Iterable[str]) -> JavaObject:
