@@ -81,8 +81,8 @@ def test_reads(spark: SparkSession, table: str, case: str) -> None:
 
 
 def test_a_system_table(spark: SparkSession, table: str) -> None:
-    with pytest.raises(PySparkException, match=r"UnsupportedError: system tables \(\$files in .*\) cannot be read yet"):
-        spark.read.format("paimon").load(f"{table}$files")
+    with pytest.raises(PySparkException, match=r"TableNotFoundError: There is no system table \$fyles .*\$files"):
+        spark.read.format("paimon").load(f"{table}$fyles")
 
 
 def test_a_schema_with_another_type(spark: SparkSession, table: str) -> None:

@@ -12,6 +12,7 @@ from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.loading import TableVersion, load_catalog_table
 from paimon_spark.spark.jvm.schemas import schema_of_create, struct_from_columns
+from paimon_spark.spark.jvm.system_table import open_system_table
 from paimon_spark.spark.jvm.table import TableProxy
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
 
@@ -116,6 +117,9 @@ class CatalogProxy(Proxy):
         """A table for a statement; with a version, a timestamp (microseconds), or write privileges."""
         version = TableVersion.from_arguments(more)
         try:
+            system = open_system_table(self.gateway, self.catalog_name, self.catalog, ident, version)
+            if system is not None:
+                return system
             loaded = load_catalog_table(self.catalog, list(ident.namespace()), ident.name(), version)
         except TableNotFoundError:
             raise self._analysis("NoSuchTableException", ident) from None

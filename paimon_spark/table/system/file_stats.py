@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from paimon_spark.errors import DataError
 from paimon_spark.spec.binary_row import decode_rows
 from paimon_spark.spec.casts import cast_array
+from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
 from paimon_spark.table.system.texts import map_texts, object_texts
 
 if TYPE_CHECKING:
@@ -54,8 +55,9 @@ def value_stats_texts(table: FileStoreTable, files: ManifestColumns) -> Texts:
 def _layouts(files: ManifestColumns) -> dict[tuple[int, tuple[str, ...] | None], list[int]]:
     """Positions of the files by schema and by the columns that their statistics cover."""
     groups: dict[tuple[int, tuple[str, ...] | None], list[int]] = {}
-    named = files.file_values("_VALUE_STATS_COLS")
-    for i, (schema_id, names) in enumerate(zip(files.schema_ids.tolist(), named, strict=True)):
+    named = zip(files.file_values("_VALUE_STATS_COLS"), files.file_values("_WRITE_COLS"), strict=True)
+    for i, (schema_id, (dense, written)) in enumerate(zip(files.schema_ids.tolist(), named, strict=True)):
+        names = written if dense is None else dense
         groups.setdefault((schema_id, None if names is None else tuple(names)), []).append(i)
     return groups
 
@@ -67,7 +69,8 @@ def _columns(
     counts: pa.Array,
     wanted: Sequence[DataField],
 ) -> dict[str, Texts]:
-    covered = list(then.fields) if names is None else [then.field(n) for n in names if then.has_field(n)]
+    known = {field.name: field for field in (*then.fields, ROW_ID, SEQUENCE_NUMBER)}
+    covered = list(then.fields) if names is None else [known[name] for name in names if name in known]
     arity = len(covered).to_bytes(_ARITY_BYTES, "big")
     usable = [
         i

@@ -108,9 +108,15 @@ def _live(table: FileStoreTable) -> tuple[FileStoreTable, ManifestColumns]:
     return then, ManifestColumns([]) if snapshot is None else then.manifests.live_columns(snapshot)
 
 
+def _in_real_buckets(live: ManifestColumns) -> ManifestColumns:
+    """Without the files that wait for a compaction to get a bucket (``bucket`` = -2), as in Java."""
+    return live.filter(live.buckets >= 0) if len(live) else live
+
+
 def _files(table: FileStoreTable) -> pa.Table:
     """The data files, by partition and bucket."""
     then, live = _live(table)
+    live = _in_real_buckets(live)
     names = partition_names(then, live.partitions)
     live = live.take(sorted(range(len(live)), key=lambda i: (names[i], int(live.buckets[i]))))
     nulls, minima, maxima = value_stats_texts(then, live)
@@ -158,9 +164,10 @@ def _key_texts(table: FileStoreTable, live: ManifestColumns, key: str) -> list[s
 
 
 def _manifests(table: FileStoreTable) -> pa.Table:
-    """The manifests of the snapshot: base, then delta."""
+    """The manifests of the snapshot: base, then delta, then those of its changelog."""
     then, snapshot = travel(table)
-    found = [] if snapshot is None else then.manifests.data_manifests(snapshot)
+    store = then.manifests
+    found = [] if snapshot is None else store.data_manifests(snapshot) + store.changelog_manifests(snapshot)
     empty = (0).to_bytes(_ARITY_BYTES, "big")
     usable = [not then.schema.partition_keys or m.partition_stats.min_values[:_ARITY_BYTES] != empty for m in found]
     known = [manifest.partition_stats for manifest, ok in zip(found, usable, strict=True) if ok]
@@ -217,6 +224,7 @@ def _wall_clock(millis: Sequence[int | None]) -> pa.Array:
 def _partitions(table: FileStoreTable) -> pa.Table:
     """The partitions that have files, sorted by name."""
     then, live = _live(table)
+    live = _in_real_buckets(live)
     first, sums = _grouped(live, live.partitions)
     count = len(first)
     nothing: list[None] = [None] * count
