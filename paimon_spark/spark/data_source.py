@@ -94,7 +94,7 @@ class PaimonDataSource(DataSource):
         overwrite_spec = overwrite_of(request, table) if overwrite else None
         arrow_schema = spark_arrow_schema(schema)
         mode = None if overwrite_spec is None else OverwriteMode(overwrite_spec.kind.value)
-        plan = plan_write(table, overwrite=mode, data_schema=arrow_schema)
+        plan = plan_write(table, overwrite=mode, data_schema=arrow_schema, shuffled=request.one_task_per_bucket)
         return PaimonWriter(plan, overwrite_spec)
 
 
