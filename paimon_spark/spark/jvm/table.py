@@ -7,12 +7,12 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql.types import StructType
 
+from paimon_spark.spark.jvm.defaults import struct_with_defaults
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.loading import LoadedTable
 from paimon_spark.spark.jvm.scan import ScanBuilderProxy
 from paimon_spark.spark.jvm.schemas import java_struct
 from paimon_spark.spark.jvm.write import WriteBuilderProxy
-from paimon_spark.spark.types import to_spark_struct
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 
@@ -26,7 +26,7 @@ class TableProxy(Proxy):
         super().__init__(gateway)
         self.catalog_name = catalog_name
         self.loaded = loaded
-        self.struct: StructType = to_spark_struct(loaded.table.schema.fields)
+        self.struct: StructType = struct_with_defaults(loaded.table.schema.fields)
 
     def name(self) -> str:
         """The name in plans and messages."""
