@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paimon_spark.errors import TableNotFoundError
+from paimon_spark.spark.jvm.read_version import at_version, layered
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.table import FileStoreTable, load_table
@@ -51,6 +52,20 @@ class TableVersion:
         return {"scan.timestamp-millis": str(self.timestamp_micros // 1000)}
 
 
+def is_write(arguments: Sequence[Any]) -> bool:
+    """Tell whether ``loadTable`` was called for a write, which takes the latest snapshot whatever the session says."""
+    if not arguments or isinstance(arguments[0], str | int):
+        return False
+    first = arguments[0]
+    privileges = first.writePrivileges() if first.getClass().getName().endswith(".TableContext") else first
+    return not privileges.isEmpty()
+
+
+def read_options(arguments: Sequence[Any]) -> dict[str, str]:
+    """The options of a read that ``loadTable`` was given: from Spark 4.3 on the keys of ``tableStateOptionKeys``."""
+    return dict(arguments[1].asCaseSensitiveMap()) if len(arguments) > 1 else {}
+
+
 @dataclass(frozen=True)
 class LoadedTable:
     """A table as a statement sees it."""
@@ -59,7 +74,7 @@ class LoadedTable:
     name: str
     """For messages and plans: ``db.t``, or the path."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Read options that came with the name (time travel)."""
+    """Dynamic options: of the session, and those that came with the name (time travel)."""
     store: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Options of the store (``s3.*``, ``fs.*``), which the data source must be given as well; they hold credentials."""
 
@@ -71,16 +86,33 @@ class LoadedTable:
 
 
 def load_catalog_table(
-    catalog: FilesystemCatalog, namespace: Sequence[str], name: str, version: TableVersion | None
+    catalog: FilesystemCatalog,
+    namespace: Sequence[str],
+    name: str,
+    version: TableVersion | None,
+    *,
+    session: Mapping[str, str] | None = None,
+    given: Mapping[str, str] | None = None,
 ) -> LoadedTable:
     """Open the table of a name; a name with a slash and without (or with the default) namespace is a path.
 
+    Args:
+        catalog: where names are looked up.
+        namespace: the database.
+        name: of the table, or its path.
+        version: what VERSION AS OF or TIMESTAMP AS OF says.
+        session: table options that the session has set for this table.
+        given: options that came with the name (``WITH (...)``, ``spark.read.option``), as far as Spark tells them here.
+
     Raises:
         TableNotFoundError: there is no such table.
+        SnapshotNotFoundError: there is no such version.
     """
-    options = {} if version is None else version.options()
     if "/" in name:
-        return LoadedTable(load_table(name, options=catalog.options), name, options, catalog.options)
-    if len(namespace) != 1:
+        table, shown = load_table(name, options=catalog.options), name
+    elif len(namespace) != 1:
         raise TableNotFoundError(f"Table {'.'.join([*namespace, name])} does not exist.")
-    return LoadedTable(catalog.load_table(namespace[0], name), f"{namespace[0]}.{name}", options, catalog.options)
+    else:
+        table, shown = catalog.load_table(namespace[0], name), f"{namespace[0]}.{name}"
+    layers = (session or {}, given or {}, {} if version is None else version.options())
+    return LoadedTable(at_version(table, *layers), shown, layered(*layers), catalog.options)

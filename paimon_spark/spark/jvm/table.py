@@ -10,7 +10,9 @@ from pyspark.sql.types import StructType
 from paimon_spark.spark.jvm.defaults import struct_with_defaults
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.loading import LoadedTable
-from paimon_spark.spark.jvm.scan import ScanBuilderProxy
+from paimon_spark.spark.jvm.metadata import MetadataColumnProxy
+from paimon_spark.spark.jvm.scan import ScanBuilderProxy, quoted
+from paimon_spark.spark.jvm.scan_plan import metadata_struct
 from paimon_spark.spark.jvm.schemas import java_struct
 from paimon_spark.spark.jvm.write import WriteBuilderProxy
 
@@ -20,7 +22,12 @@ _CATALOG = "org.apache.spark.sql.connector.catalog"
 class TableProxy(Proxy):
     """One table at one version, as one statement sees it."""
 
-    interfaces = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsRead", f"{_CATALOG}.SupportsWrite")
+    interfaces = (
+        f"{_CATALOG}.Table",
+        f"{_CATALOG}.SupportsRead",
+        f"{_CATALOG}.SupportsWrite",
+        f"{_CATALOG}.SupportsMetadataColumns",
+    )
 
     def __init__(self, gateway: Gateway, catalog_name: str, loaded: LoadedTable) -> None:
         super().__init__(gateway)
@@ -60,7 +67,7 @@ class TableProxy(Proxy):
         expressions = self.gateway.jvm.org.apache.spark.sql.connector.expressions.Expressions
         keys = self.loaded.table.schema.partition_keys
         return self.gateway.array(
-            "org.apache.spark.sql.connector.expressions.Transform", [expressions.identity(_quoted(k)) for k in keys]
+            "org.apache.spark.sql.connector.expressions.Transform", [expressions.identity(quoted(k)) for k in keys]
         )
 
     def properties(self) -> JavaObject:
@@ -80,6 +87,15 @@ class TableProxy(Proxy):
             ["BATCH_READ", "BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC"],
         )
 
+    def metadataColumns(self) -> JavaObject:
+        """Columns that say where a row comes from."""
+        columns = [MetadataColumnProxy(self.gateway, field) for field in metadata_struct(self.loaded.table).fields]
+        return self.gateway.array(f"{_CATALOG}.MetadataColumn", columns)
+
+    def canRenameConflictingMetadataColumns(self) -> bool:
+        """A column of the table hides a metadata column of its name."""
+        return False
+
     def newScanBuilder(self, options: JavaObject) -> Any:
         """A builder for one scan."""
         return ScanBuilderProxy(self.gateway, self.loaded, dict(options.asCaseSensitiveMap()))
@@ -92,7 +108,3 @@ class TableProxy(Proxy):
         """What equality compares: the same table at the same version is the same relation."""
         version = ",".join(f"{k}={v}" for k, v in sorted(self.loaded.options.items()))
         return f"{self.loaded.table.path}@{self.loaded.table.branch}?{version}"
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
