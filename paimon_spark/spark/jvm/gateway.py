@@ -25,7 +25,7 @@ class Gateway:
     """One JVM as Python sees it: short names for the calls that proxies need."""
 
     def __init__(self, spark: SparkSession) -> None:
-        context = spark.sparkContext
+        self.context = context = spark.sparkContext
         self.gateway = context._gateway  # type: ignore[attr-defined]
         self.jvm: JavaObject = context._jvm
         start_callbacks(self.gateway)
