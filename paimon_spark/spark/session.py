@@ -44,7 +44,7 @@ def register(spark: SparkSession) -> None:
     activate(spark)
 
 
-def register_catalog(spark: SparkSession, name: str, *, warehouse: str, **options: str) -> None:
+def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: bool = True, **options: str) -> None:
     """Make a warehouse directory an SQL catalog of a classic session; calling it again replaces the catalog.
 
     Catalogs belong to one session: ``spark.newSession()`` needs a call of its own.
@@ -53,6 +53,8 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, **option
         spark: a classic session (``SparkSession.builder.master(…)``), not one of Spark Connect.
         name: the catalog's name in statements, as in ``SELECT * FROM <name>.db.t``.
         warehouse: directory of the databases; made when it is not there.
+        parser: understand Paimon's own statements as well (``ALTER TABLE t CREATE TAG x``, ``SHOW TAGS t``): whatever
+            Spark's parser refuses is looked at once more. False leaves Spark's parser alone.
         options: options of the store and of the catalog (``**{"s3.endpoint": …}``).
 
     Raises:
@@ -71,7 +73,7 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, **option
     register(spark)
     from paimon_spark.spark.jvm.install import install_catalog  # needs py4j, which a Connect client may lack
 
-    install_catalog(spark, name, str(warehouse), {key: str(value) for key, value in options.items()})
+    install_catalog(spark, name, str(warehouse), {key: str(value) for key, value in options.items()}, parser=parser)
 
 
 def activate(spark: SparkSession) -> None:

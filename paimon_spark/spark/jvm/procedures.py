@@ -1,4 +1,4 @@
-"""Answers Spark's ``ProcedureCatalog``, ``UnboundProcedure``, ``BoundProcedure`` and ``LocalScan``, for CALL statements.
+"""Answers Spark's ``ProcedureCatalog``, ``UnboundProcedure``, ``BoundProcedure`` and ``LocalScan``: CALL statements.
 
 `bind` gives an object of another class than the unbound one: Spark binds a procedure anew until it is not of the class
 that can be bound (`spark_sql.md`, "More traps").
