@@ -13,16 +13,13 @@ from py4j.protocol import Py4JError
 from pyspark.sql.types import StructType
 
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
-from paimon_spark.spark.jvm.loading import TableVersion, load_catalog_table
-from paimon_spark.spark.jvm.read_version import layered, session_options, with_read_options
+from paimon_spark.spark.jvm.loading import LoadedTable
+from paimon_spark.spark.jvm.read_version import with_read_options
 from paimon_spark.spark.jvm.schemas import java_struct
 from paimon_spark.spark.jvm.source import planned_batch
 from paimon_spark.spark.system_read import SystemTableReader
 from paimon_spark.spark.types import spark_arrow_schema, to_spark_struct
-from paimon_spark.table.filesystem_catalog import FilesystemCatalog
-from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.system.definition import SystemTable
-from paimon_spark.table.system.registry import system_table
 from paimon_spark.table.table import FileStoreTable
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
@@ -34,10 +31,10 @@ class SystemTableProxy(Proxy):
 
     interfaces = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsRead")
 
-    def __init__(self, gateway: Gateway, name: str, table: FileStoreTable, system: SystemTable) -> None:
+    def __init__(self, gateway: Gateway, catalog_name: str, loaded: LoadedTable, system: SystemTable) -> None:
         super().__init__(gateway)
-        self.table_name = name
-        self.table = table
+        self.table_name = f"{catalog_name}.{loaded.name}"
+        self.table = loaded.table
         self.system = system
         self.struct: StructType = to_spark_struct(system.fields)
 
@@ -151,25 +148,3 @@ class SystemScanProxy(Proxy):
         """As Spark's Python reader says of each partition."""
         mode = self.gateway.java_class(f"{_READ}.Scan$ColumnarSupportMode")
         return self.gateway.jvm.java.lang.Enum.valueOf(mode, "PARTITION_DEFINED")
-
-
-def open_system_table(
-    gateway: Gateway, catalog_name: str, catalog: FilesystemCatalog, ident: JavaObject, version: TableVersion | None
-) -> SystemTableProxy | None:
-    """The system table that an identifier names; None when it names a table itself.
-
-    Raises:
-        TableNotFoundError: there is no such table, or no such system table.
-        UnsupportedError: the system table cannot be read yet.
-    """
-    namespace, name = list(ident.namespace()), ident.name()
-    if "$" not in name:
-        return None
-    parsed = parse_table_path(name)
-    if parsed.system_table is None:
-        return None
-    loaded = load_catalog_table(catalog, namespace, name, version)
-    system = system_table(parsed.system_table, of=loaded.name)
-    session = session_options(gateway, catalog_name, ".".join(namespace), parsed.root)
-    table = with_read_options(loaded.table, layered(session, loaded.options))
-    return SystemTableProxy(gateway, f"{catalog_name}.{loaded.name}", table, system)
