@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.errors import SnapshotNotFoundError
 from paimon_spark.options import OPTIONS, Scope, find_option
 from paimon_spark.spark.session import activate, register
 from paimon_spark.spark.shuffled_write import can_shuffle, write_shuffled
@@ -17,6 +15,7 @@ from paimon_spark.spark.source_options import (
     write_request,
 )
 from paimon_spark.spark.system_tables import SystemTables
+from paimon_spark.spark.tag_methods import TagMethods
 from paimon_spark.spark.types import from_spark_struct
 from paimon_spark.spark.write_target import new_table_schema, overwrite_of, target_table
 from paimon_spark.storage.file_io import FileIO
@@ -49,7 +48,7 @@ def _store_options(options: Mapping[str, str]) -> dict[str, str]:
     return {key: options[key] for key, option in found.items() if option is not None and option.scope is Scope.STORE}
 
 
-class PaimonTable(SystemTables):
+class PaimonTable(SystemTables, TagMethods):
     """One table, by its path. Nothing of the table is kept: every call sees it as it is then.
 
     Every option of Paimon can be given as a keyword, dots and dashes as underscores (``scan_tag_name="t"``), or by its
@@ -194,49 +193,6 @@ class PaimonTable(SystemTables):
         activate(self._spark)
         reader = self._spark.read.format("paimon")
         return reader.options(**{**self._options, **_option_keys(options)}).load(f"{self._path}${name}")
-
-    def create_tag(
-        self,
-        name: str,
-        *,
-        snapshot_id: int | None = None,
-        time_retained: timedelta | None = None,
-        ignore_if_exists: bool = False,
-    ) -> None:
-        """Give a snapshot a name that keeps it readable after it expires.
-
-        Args:
-            name: of the tag; no slash in it.
-            snapshot_id: the snapshot; the latest one when not given.
-            time_retained: how long the tag lives; for ever when not given.
-            ignore_if_exists: leave a tag of that name as it is instead of failing.
-
-        Raises:
-            SnapshotNotFoundError: there is no such snapshot, or none at all.
-            PaimonError: there is such a tag, or its name is not allowed.
-        """
-        table = self._load()
-        snapshot = table.snapshots.latest() if snapshot_id is None else table.snapshots.get(snapshot_id)
-        if snapshot is None:
-            raise SnapshotNotFoundError(f"there is nothing to tag: {self._path} has no snapshot yet. Write rows first")
-        table.tags.create(name, snapshot, time_retained=time_retained, ignore_if_exists=ignore_if_exists)
-
-    def delete_tag(self, name: str) -> None:
-        """Delete a tag; its rows stay as long as a snapshot or another tag holds them.
-
-        Raises:
-            SnapshotNotFoundError: there is no such tag; the message names those there are.
-        """
-        self._load().tags.delete(name)
-
-    def rename_tag(self, name: str, new_name: str) -> None:
-        """Rename a tag.
-
-        Raises:
-            SnapshotNotFoundError: there is no such tag.
-            PaimonError: there is one of the new name, or that name is not allowed.
-        """
-        self._load().tags.rename(name, new_name)
 
     def _load(self) -> FileStoreTable:
         return load_table(self._path, options=self._options)

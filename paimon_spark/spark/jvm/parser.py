@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
-from paimon_spark.spark.procedures.tag_statements import ALTER_TAGS, SHOW_TAGS, parse_tag_statement
+from paimon_spark.spark.procedures.tag_statements import ALTER_TAGS, DESCRIPTION, SHOW_TAGS, parse_tag_statement
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 _CLASS = "PaimonStatementParser"
@@ -82,10 +82,10 @@ class StatementProxy(Proxy):
         named = len(table) > 1 and manager.isCatalogRegistered(table[0])
         catalog = manager.catalog(table[0]) if named else manager.currentCatalog()
         try:
-            catalog.loadProcedure(self.gateway.identifier([SYSTEM_DATABASE], ALTER_TAGS))
+            found = catalog.loadProcedure(self.gateway.identifier([SYSTEM_DATABASE], ALTER_TAGS))
+            return str(catalog.name()) if found.description() == DESCRIPTION else None
         except Py4JError:
             return None
-        return str(catalog.name())
 
 
 def _parser_class(gateway: Gateway) -> JavaObject:

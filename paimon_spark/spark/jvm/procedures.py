@@ -36,11 +36,12 @@ class ProcedureCatalogProxy(Proxy):
 
     def loadProcedure(self, ident: JavaObject) -> Any:
         """CALL: the procedure of a name."""
-        namespace = [str(part).lower() for part in ident.namespace()]
-        if namespace != [SYSTEM_DATABASE]:
-            name = ".".join([*ident.namespace(), ident.name()])
-            raise UnsupportedError(f"There is no procedure {name}: Paimon's are called {SYSTEM_DATABASE}.<procedure>.")
-        return UnboundProcedureProxy(self.gateway, self, find_procedure(ident.name()))
+        namespace = ".".join(ident.namespace())
+        try:
+            found = find_procedure(ident.name(), namespace=namespace)
+        except UnsupportedError as error:
+            return MissingProcedureProxy(self.gateway, f"{namespace}.{ident.name()}", error)
+        return UnboundProcedureProxy(self.gateway, self, found)
 
     def listProcedures(self, namespace: Any) -> JavaObject:
         """SHOW PROCEDURES (from Spark 4.1 on)."""
@@ -70,6 +71,29 @@ class UnboundProcedureProxy(Proxy):
     def bind(self, _arguments: JavaObject) -> Any:
         """The procedure for the types of a call's arguments: always the same."""
         return BoundProcedureProxy(self.gateway, self.owner, self.procedure)
+
+
+class MissingProcedureProxy(Proxy):
+    """A procedure that does not exist: what `loadProcedure` raises is never shown, what this raises is."""
+
+    interfaces = (f"{_PROCEDURES}.UnboundProcedure",)
+
+    def __init__(self, gateway: Gateway, name: str, error: UnsupportedError) -> None:
+        super().__init__(gateway)
+        self.missing_name = name
+        self.error = error
+
+    def name(self) -> str:
+        """The name in plans."""
+        return self.missing_name
+
+    def description(self) -> str:
+        """DESCRIBE PROCEDURE: fails."""
+        raise self.error
+
+    def bind(self, _arguments: JavaObject) -> None:
+        """CALL: fails."""
+        raise self.error
 
 
 class BoundProcedureProxy(Proxy):

@@ -9,6 +9,7 @@ from paimon_spark.spark.procedures.procedure import Procedure
 from paimon_spark.spark.procedures.rollback import ROLLBACK_PROCEDURES
 from paimon_spark.spark.procedures.tag_statements import TAG_STATEMENT_PROCEDURES
 from paimon_spark.spark.procedures.tags import TAG_PROCEDURES
+from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 HIDDEN_PREFIX = "__"
 """Names that stand for statements of another grammar; no list shows them."""
@@ -23,13 +24,16 @@ def procedure_names() -> list[str]:
     return sorted(name for name in PROCEDURES if not name.startswith(HIDDEN_PREFIX))
 
 
-def find_procedure(name: str) -> Procedure:
-    """Return the procedure of a name, which may be in any case.
+def find_procedure(name: str, *, namespace: str = SYSTEM_DATABASE) -> Procedure:
+    """Return the procedure of a name; neither it nor its namespace care for case.
 
     Raises:
         UnsupportedError: there is none; the message names those there are.
     """
-    found = PROCEDURES.get(name.lower())
+    found = PROCEDURES.get(name.lower()) if namespace.lower() == SYSTEM_DATABASE else None
     if found is None:
-        raise UnsupportedError(f"There is no procedure sys.{name}. The procedures are: {', '.join(procedure_names())}.")
+        known = ", ".join(procedure_names())
+        raise UnsupportedError(
+            f"There is no procedure {namespace}.{name}. The procedures, in namespace {SYSTEM_DATABASE}, are: {known}."
+        )
     return found

@@ -151,9 +151,10 @@ def _show_tags(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple
 
 ALTER_TAGS = "__alter_tags"
 SHOW_TAGS = "__show_tags"
+DESCRIPTION = "Paimon's own statements about tags."
 _STATEMENT = (Argument("statement", required=True),)
 
 TAG_STATEMENT_PROCEDURES = (
-    Procedure(ALTER_TAGS, _STATEMENT, (), _alter_tags),
-    Procedure(SHOW_TAGS, _STATEMENT, (ResultColumn("tag", nullable=False),), _show_tags),
+    Procedure(ALTER_TAGS, _STATEMENT, (), _alter_tags, DESCRIPTION),
+    Procedure(SHOW_TAGS, _STATEMENT, (ResultColumn("tag", nullable=False),), _show_tags, DESCRIPTION),
 )
