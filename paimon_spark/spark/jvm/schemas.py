@@ -15,43 +15,54 @@ from paimon_spark.spark.types import from_spark_struct
 from paimon_spark.spark.write_target import new_table_schema
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
 
-_SPARK_PROPERTIES = {"provider", "owner", "location", "external", "is_managed_location", "comment", "table_type", "collation"}
+_SPARK_PROPERTIES = {
+    *("provider", "owner", "location", "external", "is_managed_location", "comment", "table_type", "collation"),
+    *("path", "mergeSchema", "overwriteSchema", "partitionOverwriteMode"),
+}
+_OPTION_PREFIX = "option."
 
 
-def struct_from_columns(gateway: Gateway, columns: JavaObject) -> tuple[StructType, dict[str, str]]:
-    """The columns of a CREATE TABLE (``Column[]`` or ``StructType``) with the SQL texts of their defaults."""
+Columns = tuple[StructType, Mapping[str, str]]
+"""Columns that Spark names, and for those with a default the text that Paimon keeps."""
+
+
+def struct_from_columns(gateway: Gateway, columns: JavaObject) -> Columns:
+    """The columns of a CREATE TABLE (``Column[]`` or ``StructType``) with their defaults.
+
+    Raises:
+        UnsupportedError: a default that is no literal.
+    """
+    v2 = gateway.jvm.org.apache.spark.sql.connector.catalog.CatalogV2Util
     if hasattr(columns, "getClass") and columns.getClass().getSimpleName() == "StructType":
         return _struct(columns), {}
-    v2 = gateway.jvm.org.apache.spark.sql.connector.catalog.CatalogV2Util
     struct = _struct(v2.v2ColumnsToStructType(columns))
-    defaults = {}
-    for column in columns:
-        default = column.defaultValue()
-        if default is not None:
-            defaults[column.name()] = default.getSql()
-    return struct, defaults
+    sqls = {column.name(): column.defaultValue() for column in columns}
+    texts = {name: stored_default(gateway, default.getSql(), name) for name, default in sqls.items() if default}
+    return struct, {name: text for name, text in texts.items() if text is not None}
 
 
-def schema_of_create(
-    columns: tuple[StructType, Mapping[str, str]], transforms: Iterable[Any], properties: Mapping[str, str]
-) -> TableSchema:
+def schema_of_create(columns: Columns, transforms: Iterable[Any], properties: Mapping[str, str]) -> TableSchema:
     """The first schema of a table that CREATE TABLE asks for.
 
     Raises:
         SchemaError: columns, keys and options do not fit together.
-        UnsupportedError: a partitioning other than by columns.
+        UnsupportedError: a partitioning other than by columns, or another provider than paimon.
     """
+    provider = properties.get("provider")
+    if provider is not None and provider.lower() != "paimon":
+        raise UnsupportedError(
+            f"Provider '{provider}' is not supported by a Paimon catalog. Supported providers: [paimon]"
+        )
     struct, defaults = columns
     fields = tuple(
-        replace(field, default_value=_default_text(defaults[field.name])) if field.name in defaults else field
+        replace(field, default_value=defaults[field.name]) if field.name in defaults else field
         for field in from_spark_struct(struct)
     )
-    options = {
-        key: value for key, value in properties.items() if key not in _SPARK_PROPERTIES and not key.startswith("option.")
-    }
+    # OPTIONS (…) of a statement and options of a DataFrameWriter come with a prefix too
+    options = {key.removeprefix(_OPTION_PREFIX): value for key, value in properties.items()}
+    options = {key: value for key, value in options.items() if key not in _SPARK_PROPERTIES}
     return new_table_schema(
         fields, options, partition_keys=[_partition_column(t) for t in transforms], comment=properties.get("comment")
     )
@@ -65,11 +76,30 @@ def _partition_column(transform: Any) -> str:
     return str(transform.references()[0].fieldNames()[0])
 
 
-def _default_text(sql: str) -> str:
-    """The text that Paimon keeps for a default: the literal without quotes."""
-    if len(sql) >= 2 and sql[0] == sql[-1] and sql[0] in "'\"":
-        return sql[1:-1]
-    return sql
+def stored_default(gateway: Gateway, sql: str, column: str) -> str | None:
+    """The text that Paimon keeps for a column's default; None for NULL.
+
+    As in the official connector it is the literal as it was written, as far as that is what the text means; a typed
+    literal (``DATE'2024-01-31'``) becomes its text.
+
+    Raises:
+        UnsupportedError: the default is no literal; such as ``current_date()`` mean another value in each INSERT.
+    """
+    catalyst = gateway.jvm.org.apache.spark.sql.catalyst
+    parser = gateway.java_class("org.apache.spark.sql.catalyst.parser.CatalystSqlParser$").getField("MODULE$").get(None)
+    parsed = parser.parseExpression(sql)
+    if not (parsed.resolved() and parsed.foldable() and parsed.deterministic()):
+        raise UnsupportedError(f"the default of column {column} must be a literal, not {sql}")
+    zone = gateway.jvm.org.apache.spark.sql.internal.SQLConf.get().sessionLocalTimeZone()
+    text_type = gateway.jvm.org.apache.spark.sql.types.DataType.fromDDL("STRING")
+    cast = catalyst.expressions.Cast(
+        parsed, text_type, gateway.jvm.scala.Option.apply(zone), catalyst.expressions.EvalMode.ANSI()
+    )
+    value = cast.eval(None)
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else str(value.toString())
+    return sql if sql in (text, f"'{text}'") else text
 
 
 def _struct(java_struct: JavaObject) -> StructType:

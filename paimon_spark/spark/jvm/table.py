@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from py4j.protocol import Py4JError
 from pyspark.sql.types import StructType
 
 from paimon_spark.spark.jvm.defaults import struct_with_defaults
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.loading import LoadedTable
 from paimon_spark.spark.jvm.metadata import MetadataColumnProxy
+from paimon_spark.spark.jvm.partitions import PARTITION_INTERFACES, PartitionsProxy
 from paimon_spark.spark.jvm.scan import ScanBuilderProxy, quoted
 from paimon_spark.spark.jvm.scan_plan import metadata_struct
 from paimon_spark.spark.jvm.schemas import java_struct
@@ -19,18 +20,21 @@ from paimon_spark.spark.jvm.write import WriteBuilderProxy
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 
 
-class TableProxy(Proxy):
+class TableProxy(PartitionsProxy):
     """One table at one version, as one statement sees it."""
 
-    interfaces = (
+    interfaces: ClassVar[tuple[str, ...]] = (
         f"{_CATALOG}.Table",
         f"{_CATALOG}.SupportsRead",
         f"{_CATALOG}.SupportsWrite",
         f"{_CATALOG}.SupportsMetadataColumns",
+        *PARTITION_INTERFACES,
     )
 
     def __init__(self, gateway: Gateway, catalog_name: str, loaded: LoadedTable) -> None:
         super().__init__(gateway)
+        self.pinned_snapshot_id: int | None = None
+        """What is read of the table once the statement that reads it has replaced it."""
         self.catalog_name = catalog_name
         self.loaded = loaded
         self.struct: StructType = struct_with_defaults(loaded.table.schema.fields)
@@ -71,9 +75,11 @@ class TableProxy(Proxy):
         )
 
     def properties(self) -> JavaObject:
-        """Options, keys, comment, provider and path."""
+        """Options, keys, comment, provider and location, so that SHOW CREATE TABLE gives a statement that works."""
         schema = self.loaded.table.schema
-        values = {**schema.options, "provider": "paimon", "path": self.loaded.table.path}
+        # a managed location is shown by DESCRIBE, but not by SHOW CREATE TABLE
+        values = {"provider": "paimon", "location": self.loaded.table.path, "is_managed_location": "true"}
+        values |= {key: value for key, value in schema.options.items() if key != "path"}
         if schema.primary_keys:
             values["primary-key"] = ",".join(schema.primary_keys)
         if schema.comment:
@@ -98,7 +104,10 @@ class TableProxy(Proxy):
 
     def newScanBuilder(self, options: JavaObject) -> Any:
         """A builder for one scan."""
-        return ScanBuilderProxy(self.gateway, self.loaded, dict(options.asCaseSensitiveMap()))
+        given = dict(options.asCaseSensitiveMap())
+        if self.pinned_snapshot_id is not None and not self.loaded.options:
+            given.setdefault("scan.snapshot-id", str(self.pinned_snapshot_id))
+        return ScanBuilderProxy(self.gateway, self.loaded, given)
 
     def newWriteBuilder(self, info: JavaObject) -> Any:
         """A builder for one write."""

@@ -1,0 +1,39 @@
+"""Spark's own analysis exceptions, made so that a proxy can raise them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from py4j.protocol import Py4JJavaError
+
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+
+
+def no_such_table(gateway: Gateway, ident: JavaObject) -> Py4JJavaError:
+    """TABLE_OR_VIEW_NOT_FOUND."""
+    return _analysis(gateway, "NoSuchTableException", ident)
+
+
+def table_already_exists(gateway: Gateway, ident: JavaObject) -> Py4JJavaError:
+    """TABLE_OR_VIEW_ALREADY_EXISTS, which IF NOT EXISTS takes as well."""
+    return _analysis(gateway, "TableAlreadyExistsException", ident)
+
+
+def no_such_namespace(gateway: Gateway, namespace: Iterable[str]) -> Py4JJavaError:
+    """SCHEMA_NOT_FOUND."""
+    return _analysis(gateway, "NoSuchNamespaceException", gateway.strings(namespace))
+
+
+def namespace_already_exists(gateway: Gateway, namespace: Iterable[str]) -> Py4JJavaError:
+    """SCHEMA_ALREADY_EXISTS."""
+    return _analysis(gateway, "NamespaceAlreadyExistsException", gateway.strings(namespace))
+
+
+def namespace_not_empty(gateway: Gateway, namespace: Iterable[str]) -> Py4JJavaError:
+    """SCHEMA_NOT_EMPTY."""
+    return _analysis(gateway, "NonEmptyNamespaceException", gateway.strings(namespace))
+
+
+def _analysis(gateway: Gateway, name: str, subject: JavaObject) -> Py4JJavaError:
+    java_class = getattr(gateway.jvm.org.apache.spark.sql.catalyst.analysis, name)
+    return Py4JJavaError("", java_class(subject))
