@@ -29,7 +29,7 @@ class SystemTables(ABC):
         return self._read_system_table("options", {})
 
     def tags(self) -> DataFrame:
-        """The tags, one row each, ordered by the snapshot they hold."""
+        """The tags by name, one row each."""
         return self._read_system_table("tags", {})
 
     def branches(self) -> DataFrame:

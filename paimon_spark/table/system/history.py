@@ -125,7 +125,7 @@ def _options(table: FileStoreTable) -> pa.Table:
 
 
 def _tags(table: FileStoreTable) -> pa.Table:
-    """The tags, by the snapshot they hold."""
+    """The tags, by name."""
     return table_of_rows(
         _TAG_FIELDS,
         [
@@ -138,7 +138,7 @@ def _tags(table: FileStoreTable) -> pa.Table:
                 tag.create_time,
                 None if tag.time_retained is None else duration_text(tag.time_retained),
             )
-            for name, tag in table.tags.list().items()
+            for name, tag in sorted(table.tags.list().items())
         ],
     )
 
