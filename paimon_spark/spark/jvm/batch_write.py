@@ -1,7 +1,7 @@
 """Answers Spark's ``BatchWrite``: planned and committed in this process, written by Spark's own Python tasks.
 
-Spark would start a Python process to plan a write and another one to commit it. Here both happen where the proxies live,
-so that a small INSERT is quick and an error arrives as one sentence instead of a traceback of a worker.
+Spark would start a Python process to plan a write and another one to commit it. Here both happen where the proxies
+live, so that a small INSERT is quick and an error arrives as one sentence instead of a traceback of a worker.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class BatchWriteProxy(Proxy):
         provider = python.PythonDataSourceV2()
         provider.setShortName(PaimonDataSource.name())
         answer = StructType.fromJson(json.loads(python.UserDefinedPythonDataSource.writeOutputSchema().json()))
-        command = cloudpickle.dumps((_write_function(self.writer, answer.names[0]), answer))
+        function = _write_function(self.writer, answer.names[0])
+        command = cloudpickle.dumps((function, answer))  # type: ignore[no-untyped-call]
         constructor = self.gateway.java_class(f"{_PYTHON}.PythonBatchWriterFactory").getConstructors()[0]
         none = self.gateway.jvm.scala.Option.empty()
         session_ids = [none] * (constructor.getParameterCount() - 3)  # one in 4.0, two since 4.1
@@ -88,13 +89,14 @@ class BatchWriteProxy(Proxy):
         """Do nothing: Spark also aborts after a commit whose outcome is unknown (see `PaimonWriter.abort`)."""
 
 
-def _write_function(
-    writer: PaimonWriter, column: str
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+_Batches = Iterator[pa.RecordBatch]
+
+
+def _write_function(writer: PaimonWriter, column: str) -> Callable[[_Batches], _Batches]:
     """What Spark runs in a task: it gets the rows and gives one batch with one value, the pickled commit message."""
 
-    def write_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        message = cloudpickle.dumps(writer.write(batches))
+    def write_rows(batches: _Batches) -> _Batches:
+        message = pickle.dumps(writer.write(batches))
         yield pa.record_batch([pa.array([message], pa.binary())], names=[column])
 
     write_rows.__module__ = _WRITER_MODULE  # as Spark's own function says, which its worker looks at

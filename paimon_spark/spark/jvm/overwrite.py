@@ -1,4 +1,4 @@
-"""What INSERT OVERWRITE, REPLACE WHERE and ``writeTo().overwrite(condition)`` replace, as options of our data source."""
+"""What INSERT OVERWRITE, REPLACE WHERE and ``writeTo().overwrite(condition)`` replace, as options of our source."""
 
 from __future__ import annotations
 
