@@ -10,13 +10,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-from paimon_spark.errors import SchemaError, TableNotFoundError, UnsupportedError
+from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.spark.jvm.alter import schema_changes
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.loading import LoadedTable, load_catalog_table
 from paimon_spark.spark.jvm.namespaces import NamespacesProxy
 from paimon_spark.spark.jvm.schemas import schema_of_create, struct_from_columns
-from paimon_spark.spark.jvm.spark_errors import no_such_namespace, no_such_table, table_already_exists
+from paimon_spark.spark.jvm.spark_errors import (
+    no_such_namespace,
+    no_such_table,
+    table_already_exists,
+    unsupported_table_change,
+)
 from paimon_spark.spark.jvm.staging import StagedTableProxy, replace_table
 from paimon_spark.spark.jvm.table import TableProxy
 from paimon_spark.spec.schema import TableSchema
@@ -55,7 +60,10 @@ class TableDefinitionsProxy(NamespacesProxy):
     def alterTable(self, ident: JavaObject, changes: Any) -> Any:
         """ALTER TABLE: all changes of a statement are one new schema."""
         loaded = self._load(ident)
-        alter_table(loaded.table, schema_changes(self.gateway, loaded.table.schema, changes))
+        try:
+            alter_table(loaded.table, schema_changes(self.gateway, loaded.table.schema, changes))
+        except (SchemaError, OptionError, UnsupportedError) as error:
+            raise unsupported_table_change(self.gateway, str(error)) from error
         return self._table(ident)
 
     def dropTable(self, ident: JavaObject) -> bool:

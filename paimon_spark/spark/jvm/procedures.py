@@ -7,7 +7,7 @@ that can be bound (`spark_sql.md`, "More traps").
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
@@ -30,7 +30,7 @@ _PROCEDURES = "org.apache.spark.sql.connector.catalog.procedures"
 class ProcedureCatalogProxy(Proxy):
     """The procedures of a catalog, in its namespace ``sys``."""
 
-    interfaces = ("org.apache.spark.sql.connector.catalog.ProcedureCatalog",)
+    interfaces: ClassVar[tuple[str, ...]] = ("org.apache.spark.sql.connector.catalog.ProcedureCatalog",)
     catalog_name: str
     catalog: FilesystemCatalog
 

@@ -34,6 +34,17 @@ def namespace_not_empty(gateway: Gateway, namespace: Iterable[str]) -> Py4JJavaE
     return _analysis(gateway, "NonEmptyNamespaceException", gateway.strings(namespace))
 
 
+def unsupported_table_change(gateway: Gateway, message: str) -> Py4JJavaError:
+    """UNSUPPORTED_TABLE_CHANGE, as Spark makes it itself, but of a class that PySpark shows without a Java trace."""
+    spark = gateway.jvm.org.apache.spark
+    name, key = "UNSUPPORTED_TABLE_CHANGE", "message"
+    if not spark.SparkThrowableHelper.isValidErrorClass(name):
+        name = "_LEGACY_ERROR_TEMP_2045"  # its name up to Spark 4.2
+    parameters = gateway.jvm.PythonUtils.toScalaMap(gateway.string_map({key: message}))
+    context = gateway.array("org.apache.spark.QueryContext", [])
+    return Py4JJavaError("", spark.SparkRuntimeException(name, parameters, None, context, ""))
+
+
 def _analysis(gateway: Gateway, name: str, subject: JavaObject) -> Py4JJavaError:
     java_class = getattr(gateway.jvm.org.apache.spark.sql.catalyst.analysis, name)
     return Py4JJavaError("", java_class(subject))

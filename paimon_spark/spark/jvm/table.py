@@ -14,7 +14,7 @@ from paimon_spark.spark.jvm.metadata import MetadataColumnProxy
 from paimon_spark.spark.jvm.partitions import PARTITION_INTERFACES, PartitionsProxy
 from paimon_spark.spark.jvm.scan import ScanBuilderProxy, quoted
 from paimon_spark.spark.jvm.scan_plan import metadata_struct
-from paimon_spark.spark.jvm.schemas import java_struct
+from paimon_spark.spark.jvm.schemas import declared_struct, java_struct
 from paimon_spark.spark.jvm.write import WriteBuilderProxy
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
@@ -37,7 +37,8 @@ class TableProxy(PartitionsProxy):
         """What is read of the table once the statement that reads it has replaced it."""
         self.catalog_name = catalog_name
         self.loaded = loaded
-        self.struct: StructType = struct_with_defaults(loaded.table.schema.fields)
+        fields = loaded.table.schema.fields
+        self.struct: StructType = declared_struct(struct_with_defaults(fields), fields)
 
     def name(self) -> str:
         """The name in plans and messages."""
