@@ -2,7 +2,8 @@
 
 ``TableCatalog``, ``StagingTableCatalog`` (see `ddl`), ``SupportsNamespaces`` (see `namespaces`) and
 ``ProcedureCatalog`` (see `procedures`). Called on the driver while Spark analyses a statement. Signatures differ
-between Spark versions (`spark.md` §5): overloads of one Java name arrive here as one method with more or fewer arguments.
+between Spark versions (`spark.md` §5): overloads of one Java name arrive here as one method with a varying number of
+arguments.
 """
 
 from __future__ import annotations
