@@ -42,7 +42,7 @@ class TableVersion:
         kind = spec.getClass().getSimpleName()
         if "Version" in kind:
             return TableVersion(version=spec.version())
-        return TableVersion(timestamp_micros=spec.timestamp())
+        return TableVersion(timestamp_micros=spec.micros())
 
     def options(self) -> dict[str, str]:
         """The read options that mean the same."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
+from paimon_spark.read.plan import judged_by_rows
 from paimon_spark.spark.jvm.aggregates import LocalScanProxy, aggregated_rows, to_aggregation
 from paimon_spark.spark.jvm.expressions import to_predicate
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
@@ -59,15 +60,20 @@ class ScanBuilderProxy(Proxy):
         self.struct = struct if len(struct) else cheapest_column(self.struct, self.table.schema.partition_keys)
 
     def pushPredicates(self, predicates: JavaObject) -> JavaObject:
-        """Take what the predicate tree can say; Spark judges the rest, which is given back."""
+        """Take what the predicate tree can say; give back what Spark must judge, and what it may judge once more.
+
+        Only a filter that stays in its plan makes Spark think a table worth a runtime filter on the other side of a
+        join. So predicates that we judge row by row are given back too: few rows are left by then. Those that planning
+        judges, over partition columns, are not: limits and aggregates can go past them.
+        """
         rest = []
         for predicate in predicates:
             ours = to_predicate(predicate, self.table.schema.fields)
-            if ours is None:
-                rest.append(predicate)
-            else:
+            if ours is not None:
                 self.predicates += (ours,)
                 self.pushed.append(predicate)
+            if ours is None or judged_by_rows(self.table.schema, ours) is not None:
+                rest.append(predicate)
         self.left_to_spark = bool(rest)
         return self.gateway.array(_PREDICATE, rest)
 
