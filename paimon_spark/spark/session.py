@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -47,7 +48,7 @@ def register(spark: SparkSession) -> None:
 def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: bool = True, **options: str) -> None:
     """Make a warehouse directory an SQL catalog of a classic session; calling it again replaces the catalog.
 
-    Catalogs belong to one session: ``spark.newSession()`` needs a call of its own.
+    Sessions made of this one have the catalog too: ``spark.newSession()`` and those that ``foreachBatch`` is given.
 
     Args:
         spark: a classic session (``SparkSession.builder.master(…)``), not one of Spark Connect.
@@ -74,6 +75,19 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
     from paimon_spark.spark.jvm.install import install_catalog  # needs py4j, which a Connect client may lack
 
     install_catalog(spark, name, str(warehouse), {key: str(value) for key, value in options.items()}, parser=parser)
+    _follow_new_sessions(spark, lambda new: register_catalog(new, name, warehouse=warehouse, parser=parser, **options))
+
+
+def _follow_new_sessions(spark: SparkSession, prepare: Callable[[SparkSession], None]) -> None:
+    """Let ``spark.newSession()`` give sessions that are prepared in the same way."""
+    plain = spark.newSession
+
+    def new_session() -> SparkSession:
+        new = plain()
+        prepare(new)
+        return new
+
+    spark.newSession = new_session  # type: ignore[method-assign]
 
 
 def activate(spark: SparkSession) -> None:

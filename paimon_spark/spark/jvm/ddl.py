@@ -6,7 +6,7 @@ as one ``TableInfo`` from 4.1 on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -101,7 +101,15 @@ class TableDefinitionsProxy(NamespacesProxy):
     def stageCreate(self, ident: JavaObject, *definition: Any) -> Any:
         """CREATE TABLE … AS SELECT: the table is made now and dropped if the query fails."""
         self._create(ident, self._schema(ident, definition))
-        return self._staged(ident, lambda: self.dropTable(ident))
+
+        def redefine(options: Mapping[str, str]) -> LoadedTable:
+            self._drop(ident)
+            self._create(ident, self._schema(ident, definition, options))
+            return self._load(ident)
+
+        return StagedTableProxy(
+            self.gateway, self.catalog_name, self._load(ident), redefine=redefine, on_abort=lambda: self._drop(ident)
+        )
 
     def stageReplace(self, ident: JavaObject, *definition: Any) -> Any:
         """REPLACE TABLE [AS SELECT]: the table is emptied and gets its new schema now."""
@@ -127,7 +135,7 @@ class TableDefinitionsProxy(NamespacesProxy):
                 other.pinned_snapshot_id = latest
         if not self._by_save_as_table():
             replace_table(table, self._schema(ident, definition))
-        return self._staged(ident, None)
+        return StagedTableProxy(self.gateway, self.catalog_name, self._load(ident))
 
     def _by_save_as_table(self) -> bool:
         """Whether this is ``df.write.mode("overwrite").saveAsTable``, which keeps the definition of the table."""
@@ -155,14 +163,22 @@ class TableDefinitionsProxy(NamespacesProxy):
                 raise table_already_exists(self.gateway, ident) from None
             raise
 
-    def _schema(self, ident: JavaObject, definition: tuple[Any, ...]) -> TableSchema:
+    def _schema(
+        self, ident: JavaObject, definition: tuple[Any, ...], more: Mapping[str, str] | None = None
+    ) -> TableSchema:
         if len(definition) == 1:
             info = definition[0]
             columns, transforms, properties = info.columns(), info.partitions(), info.properties()
         else:
             columns, transforms, properties = definition
-        given = self._own_path(ident, dict(properties))
+        given = self._own_path(ident, {**dict(properties), **(more or {})})
+        if self._by_save_as_table() and given.get("provider") == self._default_source():
+            del given["provider"]  # saveAsTable without a format means the catalog's
         return schema_of_create(struct_from_columns(self.gateway, columns), transforms, given)
+
+    def _default_source(self) -> str:
+        conf = self.gateway.jvm.org.apache.spark.sql.internal.SQLConf.get()
+        return str(conf.getConfString("spark.sql.sources.default", "parquet"))
 
     def _own_path(self, ident: JavaObject, properties: Mapping[str, str]) -> dict[str, str]:
         """The properties without a location, which cannot be any other than the table's own directory."""
@@ -195,8 +211,11 @@ class TableDefinitionsProxy(NamespacesProxy):
     def _table(self, ident: JavaObject) -> TableProxy:
         return TableProxy(self.gateway, self.catalog_name, self._load(ident))
 
-    def _staged(self, ident: JavaObject, on_abort: Callable[[], object] | None) -> StagedTableProxy:
-        return StagedTableProxy(self.gateway, self.catalog_name, self._load(ident), on_abort)
+    def _drop(self, ident: JavaObject) -> None:
+        """Remove a table that a statement made and could not fill."""
+        name = ident.name()
+        path = name if "/" in name else self.catalog.table_path(ident.namespace()[0], name)
+        FileIO.for_path(path, self.catalog.options).delete_quietly(path, recursive=True)
 
 
 def _copied(properties: dict[str, str]) -> dict[str, str]:

@@ -1,32 +1,78 @@
-"""Puts the catalog into a session."""
+"""Puts the catalog into a session, and into the sessions that are made of it.
+
+Answers ``scala.Function2``: Spark clones the session of a streaming query, without the catalogs that were put into it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.jvm.catalog import CatalogProxy
-from paimon_spark.spark.jvm.gateway import Gateway
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.parser import install_parser
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+
+_CATALOG_FIELDS = ("catalogs", "org$apache$spark$sql$connector$catalog$CatalogManager$$catalogs")
 
 
 def install_catalog(
     spark: SparkSession, name: str, warehouse: str, options: Mapping[str, str], *, parser: bool = True
 ) -> CatalogProxy:
-    """Make `name` a catalog of this session over a warehouse directory; with `parser`, it knows Paimon's statements."""
+    """Make `name` a catalog of this session over a warehouse directory; with `parser`, it knows Paimon's statements.
+
+    Clones of the session, which ``foreachBatch`` is given, have the catalog too.
+    """
     gateway = Gateway(spark)
     proxy = CatalogProxy(gateway, name, FilesystemCatalog(warehouse, dict(options)))
-    manager = spark._jsparkSession.sessionState().catalogManager()  # type: ignore[attr-defined]
-    for candidate in ("catalogs", "org$apache$spark$sql$connector$catalog$CatalogManager$$catalogs"):
+    state = spark._jsparkSession.sessionState()
+    _put(gateway, state, name, proxy)
+    if parser:
+        install_parser(spark, gateway)
+    _follow_clones(gateway, state, lambda clone: _put(gateway, clone, name, proxy))
+    return proxy
+
+
+def _put(gateway: Gateway, state: JavaObject, name: str, proxy: CatalogProxy) -> None:
+    manager = state.catalogManager()
+    for candidate in _CATALOG_FIELDS:
         try:
             held = gateway.field(manager, candidate).get(manager)
         except PaimonError:
             continue
-        break
-    held.put(name, proxy)
-    if parser:
-        install_parser(spark, gateway)
-    return proxy
+        held.put(name, proxy)
+        return
+    raise PaimonError("This Spark version does not let Python add a catalog to a session")
+
+
+def _follow_clones(gateway: Gateway, state: JavaObject, install: Callable[[JavaObject], None]) -> None:
+    field = gateway.field(state, "createClone")
+    field.set(state, CloningProxy(gateway, field.get(state), install))
+
+
+class CloningProxy(Proxy):
+    """Makes the state of a cloned session as Spark does and puts a catalog into it; clones of clones have it too."""
+
+    interfaces = ("scala.Function2",)
+
+    def __init__(self, gateway: Gateway, original: JavaObject, install: Callable[[JavaObject], None]) -> None:
+        super().__init__(gateway)
+        self.original = original
+        self.install = install
+
+    def apply(self, session: JavaObject, state: JavaObject) -> JavaObject:
+        """Called on the driver when a streaming query starts."""
+        clone = self.original.apply(session, state)
+        self.install(clone)
+        _follow_clones(self.gateway, clone, self.install)
+        return clone
+
+    def curried(self) -> JavaObject:
+        """Of the function that Spark made."""
+        return self.original.curried()
+
+    def tupled(self) -> JavaObject:
+        """Of the function that Spark made."""
+        return self.original.tupled()

@@ -6,12 +6,13 @@ its snapshots are kept, and a query that reads the table it replaces reads the s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.options import Scope, find_option
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.loading import LoadedTable
 from paimon_spark.spark.jvm.table import TableProxy
@@ -27,10 +28,27 @@ class StagedTableProxy(TableProxy):
     interfaces: ClassVar[tuple[str, ...]] = (*TableProxy.interfaces, f"{_CATALOG}.StagedTable")
 
     def __init__(
-        self, gateway: Gateway, catalog_name: str, loaded: LoadedTable, on_abort: Callable[[], object] | None = None
+        self,
+        gateway: Gateway,
+        catalog_name: str,
+        loaded: LoadedTable,
+        *,
+        redefine: Callable[[Mapping[str, str]], LoadedTable] | None = None,
+        on_abort: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(gateway, catalog_name, loaded)
+        self.redefine = redefine
         self.on_abort = on_abort
+
+    def newWriteBuilder(self, info: JavaObject) -> Any:
+        """A builder for the rows of the statement; table options of the writer make the table another one first.
+
+        Spark hands ``df.write.option("primary-key", "k").saveAsTable(…)`` the option with the rows only.
+        """
+        options = table_options(dict(info.options().asCaseSensitiveMap()))
+        if self.redefine is not None and options:
+            self.loaded = self.redefine(options)
+        return super().newWriteBuilder(info)
 
     def commitStagedChanges(self) -> None:
         """The statement succeeded: everything is in place already."""
@@ -43,6 +61,12 @@ class StagedTableProxy(TableProxy):
     def reportDriverMetrics(self) -> JavaObject:
         """No metrics."""
         return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
+
+
+def table_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Those options of a DataFrameWriter that a table keeps."""
+    found = {key: find_option(key) for key in options}
+    return {key: options[key] for key, option in found.items() if option is not None and option.scope is Scope.TABLE}
 
 
 def replace_table(table: FileStoreTable, schema: TableSchema) -> None:
