@@ -6,6 +6,7 @@ spec/tags-proposal.txt).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -58,21 +59,13 @@ def replace_tag(
     table.tags.replace(name, _snapshot(table, snapshot_id, "replace"), time_retained=time_retained)
 
 
-def delete_tag(table: FileStoreTable, name: str, *, ignore_if_missing: bool = False) -> bool:
-    """Delete a tag and, when its snapshot has expired, the files that nothing else needs; return whether it was there.
+def delete_tag(table: FileStoreTable, name: str, *, ignore_if_missing: bool = False) -> None:
+    """Delete a tag and, when its snapshot has expired, the files that nothing else needs.
 
     Raises:
         SnapshotNotFoundError: there is no such tag, and that is not ignored.
     """
-    if ignore_if_missing and not table.tags.exists(name):
-        return False
-    snapshot = table.tags.get(name).snapshot
-    table.tags.delete(name)
-    if table.snapshots.exists(snapshot.id):
-        return True
-    if all(tag.snapshot.id != snapshot.id for tag in table.tags.list().values()):
-        delete_unused_files(table, snapshot)
-    return True
+    _delete(table, [name], ignore_if_missing=ignore_if_missing)
 
 
 def delete_tags(table: FileStoreTable, names: str, *, ignore_if_missing: bool = False) -> None:
@@ -81,12 +74,19 @@ def delete_tags(table: FileStoreTable, names: str, *, ignore_if_missing: bool = 
     Raises:
         SnapshotNotFoundError: one of them does not exist, and that is not ignored; none has been deleted then.
     """
-    chosen = [names] if "," not in names or table.tags.exists(names) else [name.strip() for name in names.split(",")]
-    if not ignore_if_missing:
-        for name in chosen:
-            table.tags.get(name)
-    for name in chosen:
-        delete_tag(table, name, ignore_if_missing=True)
+    one = "," not in names or table.tags.exists(names)
+    chosen = [names] if one else [name.strip() for name in names.split(",")]
+    _delete(table, chosen, ignore_if_missing=ignore_if_missing)
+
+
+def _delete(table: FileStoreTable, names: Sequence[str], *, ignore_if_missing: bool = False) -> None:
+    there = [name for name in names if not ignore_if_missing or table.tags.exists(name)]
+    held = {snapshot.id: snapshot for snapshot in [table.tags.get(name).snapshot for name in there]}
+    for name in there:
+        table.file_io.delete_quietly(table.paths.tag_path(name))
+    expired = [snapshot for snapshot in held.values() if not table.snapshots.exists(snapshot.id)]
+    if expired:
+        delete_unused_files(table, expired)
 
 
 def create_tag_from_timestamp(
@@ -127,8 +127,8 @@ def expire_tags(table: FileStoreTable, *, older_than: datetime | None = None) ->
             changed = files.get(table.paths.tag_path(name).rpartition("/")[2], 0)
             created = datetime.fromtimestamp(changed / 1000) if changed else None
         if over or (older_than is not None and created is not None and created < older_than):
-            delete_tag(table, name, ignore_if_missing=True)
             expired.append(name)
+    _delete(table, expired, ignore_if_missing=True)
     return expired
 
 

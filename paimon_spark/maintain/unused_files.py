@@ -8,7 +8,7 @@ deleted (`remove_orphan_files` takes it later).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 
-def delete_unused_files(table: FileStoreTable, snapshot: Snapshot) -> int:
-    """Delete the data files, manifests, index and statistics files that only ``snapshot`` held; return how many.
+def delete_unused_files(table: FileStoreTable, snapshots: Sequence[Snapshot]) -> int:
+    """Delete the data files, manifests, index and statistics files that only ``snapshots`` held; return how many.
 
     Args:
         table: any branch of the table.
-        snapshot: which neither a snapshot file nor a tag holds any more.
+        snapshots: which neither a snapshot file nor a tag holds any more.
     """
     try:
-        unused = unused_files(table, snapshot)
+        unused = unused_files(table, snapshots)
     except (PaimonError, OSError):
         return 0
     for path in unused:
@@ -39,13 +39,19 @@ def delete_unused_files(table: FileStoreTable, snapshot: Snapshot) -> int:
     return len(unused)
 
 
-def unused_files(table: FileStoreTable, snapshot: Snapshot) -> list[str]:
-    """Return the paths that ``snapshot`` names and nothing else needs, data files first.
+def unused_files(table: FileStoreTable, snapshots: Sequence[Snapshot]) -> list[str]:
+    """Return the paths that ``snapshots`` name and nothing else needs, data files first.
 
     Raises:
-        PaimonError: a metadata file of the snapshot, or of one that must be kept, cannot be read.
+        PaimonError: a metadata file of one of them, or of a snapshot that must be kept, cannot be read.
     """
-    data, metadata = _data_paths(table, snapshot), _metadata_paths(table, snapshot)
+    data: dict[str, list[str]] = {}
+    metadata: set[str] = set()
+    for snapshot in snapshots:
+        data.update(_data_paths(table, snapshot))
+        metadata |= _metadata_paths(table, snapshot)
+    if not metadata:
+        return []
     for needed_data, needed_metadata in _needs(table):
         metadata -= needed_metadata
         for name in needed_data:

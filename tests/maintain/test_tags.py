@@ -115,6 +115,16 @@ def test_deleting_several_tags_or_one_with_a_comma(table: FileStoreTable) -> Non
     assert table.tags.names() == ["four"]
 
 
+def test_files_that_two_deleted_tags_share_go_at_once(table: FileStoreTable) -> None:
+    tags.create_tag(table, "again", snapshot_id=2)
+    expire(table, 1, 2)
+    before = files(table)
+    tags.delete_tags(table, "one,two,again")
+    gone = before - files(table)
+    assert sum("/bucket-0/" in path for path in gone) == 2
+    assert (rows(table), rows(table, scan_tag_name="three")) == ({4: "d"}, {3: "c"})
+
+
 def test_a_tag_of_an_expired_snapshot_serves_for_another(table: FileStoreTable) -> None:
     expire(table, 1)
     tags.create_tag(table, "uno", snapshot_id=1)
@@ -200,6 +210,6 @@ def test_long_lived_changelogs_are_forgotten_too(table: FileStoreTable) -> None:
 
 
 def test_unused_files_of_a_living_snapshot_are_none(table: FileStoreTable) -> None:
-    assert unused_files(table, table.snapshots.get(3)) == []
+    assert unused_files(table, [table.snapshots.get(3)]) == []
     with pytest.raises(PaimonError, match="not allowed"):
         tags.create_tag(table, "a/b")
