@@ -21,6 +21,11 @@ from tests.support.commits import data_file, make_table, message
 pytestmark = pytest.mark.spark
 
 
+def fresh(spark: SparkSession) -> SparkSession:
+    """A session that has nothing of ours; ``spark.newSession()`` would hand on the catalogs of other tests."""
+    return SparkSession(spark.sparkContext, spark._jsparkSession.newSession())
+
+
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("tags")
@@ -29,7 +34,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def sql(spark: SparkSession, warehouse: Path) -> Iterator[SparkSession]:
     """A session of its own with the catalog ``tg``, where it is current, and another one ``tg2``."""
-    session = spark.newSession()
+    session = fresh(spark)
     paimon_spark.register_catalog(session, "tg", warehouse=str(warehouse))
     paimon_spark.register_catalog(session, "tg2", warehouse=str(warehouse / "second"))
     session.sql("CREATE DATABASE tg.db")
@@ -127,7 +132,7 @@ def test_other_syntax_errors_stay_what_they_are(sql: SparkSession, spark: SparkS
     with pytest.raises(ParseException) as with_hook:
         sql.sql(statement)
     with pytest.raises(ParseException) as plain:
-        spark.newSession().sql(statement)
+        fresh(spark).sql(statement)
     assert str(with_hook.value) == str(plain.value)
 
 
@@ -168,7 +173,7 @@ def test_mistakes_in_calls(sql: SparkSession, table: str) -> None:
 
 
 def test_sessions_know_the_statements_where_they_were_registered(spark: SparkSession, warehouse: Path) -> None:
-    plain, hooked = spark.newSession(), spark.newSession()
+    plain, hooked = fresh(spark), fresh(spark)
     paimon_spark.register_catalog(plain, "tg", warehouse=str(warehouse), parser=False)
     for _ in range(2):
         paimon_spark.register_catalog(hooked, "tg", warehouse=str(warehouse))
@@ -178,6 +183,11 @@ def test_sessions_know_the_statements_where_they_were_registered(spark: SparkSes
     assert hooked.sql("SHOW TAGS tg.sessions.t").collect() == [Row(tag="a")]
     with pytest.raises(ParseException):
         plain.sql("SHOW TAGS tg.sessions.t")
+    assert hooked.newSession().sql("SHOW TAGS tg.sessions.t").collect() == [Row(tag="a")]
+    assert (
+        SparkSession(spark.sparkContext, hooked._jsparkSession.cloneSession()).sql("SHOW TAGS tg.sessions.t").count()
+        == 1
+    )
     parser = hooked._jsparkSession.sessionState().sqlParser().getClass().getName()
     assert (parser, plain._jsparkSession.sessionState().sqlParser().getClass().getSimpleName()) == (
         "PaimonStatementParser",

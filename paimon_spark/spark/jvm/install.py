@@ -28,10 +28,14 @@ def install_catalog(
     gateway = Gateway(spark)
     proxy = CatalogProxy(gateway, name, FilesystemCatalog(warehouse, dict(options)))
     state = spark._jsparkSession.sessionState()
-    _put(gateway, state, name, proxy)
-    if parser:
-        install_parser(spark, gateway)
-    _follow_clones(gateway, state, lambda clone: _put(gateway, clone, name, proxy))
+
+    def install(session_state: JavaObject) -> None:
+        _put(gateway, session_state, name, proxy)
+        if parser:
+            install_parser(gateway, session_state)
+
+    install(state)
+    _follow_clones(gateway, state, install)
     return proxy
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
@@ -24,13 +23,12 @@ _REFUSAL = "org.apache.spark.sql.catalyst.parser.ParseException"
 _STATIC = 8  # java.lang.reflect.Modifier.STATIC
 
 
-def install_parser(spark: SparkSession, gateway: Gateway) -> None:
-    """Let a session understand Paimon's statements about tags. Calling it again does no harm.
+def install_parser(gateway: Gateway, state: JavaObject) -> None:
+    """Let the session of a session state understand Paimon's statements about tags. Calling it again does no harm.
 
     Raises:
         PaimonError: this Spark does not let its parser be replaced; the message says what to do.
     """
-    state = spark._jsparkSession.sessionState()
     parser = state.sqlParser()
     if parser.getClass().getSimpleName() == _CLASS:
         return
