@@ -5,6 +5,7 @@ Answers ``scala.Function2``: Spark clones the session of a streaming query, with
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
@@ -67,11 +68,19 @@ class CloningProxy(Proxy):
         super().__init__(gateway)
         self.original = original
         self.install = install
+        self._installing: set[int] = set()
 
     def apply(self, session: JavaObject, state: JavaObject) -> JavaObject:
-        """Called on the driver when a streaming query starts."""
+        """Called on the driver when a streaming query starts, or a DataFrame is cached."""
         clone = self.original.apply(session, state)
-        self.install(clone)
+        thread = threading.get_ident()
+        if thread in self._installing:  # Spark 4.1 asks a session that is being cloned for its state: clones again
+            return clone
+        self._installing.add(thread)
+        try:
+            self.install(clone)
+        finally:
+            self._installing.discard(thread)
         _follow_clones(self.gateway, clone, self.install)
         return clone
 
