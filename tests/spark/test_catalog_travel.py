@@ -73,6 +73,8 @@ def test_read_options(catalog: SparkSession) -> None:
     assert [row[0] for row in rows(catalog, "SELECT id FROM t WITH ('scan.tag-name' = 'one')")] == [1]
     with pytest.raises(Exception, match=r"scan.tag-nam.*scan.tag-name"):
         catalog.read.option("scan.tag-nam", "one").table("t").collect()
+    with pytest.raises(Exception, match=r"t\$branch_b"):
+        catalog.read.option("branch", "b").table("t").collect()
     with pytest.raises(Exception, match="doesn't exist"):
         catalog.read.option("scan.tag-name", "nope").table("t").collect()
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.options import canonical_options, find_option, unknown_option_error
 from paimon_spark.table.time_travel import MODE, TRAVEL_KEYS, resolve_snapshot
 
@@ -103,6 +104,11 @@ def at_version(table: FileStoreTable, *layers: Mapping[str, str]) -> FileStoreTa
 
 def _with_layer(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreTable:
     layer = canonical_options(dict(options))
+    branch = layer.pop("branch", table.branch)
+    if branch != table.branch:
+        raise UnsupportedError(
+            f"Option 'branch' cannot change the branch of a catalog's table. Read it by its name: `t$branch_{branch}`."
+        )
     if any(key in POINTS_OF_TIME for key in layer):
         table = table.without_options([key for key in POINTS_OF_TIME if key in table.options])
     return table.with_options(layer)
