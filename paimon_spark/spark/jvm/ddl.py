@@ -203,6 +203,8 @@ class TableDefinitionsProxy(NamespacesProxy):
 
     def _load(self, ident: JavaObject) -> LoadedTable:
         """The table at its latest version, without options of the session."""
+        if parse_table_path(ident.name()).system_table is not None:
+            raise UnsupportedError(f"{ident.name()} is a system table, which is for reading: name the table itself")
         try:
             return load_catalog_table(self.catalog, list(ident.namespace()), ident.name(), None)
         except TableNotFoundError:
