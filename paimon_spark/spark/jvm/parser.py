@@ -20,6 +20,7 @@ from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 _CLASS = "PaimonStatementParser"
 _INTERFACE = "org.apache.spark.sql.catalyst.parser.ParserInterface"
 _REFUSAL = "org.apache.spark.sql.catalyst.parser.ParseException"
+_UNSAFE = {"'": "', char(39), '", "\\": "', char(92), '"}  # how they are escaped in a literal depends on the session
 _STATIC = 8  # java.lang.reflect.Modifier.STATIC
 
 
@@ -65,8 +66,8 @@ class StatementProxy(Proxy):
             return None
         procedure = SHOW_TAGS if statement.action == "SHOW" else ALTER_TAGS
         quoted = "`" + catalog.replace("`", "``") + "`"
-        literal = text.replace("\\", "\\\\").replace("'", "\\'")
-        return f"CALL {quoted}.{SYSTEM_DATABASE}.{procedure}('{literal}')"
+        literal = "".join(_UNSAFE.get(character, character) for character in text)
+        return f"CALL {quoted}.{SYSTEM_DATABASE}.{procedure}(concat('{literal}'))"
 
     def andThen(self, _after: JavaObject) -> None:
         """Never called."""
