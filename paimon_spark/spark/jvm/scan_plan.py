@@ -16,6 +16,7 @@ from paimon_spark.read.plan import plan_snapshot
 from paimon_spark.spark.data_source import PaimonReader
 from paimon_spark.spark.types import spark_arrow_schema, to_spark_type
 from paimon_spark.spec import data_types as t
+from paimon_spark.spec.filter_text import filter_text
 from paimon_spark.spec.predicate import Predicate, all_of
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.time_travel import resolve_snapshot
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
+_MOST_TEXT = 1000
 _VARIABLE_BYTES = 20
 """What a text or a nested value is guessed to take, as Spark guesses."""
 
@@ -97,7 +99,7 @@ class ScanPlan:
         """For EXPLAIN: columns, what is judged by us, and the files that are left."""
         parts = [f"columns=[{', '.join(_shown(self.struct))}]"]
         if self.predicate is not None:
-            parts.append(f"filter=[{self.predicate}]")
+            parts.append(f"filter=[{_text(self.predicate)}]")
         if self.limit is not None:
             parts.append(f"limit={self.limit}")
         snapshot = "none" if self.snapshot is None else self.snapshot.id
@@ -108,6 +110,15 @@ def cheapest_column(struct: spark.StructType, partition_keys: tuple[str, ...]) -
     """One column to count rows by: a partition column, else the narrowest."""
     first = min(struct.fields, key=lambda f: (f.name not in partition_keys, _width(f.dataType)))
     return spark.StructType([first])
+
+
+def _text(predicate: Predicate) -> str:
+    """A predicate as SQL; an IN without values, which has no words there, as the tree shows it."""
+    try:
+        text = filter_text(predicate)
+    except ValueError:
+        text = str(predicate)
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
 
 
 def _read_fields(table: FileStoreTable, struct: spark.StructType) -> list[t.DataField]:
