@@ -1,8 +1,8 @@
 """The bridge to the JVM of a classic session: calling it, and being called by it.
 
-A `Proxy` answers a Java interface in Python. Spark calls it in the driver only, while it analyses and plans; nothing of it
-travels to a task. What a proxy raises arrives in Spark as the Java exception that Spark itself would raise, so that users
-see Spark's own errors (`spark_sql.md`, "Clean errors out of proxies").
+A `Proxy` answers a Java interface in Python. Spark calls it in the driver only, while it analyses and plans; nothing of
+it travels to a task. What a proxy raises arrives in Spark as the Java exception that Spark itself would raise, so that
+users see Spark's own errors (`spark_sql.md`, "Clean errors out of proxies").
 """
 
 from __future__ import annotations
