@@ -24,7 +24,7 @@ from paimon_spark.errors import (
 
 if TYPE_CHECKING:
     from paimon_spark.spark.paimon_table import PaimonTable
-    from paimon_spark.spark.session import register
+    from paimon_spark.spark.session import register, register_catalog
 
 __version__ = "0.1.0"
 
@@ -44,6 +44,7 @@ __all__ = [
     "TableNotFoundError",
     "UnsupportedError",
     "register",
+    "register_catalog",
 ]
 
 
@@ -52,10 +53,10 @@ def __getattr__(name: str) -> Any:
         from paimon_spark.spark.paimon_table import PaimonTable
 
         return PaimonTable
-    if name == "register":
-        from paimon_spark.spark.session import register
+    if name in ("register", "register_catalog"):
+        from paimon_spark.spark import session
 
-        return register
+        return getattr(session, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -19,8 +19,9 @@ from paimon_spark.errors import CommitError, OptionError, PaimonError
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.casts import cast_array
 from paimon_spark.spec.data_types import VarCharType
+from paimon_spark.spec.filter_text import filter_text
 from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry
-from paimon_spark.spec.predicate import And, Leaf, Or, Predicate
+from paimon_spark.spec.predicate import And, Leaf, Or, Predicate, fields
 from paimon_spark.spec.stats import EMPTY_STATS
 from paimon_spark.table.data_layout import DataLayout
 
@@ -50,6 +51,8 @@ class OverwriteSpec:
     name) is null. None or empty takes the whole table. Not for dynamic overwrites."""
     partitions: Sequence[Mapping[str, Any]] = field(default=())
     """More specs, for dropping several partitions at once: a partition that matches any of them is replaced."""
+    condition: Predicate | None = None
+    """Instead of specs: a condition over partition columns; partitions for which it is true are replaced."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", OverwriteKind(self.kind))
@@ -58,6 +61,11 @@ class OverwriteSpec:
     def static(cls, partition: Mapping[str, Any] | None = None) -> OverwriteSpec:
         """Replace the whole table, or the partitions that match ``partition``."""
         return cls(OverwriteKind.STATIC, partition)
+
+    @classmethod
+    def matching(cls, condition: Predicate) -> OverwriteSpec:
+        """Replace the partitions for which ``condition``, over partition columns, is true."""
+        return cls(OverwriteKind.STATIC, condition=condition)
 
     @classmethod
     def dynamic(cls) -> OverwriteSpec:
@@ -79,6 +87,7 @@ class PartitionScope:
         specs: Sequence[Mapping[str, Any]] | None,
         *,
         exactly: Collection[bytes] | None = None,
+        condition: Predicate | None = None,
     ) -> None:
         """Make a scope.
 
@@ -86,9 +95,10 @@ class PartitionScope:
             table: whose partitions.
             specs: alternatives of column values; None or one without columns takes everything.
             exactly: instead of specs, these partitions.
+            condition: instead of specs, the partitions for which this is true.
 
         Raises:
-            OptionError: a spec names a column that is no partition column.
+            OptionError: a spec or the condition names a column that is no partition column.
         """
         self._manifests = table.manifests
         self.partitions = None if exactly is None else frozenset(exactly)
@@ -97,6 +107,10 @@ class PartitionScope:
             self.predicate = Or(tuple(_spec_predicate(spec, DataLayout.of(table.schema)) for spec in specs))
         elif self.partitions is not None:
             self.predicate = range_predicate(table, self.partitions)
+        elif condition is not None:
+            for name in sorted(fields(condition)):
+                _check_partition_column(name, table.schema.partition_keys)
+            self.predicate = condition
 
     def contains(self, partitions: Sequence[bytes]) -> list[bool]:
         """Tell for each of the partitions whether it is replaced."""
@@ -109,15 +123,19 @@ def _spec_predicate(spec: Mapping[str, Any], layout: DataLayout) -> Predicate:
     keys = layout.partition_keys
     leaves: list[Predicate] = []
     for name, value in spec.items():
-        if name not in keys:
-            raise OptionError(
-                f"'{name}' is no partition column of the table (its partition columns: {', '.join(keys) or 'none'})."
-            )
+        _check_partition_column(name, keys)
         if value is None or value == layout.default_partition_name:
             leaves.append(Leaf("is_null", name, ()))
         else:
             leaves.append(Leaf("eq", name, (_typed_value(name, value, layout.partition_types[keys.index(name)]),)))
     return And(tuple(leaves))
+
+
+def _check_partition_column(name: str, keys: Sequence[str]) -> None:
+    if name not in keys:
+        raise OptionError(
+            f"'{name}' is no partition column of the table (its partition columns: {', '.join(keys) or 'none'})."
+        )
 
 
 def _typed_value(name: str, value: Any, data_type: DataType) -> Any:
@@ -148,18 +166,21 @@ def overwrite_scope(
     if overwrite.kind is OverwriteKind.DYNAMIC and table.schema.partition_keys:
         return PartitionScope(table, None, exactly={entry.partition for entry in new_files})
     specs = [*([overwrite.partition] if overwrite.partition else ()), *overwrite.partitions]
-    scope = PartitionScope(table, specs)
+    scope = PartitionScope(table, specs, condition=overwrite.condition)
     changed = list(dict.fromkeys(entry.partition for entry in new_files))
     for partition, inside in zip(changed, scope.contains(changed), strict=True):
         if not inside:
             raise CommitError(
                 f"The changes in {table.paths.partition_path(partition)} does not belong to this partition: the "
-                f"overwrite is of {_spec_text(specs)}. Give rows of that partition only, or overwrite dynamically."
+                f"overwrite is of {_spec_text(specs, overwrite.condition)}. Give rows of that partition only, or "
+                f"overwrite dynamically."
             )
     return scope
 
 
-def _spec_text(specs: Iterable[Mapping[str, Any]]) -> str:
+def _spec_text(specs: Iterable[Mapping[str, Any]], condition: Predicate | None) -> str:
+    if condition is not None:
+        return filter_text(condition)
     return " or ".join(", ".join(f"{name}={value}" for name, value in spec.items()) for spec in specs)
 
 

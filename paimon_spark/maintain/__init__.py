@@ -1,1 +1,1 @@
-"""placeholder."""
+"""Looking after tables: tags, rollback and what they leave behind."""

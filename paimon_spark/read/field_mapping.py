@@ -7,17 +7,18 @@ a column that the file's schema does not have is null; types are cast last. Runs
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.casts import cast_array
+from paimon_spark.spec.data_types import ArrayType, MapType, RowType
 from paimon_spark.spec.predicate import Always, Predicate, project, rename
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.data_types import DataField, DataType
     from paimon_spark.spec.schema import TableSchema
 
 
@@ -65,6 +66,7 @@ class FieldMapping:
             elif source is None:
                 columns.append(ColumnSource(target, None))
             else:
+                source = replace(source, type=_as_far_as_wanted(source.type, target.type))
                 same = source.type.with_nullable(True) == target.type.with_nullable(True)
                 columns.append(ColumnSource(target, source, None, same))
         needed = {column.source.id: column.source for column in columns if column.source is not None}
@@ -88,6 +90,24 @@ class FieldMapping:
         names = {c.target.name: c.source.name for c in self.columns if c.source is not None and c.same_type}
         said = project(predicate, names)
         return None if said == Always(True) else rename(said, names)
+
+
+def _as_far_as_wanted(source: DataType, target: DataType) -> DataType:
+    """Return the file's type without the nested fields that the read has no use for; ids tell them apart."""
+    match source, target:
+        case RowType(), RowType():
+            wanted = {field.id: field for field in target.fields}
+            kept = tuple(
+                replace(field, type=_as_far_as_wanted(field.type, wanted[field.id].type))
+                for field in source.fields
+                if field.id in wanted
+            )
+            return replace(source, fields=kept or source.fields)
+        case ArrayType(), ArrayType():
+            return replace(source, element=_as_far_as_wanted(source.element, target.element))
+        case MapType(), MapType():
+            return replace(source, value=_as_far_as_wanted(source.value, target.value))
+    return source
 
 
 def _column(column: ColumnSource, batch: pa.RecordBatch, rows: int) -> pa.Array:

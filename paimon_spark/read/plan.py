@@ -79,14 +79,39 @@ def plan_read(
     check_readable(table.schema)
     travelled, snapshot = travel(table)
     read_fields = _chosen(travelled.schema, columns, predicate)
+    return plan_snapshot(travelled, snapshot, read_fields, predicate=predicate, parallelism=parallelism, limit=limit)
+
+
+def plan_snapshot(
+    table: FileStoreTable,
+    snapshot: Snapshot | None,
+    read_fields: Sequence[DataField],
+    *,
+    predicate: Predicate | None = None,
+    parallelism: int = 1,
+    limit: int | None = None,
+) -> ReadPlan:
+    """Plan the read of one snapshot with the columns of a table as given, whatever its `scan.*` options say.
+
+    Args:
+        table: with the schema of the read; columns that the snapshot's files lack are null.
+        snapshot: None plans nothing.
+        read_fields: of the result, in order; without primary keys a ROW may have fewer fields than the table's.
+        predicate: as in `plan_read`.
+        parallelism: as in `plan_read`.
+        limit: as in `plan_read`.
+
+    Raises:
+        CorruptTableError: a metadata file is missing or cannot be read.
+    """
     if snapshot is None or predicate == Always(False):
-        return ReadPlan(snapshot, travelled.schema, read_fields, (), predicate, travelled)
+        return ReadPlan(snapshot, table.schema, tuple(read_fields), (), predicate, table)
     with _without_gc():
-        splits = _splits(travelled, snapshot.id, scan_files(travelled, snapshot, predicate), parallelism)
-    residual = _residual(travelled.schema, predicate)
+        splits = splits_of(table, snapshot.id, scan_files(table, snapshot, predicate), parallelism)
+    residual = judged_by_rows(table.schema, predicate)
     if limit is not None and residual is None:
-        splits = _enough(splits, limit, has_keys=bool(travelled.schema.primary_keys))
-    return ReadPlan(snapshot, travelled.schema, read_fields, tuple(splits), residual, travelled)
+        splits = _enough(splits, limit, has_keys=bool(table.schema.primary_keys))
+    return ReadPlan(snapshot, table.schema, tuple(read_fields), tuple(splits), residual, table)
 
 
 @contextmanager
@@ -112,7 +137,7 @@ def _chosen(schema: TableSchema, columns: Sequence[str] | None, predicate: Predi
     return tuple(names[name] for name in wanted)
 
 
-def _residual(schema: TableSchema, predicate: Predicate | None) -> Predicate | None:
+def judged_by_rows(schema: TableSchema, predicate: Predicate | None) -> Predicate | None:
     """Return the conjuncts that partition pruning has not judged exactly."""
     if predicate is None:
         return None
@@ -128,7 +153,7 @@ def _fair_share(files: Sequence[SplitFile], target: int, cost: int, parallelism:
     return min(target, max(cost, int(_SLACK * weight / max(1, parallelism))))
 
 
-def _splits(table: FileStoreTable, snapshot_id: int, files: ManifestColumns, parallelism: int) -> list[DataSplit]:
+def splits_of(table: FileStoreTable, snapshot_id: int, files: ManifestColumns, parallelism: int = 1) -> list[DataSplit]:
     """Cut the files of every bucket into splits, buckets in the order in which they appear."""
     groups = [g for g in bucket_groups(files) if files.buckets[g[0]] != POSTPONE_BUCKET]
     split_files = _split_files(table, files)

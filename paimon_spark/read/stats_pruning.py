@@ -64,6 +64,35 @@ def stats_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predica
     return keep
 
 
+def column_bounds(table: FileStoreTable, files: ManifestColumns, names: Sequence[str]) -> dict[str, Bounds]:
+    """Return (min, max, null count) of columns over files, one entry for each file; null where a file does not tell.
+
+    Args:
+        table: with the schema of the read.
+        files: any files of the table.
+        names: of columns; one that no file tells of is left out.
+    """
+    wanted = [table.schema.field(name) for name in names]
+    parts: dict[str, list[Bounds]] = {name: [] for name in names}
+    order: list[int] = []
+    for (schema_id, dense), positions in _layouts(files, keys=False).items() if names else ():
+        then = table.schemas.get(schema_id)
+        stats = [files.records[i]["_FILE"]["_VALUE_STATS"] for i in positions]
+        counts = pa.array(files.row_counts[np.array(positions, dtype=np.int64)], pa.int64())
+        bounds = _bounds(stats, _covered_fields(then, dense, keys=False), then, wanted, counts)
+        order.extend(positions)
+        for field in wanted:
+            nothing = pa.nulls(len(positions), to_arrow_type(field.type))
+            unknown = (nothing, nothing, pa.nulls(len(positions), pa.int64()))
+            parts[field.name].append(bounds.get(field.name, unknown))
+    back = pa.array(np.argsort(np.array(order, dtype=np.int64)))
+    return {
+        name: tuple(pa.concat_arrays(arrays).take(back) for arrays in zip(*found, strict=True))
+        for name, found in parts.items()
+        if found
+    }
+
+
 def _layouts(files: ManifestColumns, *, keys: bool) -> dict[tuple[int, tuple[str, ...] | None], list[int]]:
     """Return positions of the files whose statistics are laid out alike, by (schema id, dense columns)."""
     dense = [None] * len(files) if keys else files.file_values("_VALUE_STATS_COLS")

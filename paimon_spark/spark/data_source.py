@@ -23,16 +23,17 @@ from pyspark.sql.datasource import (
 )
 
 from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.read.metadata_columns import read_with_metadata
 from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spark.arrow_cast import convert_batches
 from paimon_spark.spark.read_columns import match_columns, read_columns
-from paimon_spark.spark.source_options import read_request, refuse_system_table, write_request
+from paimon_spark.spark.source_options import read_request, write_request
 from paimon_spark.spark.splits import cores_here, even_batches, pack_splits
+from paimon_spark.spark.system_read import system_reader, system_schema, system_table_of
 from paimon_spark.spark.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.write_target import overwrite_of, target_table
 from paimon_spark.spec.sql_filter import parse_filter
-from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.table.time_travel import travel
@@ -65,17 +66,23 @@ class PaimonDataSource(DataSource):
             UnsupportedError: the table cannot be read yet.
         """
         request = read_request(self.options)
-        table, _ = travel(_open(request.path, request.options, "read"))
+        system = system_table_of(request.path)
+        if system is not None:
+            return system_schema(system, request)
+        table, _ = travel(_open(request.path, request.options))
         return to_spark_struct(read_columns(table.schema.fields, request.columns))
 
-    def reader(self, schema: StructType) -> PaimonReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         """Plan the read. Called by Spark once per loaded DataFrame, which stays on the snapshot planned here.
 
         Raises:
             SchemaMismatchError: a column of a user's schema is not in the table, or has another type there.
         """
         request = read_request(self.options)
-        table = _open(request.path, request.options, "read")
+        system = system_table_of(request.path)
+        if system is not None:
+            return system_reader(system, request, schema)
+        table = _open(request.path, request.options)
         then = travel(table)[0].schema
         names = match_columns(then.fields, schema)
         predicate = None if request.filter is None else parse_filter(request.filter, then)
@@ -95,13 +102,12 @@ class PaimonDataSource(DataSource):
         overwrite_spec = overwrite_of(request, table) if overwrite else None
         arrow_schema = spark_arrow_schema(schema)
         mode = None if overwrite_spec is None else OverwriteMode(overwrite_spec.kind.value)
-        plan = plan_write(table, overwrite=mode, data_schema=arrow_schema)
+        plan = plan_write(table, overwrite=mode, data_schema=arrow_schema, shuffled=request.one_task_per_bucket)
         return PaimonWriter(plan, overwrite_spec)
 
 
-def _open(path: str, options: Mapping[str, str], action: str) -> FileStoreTable:
+def _open(path: str, options: Mapping[str, str]) -> FileStoreTable:
     """The table with dynamic options, refused early where it cannot be read."""
-    refuse_system_table(path, parse_table_path(path).system_table, action)
     table = load_table(path, options=options)
     check_readable(table.schema)
     return table
@@ -117,8 +123,20 @@ class PaimonPartition(InputPartition):
 class PaimonReader(DataSourceReader):
     """A planned read: made on the driver, pickled once to every task."""
 
-    def __init__(self, plan: ReadPlan, target: pa.Schema) -> None:
+    def __init__(
+        self, plan: ReadPlan, target: pa.Schema, *, names: Sequence[str] | None = None, metadata: Sequence[str] = ()
+    ) -> None:
+        """Hold what tasks need.
+
+        Args:
+            plan: of the read.
+            target: the schema that comes out.
+            names: for each column of `target` the column of the plan or of `metadata`; those of the plan without.
+            metadata: metadata columns that come with the rows.
+        """
         self._table = plan.table
+        self._metadata = tuple(metadata)
+        self._names = [field.name for field in plan.fields] if names is None else list(names)
         self._fields = plan.fields
         self._residual = plan.residual
         self._target = target
@@ -140,12 +158,13 @@ class PaimonReader(DataSourceReader):
         """The rows of one partition, in Spark's own Arrow types. Called in a task."""
         if not isinstance(partition, PaimonPartition):
             return iter(())  # what Spark makes of an empty list of partitions
-        rows = (
-            batch
-            for split in partition.splits
-            for batch in read_split(self._table, split, self._fields, self._residual)
-        )
-        return convert_batches(even_batches(rows), [field.name for field in self._fields], self._target)
+        rows = (batch for split in partition.splits for batch in self._rows(split))
+        return convert_batches(even_batches(rows), self._names, self._target)
+
+    def _rows(self, split: DataSplit) -> Iterator[pa.RecordBatch]:
+        if self._metadata:
+            return read_with_metadata(self._table, split, self._fields, self._residual, self._metadata)
+        return read_split(self._table, split, self._fields, self._residual)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave the splits behind: each travels with its own partition."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.errors import SnapshotNotFoundError
 from paimon_spark.options import OPTIONS, Scope, find_option
 from paimon_spark.spark.session import activate, register
 from paimon_spark.spark.shuffled_write import can_shuffle, write_shuffled
@@ -16,6 +14,8 @@ from paimon_spark.spark.source_options import (
     table_path,
     write_request,
 )
+from paimon_spark.spark.system_tables import SystemTables
+from paimon_spark.spark.tag_methods import TagMethods
 from paimon_spark.spark.types import from_spark_struct
 from paimon_spark.spark.write_target import new_table_schema, overwrite_of, target_table
 from paimon_spark.storage.file_io import FileIO
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from paimon_spark.spec.snapshot import Snapshot
-    from paimon_spark.spec.tag import Tag
 
 _MARKS = str.maketrans("", "", ".-_")
 _OPTION_OF_NAME = {key.translate(_MARKS).lower(): key for key in OPTIONS}
@@ -50,7 +48,7 @@ def _store_options(options: Mapping[str, str]) -> dict[str, str]:
     return {key: options[key] for key, option in found.items() if option is not None and option.scope is Scope.STORE}
 
 
-class PaimonTable:
+class PaimonTable(SystemTables, TagMethods):
     """One table, by its path. Nothing of the table is kept: every call sees it as it is then.
 
     Every option of Paimon can be given as a keyword, dots and dashes as underscores (``scan_tag_name="t"``), or by its
@@ -191,111 +189,13 @@ class PaimonTable:
             activate(self._spark)
             df.write.format("paimon").mode(mode).options(**given).save(self._path)
 
-    def snapshots(self) -> DataFrame:
-        """The living snapshots, oldest first, one row each."""
-        rows = [_snapshot_row(snapshot) for snapshot in self._living_snapshots()]
-        return self._spark.createDataFrame(rows, _SNAPSHOT_SCHEMA)
-
-    def tags(self) -> DataFrame:
-        """The tags, one row each, ordered by the snapshot they hold."""
-        rows = [_tag_row(name, tag) for name, tag in self._load().tags.list().items()]
-        return self._spark.createDataFrame(rows, _TAG_SCHEMA)
-
-    def create_tag(
-        self,
-        name: str,
-        *,
-        snapshot_id: int | None = None,
-        time_retained: timedelta | None = None,
-        ignore_if_exists: bool = False,
-    ) -> None:
-        """Give a snapshot a name that keeps it readable after it expires.
-
-        Args:
-            name: of the tag; no slash in it.
-            snapshot_id: the snapshot; the latest one when not given.
-            time_retained: how long the tag lives; for ever when not given.
-            ignore_if_exists: leave a tag of that name as it is instead of failing.
-
-        Raises:
-            SnapshotNotFoundError: there is no such snapshot, or none at all.
-            PaimonError: there is such a tag, or its name is not allowed.
-        """
-        table = self._load()
-        snapshot = table.snapshots.latest() if snapshot_id is None else table.snapshots.get(snapshot_id)
-        if snapshot is None:
-            raise SnapshotNotFoundError(f"there is nothing to tag: {self._path} has no snapshot yet. Write rows first")
-        table.tags.create(name, snapshot, time_retained=time_retained, ignore_if_exists=ignore_if_exists)
-
-    def delete_tag(self, name: str) -> None:
-        """Delete a tag; its rows stay as long as a snapshot or another tag holds them.
-
-        Raises:
-            SnapshotNotFoundError: there is no such tag; the message names those there are.
-        """
-        self._load().tags.delete(name)
-
-    def rename_tag(self, name: str, new_name: str) -> None:
-        """Rename a tag.
-
-        Raises:
-            SnapshotNotFoundError: there is no such tag.
-            PaimonError: there is one of the new name, or that name is not allowed.
-        """
-        self._load().tags.rename(name, new_name)
+    def _read_system_table(self, name: str, options: dict[str, Any]) -> DataFrame:
+        activate(self._spark)
+        reader = self._spark.read.format("paimon")
+        return reader.options(**{**self._options, **_option_keys(options)}).load(f"{self._path}${name}")
 
     def _load(self) -> FileStoreTable:
         return load_table(self._path, options=self._options)
-
-    def _living_snapshots(self) -> list[Snapshot]:
-        store = self._load().snapshots
-        return [store.get(snapshot_id) for snapshot_id in store.ids()]
-
-
-# Columns of Java's system tables `snapshots` and `tags`.
-_SNAPSHOT_SCHEMA = (
-    "snapshot_id long, schema_id long, commit_user string, commit_identifier long, commit_kind string, "
-    "commit_time timestamp_ntz, base_manifest_list string, delta_manifest_list string, changelog_manifest_list string, "
-    "total_record_count long, delta_record_count long, changelog_record_count long, watermark long, next_row_id long, "
-    "operation string, writer_version string"
-)
-_TAG_SCHEMA = (
-    "tag_name string, snapshot_id long, schema_id long, commit_time timestamp_ntz, record_count long, "
-    "create_time timestamp_ntz, time_retained string"
-)
-
-
-def _local_time(millis: int) -> datetime:
-    """The wall clock time here, as Java shows it."""
-    return datetime.fromtimestamp(millis // 1000) + timedelta(milliseconds=millis % 1000)
-
-
-def _snapshot_row(snapshot: Snapshot) -> tuple[Any, ...]:
-    return (
-        snapshot.id,
-        snapshot.schema_id,
-        snapshot.commit_user,
-        snapshot.commit_identifier,
-        snapshot.commit_kind.value,
-        _local_time(snapshot.time_millis),
-        snapshot.base_manifest_list,
-        snapshot.delta_manifest_list,
-        snapshot.changelog_manifest_list,
-        snapshot.total_record_count,
-        snapshot.delta_record_count,
-        snapshot.changelog_record_count,
-        snapshot.watermark,
-        snapshot.next_row_id,
-        snapshot.operation,
-        snapshot.writer_version,
-    )
-
-
-def _tag_row(name: str, tag: Tag) -> tuple[Any, ...]:
-    held = tag.snapshot
-    retained = None if tag.time_retained is None else str(tag.time_retained)
-    time = _local_time(held.time_millis)
-    return (name, held.id, held.schema_id, time, held.total_record_count, tag.create_time, retained)
 
 
 def _parsed_schema(spark: SparkSession, schema: StructType | str) -> StructType:

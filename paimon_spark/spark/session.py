@@ -1,4 +1,4 @@
-"""Making a Spark session know the format ``paimon``."""
+"""Making a Spark session know the format ``paimon``, and a warehouse as an SQL catalog."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.data_source import PaimonDataSource
 
 if TYPE_CHECKING:
@@ -42,6 +43,51 @@ def register(spark: SparkSession) -> None:
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
     activate(spark)
+
+
+def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: bool = True, **options: str) -> None:
+    """Make a warehouse directory an SQL catalog of a classic session; calling it again replaces the catalog.
+
+    Sessions made of this one have the catalog too: ``spark.newSession()`` and those that ``foreachBatch`` is given.
+
+    Args:
+        spark: a classic session (``SparkSession.builder.master(…)``), not one of Spark Connect.
+        name: the catalog's name in statements, as in ``SELECT * FROM <name>.db.t``.
+        warehouse: directory of the databases; made when it is not there.
+        parser: understand Paimon's own statements as well (``ALTER TABLE t CREATE TAG x``, ``SHOW TAGS t``): whatever
+            Spark's parser refuses is looked at once more. False leaves Spark's parser alone.
+        options: options of the store and of the catalog (``**{"s3.endpoint": …}``).
+
+    Raises:
+        UnsupportedError: the session is one of Spark Connect; the message names what to use instead.
+        PaimonError: the Python workers have no paimon_spark, or the session cannot call back into Python.
+    """
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise UnsupportedError(
+            "register_catalog needs a classic session: a catalog lives in the JVM of the driver, which Spark Connect "
+            "does not let Python reach. Instead of SELECT use "
+            f"spark.read.format('paimon').load('{warehouse}/db.db/t') with options such as scan.tag-name or "
+            "scan.version, or paimon_spark.PaimonTable.for_path(spark, path).to_df(); instead of INSERT "
+            "df.write.format('paimon').mode('append').save(path); instead of CREATE TABLE, ALTER, CALL and tag "
+            "statements the methods of paimon_spark.PaimonTable"
+        )
+    register(spark)
+    from paimon_spark.spark.jvm.install import install_catalog  # needs py4j, which a Connect client may lack
+
+    install_catalog(spark, name, str(warehouse), {key: str(value) for key, value in options.items()}, parser=parser)
+    _follow_new_sessions(spark, lambda new: register_catalog(new, name, warehouse=warehouse, parser=parser, **options))
+
+
+def _follow_new_sessions(spark: SparkSession, prepare: Callable[[SparkSession], None]) -> None:
+    """Let ``spark.newSession()`` give sessions that are prepared in the same way."""
+    plain = spark.newSession
+
+    def new_session() -> SparkSession:
+        new = plain()
+        prepare(new)
+        return new
+
+    spark.newSession = new_session  # type: ignore[method-assign]
 
 
 def activate(spark: SparkSession) -> None:

@@ -19,9 +19,11 @@ FILTER = "filter"
 MERGE_SCHEMA = "write.merge-schema"
 OVERWRITE_MODE = "partitionOverwriteMode"
 REPLACE_WHERE = "replaceWhere"
+ONE_TASK_PER_BUCKET = "paimon.one-task-per-bucket"
+"""Not for users: the SQL catalog says that Spark brings all rows of a (partition, bucket) to one task."""
 
 READ_KEYS = (COLUMNS, FILTER)
-WRITE_KEYS = (MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE)
+WRITE_KEYS = (MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, ONE_TASK_PER_BUCKET)
 
 # What Spark itself hands over: save(path), load([...]), CREATE TABLE ... USING paimon OPTIONS (...), saveAsTable.
 _SPARK_KEYS = frozenset(
@@ -67,6 +69,8 @@ class WriteRequest:
     """SQL predicate that names the partition an overwrite replaces."""
     merge_schema: bool
     """Whether columns that the table lacks are added to it."""
+    one_task_per_bucket: bool = False
+    """Whether all rows of a (partition, bucket) come to one task."""
 
 
 def parse_columns(text: str) -> tuple[str, ...]:
@@ -171,7 +175,8 @@ def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteReques
         raise OptionError(
             f"option '{REPLACE_WHERE}' and {OVERWRITE_MODE}=dynamic contradict each other: give one of them"
         )
-    return WriteRequest(path, others, dynamic, where, _boolean(MERGE_SCHEMA, ours.get(MERGE_SCHEMA, "false")))
+    merge_schema, one_task = (_boolean(key, ours.get(key, "false")) for key in (MERGE_SCHEMA, ONE_TASK_PER_BUCKET))
+    return WriteRequest(path, others, dynamic, where, merge_schema, one_task)
 
 
 def refuse_system_table(path: str, system_table: str | None, action: str) -> None:
@@ -181,4 +186,4 @@ def refuse_system_table(path: str, system_table: str | None, action: str) -> Non
         UnsupportedError: the path names a system table.
     """
     if system_table is not None:
-        raise UnsupportedError(f"system tables (${system_table} in '{path}') cannot be {action} yet")
+        raise UnsupportedError(f"system tables (${system_table} in '{path}') cannot be {action}: they are for reading")

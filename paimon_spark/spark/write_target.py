@@ -14,7 +14,7 @@ from paimon_spark.options import Scope, canonical_options, find_option
 from paimon_spark.spark.merge_schema import merge_schema
 from paimon_spark.spark.source_options import REPLACE_WHERE, refuse_system_table
 from paimon_spark.spark.types import saved_columns
-from paimon_spark.spec.predicate import Leaf, split_and
+from paimon_spark.spec.predicate import Leaf, Predicate, fields, split_and
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.schema_validation import validate
 from paimon_spark.spec.sql_filter import parse_filter
@@ -131,27 +131,43 @@ def _with_dynamic_options(table: FileStoreTable, options: Mapping[str, str]) -> 
 
 
 def overwrite_of(request: WriteRequest, table: FileStoreTable) -> OverwriteSpec:
-    """What ``mode("overwrite")`` replaces: the table, the partitions in the data, or the one `replaceWhere` names.
+    """What ``mode("overwrite")`` replaces: the table, the partitions in the data, or those that `replaceWhere` names.
 
     Raises:
-        OptionError: `replaceWhere` is no list of equalities over partition columns.
+        OptionError: `replaceWhere` is no condition over partition columns.
     """
     if request.dynamic_overwrite:
         return OverwriteSpec.dynamic()
     if request.replace_where is None:
         return OverwriteSpec.static()
-    return OverwriteSpec.static(_partition_of(request.replace_where, table))
+    condition = parse_filter(request.replace_where, table.schema)
+    check_partition_condition(condition, table, f'option {REPLACE_WHERE} "{request.replace_where}"')
+    spec = _partition_of(condition)
+    return OverwriteSpec.matching(condition) if spec is None else OverwriteSpec.static(spec)
 
 
-def _partition_of(where: str, table: FileStoreTable) -> dict[str, Any]:
+def check_partition_condition(condition: Predicate, table: FileStoreTable, what: str) -> None:
+    """Refuse a condition that does not decide for whole partitions.
+
+    Raises:
+        OptionError: it is about other columns, which the message names after `what`.
+    """
     keys = table.schema.partition_keys
+    others = sorted(fields(condition) - set(keys))
+    if others or not keys:
+        raise OptionError(
+            f"{what} replaces whole partitions, so it is about partition columns only, as \"dt = '2024-01-31'\" is; "
+            f"{', '.join(others) or 'there'} is none ({table.path} is partitioned by: {', '.join(keys) or 'nothing'})"
+        )
+
+
+def _partition_of(condition: Predicate) -> dict[str, Any] | None:
+    """The values of one partition (or of all with these values), when the condition says no more than that."""
     values: dict[str, Any] = {}
-    for part in split_and(parse_filter(where, table.schema)):
-        known = isinstance(part, Leaf) and part.op in ("eq", "is_null") and part.field in keys
-        if not known or not isinstance(part, Leaf) or part.field in values:
-            raise OptionError(
-                f"option '{REPLACE_WHERE}' names one partition, as \"dt = '2024-01-31'\" does: equalities over "
-                f'partition columns ({", ".join(keys) or "this table has none"}) joined by AND; it is "{where}"'
-            )
-        values[part.field] = part.literals[0] if part.op == "eq" else None
-    return values
+    for part in split_and(condition):
+        if not isinstance(part, Leaf) or part.op not in ("eq", "eq_null_safe", "is_null") or part.field in values:
+            return None
+        values[part.field] = part.literals[0] if part.literals else None
+        if part.op == "eq" and values[part.field] is None:
+            return None  # = NULL is never true
+    return values or None

@@ -47,6 +47,16 @@ def _pretty(value: Any, indent: str) -> str:
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
+def flat_json(value: Any) -> str:
+    """The text Jackson gives without pretty-printing: no blanks at all."""
+    match value:
+        case dict():
+            return "{" + ",".join(f"{_pretty(str(key), '')}:{flat_json(item)}" for key, item in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ",".join(map(flat_json, value)) + "]"
+    return _pretty(value, "")
+
+
 def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is not JSON")
 

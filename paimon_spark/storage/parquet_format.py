@@ -75,7 +75,12 @@ class ParquetReader(DataFileReader):
         if not plan.sources:
             yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in groups), batch_rows)
             return
-        batches = file.iter_batches(batch_rows, groups, plan.sources, use_threads=use_threads)
+        found = {name: file.schema_arrow.field(name) for name in plan.sources}
+        narrowed = {name: f.with_type(_narrowed(f.type, plan.schema.field(name).type)) for name, f in found.items()}
+        leaves = [leaf for name, f in found.items() for leaf in _leaves(name, f.type, narrowed[name].type)]
+        if leaves != plan.sources:
+            plan = ColumnPlan.of(pa.schema(narrowed.values()), fields, self.path)
+        batches = file.iter_batches(batch_rows, groups, leaves, use_threads=use_threads)
         for batch in each_as_corrupt(batches, self.path, "Parquet"):
             with corrupt_as(self.path, "Parquet"):
                 result = plan.apply(batch)
@@ -128,6 +133,23 @@ class ParquetReader(DataFileReader):
         """The same file; its INT96 columns come as 12 bytes, since pyarrow would wrap values beyond nanoseconds."""
         metadata = metadata_with_int96_as_bytes(self._source)
         return pq.ParquetFile(self._source, metadata=metadata, pre_buffer=isinstance(self._source, pa.PythonFile))
+
+
+def _narrowed(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """A column's type in the file with only those fields of ROWs that are wanted; ROWs in lists and maps stay whole."""
+    if not (pa.types.is_struct(found) and pa.types.is_struct(wanted)):
+        return found
+    kinds = {field.name: field.type for field in wanted}
+    kept = [field.with_type(_narrowed(field.type, kinds[field.name])) for field in found if field.name in kinds]
+    return pa.struct(kept) if kept else found
+
+
+def _leaves(path: str, found: pa.DataType, narrowed: pa.DataType) -> list[str]:
+    """Paths to decode of a column of type `found` to get it as `narrowed`."""
+    if found == narrowed:
+        return [path]
+    there = {field.name: field.type for field in found}
+    return [leaf for f in narrowed for leaf in _leaves(f"{path}.{f.name}", there[f.name], f.type)]
 
 
 def _stats_arrays(found: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, pa.Array, pa.Array]:

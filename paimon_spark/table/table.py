@@ -5,7 +5,7 @@ Equals Java's ``FileStoreTable`` and ``AbstractFileStoreTable.copy`` (dynamic op
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -73,6 +73,11 @@ class FileStoreTable:
         for key, value in changes.items():
             _check_changeable(self.schema, key, value)
         return self._with_schema(self.schema.with_options(self.options.merged(changes).to_dict()))
+
+    def without_options(self, keys: Iterable[str]) -> FileStoreTable:
+        """Return the table without these options; what it was created with counts no more either."""
+        left = {key: value for key, value in self.options.to_dict().items() if key not in frozenset(keys)}
+        return self._with_schema(self.schema.with_options(left))
 
     def at_snapshot(self, snapshot: Snapshot) -> FileStoreTable:
         """Return the table with the fields that ``snapshot`` was written with and its own, latest options."""

@@ -165,8 +165,12 @@ def test_overwrite_of_the_table_of_partitions_and_of_one(save: Callable[..., Non
     assert load() == [("a", 3), ("a", 3), ("b", 2), ("c", 2), (None, 1)]
     save([], columns, mode="overwrite", replaceWhere="dt IS NULL")
     assert load() == [("a", 3), ("a", 3), ("b", 2), ("c", 2)]
+    save([("b", 4)], columns, mode="overwrite", replaceWhere="dt > 'a'")
+    assert load() == [("a", 3), ("a", 3), ("b", 4)]
+    save([("a", 3), ("c", 2)], columns, mode="overwrite", replaceWhere="dt IN ('a', 'c')")
+    assert load() == [("a", 3), ("b", 4), ("c", 2)]
     save([], columns, mode="overwrite", partitionOverwriteMode="dynamic")
-    assert len(load()) == 4
+    assert len(load()) == 3
     save([("z", 9)], columns, mode="overwrite")
     assert load() == [("z", 9)]
     save([], columns, mode="overwrite")

@@ -1,0 +1,128 @@
+"""Going back to an earlier snapshot or a tag: what came later is forgotten.
+
+Equals Java's ``RollbackHelper`` and the ``rollback`` procedures (format.md §9). Data files are not deleted: nothing
+names those of the forgotten commits afterwards, and `remove_orphan_files` takes them.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import CommitError, SnapshotNotFoundError
+from paimon_spark.maintain.unused_files import changelog_ids
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_NO_WATERMARK = -(2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """What a rollback did."""
+
+    previous_snapshot_id: int
+    current_snapshot_id: int
+
+
+def rollback_to_snapshot(table: FileStoreTable, snapshot_id: int) -> Rollback:
+    """Make ``snapshot_id`` the latest snapshot again; when it has expired, a tag of it serves as well.
+
+    Raises:
+        SnapshotNotFoundError: neither the snapshot nor a tag of it exists.
+        CommitError: somebody else committed meanwhile.
+    """
+    previous = _latest_id(table)
+    if table.snapshots.exists(snapshot_id):
+        return _go_back(table, previous, table.snapshots.get(snapshot_id))
+    tagged = [tag.snapshot for tag in table.tags.list().values() if tag.snapshot.id == snapshot_id]
+    if not tagged:
+        ids = table.snapshots.ids()
+        raise SnapshotNotFoundError(
+            f"Rollback snapshot '{snapshot_id}' doesn't exist: there are {ids[0]} to {ids[-1]}, and no tag holds it."
+        )
+    return _go_back(table, previous, tagged[0])
+
+
+def rollback_to_tag(table: FileStoreTable, name: str) -> Rollback:
+    """Make the snapshot that a tag holds the latest one again, whether it has expired or not.
+
+    Raises:
+        SnapshotNotFoundError: there is no such tag; the message names those there are.
+        CommitError: somebody else committed meanwhile.
+    """
+    return _go_back(table, _latest_id(table), table.tags.get(name).snapshot)
+
+
+def rollback_to_timestamp(table: FileStoreTable, time_millis: int) -> Rollback:
+    """Go back to the latest living snapshot that was committed at or before a time.
+
+    Raises:
+        SnapshotNotFoundError: no living snapshot is that old.
+        CommitError: somebody else committed meanwhile.
+    """
+    previous, ids, get = _latest_id(table), table.snapshots.ids(), table.snapshots.get
+    found = bisect.bisect_right(ids, time_millis, key=lambda snapshot_id: get(snapshot_id).time_millis)
+    if not found:
+        raise SnapshotNotFoundError(f"Can not find snapshot earlier than {time_millis}.")
+    return _go_back(table, previous, get(ids[found - 1]))
+
+
+def rollback_to_watermark(table: FileStoreTable, watermark: int) -> Rollback:
+    """Go back to the latest living snapshot whose watermark is ``watermark`` or earlier.
+
+    Raises:
+        SnapshotNotFoundError: no living snapshot has such a watermark.
+        CommitError: somebody else committed meanwhile.
+    """
+    previous = _latest_id(table)
+    for snapshot_id in reversed(table.snapshots.ids()):
+        snapshot = table.snapshots.get(snapshot_id)
+        if snapshot.watermark is not None and _NO_WATERMARK < snapshot.watermark <= watermark:
+            return _go_back(table, previous, snapshot)
+    raise SnapshotNotFoundError(f"Can not find snapshot earlier than {watermark}: none has such a watermark.")
+
+
+def _latest_id(table: FileStoreTable) -> int:
+    latest = table.snapshots.latest_id()
+    if latest is None:
+        raise SnapshotNotFoundError(f"Latest snapshot is null, can not rollback: {table.path} has no snapshot yet.")
+    return latest
+
+
+def _go_back(table: FileStoreTable, previous: int, kept: Snapshot) -> Rollback:
+    io, paths, ids = table.file_io, table.paths, table.snapshots.ids()
+    if kept.id not in ids:
+        # Java: writes the snapshot of an expired tag last; written first, the table is never without a snapshot
+        io.create_exclusive(paths.snapshot_path(kept.id), kept.to_json().encode())
+        table.snapshots.write_earliest_hint(min([kept.id, *ids]))
+    table.snapshots.write_latest_hint(kept.id)
+    for snapshot_id in reversed(ids):
+        if snapshot_id > kept.id:
+            io.delete_quietly(paths.snapshot_path(snapshot_id))
+    _forget_changelogs(table, kept)
+    for name, tag in table.tags.list().items():
+        if tag.snapshot.id > kept.id:
+            io.delete_quietly(paths.tag_path(name))
+    latest = table.snapshots.latest_id()
+    if latest != kept.id:
+        raise CommitError(
+            f"Rollback of {table.path} to snapshot {kept.id} is not complete: its latest snapshot is {latest} now. "
+            "Another writer has committed meanwhile, or a file could not be deleted. Stop other writers and try again"
+        )
+    return Rollback(previous, kept.id)
+
+
+def _forget_changelogs(table: FileStoreTable, kept: Snapshot) -> None:
+    ids = changelog_ids(table, table.paths)
+    later = [changelog_id for changelog_id in ids if changelog_id > kept.id]
+    if not later:
+        return
+    remaining = kept.id if len(later) < len(ids) else -1
+    hint = f"{table.paths.changelog_dir}/LATEST"
+    table.file_io.write_bytes(hint, str(remaining).encode("ascii"), overwrite=True)
+    for changelog_id in reversed(later):
+        table.file_io.delete_quietly(table.paths.changelog_path(changelog_id))

@@ -1,0 +1,170 @@
+"""Making, replacing, renaming, deleting and expiring tags, with what a table's options say about them.
+
+Equals the tag methods of Java's ``AbstractFileStoreTable``, ``TagManager`` and ``TagTimeExpire`` (format.md §9,
+spec/tags-proposal.txt).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import PaimonError, SnapshotNotFoundError
+from paimon_spark.maintain.unused_files import delete_unused_files
+from paimon_spark.options import OPTIONS
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_DEFAULT_RETAINED = OPTIONS["tag.default-time-retained"]
+
+
+def create_tag(
+    table: FileStoreTable,
+    name: str,
+    *,
+    snapshot_id: int | None = None,
+    time_retained: timedelta | None = None,
+    ignore_if_exists: bool = False,
+) -> bool:
+    """Give a snapshot a name; return whether a tag was written.
+
+    Args:
+        table: the branch.
+        name: of the tag.
+        snapshot_id: the snapshot, a tag of it if it has expired; the latest one when not given.
+        time_retained: how long the tag lives; `tag.default-time-retained` of the table when not given, else for ever.
+        ignore_if_exists: leave a tag of that name as it is instead of failing.
+
+    Raises:
+        SnapshotNotFoundError: there is no such snapshot, or none at all.
+        PaimonError: there is such a tag, or its name is not allowed.
+    """
+    snapshot = _snapshot(table, snapshot_id, "create")
+    retained = time_retained if time_retained is not None else table.options.get(_DEFAULT_RETAINED)
+    return table.tags.create(name, snapshot, time_retained=retained, ignore_if_exists=ignore_if_exists)
+
+
+def replace_tag(
+    table: FileStoreTable, name: str, *, snapshot_id: int | None = None, time_retained: timedelta | None = None
+) -> None:
+    """Let an existing tag hold another snapshot, the latest when none is given, and live that long from now on.
+
+    Raises:
+        SnapshotNotFoundError: there is no such tag, or no such snapshot.
+    """
+    table.tags.get(name)
+    table.tags.replace(name, _snapshot(table, snapshot_id, "replace"), time_retained=time_retained)
+
+
+def delete_tag(table: FileStoreTable, name: str, *, ignore_if_missing: bool = False) -> None:
+    """Delete a tag and, when its snapshot has expired, the files that nothing else needs.
+
+    Raises:
+        SnapshotNotFoundError: there is no such tag, and that is not ignored.
+    """
+    _delete(table, [name], ignore_if_missing=ignore_if_missing)
+
+
+def delete_tags(table: FileStoreTable, names: str, *, ignore_if_missing: bool = False) -> None:
+    """Delete one tag, or several between commas; a tag whose own name has a comma is found first.
+
+    Raises:
+        SnapshotNotFoundError: one of them does not exist, and that is not ignored; none has been deleted then.
+    """
+    one = "," not in names or table.tags.exists(names)
+    chosen = [names] if one else [name.strip() for name in names.split(",")]
+    _delete(table, chosen, ignore_if_missing=ignore_if_missing)
+
+
+def _delete(table: FileStoreTable, names: Sequence[str], *, ignore_if_missing: bool = False) -> None:
+    there = [name for name in names if not ignore_if_missing or table.tags.exists(name)]
+    held = {snapshot.id: snapshot for snapshot in [table.tags.get(name).snapshot for name in there]}
+    for name in there:
+        table.file_io.delete_quietly(table.paths.tag_path(name))
+    expired = [snapshot for snapshot in held.values() if not table.snapshots.exists(snapshot.id)]
+    if expired:
+        delete_unused_files(table, expired)
+
+
+def create_tag_from_timestamp(
+    table: FileStoreTable, name: str, time_millis: int, *, time_retained: timedelta | None = None
+) -> Snapshot:
+    """Give a name to the first snapshot, or tagged snapshot, that was committed at or after a time; return it.
+
+    Raises:
+        SnapshotNotFoundError: nothing is that young.
+        PaimonError: there is such a tag, or its name is not allowed.
+    """
+    get = table.snapshots.get
+    living = (get(snapshot_id) for snapshot_id in table.snapshots.ids())
+    found = [next((snapshot for snapshot in living if snapshot.time_millis >= time_millis), None)]
+    found += [tag.snapshot for tag in table.tags.list().values() if tag.snapshot.time_millis >= time_millis]
+    candidates = [snapshot for snapshot in found if snapshot is not None]
+    if not candidates:
+        raise SnapshotNotFoundError(f"Could not find any snapshot whose commit-time later than {time_millis}.")
+    snapshot = min(candidates, key=lambda candidate: (candidate.time_millis, candidate.id))
+    create_tag(table, name, snapshot_id=snapshot.id, time_retained=time_retained)
+    return snapshot
+
+
+def expire_tags(table: FileStoreTable, *, older_than: datetime | None = None) -> list[str]:
+    """Delete the tags whose time is over; return their names.
+
+    Args:
+        table: the branch.
+        older_than: delete the tags made before this local time as well, those without a time to live by the age of
+            their files.
+    """
+    now, expired = datetime.now(), []
+    files = {entry.name: entry.mtime_millis for entry in table.file_io.list_names(table.paths.tag_dir)}
+    for name, tag in table.tags.list().items():
+        created = tag.create_time
+        over = created is not None and tag.time_retained is not None and _is_over(created, tag.time_retained, now)
+        if created is None or tag.time_retained is None:
+            changed = files.get(table.paths.tag_path(name).rpartition("/")[2], 0)
+            created = datetime.fromtimestamp(changed / 1000) if changed else None
+        if over or (older_than is not None and created is not None and created < older_than):
+            expired.append(name)
+    _delete(table, expired, ignore_if_missing=True)
+    return expired
+
+
+def _is_over(created: datetime, retained: timedelta, now: datetime) -> bool:
+    try:
+        return created + retained < now
+    except OverflowError:
+        return False
+
+
+def _snapshot(table: FileStoreTable, snapshot_id: int | None, verb: str) -> Snapshot:
+    if snapshot_id is None:
+        latest = table.snapshots.latest()
+        if latest is None:
+            raise SnapshotNotFoundError(
+                f"Cannot {verb} tag because latest snapshot doesn't exist: there is nothing to tag, {table.path} has "
+                "no snapshot yet. Write rows first"
+            )
+        return latest
+    if table.snapshots.exists(snapshot_id):
+        return table.snapshots.get(snapshot_id)
+    for tag in table.tags.list().values():
+        if tag.snapshot.id == snapshot_id:
+            return tag.snapshot
+    ids = table.snapshots.ids()
+    living = f"the snapshots are {ids[0]} to {ids[-1]}" if ids else "the table has no snapshot"
+    raise SnapshotNotFoundError(f"Cannot {verb} tag because given snapshot #{snapshot_id} doesn't exist: {living}.")
+
+
+def parse_older_than(text: str) -> datetime:
+    """Return the local time of ``2024-01-31`` or ``2024-01-31 10:20:30[.123]``.
+
+    Raises:
+        PaimonError: the text is no time.
+    """
+    try:
+        return datetime.fromisoformat(text.strip()).replace(tzinfo=None)
+    except ValueError as error:
+        raise PaimonError(f"older_than '{text}' is no time like '2024-01-31 10:20:30'.") from error

@@ -1,0 +1,205 @@
+"""Counts and extremes of a snapshot told by its metadata alone, where that is exact.
+
+Equals the official Spark connector's ``LocalAggregator``. Runs on the driver; no data file is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.read.plan import judged_by_rows, splits_of
+from paimon_spark.read.scan import scan_files
+from paimon_spark.read.stats_pruning import column_bounds
+from paimon_spark.spec.data_types import (
+    BigIntType,
+    DataField,
+    DataType,
+    DateType,
+    DecimalType,
+    IntType,
+    LocalZonedTimestampType,
+    SmallIntType,
+    TimestampType,
+    TinyIntType,
+)
+from paimon_spark.spec.file_names import POSTPONE_BUCKET
+
+if TYPE_CHECKING:
+    from paimon_spark.read.stats_pruning import Bounds
+    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_EXACT: tuple[type[DataType], ...] = (TinyIntType, SmallIntType, IntType, BigIntType, DateType, DecimalType)
+"""Types whose statistics are neither cut (texts) nor silent about values (NaN)."""
+_MOST_DIGITS = 6
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """One count or extreme."""
+
+    function: str
+    """``count``, ``min`` or ``max``."""
+    column: str | None = None
+    """What is counted or compared; None counts rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """What a query asks for."""
+
+    calls: tuple[AggregateCall, ...]
+    group_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateRows:
+    """The answer: the columns of `group_by`, then one for each call."""
+
+    fields: tuple[DataField, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    """Python values."""
+
+
+def aggregate_snapshot(
+    table: FileStoreTable, snapshot: Snapshot | None, predicate: Predicate | None, wanted: Aggregation
+) -> AggregateRows | None:
+    """Answer from metadata; None where only reading the rows tells.
+
+    Args:
+        table: with the schema of the read.
+        snapshot: what to look at; None holds no rows.
+        predicate: rows that count are those for which it is true; it may speak of partition columns only.
+        wanted: group columns must be partition columns.
+
+    Raises:
+        CorruptTableError: a manifest is missing or cannot be read.
+    """
+    schema = table.schema
+    if not _can_be_told(schema, wanted) or judged_by_rows(schema, predicate) is not None:
+        return None
+    fields = tuple(schema.field(name) for name in wanted.group_by) + tuple(
+        _result_field(schema, c) for c in wanted.calls
+    )
+    if snapshot is None:
+        return AggregateRows(
+            fields, () if wanted.group_by else (tuple(0 if c.function == "count" else None for c in wanted.calls),)
+        )
+    total = snapshot.total_record_count
+    only_rows = all(call == AggregateCall("count") for call in wanted.calls)
+    if only_rows and not wanted.group_by and predicate is None and not schema.primary_keys and total is not None:
+        return AggregateRows(fields, ((total,) * len(wanted.calls),))
+    files = scan_files(table, snapshot, predicate)
+    files = files.filter(files.buckets != POSTPONE_BUCKET)
+    if schema.primary_keys and not _is_unmerged(table, snapshot, files):
+        return None
+    return _answered(table, files, wanted, fields)
+
+
+def _can_be_told(schema: TableSchema, wanted: Aggregation) -> bool:
+    if not set(wanted.group_by) <= set(schema.partition_keys):
+        return False
+    for call in wanted.calls:
+        if call.column is None or call.column in schema.partition_keys:
+            continue
+        if not schema.has_field(call.column):
+            return False
+        data_type = schema.field(call.column).type
+        clock = isinstance(data_type, TimestampType | LocalZonedTimestampType) and data_type.precision <= _MOST_DIGITS
+        if call.function != "count" and not isinstance(data_type, _EXACT) and not clock:
+            return False
+    return True
+
+
+def _result_field(schema: TableSchema, call: AggregateCall) -> DataField:
+    name = f"{call.function}({call.column or '*'})"
+    if call.function == "count" or call.column is None:
+        return DataField(-1, name, BigIntType(nullable=False))
+    return DataField(-1, name, schema.field(call.column).type.with_nullable(True))
+
+
+def _is_unmerged(table: FileStoreTable, snapshot: Snapshot, files: ManifestColumns) -> bool:
+    """Tell whether each row of each file is a row of the table."""
+    if any(count != 0 for count in files.file_values("_DELETE_ROW_COUNT")):
+        return False
+    return all(split.raw_convertible for split in splits_of(table, snapshot.id, files))
+
+
+def _answered(
+    table: FileStoreTable, files: ManifestColumns, wanted: Aggregation, fields: tuple[DataField, ...]
+) -> AggregateRows | None:
+    names = {call.column for call in wanted.calls if call.column is not None}
+    bounds = column_bounds(table, files, sorted(names - set(table.schema.partition_keys)))
+    partitions = table.manifests.partition_batch(files.partitions) if table.schema.partition_keys else None
+    counts = files.row_counts
+    rows = []
+    for group in _groups(files, partitions, wanted.group_by):
+        row: list[Any] = (
+            [partitions.column(name)[int(group[0])].as_py() for name in wanted.group_by] if partitions else []
+        )
+        for call in wanted.calls:
+            column = (
+                None
+                if partitions is None or call.column not in partitions.schema.names
+                else partitions.column(call.column)
+            )
+            told = _value(
+                call, counts[group], column if column is None else column.take(pa.array(group)), bounds, group
+            )
+            if told is None:
+                return None
+            row.append(told[0])
+        rows.append(tuple(row))
+    return AggregateRows(fields, tuple(rows))
+
+
+def _groups(files: ManifestColumns, partitions: pa.RecordBatch | None, group_by: Sequence[str]) -> list[Rows]:
+    """Positions of the files of each group; files without rows make no group."""
+    if not group_by or partitions is None:
+        return [np.arange(len(files), dtype=np.int64)]
+    keys = list(zip(*(partitions.column(name).to_pylist() for name in group_by), strict=True))
+    found: dict[tuple[Any, ...], list[int]] = {}
+    for position, (key, rows) in enumerate(zip(keys, files.row_counts.tolist(), strict=True)):
+        if rows:
+            found.setdefault(key, []).append(position)
+    return [np.array(group, dtype=np.int64) for group in found.values()]
+
+
+def _value(
+    call: AggregateCall, counts: Rows, partition: pa.Array | None, bounds: dict[str, Bounds], group: Rows
+) -> tuple[Any] | None:
+    """The value of a call over some files, in a tuple; None when it cannot be told."""
+    if call.column is None:
+        return (int(counts.sum()),)
+    if partition is not None:
+        if call.function == "count":
+            return (int(counts[np.asarray(partition.is_valid())].sum()),)
+        return (_extreme(call.function, partition.filter(pa.array(counts > 0))),)
+    if call.column not in bounds:
+        return None if counts.any() else (0 if call.function == "count" else None,)
+    low, high, nulls = (array.take(pa.array(group)) for array in bounds[call.column])
+    if nulls.null_count:
+        return None
+    valid = counts - np.asarray(nulls)
+    if call.function == "count":
+        return (int(valid.sum()),)
+    side = low if call.function == "min" else high
+    if bool((np.asarray(side.is_null()) & (valid > 0)).any()):
+        return None
+    return (_extreme(call.function, side.filter(pa.array(valid > 0))),)
+
+
+def _extreme(function: str, values: pa.Array) -> Any:
+    return (pc.min(values) if function == "min" else pc.max(values)).as_py()

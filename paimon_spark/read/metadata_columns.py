@@ -1,0 +1,168 @@
+"""Columns that say where a row comes from: its file, its position there, its partition and bucket.
+
+Equals the official Spark connector's ``PaimonMetadataColumn``: partition and bucket are known of every row; file and
+position only of rows that are read as they lie in a file, without merging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.read.split_read import read_split
+from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema, to_arrow_type
+from paimon_spark.spec.data_types import BigIntType, DataField, IntType, RowType, VarCharType
+from paimon_spark.spec.predicate import Predicate, evaluate, fields
+from paimon_spark.storage.formats import open_data_file
+from paimon_spark.table.data_layout import DataLayout
+
+if TYPE_CHECKING:
+    from paimon_spark.read.split import DataSplit, SplitFile
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.table.table import FileStoreTable
+
+FILE_PATH = "__paimon_file_path"
+ROW_INDEX = "__paimon_row_index"
+PARTITION = "__paimon_partition"
+BUCKET = "__paimon_bucket"
+
+METADATA_COLUMNS = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET)
+_OF_FILES = (FILE_PATH, ROW_INDEX)
+
+
+def metadata_fields(schema: TableSchema) -> tuple[DataField, ...]:
+    """The metadata columns of a table as fields; ids are of no meaning."""
+    partition = RowType(fields=tuple(schema.field(name) for name in schema.partition_keys), nullable=False)
+    return (
+        DataField(-1, FILE_PATH, VarCharType(length=VarCharType.MAX, nullable=False)),
+        DataField(-1, ROW_INDEX, BigIntType(nullable=False)),
+        DataField(-1, PARTITION, partition),
+        DataField(-1, BUCKET, IntType(nullable=False)),
+    )
+
+
+def refuse_merged_splits(splits: Sequence[DataSplit], names: Sequence[str]) -> None:
+    """Refuse columns that rows of these splits do not have. Runs on the driver.
+
+    Raises:
+        UnsupportedError: a file's path or position is asked for where rows are merged from several files.
+    """
+    asked = [name for name in names if name in _OF_FILES]
+    if asked and not all(split.raw_convertible for split in splits):
+        raise UnsupportedError(
+            f"Column {asked[0]} is not there for rows that are merged from several files: it needs a table without "
+            "primary key, or one that is fully compacted. Take it out of the query, or compact the table first."
+        )
+
+
+def read_with_metadata(
+    table: FileStoreTable,
+    split: DataSplit,
+    plan_fields: Sequence[DataField],
+    predicate: Predicate | None,
+    names: Sequence[str],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a split as `read_split` does, with metadata columns behind the others. Runs in tasks.
+
+    Args:
+        table: the table of the plan.
+        split: one split of the plan.
+        plan_fields: columns of the table, in order.
+        predicate: over columns of the table.
+        names: of the metadata columns, in order.
+
+    Raises:
+        UnsupportedError: the rows of this split do not have one of the columns.
+    """
+    refuse_merged_splits((split,), names)
+    parts: list[tuple[SplitFile | None, Iterator[pa.RecordBatch]]]
+    if not set(names) & set(_OF_FILES):
+        parts = [(None, read_split(table, split, plan_fields, predicate))]
+    elif ROW_INDEX in names:
+        parts = [(file, _numbered(table, split, file, plan_fields, predicate)) for file in split.files]
+    else:
+        parts = [
+            (file, read_split(table, replace(split, files=(file,)), plan_fields, predicate)) for file in split.files
+        ]
+    wanted = {field.name: field for field in metadata_fields(table.schema)}
+    for file, batches in parts:
+        constants = _constants(table, split, file)
+        for batch in batches:
+            yield _with_columns(batch, [wanted[name] for name in names], constants, len(plan_fields))
+
+
+def _with_columns(
+    batch: pa.RecordBatch, wanted: Sequence[DataField], constants: dict[str, pa.Scalar], data_columns: int
+) -> pa.RecordBatch:
+    rows = batch.num_rows
+    arrays = list(batch.columns[:data_columns])
+    for field in wanted:
+        if field.name == ROW_INDEX:
+            arrays.append(batch.column(data_columns))
+        elif field.name == PARTITION:
+            arrays.append(_repeated_row(constants, field, rows))
+        else:
+            arrays.append(pa.repeat(constants[field.name], rows))
+    names = [*batch.schema.names[:data_columns], *(field.name for field in wanted)]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _repeated_row(constants: dict[str, pa.Scalar], field: DataField, rows: int) -> pa.Array:
+    assert isinstance(field.type, RowType)
+    nested = field.type.fields
+    if not nested:
+        return pa.Array.from_buffers(pa.struct([]), rows, [None], 0)
+    children = [pa.repeat(constants[f"{PARTITION}.{column.name}"], rows) for column in nested]
+    return pa.StructArray.from_arrays(children, fields=[to_arrow_field(column) for column in nested])
+
+
+def _constants(table: FileStoreTable, split: DataSplit, file: SplitFile | None) -> dict[str, pa.Scalar]:
+    values = {
+        f"{PARTITION}.{name}": pa.scalar(value, to_arrow_type(table.schema.field(name).type))
+        for name, value in zip(
+            table.schema.partition_keys, DataLayout.of(table.schema).partition_values(split.partition), strict=True
+        )
+    }
+    values[BUCKET] = pa.scalar(split.bucket, pa.int32())
+    values[FILE_PATH] = pa.scalar("" if file is None else file.path, pa.string())
+    return values
+
+
+def _numbered(
+    table: FileStoreTable,
+    split: DataSplit,
+    file: SplitFile,
+    plan_fields: Sequence[DataField],
+    predicate: Predicate | None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file with their positions in it as the last column; nothing may be skipped in the file."""
+    if table.schema.primary_keys and file.delete_row_count != 0:
+        raise UnsupportedError(f"Column {ROW_INDEX} is not there for rows of {file.name}, which may hold deletes.")
+    wanted = {field.name for field in plan_fields}
+    judged = set() if predicate is None else fields(predicate)
+    extra = tuple(field for field in table.schema.fields if field.name in judged - wanted)
+    position = _first_row(table, file)
+    schema = pa.schema([*to_arrow_schema(plan_fields), pa.field(ROW_INDEX, pa.int64(), nullable=False)])
+    for batch in read_split(table, replace(split, files=(file,)), (*plan_fields, *extra)):
+        rows = batch.num_rows
+        positions = pa.array(np.arange(position, position + rows, dtype=np.int64))
+        position += rows
+        arrays = [*batch.columns[: len(plan_fields)], positions]
+        numbered = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        kept = numbered if predicate is None else numbered.filter(evaluate(predicate, batch))
+        if kept.num_rows:
+            yield kept
+
+
+def _first_row(table: FileStoreTable, file: SplitFile) -> int:
+    """The position of the first row of a slice of a file."""
+    if file.row_groups is None or file.row_groups[0] == 0:
+        return 0
+    with open_data_file(table.file_io, file.path, file.format, file.size) as reader:
+        part, parts = file.row_groups
+        return sum(reader.row_group_rows[: reader.num_row_groups * part // parts])

@@ -1,0 +1,79 @@
+"""How the rows of one write of the catalog are spread over tasks before they are written.
+
+All rows of one key must reach one task, so that the order in which a statement gives them decides. Spark's hash is not
+Paimon's bucket function: clustered by a key, one bucket is written by several tasks, each with a range of sequence
+numbers of its own. Only tables with a single bucket are clustered so that a task owns its buckets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paimon_spark.spec.schema import BucketMode
+
+if TYPE_CHECKING:
+    from paimon_spark.table.table import FileStoreTable
+
+_MOST_ADVISORY_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Parallelism:
+    """What the session says about the number of tasks after a shuffle."""
+
+    adaptive: bool
+    """Spark joins small partitions of a shuffle (AQE), so it finds a number of tasks that fits the size of the data."""
+    tasks: int
+    """How many tasks run at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDistribution:
+    """What a write asks Spark for."""
+
+    columns: tuple[str, ...] = ()
+    """Rows that are equal in these columns come to one task; none: rows stay where they are."""
+    num_partitions: int = 0
+    """Exact number of tasks; 0 leaves it to Spark."""
+    advisory_bytes: int = 0
+    """Size of the data of a task towards which Spark joins partitions; 0 for Spark's own."""
+    one_task_per_bucket: bool = False
+    """Whether all rows of one (partition, bucket) come to one task."""
+
+
+def write_distribution(table: FileStoreTable, parallelism: Parallelism) -> WriteDistribution:
+    """The distribution for rows of a table."""
+    schema = table.schema
+    mode = schema.bucket_mode
+    if mode not in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC):
+        return WriteDistribution()
+    partitions = tuple(schema.partition_keys)
+    if mode is BucketMode.HASH_DYNAMIC:
+        return _sized(table, (*partitions, *schema.trimmed_primary_keys), parallelism, buckets=1)
+    buckets = table.options.bucket
+    keys = tuple(schema.bucket_keys) or tuple(schema.field_names[:1])
+    if buckets > 1:
+        return _sized(table, (*partitions, *keys), parallelism, buckets=buckets)
+    if partitions:
+        return _sized(table, partitions, parallelism, buckets=1, one_task_per_bucket=True)
+    return WriteDistribution(keys, num_partitions=1, one_task_per_bucket=True)
+
+
+def _sized(
+    table: FileStoreTable,
+    columns: tuple[str, ...],
+    parallelism: Parallelism,
+    *,
+    buckets: int,
+    one_task_per_bucket: bool = False,
+) -> WriteDistribution:
+    """Few tasks: each writes a file into every bucket whose keys it gets, so many tasks make many small files."""
+    if parallelism.adaptive:
+        size = table.options.target_file_size_bytes(bool(table.schema.primary_keys)) * buckets
+        return WriteDistribution(
+            columns, advisory_bytes=min(size, _MOST_ADVISORY_BYTES), one_task_per_bucket=one_task_per_bucket
+        )
+    several = table.schema.partition_keys or buckets == 1
+    tasks = parallelism.tasks if several else min(parallelism.tasks, buckets)
+    return WriteDistribution(columns, num_partitions=max(1, tasks), one_task_per_bucket=one_task_per_bucket)

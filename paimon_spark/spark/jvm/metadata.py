@@ -1,0 +1,41 @@
+"""Answers Spark's ``MetadataColumn``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructField
+
+
+class MetadataColumnProxy(Proxy):
+    """One column that says where a row comes from."""
+
+    interfaces = ("org.apache.spark.sql.connector.catalog.MetadataColumn",)
+
+    def __init__(self, gateway: Gateway, field: StructField) -> None:
+        super().__init__(gateway)
+        self.field = field
+
+    def name(self) -> str:
+        """Its name."""
+        return self.field.name
+
+    def dataType(self) -> JavaObject:
+        """Its type."""
+        return self.gateway.jvm.org.apache.spark.sql.types.DataType.fromJson(self.field.dataType.json())
+
+    def isNullable(self) -> bool:
+        """Whether it can be null."""
+        return self.field.nullable
+
+    def comment(self) -> None:
+        """None."""
+
+    def transform(self) -> None:
+        """None."""
+
+    def metadataInJSON(self) -> None:
+        """Nothing else to say."""

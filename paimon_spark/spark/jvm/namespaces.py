@@ -1,0 +1,77 @@
+"""Answers Spark's ``SupportsNamespaces``: the databases of a warehouse. Called on the driver, once per statement."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.spark_errors import namespace_already_exists, namespace_not_empty, no_such_namespace
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+
+
+class NamespacesProxy(Proxy):
+    """The part of a catalog that knows databases; a database has a name of one part."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("org.apache.spark.sql.connector.catalog.SupportsNamespaces",)
+
+    def __init__(self, gateway: Gateway, catalog_name: str, catalog: FilesystemCatalog) -> None:
+        super().__init__(gateway)
+        self.catalog_name = catalog_name
+        self.catalog = catalog
+
+    def listNamespaces(self, *parent: Any) -> JavaObject:
+        """SHOW DATABASES: all databases; below a database there is none."""
+        parts = list(parent[0]) if parent else []
+        if parts:
+            self._database(parts)
+        names = [] if parts else self.catalog.databases()
+        return self.gateway.array("[Ljava.lang.String;", [self.gateway.strings([name]) for name in names])
+
+    def namespaceExists(self, namespace: Any) -> bool:
+        """Whether there is such a database."""
+        parts = list(namespace)
+        return len(parts) == 1 and self.catalog.database_exists(parts[0])
+
+    def loadNamespaceMetadata(self, namespace: Any) -> JavaObject:
+        """Properties of a database: its location."""
+        database = self._database(namespace)
+        return self.gateway.string_map({"location": self.catalog.database_path(database)})
+
+    def createNamespace(self, namespace: Any, metadata: Any) -> None:
+        """CREATE DATABASE; comment and properties are not kept, as in the official filesystem catalog."""
+        parts = list(namespace)
+        if len(parts) != 1:
+            raise PaimonError(f"a database has a name of one part, not {'.'.join(parts)}")
+        if "location" in dict(metadata):
+            raise UnsupportedError(
+                "Cannot specify location for a database when using fileSystem catalog: it is the directory "
+                f"{self.catalog.database_path(parts[0])}"
+            )
+        if self.catalog.database_exists(parts[0]):
+            raise namespace_already_exists(self.gateway, parts)
+        self.catalog.create_database(parts[0])
+
+    def alterNamespace(self, namespace: Any, _changes: Any) -> None:
+        """ALTER DATABASE … SET: refused, a directory keeps no properties."""
+        database = self._database(namespace)
+        raise UnsupportedError(
+            f"Alter database is not supported: {database} is a directory of a filesystem warehouse and keeps no "
+            "properties"
+        )
+
+    def dropNamespace(self, namespace: Any, cascade: bool) -> bool:
+        """DROP DATABASE [CASCADE]."""
+        parts = list(namespace)
+        if not self.namespaceExists(parts):
+            return False
+        if not cascade and self.catalog.tables(parts[0]):
+            raise namespace_not_empty(self.gateway, parts)
+        self.catalog.drop_database(parts[0], cascade=bool(cascade))
+        return True
+
+    def _database(self, namespace: Any) -> str:
+        parts = list(namespace)
+        if not self.namespaceExists(parts):
+            raise no_such_namespace(self.gateway, parts)
+        return str(parts[0])

@@ -1,0 +1,225 @@
+"""Answers Spark's ``ScanBuilder``, ``Scan`` and ``Statistics``: which columns, rows and files one scan reads.
+
+Every scan has a builder and a plan of its own, nothing that is pushed down is shared. What a scan reads is in
+`ScanPlan`; here it is told to Spark. It runs on the driver, in calls whose number depends on neither files nor columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructType
+
+from paimon_spark.read.plan import judged_by_rows
+from paimon_spark.spark.jvm.aggregates import LocalScanProxy, aggregated_rows, to_aggregation
+from paimon_spark.spark.jvm.expressions import to_predicate
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.read_version import with_read_options
+from paimon_spark.spark.jvm.scan_plan import ScanPlan, cheapest_column
+from paimon_spark.spark.jvm.schemas import java_struct
+from paimon_spark.spark.jvm.source import planned_batch
+from paimon_spark.spark.types import to_spark_struct
+
+if TYPE_CHECKING:
+    from paimon_spark.read.aggregate import AggregateRows
+    from paimon_spark.spark.jvm.loading import LoadedTable
+    from paimon_spark.spec.predicate import Predicate
+
+_READ = "org.apache.spark.sql.connector.read"
+_PREDICATE = "org.apache.spark.sql.connector.expressions.filter.Predicate"
+
+
+class ScanBuilderProxy(Proxy):
+    """Gathers what Spark pushes down for one scan: predicates, then aggregates, a limit, and columns."""
+
+    interfaces = (
+        f"{_READ}.ScanBuilder",
+        f"{_READ}.SupportsPushDownRequiredColumns",
+        f"{_READ}.SupportsPushDownV2Filters",
+        f"{_READ}.SupportsPushDownLimit",
+        f"{_READ}.SupportsPushDownAggregates",
+    )
+
+    def __init__(self, gateway: Gateway, loaded: LoadedTable, options: Mapping[str, str]) -> None:
+        super().__init__(gateway)
+        self.loaded = loaded
+        self.table = with_read_options(loaded.table, options)
+        self.struct: StructType = to_spark_struct(self.table.schema.fields)
+        self.predicates: tuple[Predicate, ...] = ()
+        self.pushed: list[JavaObject] = []
+        self.limit: int | None = None
+        self.left_to_spark = False
+        self.aggregated: AggregateRows | None = None
+
+    def pruneColumns(self, required: JavaObject) -> None:
+        """The columns that the query needs; of rows the nested fields."""
+        struct = StructType.fromJson(json.loads(required.json()))
+        # without a column Spark 4.0 counts no rows
+        self.struct = struct if len(struct) else cheapest_column(self.struct, self.table.schema.partition_keys)
+
+    def pushPredicates(self, predicates: JavaObject) -> JavaObject:
+        """Take what the predicate tree can say; give back what Spark must judge, and what it may judge once more.
+
+        Only a filter that stays in its plan makes Spark think a table worth a runtime filter on the other side of a
+        join. So predicates that we judge row by row are given back too: few rows are left by then. Those that planning
+        judges, over partition columns, are not: limits and aggregates can go past them.
+        """
+        rest = []
+        for predicate in predicates:
+            ours = to_predicate(predicate, self.table.schema.fields)
+            if ours is not None:
+                self.predicates += (ours,)
+                self.pushed.append(predicate)
+            if ours is None or judged_by_rows(self.table.schema, ours) is not None:
+                rest.append(predicate)
+        self.left_to_spark = bool(rest)
+        return self.gateway.array(_PREDICATE, rest)
+
+    def pushedPredicates(self) -> JavaObject:
+        """What was taken."""
+        return self.gateway.array(_PREDICATE, self.pushed)
+
+    def supportsIterativePushdown(self) -> bool:
+        """One round is enough."""
+        return False
+
+    def pushLimit(self, limit: int) -> bool:
+        """Plan no more files than hold so many rows."""
+        self.limit = limit
+        return True
+
+    def isPartiallyPushed(self) -> bool:
+        """Spark still cuts the rows."""
+        return True
+
+    def supportCompletePushDown(self, aggregation: JavaObject) -> bool:
+        """Whether Spark may leave the whole aggregation to us."""
+        return self._aggregate(aggregation)
+
+    def pushAggregation(self, aggregation: JavaObject) -> bool:
+        """Answer counts and extremes from metadata, where they are exact there."""
+        return self._aggregate(aggregation)
+
+    def _aggregate(self, aggregation: JavaObject) -> bool:
+        if self.aggregated is None and not self.left_to_spark:
+            wanted = to_aggregation(aggregation)
+            if wanted is not None:
+                plan = ScanPlan(self.table, self.struct, self.predicates)
+                self.aggregated = aggregated_rows(plan, wanted)
+        return self.aggregated is not None
+
+    def build(self) -> Any:
+        """The scan."""
+        if self.aggregated is not None:
+            return LocalScanProxy(self.gateway, self.loaded.name, self.aggregated)
+        return ScanProxy(self.gateway, self.loaded.name, ScanPlan(self.table, self.struct, self.predicates, self.limit))
+
+
+class ScanProxy(Proxy):
+    """One scan. Its batch is made once: plans compare batches by identity when they reuse exchanges."""
+
+    interfaces = (f"{_READ}.Scan", f"{_READ}.SupportsReportStatistics", f"{_READ}.SupportsRuntimeV2Filtering")
+
+    def __init__(self, gateway: Gateway, name: str, plan: ScanPlan) -> None:
+        super().__init__(gateway)
+        self.name = name
+        self.plan = plan
+        self._batch: JavaObject | None = None
+
+    def readSchema(self) -> JavaObject:
+        """The columns that come out."""
+        return java_struct(self.gateway, self.plan.struct)
+
+    def description(self) -> str:
+        """For EXPLAIN."""
+        return f"paimon {self.name} {self.plan.describe()}"
+
+    def toBatch(self) -> JavaObject:
+        """Spark's own Python batch over our reader."""
+        if self._batch is None:
+            struct = self.plan.struct
+            self._batch = planned_batch(self.gateway, java_struct(self.gateway, struct), struct, self.plan.reader())
+        return self._batch
+
+    def filterAttributes(self) -> JavaObject:
+        """Columns by which a join may leave out files while the query runs: partition columns that are read."""
+        expressions = self.gateway.jvm.org.apache.spark.sql.connector.expressions
+        names = [name for name in self.plan.table.schema.partition_keys if name in self.plan.struct.names]
+        references = [expressions.Expressions.column(quoted(name)) for name in names]
+        return self.gateway.array("org.apache.spark.sql.connector.expressions.NamedReference", references)
+
+    def filter(self, predicates: JavaObject) -> None:
+        """Leave out files by what the other side of a join turned out to hold; the snapshot stays."""
+        found = [to_predicate(predicate, self.plan.table.schema.fields) for predicate in predicates]
+        ours = tuple(predicate for predicate in found if predicate is not None)
+        if ours:
+            self.plan = self.plan.narrowed(ours)
+            self._batch = None
+
+    def pushedPredicates(self) -> JavaObject:
+        """Of the filters that came while the query runs none is told again."""
+        return self.gateway.array(_PREDICATE, [])
+
+    def supportsIterativePushdown(self) -> bool:
+        """One round is enough."""
+        return False
+
+    def estimateStatistics(self) -> Any:
+        """Rows and bytes for the optimiser."""
+        return StatisticsProxy(self.gateway, self.plan.row_count, self.plan.size_bytes)
+
+    def estimateSizeInBytes(self) -> JavaObject:
+        """Bytes for the optimiser."""
+        return self.gateway.jvm.java.util.OptionalLong.of(self.plan.size_bytes)
+
+    def reflectsFullyPushedDownFilters(self) -> bool:
+        """Files that the predicates rule out are not counted."""
+        return True
+
+    def supportedCustomMetrics(self) -> JavaObject:
+        """None."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
+
+    def reportDriverMetrics(self) -> JavaObject:
+        """None."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
+
+    def columnarSupportMode(self) -> JavaObject:
+        """As Spark's Python reader says of each partition."""
+        return columnar_support(self.gateway, "PARTITION_DEFINED")
+
+
+class StatisticsProxy(Proxy):
+    """How much a scan reads."""
+
+    interfaces = (f"{_READ}.Statistics",)
+
+    def __init__(self, gateway: Gateway, rows: int, size_bytes: int) -> None:
+        super().__init__(gateway)
+        self.rows = rows
+        self.size_bytes = size_bytes
+
+    def sizeInBytes(self) -> JavaObject:
+        """Bytes in Spark's rows, guessed by the types."""
+        return self.gateway.jvm.java.util.OptionalLong.of(self.size_bytes)
+
+    def numRows(self) -> JavaObject:
+        """Rows of the files."""
+        return self.gateway.jvm.java.util.OptionalLong.of(self.rows)
+
+    def columnStats(self) -> JavaObject:
+        """None are kept."""
+        return self.gateway.jvm.java.util.Collections.emptyMap()
+
+
+def columnar_support(gateway: Gateway, name: str) -> JavaObject:
+    """A constant of ``Scan.ColumnarSupportMode``."""
+    mode = gateway.java_class(f"{_READ}.Scan$ColumnarSupportMode")
+    return gateway.jvm.java.lang.Enum.valueOf(mode, name)
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark parses it."""
+    return f"`{name.replace('`', '``')}`"

@@ -1,0 +1,66 @@
+"""What a procedure is: a name, arguments, columns of its result, and a function that runs on the driver.
+
+Nothing here knows the JVM: the catalog of a classic session and ``paimon_spark.sql`` of a Connect session both call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StringType
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from paimon_spark.table.table import FileStoreTable
+
+STRING, LONG, INT, BOOLEAN = StringType(), LongType(), IntegerType(), BooleanType()
+"""The types of arguments and results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument; one that is not required is None when it is not given."""
+
+    name: str
+    type: DataType = STRING
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResultColumn:
+    """One column of a result."""
+
+    name: str
+    type: DataType = STRING
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What a procedure gets besides its arguments."""
+
+    spark: SparkSession
+    table: Callable[[str], FileStoreTable]
+    """Opens the table of a name (``db.t``, ``t``, ``catalog.db.t``, ``db.t$branch_b``) or a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """One procedure."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    result: tuple[ResultColumn, ...]
+    """Columns of the result; none at all where the statement has no result."""
+    function: Callable[[CallContext, Mapping[str, Any]], Iterable[tuple[Any, ...]]]
+    """From the arguments by name to the rows of the result."""
+    description: str = ""
+
+
+TABLE = Argument("table", required=True)
+"""The argument that nearly every procedure has."""
+DONE = (ResultColumn("result", BOOLEAN),)
+"""The result of procedures that only say that they are done: one row, true."""

@@ -1,0 +1,99 @@
+"""Reads of system tables by the data source: rows made once on the driver, handed to the tasks as Arrow bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from paimon_spark.spark.arrow_cast import convert_batches
+from paimon_spark.spark.read_columns import match_columns, read_columns
+from paimon_spark.spark.types import spark_arrow_schema, to_spark_struct
+from paimon_spark.spec.predicate import evaluate
+from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.table.paths import parse_table_path
+from paimon_spark.table.system.registry import system_table
+from paimon_spark.table.table import load_table
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from paimon_spark.spark.source_options import ReadRequest
+    from paimon_spark.table.system.definition import SystemTable
+
+_BATCH_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class SystemRows(InputPartition):
+    """Some rows of a system table, as an Arrow stream."""
+
+    data: bytes
+
+
+class SystemTableReader(DataSourceReader):
+    """A planned read of a system table. What it shows is what was there when it was planned."""
+
+    def __init__(self, rows: pa.Table, target: pa.Schema) -> None:
+        self._names = rows.schema.names
+        self._target = target
+        self._partitions: list[InputPartition] = [SystemRows(_stream(batch)) for batch in rows.to_batches(_BATCH_ROWS)]
+
+    def partitions(self) -> list[InputPartition]:
+        """The rows in pieces. Called once, on the driver."""
+        return self._partitions
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one piece, in Spark's own Arrow types. Called in a task."""
+        if not isinstance(partition, SystemRows):
+            return iter(())  # what Spark makes of an empty list of partitions
+        return convert_batches(pa.ipc.open_stream(partition.data), self._names, self._target)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave the rows behind: they travel with their partitions."""
+        return {**self.__dict__, "_partitions": []}
+
+
+def system_table_of(path: str) -> SystemTable | None:
+    """The system table that a path names (``/wh/db.db/t$files``); None of a table itself.
+
+    Raises:
+        TableNotFoundError: there is no such system table.
+        UnsupportedError: it cannot be read yet.
+    """
+    name = parse_table_path(path).system_table
+    return None if name is None else system_table(name, of=path)
+
+
+def system_schema(system: SystemTable, request: ReadRequest) -> StructType:
+    """The columns that a load asks for.
+
+    Raises:
+        TableNotFoundError: there is no table of which it could tell.
+    """
+    load_table(request.path, options=request.options)
+    return to_spark_struct(read_columns(system.fields, request.columns))
+
+
+def system_reader(system: SystemTable, request: ReadRequest, schema: StructType) -> SystemTableReader:
+    """Read the rows of a system table, filter them, and keep the columns of `schema`.
+
+    Raises:
+        SchemaMismatchError: a column is not in the system table, or has another type there.
+    """
+    names = match_columns(system.fields, schema)
+    rows = system.read(load_table(request.path, options=request.options))
+    if request.filter is not None:
+        rows = rows.filter(evaluate(parse_filter(request.filter, system.fields), rows))
+    return SystemTableReader(rows.select(names), spark_arrow_schema(schema))
+
+
+def _stream(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

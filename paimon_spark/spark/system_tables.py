@@ -1,0 +1,61 @@
+"""The system tables of a `PaimonTable` as DataFrames: its snapshots, schemas, tags, branches, files, ..."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class SystemTables(ABC):
+    """Methods that read ``<table>$<system table>``. Each DataFrame shows what is there when it is first asked."""
+
+    @abstractmethod
+    def _read_system_table(self, name: str, options: dict[str, Any]) -> DataFrame:
+        """The system table of that name, with read options."""
+
+    def snapshots(self) -> DataFrame:
+        """The living snapshots, oldest first, one row each."""
+        return self._read_system_table("snapshots", {})
+
+    def schemas(self) -> DataFrame:
+        """The schemas, oldest first; columns, keys and options as JSON."""
+        return self._read_system_table("schemas", {})
+
+    def options(self) -> DataFrame:
+        """The table's options: key and value."""
+        return self._read_system_table("options", {})
+
+    def tags(self) -> DataFrame:
+        """The tags by name, one row each."""
+        return self._read_system_table("tags", {})
+
+    def branches(self) -> DataFrame:
+        """The branches with the time they were made."""
+        return self._read_system_table("branches", {})
+
+    def consumers(self) -> DataFrame:
+        """The consumers with the snapshot that each reads next."""
+        return self._read_system_table("consumers", {})
+
+    def files(self, **options: Any) -> DataFrame:
+        """The data files with their sizes, keys and statistics.
+
+        Args:
+            options: which snapshot, such as ``scan_tag_name="t"``; the latest one when not given.
+        """
+        return self._read_system_table("files", options)
+
+    def manifests(self, **options: Any) -> DataFrame:
+        """The manifests; `options` as for `files`."""
+        return self._read_system_table("manifests", options)
+
+    def partitions(self, **options: Any) -> DataFrame:
+        """The partitions with their rows, bytes and files; `options` as for `files`."""
+        return self._read_system_table("partitions", options)
+
+    def buckets(self, **options: Any) -> DataFrame:
+        """The buckets with their rows, bytes and files; `options` as for `files`."""
+        return self._read_system_table("buckets", options)

@@ -1,0 +1,141 @@
+"""The methods of `PaimonTable` about tags and about going back to an earlier state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import OptionError
+from paimon_spark.maintain import rollback, tags
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from paimon_spark.table.table import FileStoreTable
+
+
+class TagMethods(ABC):
+    """Methods that name snapshots and go back to them. All of them run on the driver, without a Spark job."""
+
+    @abstractmethod
+    def _load(self) -> FileStoreTable:
+        """The table as it is now."""
+
+    def create_tag(
+        self,
+        name: str,
+        *,
+        snapshot_id: int | None = None,
+        time_retained: timedelta | None = None,
+        ignore_if_exists: bool = False,
+    ) -> None:
+        """Give a snapshot a name that keeps it readable after it expires.
+
+        Args:
+            name: of the tag; no slash in it.
+            snapshot_id: the snapshot; the latest one when not given. One that has expired serves if a tag holds it.
+            time_retained: how long the tag lives; when not given, as long as the table's option
+                `tag.default-time-retained` says, or for ever.
+            ignore_if_exists: leave a tag of that name as it is instead of failing.
+
+        Raises:
+            SnapshotNotFoundError: there is no such snapshot, or none at all.
+            PaimonError: there is such a tag, or its name is not allowed.
+        """
+        tags.create_tag(
+            self._load(), name, snapshot_id=snapshot_id, time_retained=time_retained, ignore_if_exists=ignore_if_exists
+        )
+
+    def create_tag_from_timestamp(self, name: str, time: datetime, *, time_retained: timedelta | None = None) -> int:
+        """Give a name to the first snapshot that was committed at or after a time; return the snapshot's id.
+
+        Args:
+            name: of the tag.
+            time: a time with its zone, or a local one.
+            time_retained: as for `create_tag`.
+
+        Raises:
+            SnapshotNotFoundError: no snapshot is that young.
+            PaimonError: there is such a tag, or its name is not allowed.
+        """
+        found = tags.create_tag_from_timestamp(self._load(), name, _millis(time), time_retained=time_retained)
+        return found.id
+
+    def replace_tag(self, name: str, *, snapshot_id: int | None = None, time_retained: timedelta | None = None) -> None:
+        """Let a tag hold another snapshot, the latest when none is given, and live that long from now on.
+
+        Raises:
+            SnapshotNotFoundError: there is no such tag, or no such snapshot.
+        """
+        tags.replace_tag(self._load(), name, snapshot_id=snapshot_id, time_retained=time_retained)
+
+    def delete_tag(self, name: str, *, ignore_if_missing: bool = False) -> None:
+        """Delete a tag; its rows stay as long as a snapshot, a branch or another tag holds them.
+
+        Args:
+            name: of the tag.
+            ignore_if_missing: do nothing instead of failing when there is no such tag.
+
+        Raises:
+            SnapshotNotFoundError: there is no such tag; the message names those there are.
+        """
+        tags.delete_tag(self._load(), name, ignore_if_missing=ignore_if_missing)
+
+    def rename_tag(self, name: str, new_name: str) -> None:
+        """Rename a tag.
+
+        Raises:
+            SnapshotNotFoundError: there is no such tag.
+            PaimonError: there is one of the new name, or that name is not allowed.
+        """
+        self._load().tags.rename(name, new_name)
+
+    def expire_tags(self, *, older_than: datetime | None = None) -> list[str]:
+        """Delete the tags whose time is over; return their names.
+
+        Args:
+            older_than: delete those made before this time, a local one or with its zone, as well.
+        """
+        local = older_than.astimezone().replace(tzinfo=None) if older_than and older_than.tzinfo else older_than
+        return tags.expire_tags(self._load(), older_than=local)
+
+    def rollback_to(
+        self,
+        *,
+        snapshot_id: int | None = None,
+        tag: str | None = None,
+        time: datetime | None = None,
+        watermark: int | None = None,
+    ) -> int:
+        """Make an earlier snapshot the latest one again; later snapshots and tags are forgotten. Return its id.
+
+        Args:
+            snapshot_id: this snapshot, or a tag of it where it has expired.
+            tag: the snapshot that this tag holds.
+            time: the latest snapshot committed at or before this time, a local one or with its zone.
+            watermark: the latest snapshot whose watermark is not later.
+
+        Raises:
+            OptionError: not exactly one of them is given.
+            SnapshotNotFoundError: there is no such snapshot or tag.
+            CommitError: somebody else committed meanwhile.
+        """
+        if sum(value is not None for value in (snapshot_id, tag, time, watermark)) != 1:
+            raise OptionError("rollback_to takes exactly one of snapshot_id, tag, time and watermark")
+        table = self._load()
+        if snapshot_id is not None:
+            done = rollback.rollback_to_snapshot(table, snapshot_id)
+        elif tag is not None:
+            done = rollback.rollback_to_tag(table, tag)
+        elif time is not None:
+            done = rollback.rollback_to_timestamp(table, _millis(time))
+        else:
+            assert watermark is not None
+            done = rollback.rollback_to_watermark(table, watermark)
+        return done.current_snapshot_id
+
+
+def _millis(time: datetime) -> int:
+    whole = time.replace(microsecond=0).timestamp()
+    return int(whole) * 1000 + time.microsecond // 1000

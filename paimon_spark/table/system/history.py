@@ -1,0 +1,194 @@
+"""``snapshots``, ``schemas``, ``options``, ``tags``, ``branches`` and ``consumers``: what lies beside the data files.
+
+Equals Java's ``SnapshotsTable``, ``SchemasTable``, ``OptionsTable``, ``TagsTable``, ``BranchesTable`` and
+``ConsumersTable``.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from paimon_spark.spec.json_text import JsonFields, flat_json, parse_json_object
+from paimon_spark.spec.snapshot import Operation
+from paimon_spark.table.system.definition import (
+    LONG,
+    STRING,
+    TIME,
+    SystemTable,
+    columns,
+    local_time,
+    required,
+    table_of_rows,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from paimon_spark.table.table import FileStoreTable
+
+_BRANCH_DIRECTORY = "branch-"
+_CONSUMER_FILE = "consumer-"
+
+_SNAPSHOT_FIELDS = columns(
+    snapshot_id=required(LONG),
+    schema_id=required(LONG),
+    commit_user=required(STRING),
+    commit_identifier=required(LONG),
+    commit_kind=required(STRING),
+    commit_time=required(TIME),
+    base_manifest_list=required(STRING),
+    delta_manifest_list=required(STRING),
+    changelog_manifest_list=STRING,
+    total_record_count=LONG,
+    delta_record_count=LONG,
+    changelog_record_count=LONG,
+    watermark=LONG,
+    next_row_id=LONG,
+    operation=STRING,
+    writer_version=STRING,
+)
+_SCHEMA_FIELDS = columns(
+    schema_id=required(LONG),
+    fields=required(STRING),
+    partition_keys=required(STRING),
+    primary_keys=required(STRING),
+    options=required(STRING),
+    comment=STRING,
+    update_time=required(TIME),
+)
+_OPTION_FIELDS = columns(key=required(STRING), value=required(STRING))
+_TAG_FIELDS = columns(
+    tag_name=required(STRING),
+    snapshot_id=required(LONG),
+    schema_id=required(LONG),
+    commit_time=required(TIME),
+    record_count=LONG,
+    create_time=TIME,
+    time_retained=STRING,
+)
+_BRANCH_FIELDS = columns(branch_name=required(STRING), create_time=required(TIME))
+_CONSUMER_FIELDS = columns(consumer_id=required(STRING), next_snapshot_id=required(LONG))
+
+
+def _snapshots(table: FileStoreTable) -> pa.Table:
+    """The living snapshots, oldest first."""
+    found = (table.snapshots.get(snapshot_id) for snapshot_id in table.snapshots.ids())
+    return table_of_rows(
+        _SNAPSHOT_FIELDS,
+        [
+            (
+                snapshot.id,
+                snapshot.schema_id,
+                snapshot.commit_user,
+                snapshot.commit_identifier,
+                snapshot.commit_kind.value,
+                local_time(snapshot.time_millis),
+                snapshot.base_manifest_list,
+                snapshot.delta_manifest_list,
+                snapshot.changelog_manifest_list,
+                snapshot.total_record_count,
+                snapshot.delta_record_count,
+                snapshot.changelog_record_count,
+                snapshot.watermark,
+                snapshot.next_row_id,
+                snapshot.operation.value if isinstance(snapshot.operation, Operation) else snapshot.operation,
+                snapshot.writer_version,
+            )
+            for snapshot in found
+        ],
+    )
+
+
+def _schemas(table: FileStoreTable) -> pa.Table:
+    """All schemas, oldest first; lists and maps as JSON without blanks."""
+    return table_of_rows(
+        _SCHEMA_FIELDS,
+        [
+            (
+                schema.id,
+                flat_json([field.to_json() for field in schema.fields]),
+                flat_json(schema.partition_keys),
+                flat_json(schema.primary_keys),
+                flat_json(schema.options),
+                schema.comment,
+                local_time(schema.time_millis),
+            )
+            for schema in table.schemas.all()
+        ],
+    )
+
+
+def _options(table: FileStoreTable) -> pa.Table:
+    """The options of the latest schema; those of the read are not among them."""
+    return table_of_rows(_OPTION_FIELDS, list(table.with_latest_schema().schema.options.items()))
+
+
+def _tags(table: FileStoreTable) -> pa.Table:
+    """The tags, by name."""
+    return table_of_rows(
+        _TAG_FIELDS,
+        [
+            (
+                name,
+                tag.snapshot.id,
+                tag.snapshot.schema_id,
+                local_time(tag.snapshot.time_millis),
+                tag.snapshot.total_record_count,
+                tag.create_time,
+                None if tag.time_retained is None else duration_text(tag.time_retained),
+            )
+            for name, tag in sorted(table.tags.list().items())
+        ],
+    )
+
+
+def _branches(table: FileStoreTable) -> pa.Table:
+    """The branches by name; their time is that of their directory."""
+    listed = table.file_io.list_names(table.paths.branch_dir)
+    found = sorted(
+        (name[len(_BRANCH_DIRECTORY) :], millis or 0)
+        for name, _, is_dir, millis in listed
+        if is_dir and name.startswith(_BRANCH_DIRECTORY) and name != _BRANCH_DIRECTORY
+    )
+    return table_of_rows(_BRANCH_FIELDS, [(name, local_time(millis)) for name, millis in found])
+
+
+def _consumers(table: FileStoreTable) -> pa.Table:
+    """The consumers by name, with the snapshot that each reads next."""
+    directory = table.paths.consumer_dir
+    names = sorted(
+        name
+        for name, _, is_dir, _ in table.file_io.list_names(directory)
+        if not is_dir and name.startswith(_CONSUMER_FILE) and name != _CONSUMER_FILE
+    )
+    rows = []
+    for name in names:
+        path = f"{directory}/{name}"
+        value = parse_json_object(table.file_io.read_bytes(path), what="consumer", path=path)
+        rows.append((name[len(_CONSUMER_FILE) :], JsonFields(value, "consumer", path).integer("nextSnapshot")))
+    return table_of_rows(_CONSUMER_FIELDS, rows)
+
+
+def duration_text(duration: timedelta) -> str:
+    """Java's text of a duration: ``PT36H``, ``PT1H30M``, ``PT0.5S``."""
+    micros = duration // timedelta(microseconds=1)
+    sign, micros = ("-", -micros) if micros < 0 else ("", micros)
+    seconds, micros = divmod(micros, 1_000_000)
+    hours, minutes, seconds = seconds // 3600, seconds // 60 % 60, seconds % 60
+    parts = [f"{sign}{count}{unit}" for count, unit in ((hours, "H"), (minutes, "M")) if count]
+    if seconds or micros or not parts:
+        fraction = f".{micros:06d}".rstrip("0") if micros else ""
+        parts.append(f"{sign}{seconds}{fraction}S")
+    return "PT" + "".join(parts)
+
+
+HISTORY_TABLES = (
+    SystemTable("snapshots", _SNAPSHOT_FIELDS, _snapshots),
+    SystemTable("schemas", _SCHEMA_FIELDS, _schemas),
+    SystemTable("options", _OPTION_FIELDS, _options),
+    SystemTable("tags", _TAG_FIELDS, _tags),
+    SystemTable("branches", _BRANCH_FIELDS, _branches),
+    SystemTable("consumers", _CONSUMER_FIELDS, _consumers),
+)
+"""The system tables of this module."""

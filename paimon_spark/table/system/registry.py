@@ -1,0 +1,43 @@
+"""The system tables by name."""
+
+from __future__ import annotations
+
+from paimon_spark.errors import TableNotFoundError, UnsupportedError
+from paimon_spark.table.system.definition import SystemTable
+from paimon_spark.table.system.files import FILE_TABLES
+from paimon_spark.table.system.history import HISTORY_TABLES
+
+SYSTEM_TABLES = {table.name: table for table in (*HISTORY_TABLES, *FILE_TABLES)}
+"""Every system table that can be read."""
+
+_NOT_YET = (
+    "audit_log",
+    "binlog",
+    "ro",
+    "row_tracking",
+    "statistics",
+    "aggregation_fields",
+    "file_indexes",
+    "file_key_ranges",
+    "table_indexes",
+)
+
+
+def system_table(name: str, *, of: str) -> SystemTable:
+    """The system table of that name.
+
+    Args:
+        name: as behind the ``$``; case does not count.
+        of: the whole name or path, for messages.
+
+    Raises:
+        TableNotFoundError: there is no such system table.
+        UnsupportedError: Paimon has it, but it cannot be read yet.
+    """
+    found = SYSTEM_TABLES.get(name.lower())
+    if found is None:
+        known = ", ".join(f"${known}" for known in SYSTEM_TABLES)
+        if name.lower() in _NOT_YET:
+            raise UnsupportedError(f"System table ${name} ('{of}') cannot be read yet; those that can: {known}.")
+        raise TableNotFoundError(f"There is no system table ${name} ('{of}'); there are {known}.")
+    return found

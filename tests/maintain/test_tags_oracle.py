@@ -1,0 +1,54 @@
+"""Deleting a tag takes the files that Java takes, and Java reads what rollbacks leave."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_spark.maintain import rollback, tags
+from paimon_spark.table.table import load_table
+
+COLUMNS = [("k", "INT NOT NULL"), ("v", "STRING")]
+
+
+@pytest.fixture
+def table(oracle: Any, tmp_path: Path) -> str:
+    """Written and expired by Java: the last two snapshots live, tags hold the latest snapshot after each write."""
+    name = f"tags.{tmp_path.name}"
+    oracle.create(name, COLUMNS, pk=["k"], options={"bucket": "1", "num-sorted-run.compaction-trigger": "2"})
+    for number in range(1, 8):
+        oracle.write(name, [{"k": number % 3, "v": f"v{number}"}])
+        latest = oracle.latest(name)
+        oracle.create_tag(name, f"t{latest}")
+    oracle.expire_snapshots(name, retain_max=2, retain_min=1)
+    return name
+
+
+def files(path: str | Path) -> set[str]:
+    return {str(file.relative_to(path)) for file in Path(path).rglob("*") if file.is_file()}
+
+
+def test_the_same_files_go_as_in_java(oracle: Any, table: str, tmp_path: Path) -> None:
+    place = oracle.location(table).removeprefix("file:")
+    before = files(place)
+    for name in load_table(place).tags.names():
+        ours = tmp_path / name
+        shutil.copytree(place, ours)
+        oracle.delete_tag(table, name)
+        tags.delete_tag(load_table(str(ours)), name)
+        assert files(ours) == files(place), name
+        shutil.rmtree(ours)
+    assert {path.partition("/")[0] for path in before - files(place)} >= {"bucket-0", "manifest", "tag"}
+
+
+def test_java_reads_and_writes_on_after_a_rollback(oracle: Any, table: str) -> None:
+    place = oracle.location(table).removeprefix("file:")
+    earliest = load_table(place).tags.names()[0]
+    expected = sorted(map(str, oracle.rows(table, options={"scan.tag-name": earliest})))
+    done = rollback.rollback_to_tag(load_table(place), earliest)
+    assert sorted(map(str, oracle.rows(table))) == expected
+    assert oracle.latest(table) == done.current_snapshot_id
+    oracle.write(table, [{"k": 99, "v": "after"}])
+    assert len(oracle.rows(table)) == len(expected) + 1
+    assert load_table(place).snapshots.earliest_id() == done.current_snapshot_id

@@ -1,0 +1,323 @@
+"""DDL through the SQL catalog: what statements make, show and refuse, with Spark's own errors."""
+
+import datetime
+import itertools
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+
+import paimon_spark
+from paimon_spark.table.table import load_table
+
+pytestmark = pytest.mark.spark
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A warehouse with a database `db`, which is the current one of the session."""
+    path = tmp_path_factory.mktemp("catalog_ddl")
+    paimon_spark.register_catalog(spark, "ddl", warehouse=str(path))
+    spark.sql("CREATE DATABASE ddl.db")
+    spark.sql("USE ddl.db")
+    yield path
+    spark.sql("USE spark_catalog.default")
+
+
+@pytest.fixture
+def name(warehouse: Path) -> str:
+    """A name that no table has yet."""
+    return f"t{next(_numbers)}"
+
+
+def rows(frame: DataFrame) -> list[tuple[object, ...]]:
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def condition(spark: SparkSession, statement: str) -> str | None:
+    """The name of the error that Spark gives for a statement."""
+    with pytest.raises(PySparkException) as error:
+        spark.sql(statement)
+    return error.value.getCondition()
+
+
+def test_databases(spark: SparkSession, warehouse: Path) -> None:
+    spark.sql("CREATE DATABASE ddl.one")
+    assert (warehouse / "one.db").is_dir()
+    assert condition(spark, "CREATE DATABASE ddl.one") == "SCHEMA_ALREADY_EXISTS"
+    spark.sql("CREATE DATABASE IF NOT EXISTS ddl.one")
+    spark.sql("CREATE TABLE ddl.one.t (a INT)")
+    assert ("one",) in rows(spark.sql("SHOW DATABASES IN ddl"))
+    assert condition(spark, "DROP DATABASE ddl.one") == "SCHEMA_NOT_EMPTY"
+    with pytest.raises(PySparkException, match="Alter database is not supported"):
+        spark.sql("ALTER DATABASE ddl.one SET DBPROPERTIES ('a'='b')")
+    with pytest.raises(PySparkException, match="Cannot specify location for a database"):
+        spark.sql("CREATE DATABASE ddl.two LOCATION '/tmp/elsewhere'")
+    spark.sql("DROP DATABASE ddl.one CASCADE")
+    assert not (warehouse / "one.db").exists()
+    assert condition(spark, "CREATE TABLE ddl.one.t (a INT)") == "SCHEMA_NOT_FOUND"
+
+
+def test_create_table_is_what_java_reads(spark: SparkSession, warehouse: Path, name: str) -> None:
+    spark.sql(
+        f"CREATE TABLE {name} (k INT NOT NULL, v STRING COMMENT 'text', d INT DEFAULT 5, s STRING DEFAULT 'ab', "
+        "day DATE DEFAULT DATE'2024-01-31', c CHAR(3), dt STRING) PARTITIONED BY (dt) COMMENT 'all of it' "
+        "TBLPROPERTIES ('primary-key'='dt,k', 'BUCKET'='2')"
+    )
+    schema = json.loads((warehouse / "db.db" / name / "schema" / "schema-0").read_text())
+    assert (schema["primaryKeys"], schema["partitionKeys"]) == (["dt", "k"], ["dt"])
+    assert (schema["options"], schema["comment"]) == ({"bucket": "2"}, "all of it")
+    assert [field["type"] for field in schema["fields"]] == [
+        *("INT NOT NULL", "STRING", "INT", "STRING", "DATE", "CHAR(3)", "STRING NOT NULL")
+    ]
+    assert [field.get("defaultValue") for field in schema["fields"]] == [
+        *(None, None, "5", "'ab'", "2024-01-31", None, None)
+    ]
+
+
+def test_show_create_table_works_again(spark: SparkSession, name: str) -> None:
+    spark.sql(
+        f"CREATE TABLE {name} (k INT NOT NULL COMMENT 'key', v VARCHAR(9), d DATE DEFAULT DATE'2024-01-31', "
+        "s STRUCT<a: INT, b: ARRAY<STRING>>, q STRING DEFAULT 'it''s') PARTITIONED BY (v) COMMENT 'x' "
+        "TBLPROPERTIES ('primary-key'='k,v', 'bucket'='2')"
+    )
+    first = spark.sql(f"SHOW CREATE TABLE {name}").head()[0]
+    assert "path" not in first.lower()
+    assert "LOCATION" not in first
+    spark.sql(f"DROP TABLE {name}")
+    spark.sql(first)
+    assert spark.sql(f"SHOW CREATE TABLE {name}").head()[0] == first
+
+
+def test_errors_are_sparks(spark: SparkSession, name: str) -> None:
+    spark.sql(f"CREATE TABLE {name} (a INT)")
+    assert condition(spark, f"CREATE TABLE {name} (a INT)") == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {name} (a INT)")
+    for statement in ("SELECT * FROM nope", "DROP TABLE nope", "ALTER TABLE nope RENAME TO x", "DESCRIBE nope"):
+        assert condition(spark, statement) == "TABLE_OR_VIEW_NOT_FOUND"
+    assert condition(spark, "REPLACE TABLE nope (a INT)") == "TABLE_OR_VIEW_NOT_FOUND"
+    spark.sql("DROP TABLE IF EXISTS nope")
+    with pytest.raises(ParseException):
+        spark.sql(f"SELEC * FROM {name}")
+    with pytest.raises(PySparkException, match="Provider 'csv' is not supported"):
+        spark.sql("CREATE TABLE other (a INT) USING csv")
+    with pytest.raises(PySparkException, match="does not support specifying the table path"):
+        spark.sql("CREATE TABLE other (a INT) LOCATION '/tmp/elsewhere'")
+    with pytest.raises(PySparkException, match="must be a literal"):
+        spark.sql("CREATE TABLE other (a TIMESTAMP DEFAULT current_timestamp())")
+
+
+def test_alter_table(spark: SparkSession, warehouse: Path, name: str) -> None:
+    spark.sql(f"CREATE TABLE {name} (k INT, v STRING) TBLPROPERTIES ('primary-key'='k', 'bucket'='1')")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'a')")
+    for change in (
+        "ADD COLUMN n STRUCT<a: INT, b: STRING> COMMENT 'nested' AFTER k",
+        "ADD COLUMN n.c ARRAY<STRUCT<x: INT>> FIRST",
+        "ADD COLUMN n.c.element.y INT",
+        "RENAME COLUMN n.a TO aa",
+        "ALTER COLUMN n.aa TYPE BIGINT",
+        "DROP COLUMN n.b",
+        "RENAME COLUMN k TO id",
+        "ADD COLUMNS (x INT, y INT)",
+        "ALTER COLUMN x SET DEFAULT 7",
+        "ALTER COLUMN x TYPE BIGINT",
+        "ALTER COLUMN y FIRST",
+        "ALTER COLUMN v COMMENT 'text'",
+        "SET TBLPROPERTIES ('comment'='hi', 'Snapshot.Num-Retained.Min'='3')",
+    ):
+        spark.sql(f"ALTER TABLE {name} {change}")
+    spark.sql(f"INSERT INTO {name} (id, v) VALUES (2, 'b')")
+    assert [tuple(row)[:3] for row in spark.sql(f"DESCRIBE {name}").collect()] == [
+        ("y", "int", None),
+        ("id", "int", None),
+        ("n", "struct<c:array<struct<x:int,y:int>>,aa:bigint>", "nested"),
+        ("v", "string", "text"),
+        ("x", "bigint", None),
+    ]
+    assert rows(spark.sql(f"SELECT id, v, x FROM {name}")) == [(1, "a", None), (2, "b", 7)]
+    properties = dict(rows(spark.sql(f"SHOW TBLPROPERTIES {name}")))
+    assert (properties["primary-key"], properties["snapshot.num-retained.min"]) == ("id", "3")
+    spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ('snapshot.num-retained.min')")
+    assert load_table(str(warehouse / "db.db" / name)).schema.options == {"bucket": "1"}
+    assert load_table(str(warehouse / "db.db" / name)).schema.comment == "hi"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("DROP COLUMN k", "Cannot drop partition key or primary key"),
+        ("RENAME COLUMN dt TO day", "Cannot rename partition column"),
+        ("ALTER COLUMN k TYPE BIGINT", "Cannot update primary key"),
+        ("ALTER COLUMN k DROP NOT NULL", "Cannot change nullability of primary key"),
+        ("ADD COLUMN n INT NOT NULL", "cannot specify NOT NULL"),
+        ("ADD COLUMN n INT DEFAULT 3", "with default value"),
+        ("ADD COLUMN v INT", "v"),
+        ("DROP COLUMN nope", "nope"),
+        ("REPLACE COLUMNS (a INT)", "REPLACE COLUMNS is not supported"),
+        ("SET TBLPROPERTIES ('primary-key'='v')", "Alter primary key is not supported"),
+        ("SET TBLPROPERTIES ('merge-engine'='first-row')", "Change 'merge-engine' is not supported yet"),
+        ("SET TBLPROPERTIES ('bucket'='-1')", "Cannot change bucket to -1"),
+        ("SET LOCATION '/tmp/x'", "Change path is not supported yet"),
+    ],
+)
+def test_refused_changes(spark: SparkSession, warehouse: Path, change: str, words: str) -> None:
+    spark.sql(
+        "CREATE TABLE IF NOT EXISTS refused (k INT, v STRING, dt STRING) PARTITIONED BY (dt) "
+        "TBLPROPERTIES ('primary-key'='dt,k', 'bucket'='1')"
+    )
+    table = load_table(str(warehouse / "db.db" / "refused"))
+    if table.snapshots.latest_id() is None:
+        spark.sql("INSERT INTO refused VALUES (1, 'a', 'x')")
+    with pytest.raises(PySparkException, match=words):
+        spark.sql(f"ALTER TABLE refused {change}")
+    assert table.schemas.ids() == [0]
+
+
+def test_alters_at_once(spark: SparkSession, warehouse: Path, name: str) -> None:
+    spark.sql(f"CREATE TABLE {name} (a INT)")
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: spark.sql(f"ALTER TABLE ddl.db.{name} ADD COLUMN c{n} INT"), range(4)))
+    assert set(spark.table(name).columns) == {"a", "c0", "c1", "c2", "c3"}
+
+
+def test_replace_keeps_path_and_snapshots(spark: SparkSession, warehouse: Path, name: str) -> None:
+    spark.sql(f"CREATE OR REPLACE TABLE {name} AS SELECT 1 AS a, 'x' AS b")
+    spark.sql(f"CREATE OR REPLACE TABLE {name} AS SELECT a + 1 AS a, b, 3 AS c FROM {name}")
+    assert rows(spark.table(name)) == [(2, "x", 3)]
+    assert rows(spark.sql(f"SELECT * FROM {name} VERSION AS OF 1")) == [(1, "x")]
+    spark.sql(f"REPLACE TABLE {name} (z INT)")
+    assert (spark.table(name).columns, rows(spark.table(name))) == (["z"], [])
+    with pytest.raises(PySparkException, match="does not support changing partition keys"):
+        spark.sql(f"REPLACE TABLE {name} (z INT, p INT) PARTITIONED BY (p)")
+
+
+def test_create_as_select_that_fails_leaves_nothing(spark: SparkSession, warehouse: Path, name: str) -> None:
+    with pytest.raises(PySparkException, match="boom"):
+        spark.sql(f"CREATE TABLE {name} AS SELECT CAST(raise_error(concat('bo', 'om', id)) AS INT) AS x FROM range(2)")
+    assert not (warehouse / "db.db" / name).exists()
+
+
+def test_create_table_like(spark: SparkSession, name: str) -> None:
+    if spark.version < "4.3":
+        pytest.skip("CREATE TABLE LIKE reaches catalogs from Spark 4.3 on")
+    spark.sql(f"CREATE TABLE {name} (k INT NOT NULL, v STRING DEFAULT 'x') TBLPROPERTIES ('primary-key'='k')")
+    spark.sql(f"CREATE TABLE {name}_like LIKE {name} TBLPROPERTIES ('bucket'='3')")
+    shown = spark.sql(f"SHOW CREATE TABLE {name}_like").head()[0]
+    assert "'primary-key' = 'k'" in shown
+    assert "'bucket' = '3'" in shown
+    assert "DEFAULT 'x'" in shown
+
+
+def test_rename_and_drop(spark: SparkSession, warehouse: Path, name: str) -> None:
+    spark.sql(f"CREATE TABLE {name} AS SELECT 1 AS a")
+    spark.sql("CREATE DATABASE IF NOT EXISTS ddl.other")
+    spark.sql(f"ALTER TABLE {name} RENAME TO other.{name}")
+    assert rows(spark.table(f"ddl.other.{name}")) == [(1,)]
+    spark.sql(f"CREATE TABLE {name} AS SELECT 2 AS a")
+    assert condition(spark, f"ALTER TABLE {name} RENAME TO other.{name}") == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    spark.sql(f"DROP TABLE {name} PURGE")
+    assert not (warehouse / "db.db" / name).exists()
+
+
+def test_partitions(spark: SparkSession, name: str) -> None:
+    spark.sql(f"CREATE TABLE {name} (k INT, dt DATE, h INT) PARTITIONED BY (dt, h)")
+    spark.sql(f"INSERT INTO {name} VALUES (1, DATE'2024-01-01', 1), (2, DATE'2024-01-01', 2), (3, NULL, 1)")
+    listed = [("dt=2024-01-01/h=1",), ("dt=2024-01-01/h=2",), ("dt=null/h=1",)]
+    assert rows(spark.sql(f"SHOW PARTITIONS {name}")) == listed
+    assert rows(spark.sql(f"SHOW PARTITIONS {name} PARTITION (h=2)")) == listed[1:2]
+    spark.sql(f"ALTER TABLE {name} DROP PARTITION (dt='2024-01-01', h=1)")
+    assert rows(spark.table(name)) == [(2, datetime.date(2024, 1, 1), 2), (3, None, 1)]
+    missing = f"ALTER TABLE {name} DROP PARTITION (dt='2024-01-01', h=9)"
+    assert condition(spark, missing) == "PARTITIONS_NOT_FOUND"
+    spark.sql(missing.replace("DROP", "DROP IF EXISTS"))
+    spark.sql(f"TRUNCATE TABLE {name} PARTITION (dt='2024-01-01', h=2)")
+    assert rows(spark.table(name)) == [(3, None, 1)]
+    with pytest.raises(PySparkException, match="cannot be added"):
+        spark.sql(f"ALTER TABLE {name} ADD PARTITION (dt='2024-01-01', h=5)")
+    spark.sql(f"TRUNCATE TABLE {name}")
+    assert rows(spark.table(name)) == []
+    assert len(rows(spark.sql(f"SELECT * FROM {name} VERSION AS OF 1"))) == 3
+
+
+def test_tables_by_path(spark: SparkSession, warehouse: Path, name: str) -> None:
+    path = f"ddl.`{warehouse}/elsewhere/{name}`"
+    spark.sql(f"CREATE TABLE {path} (a INT)")
+    spark.sql(f"INSERT INTO {path} VALUES (1)")
+    spark.sql(f"ALTER TABLE {path} ADD COLUMN b INT")
+    assert rows(spark.sql(f"SELECT * FROM {path}")) == [(1, None)]
+    assert rows(spark.sql(f"SELECT a FROM {path} VERSION AS OF 1")) == [(1,)]
+    with pytest.raises(PySparkException, match="cannot be dropped"):
+        spark.sql(f"DROP TABLE {path}")
+
+
+def test_save_as_table_and_write_to(spark: SparkSession, name: str) -> None:
+    frame = spark.range(3).selectExpr("id", "id % 2 AS p")
+    frame.write.option("primary-key", "id,p").option("bucket", "2").partitionBy("p").saveAsTable(f"ddl.db.{name}")
+    shown = spark.sql(f"SHOW CREATE TABLE {name}").head()[0]
+    assert "PARTITIONED BY (p)" in shown
+    assert "'primary-key' = 'id,p'" in shown
+    with pytest.raises(AnalysisException) as error:
+        frame.write.format("paimon").saveAsTable(f"ddl.db.{name}")
+    assert error.value.getCondition() == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    frame.write.format("paimon").mode("ignore").saveAsTable(f"ddl.db.{name}")
+    spark.range(3, 5).selectExpr("id", "0L AS p").write.mode("append").saveAsTable(f"ddl.db.{name}")
+    assert spark.table(name).count() == 5
+    frame.write.mode("overwrite").saveAsTable(f"ddl.db.{name}")
+    assert spark.table(name).count() == 3
+    assert spark.sql(f"SHOW CREATE TABLE {name}").head()[0] == shown
+    with pytest.raises(AnalysisException) as error:
+        frame.writeTo(f"ddl.db.{name}").create()
+    assert error.value.getCondition() == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    again = frame.limit(1).writeTo(f"ddl.db.{name}").partitionedBy(col("p")).tableProperty("bucket", "-1")
+    again.createOrReplace()
+    assert spark.table(name).count() == 1
+
+
+def test_catalog_api(spark: SparkSession, name: str) -> None:
+    spark.sql(f"CREATE TABLE {name} (k INT NOT NULL, v STRING)")
+    assert spark.catalog.tableExists(f"ddl.db.{name}")
+    assert not spark.catalog.tableExists("ddl.db.nope")
+    assert name in [table.name for table in spark.catalog.listTables("ddl.db")]
+    assert [(c.name, c.nullable) for c in spark.catalog.listColumns(f"ddl.db.{name}")] == [("k", False), ("v", True)]
+    assert spark.catalog.databaseExists("ddl.db")
+    assert (spark.catalog.currentCatalog(), spark.catalog.currentDatabase()) == ("ddl", "db")
+    spark.catalog.refreshTable(f"ddl.db.{name}")
+
+
+def test_two_catalogs_and_a_new_session(spark: SparkSession, warehouse: Path, name: str, tmp_path: Path) -> None:
+    spark.sql(f"CREATE TABLE {name} AS SELECT 1 AS a")
+    paimon_spark.register_catalog(spark, "ddl_two", warehouse=str(tmp_path))
+    spark.sql("CREATE DATABASE ddl_two.db")
+    spark.sql(f"CREATE TABLE ddl_two.db.{name} AS SELECT * FROM ddl.db.{name}")
+    joined = spark.sql(f"SELECT count(*) FROM ddl.db.{name} JOIN ddl_two.db.{name} USING (a)")
+    assert rows(joined) == [(1,)]
+    assert rows(spark.newSession().sql(f"SELECT * FROM ddl.db.{name}")) == [(1,)]
+
+
+def test_foreach_batch_knows_the_catalog(spark: SparkSession, name: str) -> None:
+    spark.sql(f"CREATE TABLE {name} (a BIGINT)")
+    seen = []
+
+    def add(batch: DataFrame, number: int) -> None:
+        batch.selectExpr("value AS a").writeTo(f"ddl.db.{name}").append()
+        seen.append(batch.sparkSession.table(f"ddl.db.{name}").count())
+
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 2).load()
+    query = source.writeStream.foreachBatch(add).start()
+    try:
+        deadline = time.monotonic() + 60
+        while not seen and query.exception() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+    finally:
+        query.stop()
+    assert query.exception() is None
+    assert seen
+    assert seen[0] == 2

@@ -1,0 +1,137 @@
+"""System tables and branches, by path, as `PaimonTable` methods and in the catalog."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
+
+import paimon_spark
+from paimon_spark import PaimonTable
+from paimon_spark.table.system.registry import SYSTEM_TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CATALOG = "systables"
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A warehouse with two tables that Java made: `db.t` with tags and a schema change, `db.b` with branches."""
+    path = tmp_path_factory.mktemp("system_warehouse")
+    (path / "db.db").mkdir()
+    shutil.copytree(golden / "system_tables" / "table", path / "db.db" / "t")
+    shutil.copytree(golden / "branches" / "table", path / "db.db" / "b")
+    paimon_spark.register_catalog(spark, CATALOG, warehouse=str(path))
+    spark.sql(f"USE {CATALOG}.db")
+    yield path
+    spark.sql("USE spark_catalog.default")
+
+
+@pytest.mark.parametrize("name", SYSTEM_TABLES)
+def test_all_ways_give_the_same_rows(spark: SparkSession, warehouse: Path, name: str) -> None:
+    path = f"{warehouse}/db.db/t"
+    loaded = spark.read.format("paimon").load(f"{path}${name}")
+    rows = loaded.collect()
+    assert getattr(PaimonTable.for_path(spark, path), name)().collect() == rows
+    selected = spark.table(f"`t${name}`")
+    assert selected.schema == loaded.schema
+    assert selected.collect() == rows
+    assert selected.count() == len(rows)
+
+
+def values(spark: SparkSession, sql: str) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in spark.sql(sql).collect()]
+
+
+def test_they_travel(spark: SparkSession, warehouse: Path) -> None:
+    assert values(spark, "SELECT count(*) FROM `t$files`") == [(5,)]
+    assert values(spark, "SELECT count(*) FROM `t$files` VERSION AS OF 2") == [(8,)]
+    assert values(spark, "SELECT sum(file_count) FROM `t$partitions` VERSION AS OF 't1'") == [(4,)]
+    assert values(spark, "SELECT count(*) FROM `t$manifests` WITH ('scan.snapshot-id' = '2')") == [(2,)]
+    assert spark.read.option("scan.tag-name", "t1").table("`t$files`").count() == 4
+    assert PaimonTable.for_path(spark, f"{warehouse}/db.db/t").files(scan_snapshot_id=2).count() == 8
+    with pytest.raises(PySparkException, match="77"):
+        spark.sql("SELECT * FROM `t$files` VERSION AS OF 77").collect()
+
+
+def test_filters_columns_and_joins(spark: SparkSession, warehouse: Path) -> None:
+    reader = spark.read.format("paimon").option("columns", "bucket, level").option("filter", "record_count = 20")
+    loaded = reader.load(f"{warehouse}/db.db/t$files")
+    assert sorted(map(tuple, loaded.collect())) == [(0, 5), (0, 5)]
+    sql = (
+        "SELECT commit_kind, tag_name FROM `t$snapshots` s JOIN `t$tags` t USING (snapshot_id) WHERE record_count > 30"
+    )
+    assert values(spark, sql) == [("APPEND", "t2")]
+    assert values(spark, "SELECT value FROM `t$OPTIONS` WHERE key = 'bucket'") == [("2",)]
+
+
+def test_a_second_query_sees_what_came_in_between(spark: SparkSession, warehouse: Path) -> None:
+    spark.sql("CREATE TABLE grows (k INT)")
+    sql = "SELECT snapshot_id, delta_record_count FROM `grows$snapshots`"
+    assert values(spark, sql) == []
+    spark.sql("INSERT INTO grows VALUES (1), (2)")
+    assert values(spark, sql) == [(1, 2)]
+
+
+def test_branches_are_tables(spark: SparkSession, warehouse: Path) -> None:
+    names = [name for (name,) in values(spark, "SELECT branch_name FROM `b$branches`")]
+    assert "b" in names
+    by_path = spark.read.format("paimon").load(f"{warehouse}/db.db/b$branch_b")
+    in_catalog = spark.table("`b$branch_b`")
+    assert in_catalog.schema.names == by_path.schema.names
+    assert sorted(map(repr, in_catalog.collect())) == sorted(map(repr, by_path.collect()))
+    assert sorted(
+        map(repr, spark.read.option("branch", "b").format("paimon").load(f"{warehouse}/db.db/b").collect())
+    ) == (sorted(map(repr, by_path.collect())))
+    of_branch = values(spark, "SELECT max(snapshot_id) FROM `b$branch_b$snapshots`")
+    assert of_branch == [
+        (max(int(p.name[9:]) for p in (warehouse / "db.db/b/branch/branch-b/snapshot").glob("snapshot-*")),)
+    ]
+
+
+def test_writes_to_a_branch_stay_there(spark: SparkSession, warehouse: Path) -> None:
+    before = spark.table("b").count()
+    of_branch = spark.table("`b$branch_b`").count()
+    row = spark.table("`b$branch_b`").limit(1)
+    row.writeTo(f"{CATALOG}.db.`b$branch_b`").append()
+    assert spark.table("b").count() == before
+    assert spark.table("`b$branch_b`").count() >= of_branch
+    assert spark.table("`b$branch_b$snapshots`").where("commit_kind = 'APPEND'").count() > 0
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.table("`b$branch_nope`")
+
+
+def test_they_are_for_reading(spark: SparkSession, warehouse: Path) -> None:
+    for statement in (
+        "INSERT INTO `t$options` VALUES ('a', 'b')",
+        "DROP TABLE `t$snapshots`",
+        "ALTER TABLE `t$snapshots` ADD COLUMN x INT",
+        "ALTER TABLE `t$snapshots` SET TBLPROPERTIES ('a' = 'b')",
+        "CREATE OR REPLACE TABLE `t$snapshots` (x INT)",
+        "ALTER TABLE `t$snapshots` RENAME TO other",
+        "TRUNCATE TABLE `t$files`",
+    ):
+        with pytest.raises((PySparkException, Py4JJavaError)):
+            spark.sql(statement)
+    assert spark.table("t").columns == ["p", "k", "v", "extra"]
+    with pytest.raises(PySparkException, match="for reading"):
+        spark.range(1).write.format("paimon").mode("append").save(f"{warehouse}/db.db/t$files")
+    assert spark.table("t").count() == 71
+
+
+def test_names_that_are_none(spark: SparkSession, warehouse: Path) -> None:
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql("SELECT * FROM `t$snapshotz`")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql("SELECT * FROM `nope$snapshots`")
+    with pytest.raises(PySparkException, match=r"\$audit_log .*cannot be read yet"):
+        spark.sql("SELECT * FROM `t$audit_log`")
+    assert not spark.catalog.tableExists("`t$snapshotz`")
+    assert spark.catalog.tableExists("`t$snapshots`")

@@ -1,0 +1,99 @@
+"""System tables give the rows that Java gives."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.errors import TableNotFoundError, UnsupportedError
+from paimon_spark.table.system.history import duration_text
+from paimon_spark.table.system.registry import SYSTEM_TABLES, system_table
+from paimon_spark.table.table import load_table
+from tests.support.golden import GoldenRead, golden_tables, row_multiset
+
+READS = [
+    GoldenRead(table, read)
+    for table in golden_tables()
+    for read in table.expect["reads"]
+    if read.get("system") in SYSTEM_TABLES and "scan.fallback-branch" not in table.options()
+]
+LATER_COLUMNS = {  # of Java 2.x; the golden tables are of 1.4
+    "snapshots": {"operation", "writer_version"},
+    "partitions": {"total_buckets", "done", "deleted_record_count"},
+}
+
+
+def rows_of(case: GoldenRead) -> pa.Table:
+    system = SYSTEM_TABLES[case.read["system"]]
+    rows = system.read(load_table(str(case.table.path), options=case.options, branch=case.branch))
+    assert rows.schema.equals(system.arrow_schema)
+    later = LATER_COLUMNS.get(system.name, set())
+    return rows.select(case.columns or [name for name in rows.schema.names if name not in later])
+
+
+@pytest.mark.parametrize("case", READS, ids=lambda case: case.id)
+def test_rows_are_those_of_java(case: GoldenRead) -> None:
+    got, want = rows_of(case), case.rows()
+    assert got.schema.names == want.schema.names
+    assert [str(t) for t in got.schema.types] == [str(t) for t in want.schema.types]
+    assert row_multiset(got) == row_multiset(want)
+
+
+def test_the_cases_cover_every_system_table() -> None:
+    assert {case.read["system"] for case in READS} == set(SYSTEM_TABLES)
+    assert len(READS) > 35
+
+
+def system_rows(path: Path, name: str, **options: str) -> pa.Table:
+    return SYSTEM_TABLES[name].read(load_table(str(path), options=options))
+
+
+def test_what_is_in_a_snapshot_travels(golden: Path) -> None:
+    path = golden / "system_tables" / "table"
+    assert system_rows(path, "files", **{"scan.snapshot-id": "2"}).num_rows == 8
+    assert system_rows(path, "partitions", **{"scan.tag-name": "t1"})["file_count"].to_pylist() == [2, 2]
+    assert system_rows(path, "manifests", **{"scan.version": "2"}).num_rows == 2
+    assert system_rows(path, "buckets", **{"scan.version": "1"})["record_count"].to_pylist() == [12, 3, 7, 8]
+    assert system_rows(path, "snapshots", **{"scan.version": "1"}).num_rows == 5
+    stats = system_rows(path, "files", **{"scan.version": "2"})["null_value_counts"].to_pylist()
+    assert set(stats) == {"{k=0, p=0, v=0}"}  # in the columns of that time
+
+
+def test_consumers_and_a_table_without_snapshots(golden: Path, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    shutil.copytree(golden / "system_tables" / "table" / "schema", path / "schema")
+    for name in ("snapshots", "tags", "files", "manifests", "partitions", "buckets", "branches", "consumers"):
+        assert system_rows(path, name).num_rows == 0
+    (path / "consumer").mkdir()
+    (path / "consumer" / "consumer-me").write_text('{\n  "nextSnapshot" : 7\n}')
+    assert system_rows(path, "consumers").to_pylist() == [{"consumer_id": "me", "next_snapshot_id": 7}]
+
+
+def test_files_of_a_fallback_branch_are_not_left_out_in_silence(golden: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"scan\.fallback-branch"):
+        system_rows(golden / "branch_fallback" / "table", "partitions")
+
+
+def test_names() -> None:
+    assert system_table("Files", of="t$Files").name == "files"
+    with pytest.raises(TableNotFoundError, match=r"\$snapshotz.*\$snapshots"):
+        system_table("snapshotz", of="t$snapshotz")
+    with pytest.raises(UnsupportedError, match=r"\$binlog"):
+        system_table("binlog", of="t$binlog")
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        (timedelta(hours=36), "PT36H"),
+        (timedelta(minutes=90, milliseconds=500), "PT1H30M0.5S"),
+        (timedelta(), "PT0S"),
+        (timedelta(seconds=61), "PT1M1S"),
+    ],
+)
+def test_durations_are_javas(duration: timedelta, text: str) -> None:
+    assert duration_text(duration) == text
