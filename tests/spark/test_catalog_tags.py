@@ -111,6 +111,12 @@ def test_tag_statements(sql: SparkSession, table: str) -> None:
         sql.sql(f"ALTER TABLE {table} DELETE TAG b")
     sql.sql(f"ALTER TABLE {table} DELETE TAG `2024-10-12, d`")
     assert [row.tag for row in sql.sql(f"SHOW TAGS {table}").collect()] == ['it\'s "c"']
+    sql.conf.set("spark.sql.parser.escapedStringLiterals", "true")
+    try:
+        sql.sql(f'ALTER TABLE {table} DELETE TAG `it\'s "c"`')
+    finally:
+        sql.conf.unset("spark.sql.parser.escapedStringLiterals")
+    assert sql.sql(f"SHOW TAGS {table}").collect() == []
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ class Gateway:
 
     def __init__(self, spark: SparkSession) -> None:
         self.context = context = spark.sparkContext
-        self.gateway = context._gateway  # type: ignore[attr-defined]
+        self.gateway = context._gateway
         self.jvm: JavaObject = context._jvm
         start_callbacks(self.gateway)
 
@@ -91,7 +91,7 @@ def start_callbacks(gateway: JavaObject) -> None:
     from pyspark.java_gateway import ensure_callback_server_started
 
     try:
-        ensure_callback_server_started(gateway)
+        ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     except OSError as error:
         raise PaimonError(
             f"the py4j callback server cannot listen ({error}): another library of this process has taken it. "
