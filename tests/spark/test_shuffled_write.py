@@ -79,8 +79,8 @@ def test_tags(spark: SparkSession, tmp_path: Path) -> None:
     table.create_tag("b")
     table.rename_tag("a", "c")
     assert [(row.tag_name, row.snapshot_id, row.record_count) for row in table.tags().collect()] == [
-        ("c", 1, 1),
         ("b", 3, 3),
+        ("c", 1, 1),
     ]
     assert table.to_df(scan_tag_name="c").count() == 1
     assert table.to_df(**{"scan.version": "b"}).count() == 3
