@@ -103,7 +103,7 @@ def _go_back(table: FileStoreTable, previous: int, kept: Snapshot) -> Rollback:
     for snapshot_id in reversed(ids):
         if snapshot_id > kept.id:
             io.delete_quietly(paths.snapshot_path(snapshot_id))
-    _forget_changelogs(table, kept)
+    forget_changelogs(table, kept.id)
     for name, tag in table.tags.list().items():
         if tag.snapshot.id > kept.id:
             io.delete_quietly(paths.tag_path(name))
@@ -116,12 +116,13 @@ def _go_back(table: FileStoreTable, previous: int, kept: Snapshot) -> Rollback:
     return Rollback(previous, kept.id)
 
 
-def _forget_changelogs(table: FileStoreTable, kept: Snapshot) -> None:
+def forget_changelogs(table: FileStoreTable, kept_id: int) -> None:
+    """Delete the long-lived changelogs after a snapshot, from the latest down."""
     ids = changelog_ids(table, table.paths)
-    later = [changelog_id for changelog_id in ids if changelog_id > kept.id]
+    later = [changelog_id for changelog_id in ids if changelog_id > kept_id]
     if not later:
         return
-    remaining = kept.id if len(later) < len(ids) else -1
+    remaining = kept_id if len(later) < len(ids) else -1
     hint = f"{table.paths.changelog_dir}/LATEST"
     table.file_io.write_bytes(hint, str(remaining).encode("ascii"), overwrite=True)
     for changelog_id in reversed(later):

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.spec.file_names import BRANCH_PREFIX, CHANGELOG_PREFIX, check_file_name, numbered_name_id
+from paimon_spark.spec.file_names import CHANGELOG_PREFIX, check_file_name, numbered_name_id
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.paths import MAIN_BRANCH, TablePaths
@@ -65,7 +65,7 @@ def _needs(table: FileStoreTable) -> Iterator[tuple[Collection[str], set[str]]]:
     A file that a living snapshot shows was there in the earliest one, or has been added since.
     """
     io = table.file_io
-    for branch in _branches(table):
+    for branch in (MAIN_BRANCH, *table.branches.names()):
         paths = table.paths.for_branch(branch)
         for tag in TagStore(io, paths).list().values():
             yield table.manifests.live_columns(tag.snapshot).file_names, _metadata_paths(table, tag.snapshot)
@@ -81,12 +81,6 @@ def _needs(table: FileStoreTable) -> Iterator[tuple[Collection[str], set[str]]]:
             for name in (changelog.base_manifest_list, changelog.delta_manifest_list):
                 if io.exists(table.paths.manifest_path(name)):  # expiring the snapshot may have taken it
                     yield _added_names(table, name), _list_paths(table, name)
-
-
-def _branches(table: FileStoreTable) -> list[str]:
-    listed = table.file_io.list_names(table.paths.branch_dir)
-    names = [entry.name for entry in listed if entry.is_dir and entry.name.startswith(BRANCH_PREFIX)]
-    return [MAIN_BRANCH, *(name.removeprefix(BRANCH_PREFIX) for name in names)]
 
 
 def changelog_ids(table: FileStoreTable, paths: TablePaths) -> list[int]:

@@ -68,6 +68,15 @@ class TablePaths:
     layout: DataLayout | None = None
     """Place of the data files; None where only metadata is looked at."""
 
+    def __post_init__(self) -> None:
+        """Check the name of the branch: it may come from an option of the table.
+
+        Raises:
+            PaimonError: it cannot be part of a path.
+        """
+        if not is_plain_name(self.branch):
+            raise PaimonError(f"Branch name '{self.branch}' is not allowed: it must not be blank nor hold a slash.")
+
     @property
     def branch_root(self) -> str:
         """The directory of the branch's metadata; the table directory itself for ``main``."""

@@ -15,6 +15,7 @@ from paimon_spark.options import OPTIONS, CoreOptions, Option, canonical_options
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_options import store_options
+from paimon_spark.table.branch_store import BranchStore
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.paths import MAIN_BRANCH, TablePaths, parse_table_path
@@ -55,6 +56,11 @@ class FileStoreTable:
     def tags(self) -> TagStore:
         """The tags of the branch."""
         return TagStore(self.file_io, self.paths)
+
+    @cached_property
+    def branches(self) -> BranchStore:
+        """The branches of the table."""
+        return BranchStore(self.file_io, self.paths)
 
     @cached_property
     def manifests(self) -> ManifestStore:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.procedures.branches import BRANCH_PROCEDURES
 from paimon_spark.spark.procedures.procedure import Procedure
 from paimon_spark.spark.procedures.rollback import ROLLBACK_PROCEDURES
 from paimon_spark.spark.procedures.tag_statements import TAG_STATEMENT_PROCEDURES
@@ -15,7 +16,13 @@ HIDDEN_PREFIX = "__"
 """Names that stand for statements of another grammar; no list shows them."""
 
 PROCEDURES: Mapping[str, Procedure] = {
-    procedure.name: procedure for procedure in (*TAG_PROCEDURES, *ROLLBACK_PROCEDURES, *TAG_STATEMENT_PROCEDURES)
+    procedure.name: procedure
+    for procedure in (
+        *TAG_PROCEDURES,
+        *BRANCH_PROCEDURES,
+        *ROLLBACK_PROCEDURES,
+        *TAG_STATEMENT_PROCEDURES,
+    )
 }
 
 

@@ -1,0 +1,149 @@
+"""Making, deleting and renaming branches.
+
+Equals Java's ``FileSystemBranchManager`` (format.md §9), in an order that leaves nothing behind that cannot be read or
+finished when the process ends halfway: the newest schema, by which a branch is found, is written after the snapshot
+and before the older schemas, and goes last of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import OptionError, PaimonError
+from paimon_spark.maintain.tags import create_tag
+from paimon_spark.table.branch_store import check_new_branch_name
+from paimon_spark.table.paths import MAIN_BRANCH
+from paimon_spark.table.schema_store import SchemaStore
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.paths import TablePaths
+    from paimon_spark.table.table import FileStoreTable
+
+_READ_FROM = ("scan.fallback-branch", "scan.primary-branch")
+
+
+def create_branch(
+    table: FileStoreTable,
+    name: str,
+    *,
+    tag: str | None = None,
+    snapshot_id: int | None = None,
+    ignore_if_exists: bool = False,
+) -> bool:
+    """Make a branch that begins at a tag or a snapshot of this one, or without rows; return whether it was made.
+
+    Args:
+        table: the branch to begin from, nearly always ``main``.
+        name: of the new branch.
+        tag: the new branch begins with the snapshot that this tag holds, and has a copy of the tag.
+        snapshot_id: the same for a snapshot. A tag ``branch-<name>`` is made for it first, in both branches: expiry in
+            this branch by other engines would take the rows away otherwise. Not in Java.
+        ignore_if_exists: do nothing instead of failing when there is such a branch.
+
+    Raises:
+        SnapshotNotFoundError: there is no such tag or snapshot.
+        OptionError: both are given.
+        PaimonError: there is such a branch, or its name is not allowed.
+    """
+    if tag is not None and snapshot_id is not None:
+        raise OptionError("A branch begins at a tag or at a snapshot: give one of tag and snapshot_id, not both.")
+    branches = table.branches
+    if ignore_if_exists and branches.exists(name) and not _is_half_made(table, name):
+        return False
+    check_new_branch_name(name)
+    paths = table.paths.for_branch(name)
+    if branches.exists(name):
+        if not _is_half_made(table, name):
+            raise PaimonError(f"Branch name '{name}' already exists.")
+        _delete_directory(table, paths)
+    if snapshot_id is not None:
+        tag = f"branch-{name}"
+        if not table.tags.exists(tag) or table.tags.get(tag).snapshot.id != snapshot_id:
+            create_tag(table, tag, snapshot_id=snapshot_id)
+    schema_id = table.schemas.ids()[-1]
+    if tag is not None:
+        schema_id = _copy_tag(table, tag, paths).schema_id
+    for number in reversed([number for number in table.schemas.ids() if number <= schema_id]):
+        data = table.file_io.read_bytes(table.paths.schema_path(number))
+        table.file_io.write_bytes(paths.schema_path(number), data, overwrite=True)
+    return True
+
+
+def _copy_tag(table: FileStoreTable, tag: str, target: TablePaths) -> Snapshot:
+    """Copy a tag, and its snapshot whether it has expired or not, to another branch."""
+    snapshot = table.tags.get(tag).snapshot
+    try:
+        data = table.file_io.read_bytes(table.paths.snapshot_path(snapshot.id))
+    except FileNotFoundError:
+        data = snapshot.to_json().encode()
+    table.file_io.write_bytes(target.snapshot_path(snapshot.id), data, overwrite=True)
+    tag_data = table.file_io.read_bytes(table.paths.tag_path(tag))
+    table.file_io.write_bytes(target.tag_path(tag), tag_data, overwrite=True)
+    return snapshot
+
+
+def _is_half_made(table: FileStoreTable, name: str) -> bool:
+    """Tell whether a branch lacks schemas, because the process that made or deleted it was ended."""
+    there = SchemaStore(table.file_io, table.paths.for_branch(name)).ids()
+    return not there or any(number < there[-1] and number not in there for number in table.schemas.ids())
+
+
+def delete_branch(table: FileStoreTable, names: Sequence[str] | str, *, ignore_if_missing: bool = False) -> None:
+    """Delete one branch, or several between commas or in a list; data files stay for `remove_orphan_files`.
+
+    Args:
+        table: any other branch of the table.
+        names: of the branches.
+        ignore_if_missing: pass over branches that do not exist.
+
+    Raises:
+        PaimonError: a branch does not exist, is read by the table's options, is this one or ``main``, or could not be
+            deleted. In the first cases none is deleted.
+    """
+    given = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    branches = table.branches
+    chosen = [name for name in given if not ignore_if_missing or branches.exists(name)]
+    for name in chosen:
+        branches.check(name)
+        if name in (MAIN_BRANCH, table.branch):
+            which = "the main branch" if name == MAIN_BRANCH else "the branch by which the table was opened"
+            raise PaimonError(f"Cannot delete branch '{name}': it is {which}.")
+        _check_not_read(table, name, "delete")
+    for name in chosen:
+        _delete_directory(table, table.paths.for_branch(name))
+
+
+def _check_not_read(table: FileStoreTable, name: str, verb: str) -> None:
+    for key in _READ_FROM:
+        if table.options.get(key) == name:
+            raise PaimonError(
+                f"Cannot {verb} branch '{name}' because it is configured as '{key}'. Unset '{key}' first."
+            )
+
+
+def _delete_directory(table: FileStoreTable, paths: TablePaths) -> None:
+    """Delete a branch, its schemas last: until then it is a branch with fewer snapshots, and can be deleted again."""
+    for directory in (paths.snapshot_dir, paths.changelog_dir, paths.tag_dir, paths.consumer_dir, paths.branch_root):
+        table.file_io.delete_quietly(directory, recursive=True)
+    if table.file_io.exists(paths.branch_root):
+        raise PaimonError(f"Branch '{paths.branch}' of {table.path} could not be deleted completely. Please try again.")
+
+
+def rename_branch(table: FileStoreTable, name: str, new_name: str) -> None:
+    """Rename a branch.
+
+    Raises:
+        PaimonError: there is no such branch, one of the new name, or that name is not allowed; or the table's options
+            read the branch by its name.
+    """
+    if name == MAIN_BRANCH:
+        raise PaimonError("Cannot rename the main branch.")
+    branches = table.branches
+    branches.check(name)
+    check_new_branch_name(new_name)
+    if branches.exists(new_name):
+        raise PaimonError(f"Branch name '{new_name}' already exists.")
+    _check_not_read(table, name, "rename")
+    table.file_io.rename(table.paths.for_branch(name).branch_root, table.paths.for_branch(new_name).branch_root)

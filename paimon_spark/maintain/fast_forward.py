@@ -1,0 +1,165 @@
+"""Fast-forward: a branch's snapshots, schemas and tags become those of the main branch.
+
+Ends as Java's ``FileSystemBranchManager.fastForward`` does (format.md §9), by another way. Java deletes first and
+copies then; here the table is at the branch's first snapshot in between, so that it can be read after every single
+step, and a second run finishes the work. What only the forgotten snapshots held is left for `remove_orphan_files`, as
+in Java.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import CommitError, PaimonError
+from paimon_spark.maintain.rollback import forget_changelogs
+from paimon_spark.table.paths import MAIN_BRANCH
+from paimon_spark.table.schema_store import SchemaStore
+from paimon_spark.table.snapshot_store import SnapshotStore
+from paimon_spark.table.tag_store import TagStore
+
+if TYPE_CHECKING:
+    from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.table.paths import TablePaths
+    from paimon_spark.table.table import FileStoreTable
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The metadata of one branch, nothing of it cached."""
+
+    io: FileIO
+    paths: TablePaths
+
+    @property
+    def snapshots(self) -> SnapshotStore:
+        return SnapshotStore(self.io, self.paths)
+
+    @property
+    def tags(self) -> TagStore:
+        return TagStore(self.io, self.paths)
+
+    def schema_ids(self) -> list[int]:
+        return SchemaStore(self.io, self.paths).ids()
+
+    def read(self, path: str) -> bytes | None:
+        try:
+            return self.io.read_bytes(path)
+        except FileNotFoundError:
+            return None
+
+    def snapshot_bytes(self, snapshot_id: int) -> bytes | None:
+        return self.read(self.paths.snapshot_path(snapshot_id))
+
+    def schema_bytes(self, schema_id: int) -> bytes | None:
+        return self.read(self.paths.schema_path(schema_id))
+
+
+def fast_forward(table: FileStoreTable, name: str) -> int:
+    """Bring the table to the state of a branch; return the id of its latest snapshot.
+
+    What was committed to the table since the branch began is forgotten: its snapshots and tags from the branch's
+    earliest snapshot on, and schemas that the branch does not have. The branch stays.
+
+    Args:
+        table: the branch to be moved, nearly always ``main``.
+        name: of the branch to move to.
+
+    Raises:
+        PaimonError: there is no such branch, it is this one or ``main``, or it has no snapshot.
+        CommitError: another writer committed meanwhile; try again when it has stopped.
+    """
+    if name == MAIN_BRANCH or not name.strip():
+        raise PaimonError(f"Branch name '{name}' do not use in fast-forward.")
+    if name == table.branch:
+        raise PaimonError(f"Fast-forward from the current branch '{name}' is not allowed.")
+    table.branches.check(name)
+    ours, theirs = _Side(table.file_io, table.paths), _Side(table.file_io, table.paths.for_branch(name))
+    their_ids = theirs.snapshots.ids()
+    if not their_ids:
+        raise PaimonError(f"Cannot fast forward branch {name}, because it does not have snapshot.")
+    first = their_ids[0]
+    _bring_first_snapshot(ours, theirs, first)
+    kept = _shared_up_to(ours, theirs, first)
+    _forget_later(ours, theirs, kept, first)
+    forget_changelogs(table, max(kept, first))
+    _take_schemas(ours, theirs, theirs.snapshots.get(first).schema_id)
+    _take_snapshots(table, ours, theirs, [number for number in their_ids if number > kept])
+    for tag in theirs.tags.names():
+        data = theirs.read(theirs.paths.tag_path(tag))
+        if data is not None and data != ours.read(ours.paths.tag_path(tag)):
+            ours.io.write_bytes(ours.paths.tag_path(tag), data, overwrite=True)
+    return their_ids[-1]
+
+
+def _bring_first_snapshot(ours: _Side, theirs: _Side, first: int) -> None:
+    """Write the branch's first snapshot where it has expired here, so that there is one to stand on; if schemas let."""
+    ids = ours.snapshots.ids()
+    if not ids or first >= ids[0] or not _schemas_agree(ours, theirs, theirs.snapshots.get(first).schema_id):
+        return
+    data = theirs.snapshot_bytes(first)
+    if data is not None:
+        ours.io.create_exclusive(ours.paths.snapshot_path(first), data)
+        ours.snapshots.write_earliest_hint(first)
+
+
+def _schemas_agree(ours: _Side, theirs: _Side, schema_id: int) -> bool:
+    """Tell whether the schemas up to one id are the same in both branches."""
+    return all(
+        ours.schema_bytes(number) == theirs.schema_bytes(number)
+        for number in theirs.schema_ids()
+        if number <= schema_id
+    )
+
+
+def _shared_up_to(ours: _Side, theirs: _Side, first: int) -> int:
+    """Return the last snapshot of ours that may stay: those before ``first``, and then as long as they are the same."""
+    kept = first - 1
+    for number in ours.snapshots.ids():
+        if number == kept + 1 and ours.snapshot_bytes(number) == theirs.snapshot_bytes(number):
+            kept = number
+    return kept
+
+
+def _forget_later(ours: _Side, theirs: _Side, kept: int, first: int) -> None:
+    """Forget the snapshots after ``kept``, from the latest down, and the tags from ``first`` on."""
+    ids = ours.snapshots.ids()
+    remaining = [number for number in ids if number <= kept]
+    if remaining:
+        ours.snapshots.write_latest_hint(remaining[-1])
+    else:
+        ours.io.delete_quietly(ours.paths.latest_hint_path)
+        ours.io.delete_quietly(ours.paths.earliest_hint_path)
+    for number in reversed(ids):
+        if number > kept:
+            ours.io.delete_quietly(ours.paths.snapshot_path(number))
+    for tag, held in ours.tags.list().items():
+        path = ours.paths.tag_path(tag)
+        if held.snapshot.id >= first and ours.read(path) != theirs.read(theirs.paths.tag_path(tag)):
+            ours.io.delete_quietly(path)
+
+
+def _take_schemas(ours: _Side, theirs: _Side, first_schema: int) -> None:
+    """Take over the branch's schemas in ascending order, and drop the later ones that it does not have."""
+    their_ids = theirs.schema_ids()
+    for number in their_ids:
+        data = theirs.schema_bytes(number)
+        if data is not None and data != ours.schema_bytes(number):
+            ours.io.write_bytes(ours.paths.schema_path(number), data, overwrite=True)
+    for number in reversed(ours.schema_ids()):
+        if number >= first_schema and number not in their_ids:
+            ours.io.delete_quietly(ours.paths.schema_path(number))
+
+
+def _take_snapshots(table: FileStoreTable, ours: _Side, theirs: _Side, numbers: list[int]) -> None:
+    """Publish the branch's snapshots here, one after the other."""
+    for number in numbers:
+        data = theirs.snapshot_bytes(number)
+        if data is None:
+            raise CommitError(f"Snapshot {number} of branch '{theirs.paths.branch}' has expired meanwhile: try again.")
+        if not ours.io.create_exclusive(ours.paths.snapshot_path(number), data):
+            raise CommitError(
+                f"Fast-forward of {table.path} to branch '{theirs.paths.branch}' is not complete: snapshot {number} "
+                "was written meanwhile by another writer, or could not be deleted. Stop other writers and try again."
+            )
+        ours.snapshots.write_latest_hint(number)

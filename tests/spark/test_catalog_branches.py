@@ -1,0 +1,92 @@
+"""CALL on branches, branches read and written by name, and the same as methods of PaimonTable."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import Row, SparkSession
+
+import paimon_spark
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.errors import PaimonError
+from tests.support.commits import data_file, make_table, message
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("branches")
+
+
+@pytest.fixture(scope="module")
+def sql(spark: SparkSession, warehouse: Path) -> Iterator[SparkSession]:
+    """A session of its own with the catalog ``br``, where it is current."""
+    session = SparkSession(spark.sparkContext, spark._jsparkSession.newSession())
+    paimon_spark.register_catalog(session, "br", warehouse=str(warehouse))
+    session.sql("CREATE DATABASE br.db")
+    session.sql("USE br.db")
+    yield session
+    paimon_spark.register(spark)
+    spark.range(1).collect()  # the session of the other tests is the active one again
+
+
+@pytest.fixture
+def table(sql: SparkSession, warehouse: Path, request: pytest.FixtureRequest) -> str:
+    """An append table with the snapshots 1 and 2, which add the keys 1 and 2; snapshot 1 is tagged one."""
+    name = f"t{abs(hash(request.node.name))}"
+    made = make_table(warehouse / "db.db" / name, bucket="-1")
+    for key in (1, 2):
+        commit(made, [message(made, data_file(made, {key: f"v{key}"}))])
+    sql.sql(f"CALL sys.create_tag(table => '{name}', tag => 'one', snapshot => 1)")
+    return name
+
+
+def keys(sql: SparkSession, table: str) -> list[int]:
+    return sorted(row.k for row in sql.sql(f"SELECT k FROM `{table}`").collect())
+
+
+def test_branch_procedures(sql: SparkSession, table: str) -> None:
+    done = [Row(result=True)]
+    assert sql.sql(f"CALL sys.create_branch(table => 'db.{table}', branch => 'b', tag => 'one')").collect() == done
+    assert sql.sql(f"CALL sys.create_branch('{table}', 'b', 'one', 'true')").collect() == done
+    sql.sql(f"INSERT INTO `{table}$branch_b` VALUES (7, 'x')")
+    sql.sql(f"CALL sys.create_tag(table => 'db.{table}$branch_b', tag => 'seven')")
+    assert keys(sql, f"{table}$branch_b") == [1, 7]
+    assert sql.sql(f"CALL sys.merge_branch(table => '{table}', source_branch => 'b')").collect() == done
+    assert keys(sql, table) == [1, 2, 7]
+    sql.sql(f"CALL sys.rollback(table => '{table}$branch_b', snapshot => 1)")
+    assert keys(sql, f"{table}$branch_b") == [1]
+    assert sql.sql(f"CALL sys.rename_branch('{table}', 'b', 'c')").collect() == done
+    assert sql.sql(f"CALL sys.fast_forward(table => '{table}', branch => 'c')").collect() == done
+    assert keys(sql, table) == [1]
+    assert sql.sql(f"SELECT branch_name FROM `{table}$branches`").collect() == [Row(branch_name="c")]
+    with pytest.raises(PySparkException, match="cannot be pure numeric"):
+        sql.sql(f"CALL sys.create_branch(table => '{table}', branch => '12')")
+    with pytest.raises(PySparkException, match="'x' doesn't exist"):
+        sql.sql(f"CALL sys.delete_branch(table => '{table}', branch => 'c,x')")
+    assert sql.sql(f"CALL sys.delete_branch(table => '{table}', branch => 'c')").collect() == done
+    assert sql.sql(f"SELECT * FROM `{table}$branches`").collect() == []
+
+
+def test_branches_of_a_paimon_table(spark: SparkSession, warehouse: Path, table: str) -> None:
+    path = str(warehouse / "db.db" / table)
+    main = paimon_spark.PaimonTable.for_path(spark, path)
+    main.create_branch("b", tag="one")
+    main.create_branch("b", ignore_if_exists=True)
+    branch = paimon_spark.PaimonTable.for_path(spark, f"{path}$branch_b")
+    branch.append(spark.createDataFrame([(7, "x")], "k int, v string"))
+    branch.create_tag("seven")
+    assert sorted(row.k for row in branch.to_df().collect()) == [1, 7]
+    assert [row.k for row in branch.to_df(scan_snapshot_id=1).collect()] == [1]
+    assert main.merge_branch("b") == 3
+    assert sorted(row.k for row in main.to_df().collect()) == [1, 2, 7]
+    main.rename_branch("b", "c")
+    assert main.fast_forward("c") == 2
+    assert sorted(row.k for row in main.to_df(scan_tag_name="seven").collect()) == [1, 7]
+    main.create_branch("d")
+    main.delete_branch(["c", "d"])
+    assert main.branches().collect() == []
+    with pytest.raises(PaimonError, match="'c' doesn't exist"):
+        main.delete_branch("c")
