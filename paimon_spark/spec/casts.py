@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import SchemaError
+from paimon_spark.errors import DataError, SchemaError
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_type
+from paimon_spark.spec.cast_nested_text import nested_value
 from paimon_spark.spec.cast_numbers import cast_number
 from paimon_spark.spec.cast_rules import (
     BINARIES,
@@ -20,7 +21,7 @@ from paimon_spark.spec.cast_rules import (
     has_rule,
     same_type,
 )
-from paimon_spark.spec.cast_text import fit_binary, from_text, to_text
+from paimon_spark.spec.cast_text import fit_binary, fit_text, from_text, to_text
 from paimon_spark.spec.cast_times import cast_time
 from paimon_spark.spec.data_types import (
     ArrayType,
@@ -71,7 +72,17 @@ def cast_default(text: str, target: DataType) -> pa.Scalar:
     """
     if len(text) > 1 and text.startswith("'") and text.endswith("'"):
         text = text[1:-1]
-    return cast_array(pa.array([text], pa.string()), STRING, target)[0]
+    if not isinstance(target, NESTED):
+        return cast_array(pa.array([text], pa.string()), STRING, target)[0]
+    try:
+        return pa.scalar(nested_value(text, target, _atomic_value), to_arrow_type(target))
+    except (ValueError, pa.ArrowException) as error:
+        raise DataError(f"Cannot parse '{text[:100]}' as {target}: {error}") from None
+
+
+def _atomic_value(text: str, target: DataType) -> object:
+    array = pa.array([text], pa.string())
+    return (fit_text(array, target) if isinstance(target, TEXTS) else cast_array(array, STRING, target))[0].as_py()
 
 
 def _cast(array: pa.Array, source: DataType, target: DataType) -> pa.Array:

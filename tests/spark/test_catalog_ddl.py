@@ -5,7 +5,6 @@ import itertools
 import json
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -57,8 +56,14 @@ def test_databases(spark: SparkSession, warehouse: Path) -> None:
     spark.sql("CREATE TABLE ddl.one.t (a INT)")
     assert ("one",) in rows(spark.sql("SHOW DATABASES IN ddl"))
     assert condition(spark, "DROP DATABASE ddl.one") == "SCHEMA_NOT_EMPTY"
-    with pytest.raises(PySparkException, match="Alter database is not supported"):
-        spark.sql("ALTER DATABASE ddl.one SET DBPROPERTIES ('a'='b')")
+    changes = ("ALTER DATABASE ddl.one SET DBPROPERTIES ('a'='b')", "COMMENT ON DATABASE ddl.one IS 'x'")
+    for change in (*changes, "ALTER DATABASE ddl.one SET LOCATION '/tmp/x'"):
+        with pytest.raises(PySparkException, match="Alter database is not supported"):
+            spark.sql(change)
+    # Java discards them as well
+    spark.sql("CREATE DATABASE ddl.noted COMMENT 'x' WITH DBPROPERTIES ('a'='b')")
+    described = dict(rows(spark.sql("DESCRIBE DATABASE EXTENDED ddl.noted")))
+    assert (described["Properties"], described["Location"]) == ("", str(warehouse / "noted.db"))
     with pytest.raises(PySparkException, match="Cannot specify location for a database"):
         spark.sql("CREATE DATABASE ddl.two LOCATION '/tmp/elsewhere'")
     spark.sql("DROP DATABASE ddl.one CASCADE")
@@ -113,79 +118,6 @@ def test_errors_are_sparks(spark: SparkSession, name: str) -> None:
         spark.sql("CREATE TABLE other (a INT) LOCATION '/tmp/elsewhere'")
     with pytest.raises(PySparkException, match="must be a literal"):
         spark.sql("CREATE TABLE other (a TIMESTAMP DEFAULT current_timestamp())")
-
-
-def test_alter_table(spark: SparkSession, warehouse: Path, name: str) -> None:
-    spark.sql(f"CREATE TABLE {name} (k INT, v STRING) TBLPROPERTIES ('primary-key'='k', 'bucket'='1')")
-    spark.sql(f"INSERT INTO {name} VALUES (1, 'a')")
-    for change in (
-        "ADD COLUMN n STRUCT<a: INT, b: STRING> COMMENT 'nested' AFTER k",
-        "ADD COLUMN n.c ARRAY<STRUCT<x: INT>> FIRST",
-        "ADD COLUMN n.c.element.y INT",
-        "RENAME COLUMN n.a TO aa",
-        "ALTER COLUMN n.aa TYPE BIGINT",
-        "DROP COLUMN n.b",
-        "RENAME COLUMN k TO id",
-        "ADD COLUMNS (x INT, y INT)",
-        "ALTER COLUMN x SET DEFAULT 7",
-        "ALTER COLUMN x TYPE BIGINT",
-        "ALTER COLUMN y FIRST",
-        "ALTER COLUMN v COMMENT 'text'",
-        "SET TBLPROPERTIES ('comment'='hi', 'Snapshot.Num-Retained.Min'='3')",
-    ):
-        spark.sql(f"ALTER TABLE {name} {change}")
-    spark.sql(f"INSERT INTO {name} (id, v) VALUES (2, 'b')")
-    assert [tuple(row)[:3] for row in spark.sql(f"DESCRIBE {name}").collect()] == [
-        ("y", "int", None),
-        ("id", "int", None),
-        ("n", "struct<c:array<struct<x:int,y:int>>,aa:bigint>", "nested"),
-        ("v", "string", "text"),
-        ("x", "bigint", None),
-    ]
-    assert rows(spark.sql(f"SELECT id, v, x FROM {name}")) == [(1, "a", None), (2, "b", 7)]
-    properties = dict(rows(spark.sql(f"SHOW TBLPROPERTIES {name}")))
-    assert (properties["primary-key"], properties["snapshot.num-retained.min"]) == ("id", "3")
-    spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ('snapshot.num-retained.min')")
-    assert load_table(str(warehouse / "db.db" / name)).schema.options == {"bucket": "1"}
-    assert load_table(str(warehouse / "db.db" / name)).schema.comment == "hi"
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ("DROP COLUMN k", "Cannot drop partition key or primary key"),
-        ("RENAME COLUMN dt TO day", "Cannot rename partition column"),
-        ("ALTER COLUMN k TYPE BIGINT", "Cannot update primary key"),
-        ("ALTER COLUMN k DROP NOT NULL", "Cannot change nullability of primary key"),
-        ("ADD COLUMN n INT NOT NULL", "cannot specify NOT NULL"),
-        ("ADD COLUMN n INT DEFAULT 3", "with default value"),
-        ("ADD COLUMN v INT", "v"),
-        ("DROP COLUMN nope", "nope"),
-        ("REPLACE COLUMNS (a INT)", "REPLACE COLUMNS is not supported"),
-        ("SET TBLPROPERTIES ('primary-key'='v')", "Alter primary key is not supported"),
-        ("SET TBLPROPERTIES ('merge-engine'='first-row')", "Change 'merge-engine' is not supported yet"),
-        ("SET TBLPROPERTIES ('bucket'='-1')", "Cannot change bucket to -1"),
-        ("SET LOCATION '/tmp/x'", "Change path is not supported yet"),
-    ],
-)
-def test_refused_changes(spark: SparkSession, warehouse: Path, change: str, words: str) -> None:
-    spark.sql(
-        "CREATE TABLE IF NOT EXISTS refused (k INT, v STRING, dt STRING) PARTITIONED BY (dt) "
-        "TBLPROPERTIES ('primary-key'='dt,k', 'bucket'='1')"
-    )
-    table = load_table(str(warehouse / "db.db" / "refused"))
-    if table.snapshots.latest_id() is None:
-        spark.sql("INSERT INTO refused VALUES (1, 'a', 'x')")
-    with pytest.raises(PySparkException, match=words):
-        spark.sql(f"ALTER TABLE refused {change}")
-    assert table.schemas.ids() == [0]
-
-
-def test_alters_at_once(spark: SparkSession, warehouse: Path, name: str) -> None:
-    spark.sql(f"CREATE TABLE {name} (a INT)")
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda n: spark.sql(f"ALTER TABLE ddl.db.{name} ADD COLUMN c{n} INT"), range(4)))
-    assert set(spark.table(name).columns) == {"a", "c0", "c1", "c2", "c3"}
 
 
 def test_replace_keeps_path_and_snapshots(spark: SparkSession, warehouse: Path, name: str) -> None:
@@ -245,6 +177,46 @@ def test_partitions(spark: SparkSession, name: str) -> None:
     spark.sql(f"TRUNCATE TABLE {name}")
     assert rows(spark.table(name)) == []
     assert len(rows(spark.sql(f"SELECT * FROM {name} VERSION AS OF 1"))) == 3
+
+
+def test_drop_partition_by_the_first_columns(spark: SparkSession, warehouse: Path, name: str) -> None:
+    spark.sql(f"CREATE TABLE {name} (k INT, dt DATE, h INT, s STRING) PARTITIONED BY (dt, h, s)")
+    day, next_day = "DATE'2024-01-01'", "DATE'2024-01-02'"
+    spark.sql(
+        f"INSERT INTO {name} VALUES (1, {day}, 1, 'a'), (2, {day}, 2, 'a'), (3, NULL, 1, 'b'), "
+        f"(4, {next_day}, 1, 'a'), (5, {next_day}, 2, 'b'), (6, {next_day}, 3, 'b')"
+    )
+    keys = lambda: [row[0] for row in rows(spark.sql(f"SELECT k FROM {name}"))]  # noqa: E731
+    snapshots = load_table(str(warehouse / "db.db" / name)).snapshots
+    spark.sql(f"ALTER TABLE {name} DROP PARTITION (dt='2024-01-01')")
+    assert keys() == [3, 4, 5, 6]
+    two = "PARTITION (DT='2024-01-02', H=2), PARTITION (dt='2024-01-02', h=1, s='a')"
+    spark.sql(f"ALTER TABLE ddl.db.{name} DROP {two}")
+    assert (keys(), snapshots.latest_id()) == ([3, 6], 3)
+    missing = f"ALTER TABLE {name} DROP PARTITION (dt='1999-01-01')"
+    assert condition(spark, missing) == "PARTITIONS_NOT_FOUND"
+    spark.sql(missing.replace("DROP", "DROP IF EXISTS"))
+    assert (keys(), snapshots.latest_id()) == ([3, 6], 3)
+    with pytest.raises(AnalysisException, match=r"The spec \(h\) must match the partition spec"):
+        spark.sql(f"ALTER TABLE {name} DROP PARTITION (h=1)")
+    spark.sql(f"ALTER TABLE {name} DROP IF EXISTS PARTITION (dt=NULL), PARTITION (dt='1999-01-01')")
+    assert keys() == [6]
+    spark.sql(f"TRUNCATE TABLE {name} PARTITION (dt='2024-01-02')")
+    assert keys() == []
+
+
+def test_options_of_the_session_are_not_the_tables(spark: SparkSession, name: str) -> None:
+    spark.sql(f"CREATE TABLE {name} (a INT) TBLPROPERTIES ('file.format'='orc')")
+    before = (rows(spark.sql(f"SHOW TBLPROPERTIES {name}")), spark.sql(f"SHOW CREATE TABLE {name}").head()[0])
+    spark.conf.set("spark.paimon.scan.mode", "latest-full")
+    spark.conf.set("spark.paimon.ddl.db.*.file.format", "avro")
+    try:
+        shown = (rows(spark.sql(f"SHOW TBLPROPERTIES {name}")), spark.sql(f"SHOW CREATE TABLE {name}").head()[0])
+    finally:
+        spark.conf.unset("spark.paimon.scan.mode")
+        spark.conf.unset("spark.paimon.ddl.db.*.file.format")
+    assert shown == before
+    assert before[0] == [("file.format", "orc")]
 
 
 def test_tables_by_path(spark: SparkSession, warehouse: Path, name: str) -> None:

@@ -266,7 +266,48 @@ def test_defaults() -> None:
     assert cast_default("5", parse_type("BIGINT")).as_py() == 5
     assert cast_default("'", parse_type("STRING")).as_py() == "'"
     with pytest.raises(SchemaError):
-        cast_default("[1]", parse_type("ARRAY<INT>"))
+        cast_default("x", parse_type("VARIANT"))
+
+
+NESTED_DEFAULTS = [
+    ("ARRAY<INT>", "array(1, 2)"),
+    ("ARRAY<INT>", "[1, null, 3]"),
+    ("ARRAY<INT>", "ARRAY()"),
+    ("ARRAY<STRING>", "array(a b, \"c\", 'd')"),
+    ("ARRAY<ARRAY<INT>>", "[[1, 2], []]"),
+    ("ARRAY<DATE>", "[2024-01-31]"),
+    ("MAP<INT, DOUBLE>", "map(99, 99.99D)"),
+    ("MAP<STRING, INT>", '{a -> 1, "b,c" -> null}'),
+    ("MAP<BIGINT, STRING>", 'map(9999, "hello")'),
+    ("MAP<INT, ARRAY<INT>>", "map(1, array(2, 3))"),
+    ("ROW<a INT, b STRING>", "struct(1, x)"),
+    ("ROW<a INT, b ARRAY<INT>>", "{1, [2, 3]}"),
+    ("ROW<a INT, b STRING>", "{}"),
+    ("ARRAY<INT>", "array(x)"),
+    ("ARRAY<INT>", "1, 2"),
+    ("MAP<INT, INT>", "map(1, 2, 3)"),
+    ("ROW<a INT, b INT>", "{1}"),
+]
+
+
+def test_nested_defaults_are_javas(oracle: Any) -> None:
+    """Java reads the same values of the same texts, and refuses the same."""
+    java, ours = [], []
+    for number, (data_type, text) in enumerate(NESTED_DEFAULTS):
+        name = f"defaults.t{number}"
+        oracle.create(name, [("k", "INT"), ("v", data_type)])
+        try:
+            oracle.alter(name, ("default", "v", text))
+            oracle.write(name, [(1, None)])
+            java.append(oracle.read(name)["v"][0].as_py())
+        except Exception as error:  # noqa: BLE001
+            java.append("refused" if "default" in str(error) else str(error))
+        try:
+            ours.append(cast_default(text, parse_type(data_type)).as_py())
+        except (DataError, SchemaError):
+            ours.append("refused")
+    assert ours == java
+    assert java.count("refused") == 4
 
 
 @given(

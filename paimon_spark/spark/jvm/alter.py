@@ -10,7 +10,7 @@ from pyspark.sql.types import StructField, StructType
 from paimon_spark.errors import SchemaChangeError
 from paimon_spark.options import canonical_options
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
-from paimon_spark.spark.jvm.schemas import stored_default
+from paimon_spark.spark.jvm.stored_defaults import stored_default
 from paimon_spark.spark.types import from_spark_field
 from paimon_spark.spec.data_types import DataType
 from paimon_spark.spec.schema import TableSchema
@@ -94,7 +94,7 @@ def _default(gateway: Gateway, schema: TableSchema, found: JavaObject) -> change
         return change.UpdateColumnDefault(path, None)
     if len(path) > 1 or not schema.has_field(path[0]):
         raise SchemaChangeError(f"Only columns of the table can have a default, not {'.'.join(path)}")
-    return change.UpdateColumnDefault(path, stored_default(gateway, sql, path[0]))
+    return change.UpdateColumnDefault(path, stored_default(gateway, sql, schema.field(path[0])))
 
 
 def _path(found: JavaObject) -> change.Path:

@@ -42,10 +42,13 @@ def default_sql(field: t.DataField) -> str | None:
         value = default_scalar(field).as_py()
     except SchemaMismatchError:
         return None  # writes say what is wrong with it; reads and DESCRIBE must not fail
-    return _expression(value, field.type)
+    if isinstance(field.type, t.ArrayType | t.VectorType | t.MapType | t.RowType):
+        return _expression(value, field.type)
+    return _time_or_literal(value, field.type)
 
 
 def _expression(value: Any, data_type: t.DataType) -> str:
+    """A nested value, or one within; of exactly its type, as Spark casts no nested defaults."""
     if value is None:
         return "NULL"
     match data_type:
@@ -59,6 +62,12 @@ def _expression(value: Any, data_type: t.DataType) -> str:
                 (literal_text(field.name), _expression(value[field.name], field.type)) for field in data_type.fields
             ]
             return f"named_struct({', '.join(part for pair in parts for part in pair)})"
-        case t.TimeType():
-            return str(value.hour * 3_600_000 + value.minute * 60_000 + value.second * 1000 + value.microsecond // 1000)
+        case t.TinyIntType() | t.SmallIntType() | t.FloatType() | t.DoubleType():
+            return f"CAST('{value}' AS {data_type.with_nullable(True).sql()})"
+    return _time_or_literal(value, data_type)
+
+
+def _time_or_literal(value: Any, data_type: t.DataType) -> str:
+    if isinstance(data_type, t.TimeType):
+        return str(value.hour * 3_600_000 + value.minute * 60_000 + value.second * 1000 + value.microsecond // 1000)
     return literal_text(value)

@@ -10,6 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+from paimon_spark.read.metadata_columns import PARTITION
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.types import to_spark_type
 from paimon_spark.spec import data_types as t
@@ -29,14 +30,17 @@ class _NotOurs(Exception):
     """The tree cannot say this."""
 
 
-def to_predicate(predicate: JavaObject, fields: Sequence[t.DataField]) -> Predicate | None:
+def to_predicate(
+    predicate: JavaObject, fields: Sequence[t.DataField], partition_keys: Sequence[str] = ()
+) -> Predicate | None:
     """The tree of a V2 predicate that is true for exactly the same rows; None when there is none.
 
     Args:
         predicate: a ``Predicate`` of Spark's connector expressions.
         fields: the table's columns.
+        partition_keys: those which the metadata column ``__paimon_partition`` holds too; none if there is no such one.
     """
-    translator = _Translator({field.name: field for field in fields})
+    translator = _Translator({field.name: field for field in fields}, frozenset(partition_keys))
     try:
         return translator.condition(predicate)
     except _NotOurs:
@@ -56,8 +60,9 @@ def _kind(expression: JavaObject) -> str:
 
 
 class _Translator:
-    def __init__(self, fields: dict[str, t.DataField]) -> None:
+    def __init__(self, fields: dict[str, t.DataField], partition_keys: frozenset[str]) -> None:
         self._fields = fields
+        self._partition_keys = partition_keys
 
     def condition(self, node: JavaObject) -> Predicate:
         """The tree of a boolean expression."""
@@ -99,10 +104,12 @@ class _Translator:
         return Leaf("in", field.name, tuple(dict.fromkeys(values)))
 
     def _column(self, node: JavaObject) -> t.DataField:
-        name = field_reference(node)
-        if name is None or name not in self._fields:
+        names = [str(name) for name in node.fieldNames()] if _kind(node) == "FieldReference" else []
+        if len(names) == 2 and names[0] == PARTITION and names[1] in self._partition_keys:
+            del names[0]  # the same value as the column's
+        if len(names) != 1 or names[0] not in self._fields:
             raise _NotOurs
-        return self._fields[name]
+        return self._fields[names[0]]
 
     def _literal(self, node: JavaObject, field: t.DataField) -> Any:
         if _kind(node) != "LiteralValue":

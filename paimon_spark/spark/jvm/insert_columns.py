@@ -13,6 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors.exceptions.captured import CapturedException
 
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, scala_seq
 from paimon_spark.spec.filter_text import quoted_name
 
 _CLASS = "PaimonInsertParser"
@@ -61,11 +62,11 @@ class InsertProxy(Proxy):
         """Never called."""
 
     def _completed(self, statement: JavaObject) -> JavaObject:
-        table = self._table(statement.table())
-        partition = dict(self._java(statement.partitionSpec()))
+        table = catalog_table(self.gateway, self.state, statement.table())
+        partition = dict(java_list(self.gateway, statement.partitionSpec()))
         if table is None or any(value.isEmpty() for value in partition.values()):
             return statement
-        given = [str(name) for name in self._java(statement.userSpecifiedCols())]
+        given = [str(name) for name in java_list(self.gateway, statement.userSpecifiedCols())]
         known = {name.lower() for name in (*given, *partition)}
         missing = [column for column in table.columns() if column.name().lower() not in known]
         values = [_default_of(column) for column in missing]
@@ -73,8 +74,8 @@ class InsertProxy(Proxy):
             return statement
         items = [f"{value} AS {quoted_name(column.name())}" for value, column in zip(values, missing, strict=True)]
         select = self.state.sqlParser().parsePlan(f"SELECT *, {', '.join(items)} FROM rows")
-        query = select.withNewChildren(self._scala([statement.query()]))
-        columns = self._scala([*given, *(column.name() for column in missing)])
+        query = select.withNewChildren(scala_seq(self.gateway, [statement.query()]))
+        columns = scala_seq(self.gateway, [*given, *(column.name() for column in missing)])
         return statement.copy(
             statement.table(),
             statement.partitionSpec(),
@@ -84,25 +85,6 @@ class InsertProxy(Proxy):
             statement.ifPartitionNotExists(),
             statement.byName(),
         )
-
-    def _table(self, relation: JavaObject) -> JavaObject | None:
-        """The table that an unresolved relation means, if it is in a catalog written in Python."""
-        if relation.getClass().getSimpleName() != "UnresolvedRelation":
-            return None
-        parts = [str(part) for part in self._java(relation.multipartIdentifier())]
-        manager = self.state.catalogManager()
-        named = len(parts) > 1 and manager.isCatalogRegistered(parts[0])
-        catalog = manager.catalog(parts.pop(0)) if named else manager.currentCatalog()
-        if not self.gateway.jvm.java.lang.reflect.Proxy.isProxyClass(catalog.getClass()):
-            return None
-        namespace = parts[:-1] or ([] if named else list(manager.currentNamespace()))
-        return catalog.loadTable(self.gateway.identifier(namespace, parts[-1]))
-
-    def _java(self, collection: JavaObject) -> Any:
-        return self.gateway.jvm.scala.jdk.javaapi.CollectionConverters.asJava(collection)
-
-    def _scala(self, values: list[Any]) -> JavaObject:
-        return self.gateway.jvm.org.apache.spark.api.python.PythonUtils.toSeq(values)
 
 
 def _default_of(column: JavaObject) -> str | None:

@@ -77,6 +77,8 @@ class LoadedTable:
     """Dynamic options: of the session, and those that came with the name (time travel)."""
     store: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Options of the store (``s3.*``, ``fs.*``), which the data source must be given as well; they hold credentials."""
+    own_options: Mapping[str, str] = field(default_factory=dict)
+    """The options of the table as it was defined, without those of the session and of the read."""
 
     @property
     def source_options(self) -> dict[str, str]:
@@ -115,4 +117,4 @@ def load_catalog_table(
     else:
         table, shown = catalog.load_table(namespace[0], name), f"{namespace[0]}.{name}"
     layers = (session or {}, given or {}, {} if version is None else version.options())
-    return LoadedTable(at_version(table, *layers), shown, layered(*layers), catalog.options)
+    return LoadedTable(at_version(table, *layers), shown, layered(*layers), catalog.options, table.schema.options)

@@ -1,9 +1,10 @@
-"""Paimon's statements about tags in Spark's own parser, answering ``java.util.function.Function`` for what it refuses.
+"""Paimon's statements in Spark's own parser, answering ``java.util.function.Function`` for what it refuses.
 
 Spark has one parser per session and asks it for every statement, expression and type. To cost those nothing, the
-parser that takes its place is a Java class: it hands everything to the one that was there, and only when that one
-refuses a statement asks Python whether Paimon knows it. The class is written here from the methods that the
-``ParserInterface`` of this Spark version has, and compiled by Janino, the compiler that Spark itself uses.
+parser that takes its place is a Java class: it hands everything to the one that was there. Only when that one refuses a
+statement it asks Python whether Paimon knows it, and when a DROP PARTITION has passed, what it drops. The class is
+written here from the methods that the ``ParserInterface`` of this Spark version has, and compiled by Janino, the
+compiler that Spark itself uses.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.spark.jvm.drop_partitions import DropPartitionsProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.procedures.tag_statements import ALTER_TAGS, DESCRIPTION, SHOW_TAGS, parse_tag_statement
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
@@ -20,6 +22,8 @@ from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 _CLASS = "PaimonStatementParser"
 _INTERFACE = "org.apache.spark.sql.catalyst.parser.ParserInterface"
 _REFUSAL = "org.apache.spark.sql.catalyst.parser.ParseException"
+_PLAN = "org.apache.spark.sql.catalyst.plans.logical.LogicalPlan"
+_DROP = "org.apache.spark.sql.catalyst.plans.logical.DropPartitions"
 _UNSAFE = {"'": "', char(39), '", "\\": "', char(92), '"}  # how they are escaped in a literal depends on the session
 _STATIC = 8  # java.lang.reflect.Modifier.STATIC
 
@@ -36,8 +40,9 @@ def install_parser(gateway: Gateway, state: JavaObject) -> None:
     try:
         java_class = _parser_class(gateway)
         function = gateway.java_class("java.util.function.Function")
-        types = gateway.array("java.lang.Class", [gateway.java_class(_INTERFACE), function])
-        values = gateway.array("java.lang.Object", [parser, StatementProxy(gateway, state)])
+        types = gateway.array("java.lang.Class", [gateway.java_class(_INTERFACE), function, function])
+        proxies = [StatementProxy(gateway, state), DropPartitionsProxy(gateway, state)]
+        values = gateway.array("java.lang.Object", [parser, *proxies])
         hooked = java_class.getConstructor(types).newInstance(values)
         gateway.field(state, "sqlParser").set(state, hooked)
     except Py4JError as error:
@@ -103,10 +108,25 @@ def _source(gateway: Gateway) -> str:
     public final class {_CLASS} implements {_INTERFACE} {{
         private final {_INTERFACE} spark;
         private final java.util.function.Function paimon;
+        private final java.util.function.Function partitions;
 
-        public {_CLASS}({_INTERFACE} spark, java.util.function.Function paimon) {{
+        public {_CLASS}(
+                {_INTERFACE} spark, java.util.function.Function paimon, java.util.function.Function partitions) {{
             this.spark = spark;
             this.paimon = paimon;
+            this.partitions = partitions;
+        }}
+
+        private {_PLAN} resolved({_PLAN} plan) {{
+            if (!(plan instanceof {_DROP})) {{
+                return plan;
+            }}
+            try {{
+                return ({_PLAN}) partitions.apply(plan);
+            }} catch (java.lang.reflect.UndeclaredThrowableException error) {{
+                org.apache.spark.unsafe.Platform.throwException(error.getCause());
+                return plan;
+            }}
         }}
 
         private String translate(String text, {_REFUSAL} refusal) throws {_REFUSAL} {{
@@ -138,7 +158,7 @@ def _method(method: Any) -> str:
         return f"{head} {{ return spark.{name}({arguments}); }}"
     return f"""{head} {{
             try {{
-                return spark.{name}({arguments});
+                return resolved(spark.{name}({arguments}));
             }} catch ({_REFUSAL} refusal) {{
                 return spark.parsePlan(translate(a0, refusal));
             }}

@@ -154,7 +154,8 @@ class PartitionsProxy(Proxy):
         return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
     def _values(self, ident: JavaObject) -> dict[str, Any]:
-        fields = self.loaded.table.schema.partition_fields
+        # fewer values than partition columns stand for all partitions that begin with them (see `drop_partitions`)
+        fields = self.loaded.table.schema.partition_fields[: ident.numFields()]
         return {field.name: _value(ident, index, field.type) for index, field in enumerate(fields)}
 
     def _row(self, values: Mapping[str, Any]) -> JavaObject:

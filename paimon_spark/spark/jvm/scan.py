@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
+from paimon_spark.read.metadata_columns import PARTITION
+from paimon_spark.read.place import place_fields
 from paimon_spark.read.plan import judged_by_rows
 from paimon_spark.spark.jvm.aggregates import LocalScanProxy, aggregated_rows, to_aggregation
 from paimon_spark.spark.jvm.expressions import to_predicate
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from paimon_spark.read.aggregate import AggregateRows
     from paimon_spark.spark.jvm.loading import LoadedTable
     from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.spec.schema import TableSchema
 
 _READ = "org.apache.spark.sql.connector.read"
 _PREDICATE = "org.apache.spark.sql.connector.expressions.filter.Predicate"
@@ -48,6 +51,7 @@ class ScanBuilderProxy(Proxy):
         self.table = with_read_options(loaded.table, options)
         self.struct: StructType = to_spark_struct(self.table.schema.fields)
         self.predicates: tuple[Predicate, ...] = ()
+        self.places: tuple[Predicate, ...] = ()
         self.pushed: list[JavaObject] = []
         self.limit: int | None = None
         self.left_to_spark = False
@@ -68,7 +72,10 @@ class ScanBuilderProxy(Proxy):
         """
         rest = []
         for predicate in predicates:
-            ours = to_predicate(predicate, self.table.schema.fields)
+            ours, place = pushed_down(self.table.schema, predicate)
+            if place is not None:
+                self.places += (place,)
+                self.pushed.append(predicate)
             if ours is not None:
                 self.predicates += (ours,)
                 self.pushed.append(predicate)
@@ -114,7 +121,9 @@ class ScanBuilderProxy(Proxy):
         """The scan."""
         if self.aggregated is not None:
             return LocalScanProxy(self.gateway, self.loaded.name, self.aggregated)
-        return ScanProxy(self.gateway, self.loaded.name, ScanPlan(self.table, self.struct, self.predicates, self.limit))
+        return ScanProxy(
+            self.gateway, self.loaded.name, ScanPlan(self.table, self.struct, self.predicates, self.places, self.limit)
+        )
 
 
 class ScanProxy(Proxy):
@@ -144,18 +153,24 @@ class ScanProxy(Proxy):
         return self._batch
 
     def filterAttributes(self) -> JavaObject:
-        """Columns by which a join may leave out files while the query runs: partition columns that are read."""
+        """Columns by which a join may leave out files while the query runs, as far as they are read.
+
+        They are the partition columns, and the metadata columns that say the file and the bucket.
+        """
         expressions = self.gateway.jvm.org.apache.spark.sql.connector.expressions
-        names = [name for name in self.plan.table.schema.partition_keys if name in self.plan.struct.names]
+        schema = self.plan.table.schema
+        known = (*schema.partition_keys, *(field.name for field in place_fields(schema)))
+        names = [name for name in known if name in self.plan.struct.names]
         references = [expressions.Expressions.column(quoted(name)) for name in names]
         return self.gateway.array("org.apache.spark.sql.connector.expressions.NamedReference", references)
 
     def filter(self, predicates: JavaObject) -> None:
         """Leave out files by what the other side of a join turned out to hold; the snapshot stays."""
-        found = [to_predicate(predicate, self.plan.table.schema.fields) for predicate in predicates]
-        ours = tuple(predicate for predicate in found if predicate is not None)
-        if ours:
-            self.plan = self.plan.narrowed(ours)
+        found = [pushed_down(self.plan.table.schema, predicate) for predicate in predicates]
+        ours = tuple(predicate for predicate, _ in found if predicate is not None)
+        places = tuple(place for _, place in found if place is not None)
+        if ours or places:
+            self.plan = self.plan.narrowed(ours, places)
             self._batch = None
 
     def pushedPredicates(self) -> JavaObject:
@@ -189,6 +204,13 @@ class ScanProxy(Proxy):
     def columnarSupportMode(self) -> JavaObject:
         """As Spark's Python reader says of each partition."""
         return columnar_support(self.gateway, "PARTITION_DEFINED")
+
+
+def pushed_down(schema: TableSchema, predicate: JavaObject) -> tuple[Predicate | None, Predicate | None]:
+    """What of us can judge one of Spark's predicates: over the table's columns, or else over a file's place."""
+    partition = () if schema.has_field(PARTITION) else schema.partition_keys
+    ours = to_predicate(predicate, schema.fields, partition)
+    return ours, None if ours is not None else to_predicate(predicate, place_fields(schema))
 
 
 class StatisticsProxy(Proxy):

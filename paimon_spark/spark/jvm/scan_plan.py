@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as spark
 
 from paimon_spark.read.metadata_columns import METADATA_COLUMNS, metadata_fields, refuse_merged_splits
+from paimon_spark.read.place import at_places
 from paimon_spark.read.plan import plan_snapshot
 from paimon_spark.spark.data_source import PaimonReader
 from paimon_spark.spark.splits import cores_here
@@ -42,6 +43,8 @@ class ScanPlan:
     """The columns that come out: of the table, in full or with fewer nested fields, and metadata columns."""
     predicates: tuple[Predicate, ...] = field(default=())
     """Rows that come out are those for which all are true."""
+    places: tuple[Predicate, ...] = field(default=())
+    """Metadata columns (the file, the bucket) of the rows that come out make these true."""
     limit: int | None = None
     """More rows than these are not needed."""
 
@@ -68,6 +71,8 @@ class ScanPlan:
             parallelism=cores_here(),
             limit=self.limit,
         )
+        if self.places:
+            plan = at_places(plan, all_of(self.places))
         refuse_merged_splits(plan.splits, self.metadata)
         return plan
 
@@ -77,9 +82,9 @@ class ScanPlan:
         own = {column.name for column in self.table.schema.fields}
         return tuple(name for name in self.struct.names if name in METADATA_COLUMNS and name not in own)
 
-    def narrowed(self, predicates: tuple[Predicate, ...]) -> ScanPlan:
+    def narrowed(self, predicates: tuple[Predicate, ...], places: tuple[Predicate, ...] = ()) -> ScanPlan:
         """The same scan of the same snapshot, with more predicates."""
-        narrowed = replace(self, predicates=(*self.predicates, *predicates))
+        narrowed = replace(self, predicates=(*self.predicates, *predicates), places=(*self.places, *places))
         narrowed.__dict__["snapshot"] = self.snapshot
         return narrowed
 
@@ -108,6 +113,8 @@ class ScanPlan:
         parts = [f"columns=[{', '.join(_shown(self.struct))}]"]
         if self.predicate is not None:
             parts.append(f"filter=[{_text(self.predicate)}]")
+        if self.places:
+            parts.append(f"files=[{_text(all_of(self.places))}]")
         if self.limit is not None:
             parts.append(f"limit={self.limit}")
         snapshot = "none" if self.snapshot is None else self.snapshot.id

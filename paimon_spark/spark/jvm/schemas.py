@@ -20,6 +20,7 @@ from pyspark.sql.types import (
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.stored_defaults import stored_default
 from paimon_spark.spark.types import from_spark_struct
 from paimon_spark.spark.write_target import new_table_schema
 from paimon_spark.spec import data_types as paimon
@@ -43,14 +44,18 @@ def struct_from_columns(gateway: Gateway, columns: JavaObject) -> Columns:
     """The columns of a CREATE TABLE (``Column[]`` or ``StructType``) with their defaults.
 
     Raises:
-        UnsupportedError: a default that is no literal.
+        UnsupportedError: a default that is no literal, and no array, map or row of literals.
     """
     v2 = gateway.jvm.org.apache.spark.sql.connector.catalog.CatalogV2Util
     if hasattr(columns, "getClass") and columns.getClass().getSimpleName() == "StructType":
         return _struct(columns), {}
     struct = _struct(v2.v2ColumnsToStructType(columns))
     sqls = {column.name(): column.defaultValue() for column in columns}
-    texts = {name: stored_default(gateway, default.getSql(), name) for name, default in sqls.items() if default}
+    texts = {
+        field.name: stored_default(gateway, sqls[field.name].getSql(), field)
+        for field in from_spark_struct(struct)
+        if sqls[field.name]
+    }
     return struct, {name: text for name, text in texts.items() if text is not None}
 
 
@@ -85,32 +90,6 @@ def _partition_column(transform: Any) -> str:
             f"partitioning by {transform.describe()} is not supported: Paimon partitions by columns as they are"
         )
     return str(transform.references()[0].fieldNames()[0])
-
-
-def stored_default(gateway: Gateway, sql: str, column: str) -> str | None:
-    """The text that Paimon keeps for a column's default; None for NULL.
-
-    As in the official connector it is the literal as it was written, as far as that is what the text means; a typed
-    literal (``DATE'2024-01-31'``) becomes its text.
-
-    Raises:
-        UnsupportedError: the default is no literal; such as ``current_date()`` mean another value in each INSERT.
-    """
-    catalyst = gateway.jvm.org.apache.spark.sql.catalyst
-    parser = gateway.java_class("org.apache.spark.sql.catalyst.parser.CatalystSqlParser$").getField("MODULE$").get(None)
-    parsed = parser.parseExpression(sql)
-    if not (parsed.resolved() and parsed.foldable() and parsed.deterministic()):
-        raise UnsupportedError(f"the default of column {column} must be a literal, not {sql}")
-    zone = gateway.jvm.org.apache.spark.sql.internal.SQLConf.get().sessionLocalTimeZone()
-    text_type = gateway.jvm.org.apache.spark.sql.types.DataType.fromDDL("STRING")
-    cast = catalyst.expressions.Cast(
-        parsed, text_type, gateway.jvm.scala.Option.apply(zone), catalyst.expressions.EvalMode.ANSI()
-    )
-    value = cast.eval(None)
-    if value is None:
-        return None
-    text = value if isinstance(value, str) else str(value.toString())
-    return sql if sql in (text, f"'{text}'") else text
 
 
 def _struct(java_struct: JavaObject) -> StructType:

@@ -80,7 +80,7 @@ class TableProxy(PartitionsProxy):
         schema = self.loaded.table.schema
         # a managed location is shown by DESCRIBE, but not by SHOW CREATE TABLE
         values = {"provider": "paimon", "location": self.loaded.table.path, "is_managed_location": "true"}
-        values |= {key: value for key, value in schema.options.items() if key != "path"}
+        values |= {key: value for key, value in self.loaded.own_options.items() if key != "path"}
         if schema.primary_keys:
             values["primary-key"] = ",".join(schema.primary_keys)
         if schema.comment:

@@ -1,0 +1,55 @@
+"""Leaving out what a filter over metadata columns rules out: buckets and files by their names. Runs on the driver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.read.metadata_columns import BUCKET, FILE_PATH, metadata_fields
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.predicate import evaluate
+
+if TYPE_CHECKING:
+    from paimon_spark.read.plan import ReadPlan
+    from paimon_spark.read.split import DataSplit
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.spec.schema import TableSchema
+
+_PLACES = (BUCKET, FILE_PATH)
+
+
+def place_fields(schema: TableSchema) -> tuple[DataField, ...]:
+    """The metadata columns that are the same for all rows of a file, as far as no column of the table hides them."""
+    own = set(schema.field_names)
+    return tuple(field for field in metadata_fields(schema) if field.name in _PLACES and field.name not in own)
+
+
+def at_places(plan: ReadPlan, predicate: Predicate) -> ReadPlan:
+    """The plan with only those files whose rows can be what a predicate over `place_fields` wants.
+
+    Of splits whose rows are merged from several files all files stay, or none: such rows have no file path, and reading
+    them for one is refused elsewhere.
+    """
+    pairs = [(split, file) for split in plan.splits for file in split.files]
+    values = {
+        BUCKET: pa.array([split.bucket for split, _ in pairs], pa.int32()),
+        FILE_PATH: pa.array([file.path for _, file in pairs], pa.string()),
+    }
+    fields = place_fields(plan.schema)
+    batch = pa.RecordBatch.from_arrays([values[field.name] for field in fields], schema=to_arrow_schema(fields))
+    wanted = np.asarray(evaluate(predicate, batch).fill_null(False))
+    splits: list[DataSplit] = []
+    start = 0
+    for split in plan.splits:
+        mask = wanted[start : start + len(split.files)]
+        start += len(split.files)
+        if mask.all() or (mask.any() and not split.raw_convertible):
+            splits.append(split)
+        elif mask.any():
+            kept = tuple(file for file, keep in zip(split.files, mask, strict=True) if keep)
+            splits.append(replace(split, files=kept))
+    return replace(plan, splits=tuple(splits))

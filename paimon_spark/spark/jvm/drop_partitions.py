@@ -1,0 +1,78 @@
+"""ALTER TABLE … DROP PARTITION by the first partition columns only, which Spark refuses for tables of catalogs.
+
+Spark lets a statement name all partition columns or none. In Paimon the first ones are enough, as in the official
+connector. Such a statement leaves the parser (see `parser`) with its partitions resolved, which Spark then takes as
+they are: the table is asked to drop rows with fewer values than it has partition columns.
+"""
+
+from __future__ import annotations
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
+
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, scala_seq
+
+_ANALYSIS = "org.apache.spark.sql.catalyst.analysis"
+_RESOLVE = "org$apache$spark$sql$catalyst$analysis$ResolvePartitionSpec$$resolvePartitionSpec"
+
+
+class DropPartitionsProxy(Proxy):
+    """Resolves the partitions of one statement; answers ``java.util.function.Function``, on the driver."""
+
+    interfaces = ("java.util.function.Function",)
+
+    def __init__(self, gateway: Gateway, state: JavaObject) -> None:
+        super().__init__(gateway)
+        self.state = state
+
+    def apply(self, statement: JavaObject) -> JavaObject:
+        """The statement with the partitions that a prefix names.
+
+        Anything else stays as it is, so that Spark says what is wrong with it.
+
+        Raises:
+            Py4JJavaError: there are no such partitions, and the statement has no IF EXISTS.
+        """
+        try:
+            table = catalog_table(self.gateway, self.state, statement.table())
+            parts = None if table is None else self._named(statement, table)
+        except (Py4JError, CapturedException):  # an unknown table or column, say
+            return statement
+        return statement if parts is None else self._existing(statement, table, *parts)
+
+    def andThen(self, _after: JavaObject) -> None:
+        """Never called."""
+
+    def compose(self, _before: JavaObject) -> None:
+        """Never called."""
+
+    def _named(self, statement: JavaObject, table: JavaObject) -> tuple[list[JavaObject], list[list[str]]] | None:
+        """The partitions, resolved, and the columns that they name; None where Spark resolves them as well."""
+        schema = table.partitionSchema()
+        columns = list(schema.names())
+        module = self.gateway.java_class(f"{_ANALYSIS}.ResolvePartitionSpec$").getField("MODULE$").get(None)
+        specs = java_list(self.gateway, statement.parts())
+        resolved = [getattr(module, _RESOLVE)(table.name(), spec, schema, True) for spec in specs]
+        names = [list(java_list(self.gateway, spec.names())) for spec in resolved]
+        if any(own != columns[: len(own)] for own in names) or all(len(own) == len(columns) for own in names):
+            return None
+        return resolved, names
+
+    def _existing(
+        self, statement: JavaObject, table: JavaObject, resolved: list[JavaObject], names: list[list[str]]
+    ) -> JavaObject:
+        there = [
+            len(table.listPartitionIdentifiers(self.gateway.strings(own), spec.ident())) > 0
+            for own, spec in zip(names, resolved, strict=True)
+        ]
+        if not all(there) and not statement.ifExists():
+            given = java_list(self.gateway, statement.parts())
+            missing = [spec.spec() for spec, found in zip(given, there, strict=True) if not found]
+            _, database, name = table.name().split(".", 2)
+            analysis = self.gateway.jvm.org.apache.spark.sql.catalyst.analysis
+            raise Py4JJavaError(
+                "", analysis.NoSuchPartitionsException(database, name, scala_seq(self.gateway, missing))
+            )
+        kept = [spec for spec, found in zip(resolved, there, strict=True) if found]
+        return statement.copy(statement.table(), scala_seq(self.gateway, kept), statement.ifExists(), statement.purge())
