@@ -1,30 +1,325 @@
-"""Which files only one snapshot still held, and deleting them once nothing names that snapshot any more.
+"""Which files nothing in the table needs any more, and deleting them.
 
-Does the work of Java's ``TagDeletion`` and ``TagManager.doClean``, but more carefully. Java looks at the neighbours of
-a tag; here a file goes only if no tag, no living snapshot and no long-lived changelog of any branch needs it: a branch
-that was made from the tag, or a rollback that brought files back, keeps them. Where anything cannot be read, nothing is
-deleted (`remove_orphan_files` takes it later).
+Does the work of Java's ``FileDeletionBase``, ``TagDeletion`` and ``TagManager.doClean``, but more carefully. Java looks
+at the neighbours of a tag or a snapshot; here a file goes only if no tag, no living snapshot and no long-lived
+changelog of any branch needs it: a branch that was made from a tag, or a rollback that brought files back, keeps them.
+Runs on the driver, once per expiry or deleted tag.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import CorruptTableError, PaimonError
+from paimon_spark.options import OPTIONS
 from paimon_spark.spec.file_names import CHANGELOG_PREFIX, check_file_name, numbered_name_id
 from paimon_spark.spec.manifest import FileKind
-from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.snapshot import CommitKind, Snapshot
+from paimon_spark.storage.file_io import LocalFileIO
 from paimon_spark.table.paths import MAIN_BRANCH, TablePaths
 from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
+    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.table import FileStoreTable
+
+_Key = TypeVar("_Key", int, str)
+_REMOTE_THREADS = 16
+_THREADS = OPTIONS["file-operation.thread-num"]
+_CLOCKS_DIFFER_MILLIS = 15 * 3_600_000
+"""A file's creation time is the local wall clock of some machine, without its zone."""
+_BRING_BACK = frozenset({CommitKind.OVERWRITE})
+"""Commits that may add files which an earlier one took away (a rollback as a new snapshot)."""
+
+
+class UnusedFiles:
+    """Files that may go, less those that holders turn out to need.
+
+    Attributes:
+        data: data files by name, as records of a manifest.
+        manifests: paths of manifests, index files and statistics.
+        lists: paths of what names those: manifest lists and index manifests.
+    """
+
+    def __init__(self, table: FileStoreTable) -> None:
+        self.table = table
+        self.data: dict[str, Mapping[str, Any]] = {}
+        self.manifests: set[str] = set()
+        self.lists: set[str] = set()
+        self._handed_on: set[str] = set()
+        self._index_files = False
+        self._oldest = (0, 0)
+
+    def add_deleted(self, columns: Sequence[ManifestColumns], *, compacted_only: bool = False) -> None:
+        """Take the files that a commit's changes delete, unless they add them as well (moves to another level).
+
+        Args:
+            columns: all changes of one commit.
+            compacted_only: leave files that a write made: they serve as a changelog.
+        """
+        added = []
+        for part in columns:
+            for record in part.records:
+                name = record["_FILE"]["_FILE_NAME"]
+                if record["_KIND"] != FileKind.DELETE:
+                    added.append(name)
+                elif not compacted_only or record["_FILE"].get("_FILE_SOURCE"):
+                    self.data[name] = record
+        self.keep_data(added)
+
+    def add_all(self, columns: Iterable[ManifestColumns]) -> None:
+        """Take the files that changes add, or that live."""
+        for part in columns:
+            for record in part.records:
+                if record["_KIND"] == FileKind.ADD:
+                    self.data[record["_FILE"]["_FILE_NAME"]] = record
+
+    def add_metadata(self, snapshot: Snapshot, *, data_lists: bool = True, changelog: bool = False) -> None:
+        """Take the metadata of a snapshot that is to go; what is missing of it is gone already.
+
+        Args:
+            snapshot: which.
+            data_lists: with its manifest lists and manifests.
+            changelog: with the manifests of its changelog.
+        """
+        paths, manifests = self.table.paths, self.table.manifests
+        lists: list[str | None] = [snapshot.base_manifest_list, snapshot.delta_manifest_list] if data_lists else []
+        for name in [*lists, snapshot.changelog_manifest_list if changelog else None]:
+            if name is not None:
+                self.add_list(name)
+        name = snapshot.index_manifest
+        if name is not None and paths.manifest_path(name) not in self.lists:
+            files = set(map(paths.index_path, self._names(manifests.index_names, name)))
+            self.lists.add(paths.manifest_path(name))
+            self.manifests |= files
+            self._handed_on |= {paths.manifest_path(name), *files}
+            self._index_files = self._index_files or bool(files)
+        if snapshot.statistics is not None:
+            self.manifests.add(paths.statistics_path(snapshot.statistics))
+            self._handed_on.add(paths.statistics_path(snapshot.statistics))
+
+    def add_list(self, name: str) -> None:
+        """Take a manifest list with its manifests; one that is missing is gone already."""
+        paths = self.table.paths
+        if paths.manifest_path(name) not in self.lists:
+            self.lists.add(paths.manifest_path(name))
+            names = self._names(self.table.manifests.manifest_names, name)
+            self.manifests.update(map(paths.manifest_path, names))
+
+    def _names(self, read: Any, name: str) -> list[str]:
+        try:
+            return list(read(name))
+        except CorruptTableError:
+            return []
+
+    def keep_data(self, names: Iterable[str]) -> None:
+        """Leave data files alone."""
+        if self.data:
+            for name in names:
+                self.data.pop(name, None)
+
+    def keep_metadata(self, snapshot: Snapshot, *, data_lists: bool = True, changelog: bool = False) -> None:
+        """Leave alone what a snapshot needs besides data files.
+
+        Args:
+            snapshot: which.
+            data_lists: its manifest lists and manifests.
+            changelog: the manifests of its changelog.
+
+        Raises:
+            CorruptTableError: a manifest list or index manifest of it is missing or cannot be read.
+        """
+        paths, manifests = self.table.paths, self.table.manifests
+        lists: list[str | None] = [snapshot.base_manifest_list, snapshot.delta_manifest_list] if data_lists else []
+        for name in [*lists, snapshot.changelog_manifest_list if changelog else None]:
+            if name is not None:
+                self.keep_list(name)
+        self.keep_names(snapshot)
+        if snapshot.index_manifest is not None and self._index_files:
+            names = manifests.index_names(snapshot.index_manifest)
+            self.manifests.difference_update(map(paths.index_path, names))
+
+    def keep_names(self, snapshot: Snapshot) -> None:
+        """Leave alone the index manifest and the statistics of a snapshot, which commits hand on to later ones."""
+        paths = self.table.paths
+        if snapshot.index_manifest is not None:
+            self.lists.discard(paths.manifest_path(snapshot.index_manifest))
+        if snapshot.statistics is not None:
+            self.manifests.discard(paths.statistics_path(snapshot.statistics))
+
+    def taken_over(self) -> bool:
+        """Tell whether there are files that later snapshots may have been handed."""
+        return not self._handed_on.isdisjoint(self.lists) or not self._handed_on.isdisjoint(self.manifests)
+
+    def keep_list(self, name: str) -> None:
+        """Leave a manifest list and its manifests alone.
+
+        Raises:
+            CorruptTableError: it is missing or cannot be read.
+        """
+        paths = self.table.paths
+        self.lists.discard(paths.manifest_path(name))
+        self.manifests.difference_update(map(paths.manifest_path, self.table.manifests.manifest_names(name)))
+
+    def oldest_millis(self) -> int:
+        """Return when the oldest of the data files was made, 0 when one does not say."""
+        if self._oldest[0] != len(self.data):  # files only go away while this is asked
+            millis = min((record["_FILE"].get("_CREATION_TIME") or 0 for record in self.data.values()), default=0)
+            self._oldest = len(self.data), millis
+        return self._oldest[1]
+
+    def data_paths(self) -> dict[str, list[str]]:
+        """Return the paths of the data files and of their extra files, by the directory of their bucket.
+
+        Raises:
+            CorruptTableError: a name leads out of the table.
+        """
+        layout, root = self.table.paths.layout, self.table.path
+        assert layout is not None
+        directories: dict[tuple[bytes, int], str] = {}
+        found: dict[str, list[str]] = {}
+        for name, record in self.data.items():
+            place = record["_PARTITION"], record["_BUCKET"]
+            directory = directories.get(place)
+            if directory is None:
+                directory = layout.bucket_dir(root, layout.partition_path(place[0]), place[1])
+                directories[place] = directory
+                found[directory] = []
+            file = record["_FILE"]
+            path = layout.data_file_path(directory, name, file.get("_EXTERNAL_PATH"))
+            beside = path.rpartition("/")[0]
+            found[directory].append(path)
+            found[directory] += [f"{beside}/{check_file_name(extra, path=beside)}" for extra in file["_EXTRA_FILES"]]
+        return found
+
+
+def keep_needed(unused: UnusedFiles, *, begin: int, end: Snapshot, gone_changelogs: Collection[int] | None = ()) -> None:
+    """Take out of ``unused`` all that tags, snapshots and changelogs of any branch need.
+
+    Args:
+        unused: files of snapshots (or changelogs) ``begin`` to ``end`` of the table's branch; none of the data files
+            lives in ``end``.
+        begin: the first snapshot that is to go.
+        end: the earliest snapshot that stays.
+        gone_changelogs: long-lived changelogs that are to go as well; None where no changelog of the branch needs any
+            of the files.
+
+    Raises:
+        PaimonError: a metadata file of something that stays cannot be read.
+    """
+    table = unused.table
+    unused.keep_metadata(end, changelog=True)
+    if unused.data or unused.taken_over():
+        later = [snapshot_id for snapshot_id in table.snapshots.ids() if snapshot_id > end.id]
+        for snapshot in _all_at_once(table, table.snapshots.get, later):
+            unused.keep_names(snapshot)
+            if snapshot.commit_kind in _BRING_BACK:
+                unused.keep_metadata(snapshot)
+                _keep_added(unused, snapshot.delta_manifest_list)
+    _keep_tags(unused, TagStore(table.file_io, table.paths), (begin, end.id))
+    if gone_changelogs is not None:
+        _keep_changelogs(unused, table.paths, gone_changelogs)
+    keep_other_branches(unused)
+
+
+def keep_other_branches(unused: UnusedFiles) -> None:
+    """Take out of ``unused`` all that branches other than the table's own need."""
+    table = unused.table
+    for branch in (MAIN_BRANCH, *table.branches.names()):
+        if branch != table.branch:
+            _keep_branch(unused, table.paths.for_branch(branch))
+
+
+def _keep_branch(unused: UnusedFiles, paths: TablePaths) -> None:
+    """Keep all that one branch needs: what lives in its first snapshot and what later ones added, tags, changelogs."""
+    table = unused.table
+    store = SnapshotStore(table.file_io, paths)
+    for number, snapshot in enumerate(_all_at_once(table, store.get, store.ids())):
+        unused.keep_metadata(snapshot, changelog=True)
+        if number == 0 and unused.data:
+            unused.keep_data(table.manifests.live_columns(snapshot).file_names)
+        _keep_added(unused, snapshot.delta_manifest_list)
+        if snapshot.changelog_manifest_list is not None:
+            _keep_added(unused, snapshot.changelog_manifest_list)
+    _keep_tags(unused, TagStore(table.file_io, paths), None)
+    _keep_changelogs(unused, paths, ())
+
+
+def _keep_tags(unused: UnusedFiles, store: TagStore, bounds: tuple[int, int] | None) -> None:
+    """Keep what tags need, from the newest to the oldest, as far back as a file in doubt was made.
+
+    ``bounds``: the files belong to snapshots of the tags' own branch from the one to (without) the other. So tags of
+    later snapshots need none of them, and manifests are shared only with tags from the one next to the first on.
+    """
+    table = unused.table
+    tagged = {tag.id: tag for tag in _all_at_once(table, lambda name: store.get(name).snapshot, store.names())}
+    begin, end = bounds or (0, 2**63)
+    nearest = max((tag for tag in tagged if tag <= begin), default=0)
+    for snapshot_id in sorted((tag for tag in tagged if tag < end), reverse=True):
+        snapshot = tagged[snapshot_id]
+        unused.keep_metadata(snapshot, data_lists=snapshot_id >= nearest)
+        if unused.data and unused.oldest_millis() <= snapshot.time_millis + _CLOCKS_DIFFER_MILLIS:
+            unused.keep_data(table.manifests.live_columns(snapshot).file_names)
+
+
+def _keep_changelogs(unused: UnusedFiles, paths: TablePaths, gone: Collection[int]) -> None:
+    """Keep what long-lived changelogs need: their own manifests, or those that stand in for them, and added files."""
+    table = unused.table
+    for changelog in _all_at_once(
+        table, lambda number: read_changelog(table, paths, number), changelog_ids(table, paths)
+    ):
+        if changelog.id in gone:
+            continue
+        names = [changelog.changelog_manifest_list or changelog.delta_manifest_list]
+        names += [] if changelog.changelog_manifest_list else [changelog.base_manifest_list]
+        for name in names:
+            if table.file_io.exists(table.paths.manifest_path(name)):  # expiring the snapshot may have taken it
+                unused.keep_list(name)
+                if name != changelog.base_manifest_list:
+                    _keep_added(unused, name)
+
+
+def read_changelog(table: FileStoreTable, paths: TablePaths, changelog_id: int) -> Snapshot:
+    """Return the long-lived changelog of a snapshot.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    path = paths.changelog_path(changelog_id)
+    return Snapshot.from_json(table.file_io.read_bytes(path), path=path)
+
+
+def _all_at_once(table: FileStoreTable, read: Callable[[_Key], Snapshot], keys: Sequence[_Key]) -> list[Snapshot]:
+    """Read many small files, several at once on a remote store."""
+    threads = _threads(table)
+    if threads == 1 or len(keys) < 2:
+        return [read(key) for key in keys]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(read, keys))
+
+
+def _threads(table: FileStoreTable) -> int:
+    threads: int | None = table.options.get(_THREADS)
+    return threads or (1 if isinstance(table.file_io, LocalFileIO) else _REMOTE_THREADS)
+
+
+def _keep_added(unused: UnusedFiles, manifest_list: str) -> None:
+    manifests = unused.table.manifests
+    if not unused.data:
+        return
+    for columns in manifests.columns_of(manifests.manifest_names(manifest_list)):
+        adds = columns if not columns.kinds.any() else columns.filter(columns.kinds == FileKind.ADD)
+        unused.keep_data(adds.file_names)
 
 
 def delete_unused_files(table: FileStoreTable, snapshots: Sequence[Snapshot]) -> int:
     """Delete the data files, manifests, index and statistics files that only ``snapshots`` held; return how many.
+
+    Where anything cannot be read, nothing is deleted (`remove_orphan_files` takes it later).
 
     Args:
         table: any branch of the table.
@@ -34,8 +329,7 @@ def delete_unused_files(table: FileStoreTable, snapshots: Sequence[Snapshot]) ->
         unused = unused_files(table, snapshots)
     except (PaimonError, OSError):
         return 0
-    for path in unused:
-        table.file_io.delete_quietly(path)
+    delete_files(table, unused)
     return len(unused)
 
 
@@ -45,42 +339,35 @@ def unused_files(table: FileStoreTable, snapshots: Sequence[Snapshot]) -> list[s
     Raises:
         PaimonError: a metadata file of one of them, or of a snapshot that must be kept, cannot be read.
     """
-    data: dict[str, list[str]] = {}
-    metadata: set[str] = set()
+    unused = UnusedFiles(table)
     for snapshot in snapshots:
-        data.update(_data_paths(table, snapshot))
-        metadata |= _metadata_paths(table, snapshot)
-    if not metadata:
+        unused.add_all([table.manifests.live_columns(snapshot)])
+        unused.add_metadata(snapshot)
+    if not unused.lists:
         return []
-    for needed_data, needed_metadata in _needs(table):
-        metadata -= needed_metadata
-        for name in needed_data:
-            data.pop(name, None)
-    return [path for paths in data.values() for path in paths] + sorted(metadata)
+    _keep_branch(unused, table.paths)
+    keep_other_branches(unused)
+    data = [path for paths in unused.data_paths().values() for path in paths]
+    return [*data, *sorted(unused.manifests), *sorted(unused.lists)]
 
 
-def _needs(table: FileStoreTable) -> Iterator[tuple[Collection[str], set[str]]]:
-    """Yield the names of the data files and the paths of the metadata files that each holder in the table needs.
+def delete_files(table: FileStoreTable, paths: Collection[str]) -> None:
+    """Delete files, those that are missing or cannot be deleted left aside; several at once on a remote store."""
+    io, threads = table.file_io, _threads(table)
+    if threads == 1 or len(paths) < 2:
+        for path in paths:
+            io.delete_quietly(path)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(io.delete_quietly, paths))
 
-    A file that a living snapshot shows was there in the earliest one, or has been added since.
-    """
-    io = table.file_io
-    for branch in (MAIN_BRANCH, *table.branches.names()):
-        paths = table.paths.for_branch(branch)
-        for tag in TagStore(io, paths).list().values():
-            yield table.manifests.live_columns(tag.snapshot).file_names, _metadata_paths(table, tag.snapshot)
-        snapshots = SnapshotStore(io, paths)
-        for number, snapshot_id in enumerate(snapshots.ids()):
-            snapshot = snapshots.get(snapshot_id)
-            live = table.manifests.live_columns(snapshot).file_names if number == 0 else []
-            delta = snapshot.delta_manifest_list
-            yield [*live, *_added_names(table, delta)], _metadata_paths(table, snapshot)
-        for changelog_id in changelog_ids(table, paths):
-            path = paths.changelog_path(changelog_id)
-            changelog = Snapshot.from_json(io.read_bytes(path), path=path)
-            for name in (changelog.base_manifest_list, changelog.delta_manifest_list):
-                if io.exists(table.paths.manifest_path(name)):  # expiring the snapshot may have taken it
-                    yield _added_names(table, name), _list_paths(table, name)
+
+def delete_empty_directories(io: FileIO, buckets: Iterable[str], partition_keys: int) -> None:
+    """Delete bucket directories that are empty, and above them the partition directories that become so."""
+    level = {bucket for bucket in buckets if io.delete_empty_directory(bucket)}
+    for _ in range(partition_keys):
+        above = {directory.rpartition("/")[0] for directory in level}
+        level = {directory for directory in above if io.delete_empty_directory(directory)}
 
 
 def changelog_ids(table: FileStoreTable, paths: TablePaths) -> list[int]:
@@ -88,45 +375,3 @@ def changelog_ids(table: FileStoreTable, paths: TablePaths) -> list[int]:
     listed = table.file_io.list_names(paths.changelog_dir)
     found = [numbered_name_id(entry.name, CHANGELOG_PREFIX) for entry in listed if not entry.is_dir]
     return sorted(changelog_id for changelog_id in found if changelog_id is not None)
-
-
-def _data_paths(table: FileStoreTable, snapshot: Snapshot) -> dict[str, list[str]]:
-    """Return the data files that live in a snapshot: name -> its path and those of its extra files."""
-    found: dict[str, list[str]] = {}
-    for entry in table.manifests.live_columns(snapshot):
-        path = table.paths.data_file_path(entry.partition, entry.bucket, entry.file)
-        directory = path.rpartition("/")[0]
-        extra = [f"{directory}/{check_file_name(name, path=directory)}" for name in entry.file.extra_files]
-        found[entry.file.file_name] = [path, *extra]
-    return found
-
-
-def _added_names(table: FileStoreTable, manifest_list: str) -> list[str]:
-    """Return the names of the data files that the manifests of a list add."""
-    return [
-        name
-        for columns in table.manifests.read_columns(table.manifests.manifest_list(manifest_list))
-        for name, kind in zip(columns.file_names, columns.kinds, strict=True)
-        if kind == FileKind.ADD
-    ]
-
-
-def _list_paths(table: FileStoreTable, manifest_list: str) -> set[str]:
-    """Return the paths of a manifest list and of the manifests it names."""
-    names = [manifest_list, *(meta.file_name for meta in table.manifests.manifest_list(manifest_list))]
-    return {table.paths.manifest_path(name) for name in names}
-
-
-def _metadata_paths(table: FileStoreTable, snapshot: Snapshot) -> set[str]:
-    """Return the paths of a snapshot's manifest lists, manifests, index manifest, index files and statistics.
-
-    Its changelog is none of them: that goes when the snapshot expires.
-    """
-    paths = table.paths
-    found = _list_paths(table, snapshot.base_manifest_list) | _list_paths(table, snapshot.delta_manifest_list)
-    if snapshot.index_manifest is not None:
-        found.add(paths.manifest_path(snapshot.index_manifest))
-        found |= {paths.index_path(entry.file_name) for entry in table.manifests.index_entries(snapshot)}
-    if snapshot.statistics is not None:
-        found.add(paths.statistics_path(snapshot.statistics))
-    return found

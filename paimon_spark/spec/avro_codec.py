@@ -189,6 +189,15 @@ def decode_manifest_list(data: bytes, *, path: str | None = None) -> list[Manife
     return [manifest_from_record(record) for record in records]
 
 
+def decode_manifest_names(data: bytes, *, path: str | None = None) -> list[str]:
+    """Return the names of the manifests in a manifest list, without their statistics.
+
+    Raises:
+        CorruptTableError: the file is damaged.
+    """
+    return [record["_FILE_NAME"] for record in _read_records(data, "MANIFEST_LIST", MANIFEST_VERSION, path)]
+
+
 def encode_index_manifest(entries: Sequence[IndexManifestEntry], *, codec: str = "zstandard", level: int = 1) -> bytes:
     """Encode an index manifest, with the schema of Java 1.4; only if an entry has a `source_meta` that of Java 2.1."""
     newer = any(e.global_index is not None and e.global_index.source_meta is not None for e in entries)
@@ -209,3 +218,13 @@ def decode_index_manifest(data: bytes, *, path: str | None = None) -> list[Index
         if any(vector is None for vector in record.get("_DELETIONS_VECTORS_RANGES") or ()):
             raise CorruptTableError(f"A deletion vector of index file {record['_FILE_NAME']} is null.", path=path)
     return [index_entry_from_record(record) for record in records]
+
+
+def decode_index_names(data: bytes, *, path: str | None = None) -> list[str]:
+    """Return the names of the index files in an index manifest.
+
+    Raises:
+        CorruptTableError: the file is damaged.
+    """
+    records = _read_records(data, "INDEX_MANIFEST_WITH_SOURCE_META", INDEX_MANIFEST_VERSION, path)
+    return [record["_FILE_NAME"] for record in records]

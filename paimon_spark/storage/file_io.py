@@ -122,6 +122,10 @@ class FileIO(abc.ABC):
     def delete_quietly(self, path: str, *, recursive: bool = False) -> None:
         """Delete a file (a directory with `recursive`); one that is missing or cannot be deleted is left."""
 
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete a directory if nothing is in it; return whether it was (stores without directories leave it)."""
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class LocalFileIO(FileIO):
@@ -184,6 +188,10 @@ class LocalFileIO(FileIO):
     def delete_quietly(self, path: str, *, recursive: bool = False) -> None:
         """Delete, ignoring errors of the operating system."""
         local_files.delete(local_files.local_path(path), recursive=recursive)
+
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete a directory if nothing is in it; the operating system refuses others."""
+        return local_files.delete_empty(local_files.local_path(path))
 
 
 @dataclass(frozen=True, slots=True)

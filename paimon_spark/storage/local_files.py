@@ -100,6 +100,15 @@ def delete(path: str, *, recursive: bool) -> None:
         os.unlink(path)
 
 
+def delete_empty(path: str) -> bool:
+    """Delete a directory if nothing is in it; return whether it was."""
+    try:
+        os.rmdir(path)
+    except OSError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def _written_aside(path: str, data: bytes, *, sync: bool) -> Iterator[str]:
     """A temporary dot-file beside `path`, named as Java's; gone at the end unless renamed."""

@@ -52,6 +52,19 @@ class ManifestStore:
         path = self._paths.manifest_path(name)
         return avro_codec.decode_manifest_list(self._read(path, "Manifest list"), path=path)
 
+    def manifest_names(self, name: str) -> list[str]:
+        """Return the names of the manifests that the manifest list ``name`` names.
+
+        Raises:
+            CorruptTableError: the file is missing or cannot be read.
+        """
+        path = self._paths.manifest_path(name)
+        return avro_codec.decode_manifest_names(self._read(path, "Manifest list"), path=path)
+
+    def columns_of(self, names: Sequence[str]) -> Iterator[ManifestColumns]:
+        """Yield the entries of each manifest of these names; as `read_columns`."""
+        return self._columns([self._paths.manifest_path(name) for name in names])
+
     def base_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         """Return the manifests of everything before ``snapshot``'s own changes."""
         return self.manifest_list(snapshot.base_manifest_list)
@@ -84,6 +97,15 @@ class ManifestStore:
             return []
         path = self._paths.manifest_path(snapshot.index_manifest)
         return avro_codec.decode_index_manifest(self._read(path, "Index manifest"), path=path)
+
+    def index_names(self, index_manifest: str) -> list[str]:
+        """Return the names of the index files that an index manifest names.
+
+        Raises:
+            CorruptTableError: the file is missing or cannot be read.
+        """
+        path = self._paths.manifest_path(index_manifest)
+        return avro_codec.decode_index_names(self._read(path, "Index manifest"), path=path)
 
     def live_entries(
         self,
@@ -178,7 +200,9 @@ class ManifestStore:
         Raises:
             CorruptTableError: a manifest is missing or cannot be read.
         """
-        paths = [self._paths.manifest_path(meta.file_name) for meta in manifests]
+        return self._columns([self._paths.manifest_path(meta.file_name) for meta in manifests])
+
+    def _columns(self, paths: Sequence[str]) -> Iterator[ManifestColumns]:
         if isinstance(self._file_io, LocalFileIO) or len(paths) < 2:
             for path in paths:
                 yield avro_codec.decode_manifest_columns(self._read(path, "Manifest"), path=path)

@@ -86,3 +86,6 @@ class FaultyFileIO(FileIO):
 
     def delete_quietly(self, path: str, **options: Any) -> None:
         self._call("delete_quietly", lambda: self.inner.delete_quietly(path, **options))
+
+    def delete_empty_directory(self, path: str) -> bool:
+        return self._call("delete_empty_directory", lambda: self.inner.delete_empty_directory(path))

@@ -1,0 +1,72 @@
+"""What a table's options want done after each commit: partitions, consumers and snapshots expire.
+
+Equals Java's ``TableCommitImpl.maintain``. A commit that is done is done: nothing that fails here fails it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from paimon_spark.maintain.consumers import expire_consumers
+from paimon_spark.maintain.expire_changelogs import expire_changelogs
+from paimon_spark.maintain.expire_partitions import expire_partitions_if_due
+from paimon_spark.maintain.expire_snapshots import expire_snapshots, is_changelog_decoupled
+from paimon_spark.options import OPTIONS
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_LOG = logging.getLogger(__name__)
+
+
+def maintenance(table: FileStoreTable) -> Callable[[Snapshot], None] | None:
+    """Return what is to run after each snapshot of a commit (`commit`'s ``after_commit``); None with ``write-only``.
+
+    Errors are logged as warnings. With ``snapshot.expire.execution-mode`` `async` a thread does the work, which ends
+    with its process: the next commit goes on where it stopped.
+
+    Args:
+        table: the table as it is written, with dynamic options.
+    """
+    if table.options.write_only:
+        return None
+    if table.options.get(OPTIONS["snapshot.expire.execution-mode"]) == "async":
+        return lambda snapshot: threading.Thread(target=maintain, args=(table, snapshot), daemon=True).start()
+    return lambda snapshot: maintain(table, snapshot)
+
+
+def maintain(table: FileStoreTable, snapshot: Snapshot) -> None:
+    """Do all that is due after a snapshot was committed; errors are logged.
+
+    Args:
+        table: the table as it is written, with dynamic options.
+        snapshot: the one committed.
+    """
+    # in Java's order: snapshots last, which the rest makes ready to expire
+    works: tuple[Callable[[], object], ...] = (
+        lambda: expire_partitions_if_due(table, snapshot.commit_identifier),
+        lambda: _expire_consumers(table),
+        lambda: expire_snapshots(table),
+        lambda: _expire_changelogs(table),
+    )
+    for work in works:
+        try:
+            work()
+        except Exception as error:
+            # the rows are committed, and the next commit tries again
+            _LOG.warning("%s: the work after snapshot %s is not done: %s", table.path, snapshot.id, error)
+
+
+def _expire_consumers(table: FileStoreTable) -> None:
+    age = table.options.get(OPTIONS["consumer.expiration-time"])
+    if age is not None:
+        expire_consumers(table, age)
+
+
+def _expire_changelogs(table: FileStoreTable) -> None:
+    if is_changelog_decoupled(table.options):
+        expire_changelogs(table)

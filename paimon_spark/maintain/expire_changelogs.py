@@ -1,0 +1,140 @@
+"""Expiring long-lived changelogs: what stays readable as a stream after its snapshot has expired.
+
+Equals Java's ``ExpireChangelogImpl`` and ``ChangelogDeletion`` (format.md §9), with `unused_files` to say what is still
+needed. Runs on the driver; it may be killed at any point and run again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
+from paimon_spark.maintain.expire_snapshots import Retention
+from paimon_spark.maintain.unused_files import (
+    UnusedFiles,
+    changelog_ids,
+    delete_empty_directories,
+    delete_files,
+    keep_needed,
+    read_changelog,
+)
+from paimon_spark.options import OPTIONS
+from paimon_spark.table.consumer_store import ConsumerStore
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_LOG = logging.getLogger(__name__)
+
+
+def expire_changelogs(table: FileStoreTable, retention: Retention | None = None) -> int:
+    """Let the oldest long-lived changelogs go, with their files; return how many went.
+
+    The latest of them stays, as in Java.
+
+    Args:
+        table: the branch.
+        retention: what stays; as the table's options say when not given.
+
+    Raises:
+        OptionError: the numbers of ``retention`` do not go together.
+        PaimonError: what something else needs cannot be read; nothing has been deleted.
+    """
+    retention = retention or Retention.of_changelogs(table.options)
+    retention.check()
+    ids, latest = changelog_ids(table, table.paths), table.snapshots.latest_id()
+    if not ids or latest is None:
+        return 0
+    first = max(latest - retention.num_retained_max + 1, ids[0])
+    end = min(latest - retention.num_retained_min + 1, ids[0] + retention.max_deletes, ids[-1])
+    next_read = ConsumerStore(table.file_io, table.paths).min_next_snapshot()
+    end = end if next_read is None else min(end, next_read)
+    older_than, young = retention.older_than_millis(), end
+    for changelog_id in (number for number in ids if first <= number <= end):
+        if _changelog(table, changelog_id).time_millis >= older_than:
+            young = changelog_id
+            break
+    return _expire(table, [number for number in ids if number < min(end, young)])
+
+
+def expire_all_changelogs(table: FileStoreTable) -> int:
+    """Let all long-lived changelogs go, whatever the options say; return how many went.
+
+    Raises:
+        PaimonError: what something else needs cannot be read; nothing has been deleted.
+    """
+    done = _expire(table, changelog_ids(table, table.paths))
+    for hint in ("EARLIEST", "LATEST"):
+        table.file_io.delete_quietly(f"{table.paths.changelog_dir}/{hint}")
+    return done
+
+
+def _changelog(table: FileStoreTable, changelog_id: int) -> Snapshot:
+    try:
+        return read_changelog(table, table.paths, changelog_id)
+    except FileNotFoundError as error:
+        raise PaimonError(
+            f"Changelog {changelog_id} of {table.path} is gone: changelogs are expired by someone else as well."
+        ) from error
+
+
+def _expire(table: FileStoreTable, ids: Sequence[int]) -> int:
+    earliest = table.snapshots.earliest_id()
+    if not ids or earliest is None:
+        return 0
+    going = [_changelog(table, changelog_id) for changelog_id in ids]
+    try:
+        end = table.snapshots.get(earliest)
+        unused = _unused(table, going, end)
+        keep_needed(unused, begin=ids[0], end=end, gone_changelogs=frozenset(ids))
+        data = unused.data_paths()
+    except (CorruptTableError, SnapshotNotFoundError, FileNotFoundError) as error:
+        raise PaimonError(
+            f"Changelogs of {table.path} are not expired, because it is not known which files something else still "
+            f"needs: {error}"
+        ) from error
+    delete_files(table, [path for paths in data.values() for path in paths])
+    if table.options.get(OPTIONS["snapshot.clean-empty-directories"]):
+        delete_empty_directories(table.file_io, data, len(table.schema.partition_keys))
+    delete_files(table, sorted(unused.manifests))
+    delete_files(table, sorted(unused.lists))
+    for changelog_id in ids:
+        table.file_io.delete_quietly(table.paths.changelog_path(changelog_id))
+    hint = f"{table.paths.changelog_dir}/EARLIEST"
+    table.file_io.write_bytes(hint, str(ids[-1] + 1).encode("ascii"), overwrite=True)
+    _LOG.info("%s: changelogs %s to %s expired", table.path, ids[0], ids[-1])
+    return len(ids)
+
+
+def _unused(table: FileStoreTable, going: Sequence[Snapshot], end: Snapshot) -> UnusedFiles:
+    """Return the files of changelogs: their own ones, or those that compactions replaced after writes had made them."""
+    unused, own = UnusedFiles(table), UnusedFiles(table)
+    for changelog in going:
+        if changelog.changelog_manifest_list is not None:
+            own.add_all(_entries(table, changelog.changelog_manifest_list) or ())
+            unused.add_list(changelog.changelog_manifest_list)
+            continue
+        changes = _entries(table, changelog.delta_manifest_list)
+        if changes is None:
+            unused.data.clear()  # an expiry that was ended had deleted all data files up to here
+        else:
+            unused.add_deleted(changes)
+        unused.add_list(changelog.delta_manifest_list)
+        unused.add_list(changelog.base_manifest_list)
+    if unused.data:
+        unused.keep_data(table.manifests.live_columns(end).file_names)
+    unused.data.update(own.data)
+    return unused
+
+
+def _entries(table: FileStoreTable, manifest_list: str) -> list[ManifestColumns] | None:
+    """Return the entries of the manifests of a list; None when one of them is gone already."""
+    manifests = table.manifests
+    try:
+        return list(manifests.columns_of(manifests.manifest_names(manifest_list)))
+    except CorruptTableError:
+        return None

@@ -1,0 +1,282 @@
+"""Expiring snapshots: the oldest ones go, with every file that nothing else needs.
+
+Equals Java's ``ExpireSnapshotsImpl`` and ``SnapshotDeletion`` (format.md §9), with `unused_files` to say what is still
+needed. Runs on the driver. It may be killed at any point and run again: first data files go, then manifests, then what
+names them, then the snapshots from the oldest on, so that what is left always says what is left to do.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
+from paimon_spark.maintain.unused_files import (
+    UnusedFiles,
+    delete_empty_directories,
+    delete_files,
+    keep_needed,
+)
+from paimon_spark.options import OPTIONS, CoreOptions
+from paimon_spark.table.consumer_store import ConsumerStore
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_LOG = logging.getLogger(__name__)
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How many snapshots, or changelogs, stay and for how long."""
+
+    num_retained_min: int
+    num_retained_max: int
+    time_retained: timedelta
+    max_deletes: int
+    """Most that go at once."""
+
+    @classmethod
+    def of_snapshots(cls, options: CoreOptions) -> Retention:
+        """What the options ``snapshot.*`` say."""
+        return cls(
+            options.get(OPTIONS["snapshot.num-retained.min"]),
+            options.get(OPTIONS["snapshot.num-retained.max"]),
+            options.get(OPTIONS["snapshot.time-retained"]),
+            options.get(OPTIONS["snapshot.expire.limit"]),
+        )
+
+    @classmethod
+    def of_changelogs(cls, options: CoreOptions) -> Retention:
+        """What the options ``changelog.*`` say; those of snapshots where one is not set."""
+        snapshots = cls.of_snapshots(options)
+        minimum = options.get(OPTIONS["changelog.num-retained.min"])
+        maximum = options.get(OPTIONS["changelog.num-retained.max"])
+        retained = options.get(OPTIONS["changelog.time-retained"])
+        return cls(
+            snapshots.num_retained_min if minimum is None else minimum,
+            snapshots.num_retained_max if maximum is None else maximum,
+            snapshots.time_retained if retained is None else retained,
+            snapshots.max_deletes,
+        )
+
+    def with_arguments(
+        self,
+        *,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: datetime | None = None,
+        max_deletes: int | None = None,
+    ) -> Retention:
+        """What arguments of a call say, where they are given.
+
+        Args:
+            retain_max: most that stay.
+            retain_min: fewest that stay.
+            older_than: only what was committed before this time goes: a local time, or one with its zone.
+            max_deletes: most that go at once.
+        """
+        return Retention(
+            self.num_retained_min if retain_min is None else retain_min,
+            self.num_retained_max if retain_max is None else retain_max,
+            self.time_retained
+            if older_than is None
+            else timedelta(seconds=datetime.now().timestamp() - older_than.timestamp()),
+            self.max_deletes if max_deletes is None else max_deletes,
+        )
+
+    def check(self) -> None:
+        """Check that the numbers go together.
+
+        Raises:
+            OptionError: they do not.
+        """
+        if self.num_retained_min < 1:
+            raise OptionError(f"retainMin ({self.num_retained_min}) must be at least 1: the latest snapshot stays.")
+        if self.num_retained_max < self.num_retained_min:
+            raise OptionError(
+                f"retainMax ({self.num_retained_max}) must not be less than retainMin ({self.num_retained_min})."
+            )
+
+    def older_than_millis(self) -> int:
+        """The time before which things are old enough to go, in epoch milliseconds."""
+        return time.time_ns() // 1_000_000 - self.time_retained // timedelta(milliseconds=1)
+
+
+def is_changelog_decoupled(options: CoreOptions) -> bool:
+    """Tell whether changelogs are to live longer than snapshots."""
+    snapshots, changelogs = Retention.of_snapshots(options), Retention.of_changelogs(options)
+    return (
+        changelogs.num_retained_max > snapshots.num_retained_max
+        or changelogs.num_retained_min > snapshots.num_retained_min
+        or changelogs.time_retained > snapshots.time_retained
+    )
+
+
+def expire_snapshots(table: FileStoreTable, retention: Retention | None = None) -> int:
+    """Let the oldest snapshots go, with the files that nothing else needs; return how many went.
+
+    Args:
+        table: the branch.
+        retention: what stays; as the table's options say when not given.
+
+    Raises:
+        OptionError: the numbers of ``retention`` do not go together.
+        PaimonError: what some tag, branch or snapshot needs cannot be read; nothing has been deleted.
+    """
+    retention = retention or Retention.of_snapshots(table.options)
+    retention.check()
+    for attempt in range(_ATTEMPTS):
+        ids = table.snapshots.ids()
+        end_id = _end(table, ids, retention)
+        if not ids or end_id <= ids[0]:
+            if ids and not table.file_io.exists(table.paths.earliest_hint_path):
+                table.snapshots.write_earliest_hint(ids[0])
+            return 0
+        try:
+            expiry = _plan(table, [snapshot_id for snapshot_id in ids if snapshot_id < end_id], end_id)
+        except (CorruptTableError, SnapshotNotFoundError, FileNotFoundError) as error:
+            # a tag, a branch or a snapshot may have gone while it was read: look again
+            if attempt + 1 == _ATTEMPTS:
+                raise PaimonError(
+                    f"Snapshots of {table.path} are not expired, because it is not known which files something else "
+                    f"still needs: {error}"
+                ) from error
+            continue
+        return _carry_out(table, expiry)
+    raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True, slots=True)
+class _Expiry:
+    """What is to go, in the order in which it does."""
+
+    data: dict[str, list[str]]
+    manifests: list[str]
+    lists: list[str]
+    snapshots: list[Snapshot]
+    end: int
+    keep_changelogs: bool
+
+
+def _end(table: FileStoreTable, ids: Sequence[int], retention: Retention) -> int:
+    """Return the id of the earliest snapshot that stays."""
+    if not ids:
+        return 0
+    earliest, latest = ids[0], ids[-1]
+    first = max(latest - retention.num_retained_max + 1, earliest)
+    end = min(latest - retention.num_retained_min + 1, earliest + retention.max_deletes)
+    options = table.options
+    changelog_only = options.get(OPTIONS["consumer.changelog-only"]) and is_changelog_decoupled(options)
+    if not changelog_only:
+        next_read = ConsumerStore(table.file_io, table.paths).min_next_snapshot()
+        end = end if next_read is None else min(end, next_read)
+    older_than, living = retention.older_than_millis(), set(ids)
+    for snapshot_id in range(first, end):
+        # a snapshot goes only if its successor is old enough: that long it was not the latest
+        if snapshot_id + 1 in living:
+            try:
+                if table.snapshots.get(snapshot_id + 1).time_millis >= older_than:
+                    return snapshot_id
+            except SnapshotNotFoundError:
+                continue
+    return end
+
+
+def _plan(table: FileStoreTable, ids: Sequence[int], end_id: int) -> _Expiry:
+    """Find out what goes with snapshots. Nothing is changed."""
+    decoupled = is_changelog_decoupled(table.options)
+    serves_as_changelog = decoupled and table.options.get(OPTIONS["changelog-producer"]) == "none"
+    end, going = table.snapshots.get(end_id), _existing(table, ids)
+    unused = UnusedFiles(table)
+    previous = going[0].id if going else end_id
+    for snapshot in [*going[1:], end] if going else []:
+        changes = _changes(table, snapshot, must_exist=snapshot.id == end_id)
+        if changes is None or snapshot.id != previous + 1:
+            # an expiry that was ended had deleted all data files up to here before it began with the metadata
+            unused.data.clear()
+        if changes is not None:
+            unused.add_deleted(changes, compacted_only=serves_as_changelog)
+        previous = snapshot.id
+    for snapshot in going:
+        unused.add_metadata(snapshot, data_lists=not serves_as_changelog, changelog=not decoupled)
+        if not decoupled and snapshot.changelog_manifest_list is not None:
+            unused.add_all(_changelog(table, snapshot.changelog_manifest_list))
+    keep_needed(unused, begin=ids[0], end=end, gone_changelogs=None if decoupled else ())
+    return _Expiry(unused.data_paths(), sorted(unused.manifests), sorted(unused.lists), going, end_id, decoupled)
+
+
+def _existing(table: FileStoreTable, ids: Sequence[int]) -> list[Snapshot]:
+    found = []
+    for snapshot_id in ids:
+        try:
+            found.append(table.snapshots.get(snapshot_id))
+        except SnapshotNotFoundError:
+            continue  # another expiry was quicker
+    return found
+
+
+def _changes(table: FileStoreTable, snapshot: Snapshot, *, must_exist: bool) -> list[ManifestColumns] | None:
+    """Return the changes of a commit, None when some of its manifests are gone already."""
+    manifests = table.manifests
+    try:
+        return list(manifests.columns_of(manifests.manifest_names(snapshot.delta_manifest_list)))
+    except CorruptTableError:
+        if must_exist:
+            raise
+        return None
+
+
+def _changelog(table: FileStoreTable, manifest_list: str) -> list[ManifestColumns]:
+    """Return the changelog files of a commit; what is gone already is left out."""
+    found: list[ManifestColumns] = []
+    try:
+        for name in table.manifests.manifest_names(manifest_list):
+            found += table.manifests.columns_of([name])
+    except CorruptTableError:
+        return found
+    return found
+
+
+def _carry_out(table: FileStoreTable, expiry: _Expiry) -> int:
+    start, paths = time.monotonic(), table.paths
+    files = [path for names in expiry.data.values() for path in names]
+    first = expiry.snapshots[0].id if expiry.snapshots else expiry.end
+    _LOG.info("%s: snapshots %s to %s expire, with %s data files", table.path, first, expiry.end - 1, len(files))
+    delete_files(table, files)
+    if table.options.get(OPTIONS["snapshot.clean-empty-directories"]):
+        delete_empty_directories(table.file_io, expiry.data, len(table.schema.partition_keys))
+    delete_files(table, expiry.manifests)
+    delete_files(table, expiry.lists)
+    for snapshot in expiry.snapshots:
+        if expiry.keep_changelogs:
+            write_changelog(table, snapshot)
+        table.file_io.delete_quietly(paths.snapshot_path(snapshot.id))
+    table.snapshots.write_earliest_hint(expiry.end)
+    _LOG.info(
+        "%s: %s snapshots expired, with %s files, in %.1f s",
+        table.path,
+        len(expiry.snapshots),
+        len(files) + len(expiry.manifests) + len(expiry.lists),
+        time.monotonic() - start,
+    )
+    return len(expiry.snapshots)
+
+
+def write_changelog(table: FileStoreTable, snapshot: Snapshot) -> None:
+    """Keep a snapshot that is about to expire as a long-lived changelog."""
+    io, paths = table.file_io, table.paths
+    io.write_bytes(paths.changelog_path(snapshot.id), snapshot.to_json().encode(), overwrite=True)
+    io.write_bytes(f"{paths.changelog_dir}/LATEST", str(snapshot.id).encode("ascii"), overwrite=True)
+
+
+def everything_but_the_latest() -> Retention:
+    """The retention that keeps one snapshot only."""
+    return Retention(1, 1, timedelta(0), 2**31 - 1)

@@ -1,0 +1,79 @@
+"""The consumers of one branch: named readers with the snapshot that each reads next.
+
+Equals Java's ``ConsumerManager`` and ``Consumer`` (format.md §9): one file ``consumer/consumer-<id>`` each. A snapshot
+that a consumer has not read yet is kept from expiry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.spec.file_names import CONSUMER_PREFIX
+from paimon_spark.spec.json_text import JsonFields, parse_json_object, pretty_json
+from paimon_spark.table.paths import is_plain_name
+
+if TYPE_CHECKING:
+    from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.storage.file_status import FileStatus
+    from paimon_spark.table.paths import TablePaths
+
+
+class ConsumerStore:
+    """Looks up, resets and deletes the consumers of one branch. Nothing is cached."""
+
+    def __init__(self, file_io: FileIO, paths: TablePaths) -> None:
+        self._file_io = file_io
+        self._paths = paths
+
+    def statuses(self) -> dict[str, FileStatus]:
+        """Return the files of the consumers by consumer id, sorted."""
+        listed = self._file_io.list_names(self._paths.consumer_dir)
+        found = {
+            entry.name[len(CONSUMER_PREFIX) :]: entry
+            for entry in listed
+            if not entry.is_dir and entry.name.startswith(CONSUMER_PREFIX) and entry.name != CONSUMER_PREFIX
+        }
+        return dict(sorted(found.items()))
+
+    def get(self, consumer_id: str) -> int | None:
+        """Return the id of the snapshot that a consumer reads next, None when there is no such consumer.
+
+        Raises:
+            CorruptTableError: its file cannot be read.
+        """
+        path = self._path(consumer_id)
+        try:
+            data = self._file_io.read_bytes(path)
+        except FileNotFoundError:
+            return None
+        return JsonFields(parse_json_object(data, what="consumer", path=path), "consumer", path).integer("nextSnapshot")
+
+    def list(self) -> dict[str, int]:
+        """Return the snapshot that each consumer reads next, by consumer id, sorted.
+
+        Raises:
+            CorruptTableError: a file of a consumer cannot be read.
+        """
+        found = {consumer_id: self.get(consumer_id) for consumer_id in self.statuses()}
+        return {consumer_id: snapshot for consumer_id, snapshot in found.items() if snapshot is not None}
+
+    def min_next_snapshot(self) -> int | None:
+        """Return the earliest snapshot that a consumer still has to read, None without consumers."""
+        return min(self.list().values(), default=None)
+
+    def reset(self, consumer_id: str, next_snapshot_id: int) -> None:
+        """Let a consumer, a new one if need be, read a snapshot next."""
+        data = pretty_json({"nextSnapshot": next_snapshot_id}).encode()
+        self._file_io.write_bytes(self._path(consumer_id), data, overwrite=True)
+
+    def delete(self, consumer_id: str) -> None:
+        """Delete a consumer; one that is not there is no error."""
+        with contextlib.suppress(FileNotFoundError):
+            self._file_io.delete_quietly(self._path(consumer_id))
+
+    def _path(self, consumer_id: str) -> str:
+        if not is_plain_name(consumer_id):
+            raise PaimonError(f"Consumer id '{consumer_id}' is not allowed: it must not be blank nor hold a slash.")
+        return f"{self._paths.consumer_dir}/{CONSUMER_PREFIX}{consumer_id}"
