@@ -56,8 +56,7 @@ def maintain(table: FileStoreTable, snapshot: Snapshot) -> None:
     for work in works:
         try:
             work()
-        except Exception as error:
-            # the rows are committed, and the next commit tries again
+        except Exception as error:  # noqa: BLE001 - the rows are committed, and the next commit tries again
             _LOG.warning("%s: the work after snapshot %s is not done: %s", table.path, snapshot.id, error)
 
 

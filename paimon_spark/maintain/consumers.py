@@ -62,9 +62,7 @@ def expire_consumers(table: FileStoreTable, age: timedelta) -> list[str]:
     """Delete the consumers whose files have not changed for a time; return their ids."""
     store = ConsumerStore(table.file_io, table.paths)
     before = time.time_ns() // 1_000_000 - age // timedelta(milliseconds=1)
-    expired = [
-        consumer_id for consumer_id, status in store.statuses().items() if 0 < status.mtime_millis < before
-    ]
+    expired = [consumer_id for consumer_id, status in store.statuses().items() if 0 < status.mtime_millis < before]
     for consumer_id in expired:
         store.delete(consumer_id)
     return expired

@@ -197,7 +197,7 @@ class UnusedFiles:
         return found
 
 
-def keep_needed(unused: UnusedFiles, *, begin: int, end: Snapshot, gone_changelogs: Collection[int] | None = ()) -> None:
+def keep_needed(unused: UnusedFiles, *, begin: int, end: Snapshot, gone_changelogs: Collection[int] | None) -> None:
     """Take out of ``unused`` all that tags, snapshots and changelogs of any branch need.
 
     Args:
@@ -295,14 +295,15 @@ def read_changelog(table: FileStoreTable, paths: TablePaths, changelog_id: int) 
 
 def _all_at_once(table: FileStoreTable, read: Callable[[_Key], Snapshot], keys: Sequence[_Key]) -> list[Snapshot]:
     """Read many small files, several at once on a remote store."""
-    threads = _threads(table)
+    threads = threads_of(table)
     if threads == 1 or len(keys) < 2:
         return [read(key) for key in keys]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(read, keys))
 
 
-def _threads(table: FileStoreTable) -> int:
+def threads_of(table: FileStoreTable) -> int:
+    """Return how many files of a table are worked on at once: as the option says, else many on a remote store."""
     threads: int | None = table.options.get(_THREADS)
     return threads or (1 if isinstance(table.file_io, LocalFileIO) else _REMOTE_THREADS)
 
@@ -353,7 +354,7 @@ def unused_files(table: FileStoreTable, snapshots: Sequence[Snapshot]) -> list[s
 
 def delete_files(table: FileStoreTable, paths: Collection[str]) -> None:
     """Delete files, those that are missing or cannot be deleted left aside; several at once on a remote store."""
-    io, threads = table.file_io, _threads(table)
+    io, threads = table.file_io, threads_of(table)
     if threads == 1 or len(paths) < 2:
         for path in paths:
             io.delete_quietly(path)

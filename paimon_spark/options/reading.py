@@ -149,7 +149,7 @@ READING: tuple[Option, ...] = (
         "Used inside Java to choose a batch scanner.",
         choices=("none", "compact"),
     ),
-    Option("consumer.expiration-time", K.DURATION, None, "Age at which unused consumers expire."),
+    Option("consumer.expiration-time", K.DURATION, None, "Age at which unused consumers expire.", supported=True),
     Option(
         "consumer.mode",
         K.ENUM,
@@ -163,7 +163,13 @@ READING: tuple[Option, ...] = (
         False,
         "Whether a new job starts anew in spite of the consumer's progress.",
     ),
-    Option("consumer.changelog-only", K.BOOL, False, "Whether a consumer protects only changelogs from expiry."),
+    Option(
+        "consumer.changelog-only",
+        K.BOOL,
+        False,
+        "Whether a consumer protects only changelogs from expiry.",
+        supported=True,
+    ),
     Option(
         "incremental-between",
         K.STRING,

@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
 )
 
 from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.read.metadata_columns import read_with_metadata
 from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
@@ -200,7 +201,14 @@ class PaimonWriter(DataSourceArrowWriter):
             CommitStateUnknownError: it is not known whether the commit took place.
         """
         tasks = [message.task for message in messages if isinstance(message, PaimonCommitMessage)]
-        commit(self._plan.table, tasks, overwrite=self._overwrite, planned_snapshot_id=self._plan.snapshot_id or 0)
+        table = self._plan.table
+        commit(
+            table,
+            tasks,
+            overwrite=self._overwrite,
+            planned_snapshot_id=self._plan.snapshot_id or 0,
+            after_commit=maintenance(table),
+        )
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Do nothing: Spark also aborts after a commit whose outcome is unknown, so no file may go.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.options import OPTIONS, Scope, find_option
 from paimon_spark.spark.branch_methods import BranchMethods
+from paimon_spark.spark.expire_methods import ExpireMethods
 from paimon_spark.spark.session import activate, register
 from paimon_spark.spark.shuffled_write import can_shuffle, write_shuffled
 from paimon_spark.spark.source_options import (
@@ -49,7 +50,7 @@ def _store_options(options: Mapping[str, str]) -> dict[str, str]:
     return {key: options[key] for key, option in found.items() if option is not None and option.scope is Scope.STORE}
 
 
-class PaimonTable(SystemTables, TagMethods, BranchMethods):
+class PaimonTable(SystemTables, TagMethods, BranchMethods, ExpireMethods):
     """One table, by its path. Nothing of the table is kept: every call sees it as it is then.
 
     Every option of Paimon can be given as a keyword, dots and dashes as underscores (``scan_tag_name="t"``), or by its
@@ -194,6 +195,10 @@ class PaimonTable(SystemTables, TagMethods, BranchMethods):
         activate(self._spark)
         reader = self._spark.read.format("paimon")
         return reader.options(**{**self._options, **_option_keys(options)}).load(f"{self._path}${name}")
+
+    @staticmethod
+    def _keys(options: Mapping[str, Any]) -> dict[str, str]:
+        return _option_keys(options)
 
     def _load(self) -> FileStoreTable:
         return load_table(self._path, options=self._options)

@@ -17,6 +17,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import PaimonError
+from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.spark.arrow_cast import convert_batches
 from paimon_spark.spark.types import spark_arrow_schema
 from paimon_spark.spec.schema import BucketMode
@@ -61,7 +62,13 @@ def write_shuffled(df: DataFrame, table: FileStoreTable, overwrite: OverwriteSpe
     answer = StructType([StructField("message", BinaryType(), nullable=False)])
     rows = placed.mapInArrow(partial(_write_task, plan, keys), answer).collect()
     messages = [pickle.loads(bytes(row.message)) for row in rows]
-    return commit(table, messages, overwrite=overwrite, planned_snapshot_id=plan.snapshot_id or 0)
+    return commit(
+        table,
+        messages,
+        overwrite=overwrite,
+        planned_snapshot_id=plan.snapshot_id or 0,
+        after_commit=maintenance(table),
+    )
 
 
 def _number_of_tasks(df: DataFrame, table: FileStoreTable) -> int:

@@ -13,9 +13,7 @@ from datetime import datetime, timedelta
 
 from paimon_spark.errors import OptionError
 
-_DEFAULT = re.compile(
-    r"(-?\d{1,10})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII
-)
+_DEFAULT = re.compile(r"(-?\d{1,10})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII)
 _FIELDS = {"y": "year", "u": "year", "M": "month", "L": "month", "d": "day"}
 _FIELDS |= {"H": "hour", "m": "minute", "s": "second", "S": "fraction"}
 _LETTERS = re.compile(r"'((?:[^']|'')*)'|(([A-Za-z])\3*)|(.)", re.DOTALL)
@@ -114,7 +112,7 @@ def _smart(year: int, month: int, day: int, hour: int, minute: int, second: int,
 def _expression(formatter: str) -> re.Pattern[str]:
     """The regular expression of Java's pattern; optional parts in brackets are optional."""
     out: list[str] = []
-    runs = [found for found in _LETTERS.finditer(formatter)]
+    runs = list(_LETTERS.finditer(formatter))
     for number, found in enumerate(runs):
         quoted, letters, letter, other = found.groups()
         if quoted is not None:
@@ -149,6 +147,6 @@ def _field(formatter: str, letter: str, count: int, *, next_to_number: bool) -> 
 
 def _unusable(formatter: str) -> OptionError:
     return OptionError(
-        f"Option 'partition.timestamp-formatter' = '{formatter}' cannot be used: give years as yyyy, months as MM, days "
-        "as dd, hours as HH, minutes as mm, seconds as ss, fractions as SSS, each once, and other letters in quotes."
+        f"Option 'partition.timestamp-formatter' = '{formatter}' cannot be used: give years as yyyy, months as MM, "
+        "days as dd, hours as HH, minutes as mm, seconds as ss, fractions as SSS, each once, other letters in quotes."
     )

@@ -15,6 +15,7 @@ from py4j.protocol import Py4JJavaError
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.spark.jvm.gateway import JavaObject, Proxy
 from paimon_spark.spark.jvm.loading import LoadedTable
 from paimon_spark.spark.jvm.schemas import java_struct
@@ -114,7 +115,7 @@ class PartitionsProxy(Proxy):
 
     def truncateTable(self, *_options: Any) -> bool:
         """TRUNCATE TABLE."""
-        commit(self._writable(), [], overwrite=OverwriteSpec.truncate())
+        self._truncate()
         return True
 
     def renamePartition(self, _old: JavaObject, _new: JavaObject) -> bool:
@@ -136,8 +137,12 @@ class PartitionsProxy(Proxy):
     def _remove(self, partitions: Sequence[Mapping[str, Any]]) -> bool:
         found = [values for values in partitions if self._matching(values)]
         if found:
-            commit(self._writable(), [], overwrite=OverwriteSpec.truncate(*found))
+            self._truncate(*found)
         return len(found) == len(partitions)
+
+    def _truncate(self, *partitions: Mapping[str, Any]) -> None:
+        table = self._writable()
+        commit(table, [], overwrite=OverwriteSpec.truncate(*partitions), after_commit=maintenance(table))
 
     def _writable(self) -> FileStoreTable:
         if self.loaded.options:

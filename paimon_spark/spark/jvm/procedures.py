@@ -135,7 +135,9 @@ class BoundProcedureProxy(Proxy):
         }
         session = self.gateway.jvm.org.apache.spark.sql.classic.SparkSession.active()
         context = CallContext(
-            SparkSession(self.gateway.context, session), lambda name: _open_table(self.owner, session, name)
+            SparkSession(self.gateway.context, session),
+            lambda name: _open_table(self.owner, session, name),
+            lambda database: _open_tables(self.owner, database),
         )
         rows = list(self.procedure.function(context, arguments))
         results = self.gateway.jvm.java.util.ArrayList()
@@ -208,6 +210,15 @@ def _open_table(owner: ProcedureCatalogProxy, session: JavaObject, text: str) ->
         return load_catalog_table(owner.catalog, parts[:-1], parts[-1], None).table
     except TableNotFoundError as error:
         raise TableNotFoundError(f"{error} (argument table => '{text}' in catalog {owner.catalog_name})") from error
+
+
+def _open_tables(owner: ProcedureCatalogProxy, text: str) -> list[FileStoreTable]:
+    """All tables of the database that an argument names."""
+    parts = list(split_name(text))
+    if len(parts) > 1 and parts[0] == owner.catalog_name:
+        parts = parts[1:]
+    database = ".".join(parts)
+    return [owner.catalog.load_table(database, name) for name in owner.catalog.tables(database)]
 
 
 def _java_type(gateway: Gateway, data_type: DataType) -> JavaObject:

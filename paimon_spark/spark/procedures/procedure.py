@@ -5,11 +5,13 @@ Nothing here knows the JVM: the catalog of a classic session and ``paimon_spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StringType
+
+from paimon_spark.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +40,10 @@ class ResultColumn:
     nullable: bool = True
 
 
+def _no_catalog(database: str) -> Sequence[FileStoreTable]:
+    raise UnsupportedError(f"The tables of {database} are not known here: give each table by its name or path.")
+
+
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """What a procedure gets besides its arguments."""
@@ -45,6 +51,8 @@ class CallContext:
     spark: SparkSession
     table: Callable[[str], FileStoreTable]
     """Opens the table of a name (``db.t``, ``t``, ``catalog.db.t``, ``db.t$branch_b``) or a path."""
+    tables: Callable[[str], Sequence[FileStoreTable]] = _no_catalog
+    """Opens all tables of a database (``db``, ``catalog.db``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.procedures.branches import BRANCH_PROCEDURES
+from paimon_spark.spark.procedures.consumers import CONSUMER_PROCEDURES
+from paimon_spark.spark.procedures.expire import EXPIRE_PROCEDURES
+from paimon_spark.spark.procedures.orphans import ORPHAN_PROCEDURES
 from paimon_spark.spark.procedures.procedure import Procedure
 from paimon_spark.spark.procedures.rollback import ROLLBACK_PROCEDURES
 from paimon_spark.spark.procedures.tag_statements import TAG_STATEMENT_PROCEDURES
@@ -21,6 +24,9 @@ PROCEDURES: Mapping[str, Procedure] = {
         *TAG_PROCEDURES,
         *BRANCH_PROCEDURES,
         *ROLLBACK_PROCEDURES,
+        *EXPIRE_PROCEDURES,
+        *ORPHAN_PROCEDURES,
+        *CONSUMER_PROCEDURES,
         *TAG_STATEMENT_PROCEDURES,
     )
 }

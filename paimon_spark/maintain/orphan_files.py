@@ -1,0 +1,268 @@
+"""Files in a table's directories that nothing names: what failed writes, rollbacks and dropped branches left behind.
+
+Equals Java's ``OrphanFilesClean`` and ``LocalOrphanFilesClean`` (format.md §9). Every snapshot, tag and long-lived
+changelog of every branch counts, and any mention in a manifest of theirs keeps a file. The files are listed first and
+the mentions read afterwards, so that what is committed meanwhile is not taken. Files younger than a day (or another
+time) stay, whoever writes them. The functions are small, so that a Spark job can do the listing and reading as well.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
+from paimon_spark.maintain.unused_files import changelog_ids, delete_files, read_changelog, threads_of
+from paimon_spark.spec.file_names import BUCKET_PREFIX, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
+from paimon_spark.table.data_layout import DataLayout
+from paimon_spark.table.paths import MAIN_BRANCH
+from paimon_spark.table.schema_store import SchemaStore
+from paimon_spark.table.snapshot_store import SnapshotStore
+from paimon_spark.table.tag_store import TagStore
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.paths import TablePaths
+    from paimon_spark.table.table import FileStoreTable
+
+_Item = TypeVar("_Item")
+_LOG = logging.getLogger(__name__)
+_HINTS = ("EARLIEST", "LATEST")
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\.tmp")
+_SHARED_BLOBS = ".managed.blob"
+"""Java keeps these for all tables that refer to them."""
+_DEFAULT_AGE = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanFile:
+    """A file that may go."""
+
+    path: str
+    size: int
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedFiles:
+    """What was removed, or would be."""
+
+    file_count: int
+    total_bytes: int
+
+
+def older_than_millis(older_than: datetime | None) -> int:
+    """Return the time before which files may go, in epoch milliseconds: a day ago when none is given.
+
+    Raises:
+        OptionError: it is not in the past.
+    """
+    now = time.time()
+    if older_than is None:
+        return int((now - _DEFAULT_AGE.total_seconds()) * 1000)
+    if older_than.timestamp() >= now:
+        raise OptionError(
+            "The arg olderThan must be less than now, because dataFiles that are currently being written and not "
+            "referenced by snapshots will be mistakenly cleaned up."
+        )
+    return int(older_than.timestamp() * 1000)
+
+
+def remove_orphan_files(
+    table: FileStoreTable, *, older_than: datetime | None = None, dry_run: bool = False
+) -> RemovedFiles:
+    """Delete the files of the table that nothing names, here on the driver.
+
+    Args:
+        table: any branch of the table; all branches are looked at.
+        older_than: only files changed before this local time (or one with its zone); a day ago when not given.
+        dry_run: delete nothing, only tell.
+
+    Raises:
+        OptionError: ``older_than`` is not in the past.
+        PaimonError: a branch has no schema, or a metadata file that tells what is needed cannot be read. Nothing has
+            been deleted.
+    """
+    return remove_files_before(table, older_than_millis(older_than), dry_run=dry_run)
+
+
+def remove_files_before(table: FileStoreTable, before: int, *, dry_run: bool = False) -> RemovedFiles:
+    """Do what `remove_orphan_files` does, for files changed before a time in epoch milliseconds."""
+    check_branches(table)
+    directories = data_directories(table)
+    stray = stray_files(table, before)
+    with ThreadPoolExecutor(threads_of(table)) as pool:
+        places = [*metadata_directories(table), *directories]
+        listed = pool.map(lambda place: old_files(table, place, before), places)
+        candidates = [file for files in listed for file in files]
+        used, manifests = named_files(table, snapshots_in_use(table))
+        for names in pool.map(lambda name: names_in_manifest(table, name), sorted(manifests)):
+            used |= names
+    orphans = [*stray, *(file for file in candidates if file.name not in used)]
+    _LOG.info("%s: %s of %s old files are orphans", table.path, len(orphans), len(candidates) + len(stray))
+    if not dry_run:
+        delete_files(table, [file.path for file in orphans])
+        delete_old_empty_directories(table, directories, before)
+    return RemovedFiles(len(orphans), sum(file.size for file in orphans))
+
+
+def check_branches(table: FileStoreTable) -> None:
+    """Check that all branches can be looked at.
+
+    Raises:
+        PaimonError: one has no schema.
+    """
+    broken = [
+        name for name in table.branches.names() if not SchemaStore(table.file_io, table.paths.for_branch(name)).ids()
+    ]
+    if broken:
+        raise PaimonError(
+            f"Branches {broken} have no schemas. Orphan files cleaning aborted. Please check these branches of "
+            f"{table.path} manually: one that was being made or deleted can be deleted."
+        )
+
+
+def metadata_directories(table: FileStoreTable) -> list[str]:
+    """Return the directories of manifests, index files and statistics, which all branches share."""
+    return [table.paths.manifest_dir, table.paths.index_dir, table.paths.statistics_dir]
+
+
+def data_directories(table: FileStoreTable) -> dict[str, int]:
+    """Return the directories of buckets and the partitions above them, with the time of their last change.
+
+    Partitions come after all that is below them. Times are in epoch milliseconds, 0 where the store does not say.
+    """
+    layout = DataLayout.of(table.schema)
+    roots = {table.path, *layout.external_roots}
+    if layout.data_directory:
+        roots.add(f"{table.path}/{layout.data_directory}")
+    found: dict[str, int] = {}
+    for root in sorted(roots):
+        _walk(table, root, len(layout.partition_keys), found)
+    return found
+
+
+def _walk(table: FileStoreTable, directory: str, level: int, found: dict[str, int]) -> None:
+    for name, _, is_dir, changed in table.file_io.list_names(directory):
+        path = f"{directory.rstrip('/')}/{name}"
+        if is_dir and (name.startswith(BUCKET_PREFIX) if level == 0 else "=" in name):
+            if level:
+                _walk(table, path, level - 1, found)
+            found[path] = changed
+
+
+def old_files(table: FileStoreTable, directory: str, before: int) -> list[OrphanFile]:
+    """Return the files of a directory that were last changed before a time (epoch milliseconds)."""
+    return [
+        OrphanFile(f"{directory}/{name}", size)
+        for name, size, is_dir, changed in table.file_io.list_names(directory)
+        if not is_dir and 0 < changed < before and not name.endswith(_SHARED_BLOBS)
+    ]
+
+
+def stray_files(table: FileStoreTable, before: int) -> list[OrphanFile]:
+    """Return the old files among snapshots, changelogs, tags, schemas and consumers that are none of these."""
+    found = []
+    for branch in (MAIN_BRANCH, *table.branches.names()):
+        paths = table.paths.for_branch(branch)
+        for directory, prefix in ((paths.snapshot_dir, SNAPSHOT_PREFIX), (paths.changelog_dir, CHANGELOG_PREFIX)):
+            found += [
+                file
+                for file in old_files(table, directory, before)
+                if not file.name.startswith(prefix) and file.name not in _HINTS
+            ]
+        for directory in (paths.tag_dir, paths.schema_dir, paths.consumer_dir):  # Java: leaves these alone
+            found += [file for file in old_files(table, directory, before) if _UNFINISHED.fullmatch(file.name)]
+    return found
+
+
+def snapshots_in_use(table: FileStoreTable) -> list[Snapshot]:
+    """Return the snapshots, tagged snapshots and long-lived changelogs of all branches.
+
+    Raises:
+        CorruptTableError: one of them cannot be read.
+    """
+    found: list[Snapshot] = []
+    for branch in (MAIN_BRANCH, *table.branches.names()):
+        paths = table.paths.for_branch(branch)
+        for read in _readers(table, paths):
+            try:
+                found.append(read())
+            except (SnapshotNotFoundError, FileNotFoundError):
+                continue  # expired or deleted since it was listed
+    return found
+
+
+def _readers(table: FileStoreTable, paths: TablePaths) -> Iterator[Callable[[], Snapshot]]:
+    snapshots, tags = SnapshotStore(table.file_io, paths), TagStore(table.file_io, paths)
+    for number in snapshots.ids():
+        yield partial(snapshots.get, number)
+    for name in tags.names():
+        yield partial(lambda of: tags.get(of).snapshot, name)
+    for number in changelog_ids(table, paths):
+        yield partial(read_changelog, table, paths, number)
+
+
+def named_files(table: FileStoreTable, snapshots: Iterable[Snapshot]) -> tuple[set[str], set[str]]:
+    """Return the names of all metadata files that snapshots name, and the manifests among them.
+
+    Raises:
+        CorruptTableError: a manifest list or index manifest cannot be read. One that is missing is no error: expiry
+            may have been ended before it came to the snapshot.
+    """
+    store = table.manifests
+    lists: set[str] = set()
+    index_manifests: set[str] = set()
+    used: set[str] = set()
+    for snapshot in snapshots:
+        names = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
+        lists |= {name for name in names if name is not None}
+        index_manifests |= {snapshot.index_manifest} if snapshot.index_manifest is not None else set()
+        used |= {snapshot.statistics} if snapshot.statistics is not None else set()
+    with ThreadPoolExecutor(threads_of(table)) as pool:
+        named = pool.map(lambda name: _if_there(lambda: store.manifest_names(name)), lists)
+        manifests = {name for names in named for name in names}
+        named = pool.map(lambda name: _if_there(lambda: store.index_names(name)), index_manifests)
+        index_files = {name for names in named for name in names}
+    return used | lists | index_manifests | manifests | index_files, manifests
+
+
+def names_in_manifest(table: FileStoreTable, name: str) -> set[str]:
+    """Return the names of the data files, and of the files beside them, that a manifest mentions.
+
+    Raises:
+        CorruptTableError: it cannot be read (one that is missing mentions nothing).
+    """
+    found: set[str] = set()
+    for columns in _if_there(lambda: list(table.manifests.columns_of([name]))):
+        found.update(columns.file_names)
+        for extra in columns.file_values("_EXTRA_FILES"):
+            found.update(extra or ())
+    return found
+
+
+def _if_there(read: Callable[[], list[_Item]]) -> list[_Item]:
+    try:
+        return read()
+    except CorruptTableError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return []
+        raise
+
+
+def delete_old_empty_directories(table: FileStoreTable, directories: Mapping[str, int], before: int) -> None:
+    """Delete the directories that are empty and had not changed since a time before the files in them were deleted."""
+    for directory, changed in directories.items():
+        if 0 < changed < before:
+            table.file_io.delete_empty_directory(directory)

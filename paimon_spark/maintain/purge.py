@@ -1,0 +1,49 @@
+"""Purging: a table without rows, history, branches, tags and consumers; its schema stays.
+
+Equals Java's ``FileStoreTable.purgeFiles``. Runs on the driver; it may be killed at any point and run again. Nobody may
+write to the table meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.maintain.branches import delete_branch
+from paimon_spark.maintain.consumers import clear_consumers
+from paimon_spark.maintain.expire_snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.orphan_files import remove_files_before
+from paimon_spark.maintain.tags import delete_tag
+from paimon_spark.table.paths import MAIN_BRANCH
+
+if TYPE_CHECKING:
+    from paimon_spark.table.table import FileStoreTable
+
+
+def purge_files(table: FileStoreTable) -> None:
+    """Delete all rows and all that keeps old ones, and every file that is no longer needed then, however young.
+
+    Args:
+        table: the main branch.
+
+    Raises:
+        UnsupportedError: it is another branch.
+        CommitConflictError: somebody else writes.
+    """
+    if table.branch != MAIN_BRANCH:
+        raise UnsupportedError(f"Branch '{table.branch}' cannot be purged: delete it, or purge the table.")
+    delete_branch(table, table.branches.names(), ignore_if_missing=True)
+    for name in table.tags.names():
+        delete_tag(table, name, ignore_if_missing=True)
+    clear_consumers(table)
+    commit(table, [], overwrite=OverwriteSpec.truncate())
+    table.file_io.delete_quietly(table.paths.changelog_dir, recursive=True)
+    # Java: keeps no changelogs here either, whatever the options say
+    plain = table.without_options(_CHANGELOG_OPTIONS)
+    expire_snapshots(plain, everything_but_the_latest())
+    remove_files_before(table, time.time_ns() // 1_000_000 + 1)
+
+
+_CHANGELOG_OPTIONS = ("changelog.num-retained.min", "changelog.num-retained.max", "changelog.time-retained")

@@ -1,0 +1,129 @@
+"""`remove_orphan_files` as a Spark job: tasks list directories, read manifests and delete; names meet in a join.
+
+For tables of millions of files. What it deletes is what `maintain.orphan_files` would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from paimon_spark.maintain.orphan_files import (
+    RemovedFiles,
+    check_branches,
+    data_directories,
+    delete_old_empty_directories,
+    metadata_directories,
+    named_files,
+    names_in_manifest,
+    old_files,
+    older_than_millis,
+    snapshots_in_use,
+    stray_files,
+)
+from paimon_spark.maintain.unused_files import delete_files
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.table.table import FileStoreTable
+
+_MOST_TASKS = 200
+_NAMES_IN_A_BATCH = 10_000
+
+
+def can_distribute() -> bool:
+    """Whether Spark can run ``mapInArrow``, which asks for pandas (unused)."""
+    return find_spec("pandas") is not None
+
+
+def remove_orphan_files_distributed(
+    spark: SparkSession,
+    table: FileStoreTable,
+    *,
+    older_than: datetime | None = None,
+    dry_run: bool = False,
+    parallelism: int | None = None,
+) -> RemovedFiles:
+    """Delete the files of a table that nothing names, in tasks. Runs on the driver.
+
+    Args:
+        spark: a classic or a Connect session.
+        table: any branch of the table.
+        older_than: only files changed before this time; a day ago when not given.
+        dry_run: delete nothing, only tell.
+        parallelism: tasks at once; the session's shuffle partitions when not given.
+
+    Raises:
+        OptionError: ``older_than`` is not in the past.
+        PaimonError: a branch has no schema, or a metadata file cannot be read. Nothing has been deleted.
+    """
+    before = older_than_millis(older_than)
+    tasks = parallelism or min(_MOST_TASKS, int(spark.conf.get("spark.sql.shuffle.partitions") or _MOST_TASKS))
+    check_branches(table)
+    directories = data_directories(table)
+    stray = stray_files(table, before)
+    places = [*metadata_directories(table), *directories]
+    listed = _column(spark, places, tasks).mapInArrow(
+        partial(_list, table, before), "name string, path string, size long"
+    )
+    candidates = listed.persist()
+    try:
+        candidates.count()  # all is listed before the first mention is read
+        named, manifests = named_files(table, snapshots_in_use(table))
+        mentioned = _column(spark, sorted(manifests), tasks).mapInArrow(partial(_mentions, table), "name string")
+        used = mentioned.union(_column(spark, sorted(named), tasks).toDF("name"))
+        orphans = candidates.join(used, "name", "left_anti").repartition(tasks)
+        deed = orphans.mapInArrow(partial(_delete, table, dry_run), "files long, bytes long")
+        counts = deed.groupBy().sum("files", "bytes").head()
+    finally:
+        candidates.unpersist()
+    if not dry_run:
+        delete_files(table, [file.path for file in stray])
+        delete_old_empty_directories(table, directories, before)
+    files, size = ((counts[0] or 0), (counts[1] or 0)) if counts is not None else (0, 0)
+    return RemovedFiles(files + len(stray), size + sum(file.size for file in stray))
+
+
+def _column(spark: SparkSession, values: Sequence[str], tasks: int) -> DataFrame:
+    rows = [(value,) for value in values]
+    return spark.createDataFrame(rows, "value string").repartition(max(1, min(tasks, len(rows))))
+
+
+def _list(table: FileStoreTable, before: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The old files of directories. Runs in tasks."""
+    for batch in batches:
+        for directory in batch.column(0).to_pylist():
+            files = old_files(table, directory, before)
+            columns = [[file.name for file in files], [file.path for file in files], [file.size for file in files]]
+            types = (pa.string(), pa.string(), pa.int64())
+            arrays = [pa.array(column, of) for column, of in zip(columns, types, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, names=["name", "path", "size"])
+
+
+def _mentions(table: FileStoreTable, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The names that manifests mention, each at least once. Runs in tasks."""
+    found: set[str] = set()
+    for batch in batches:
+        for name in batch.column(0).to_pylist():
+            found |= names_in_manifest(table, name)
+            if len(found) > _NAMES_IN_A_BATCH:
+                yield pa.RecordBatch.from_arrays([pa.array(sorted(found), pa.string())], names=["name"])
+                found.clear()
+    yield pa.RecordBatch.from_arrays([pa.array(sorted(found), pa.string())], names=["name"])
+
+
+def _delete(table: FileStoreTable, dry_run: bool, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Delete files and count them. Runs in tasks; a second attempt counts those again that were there."""
+    for batch in batches:
+        sizes = batch.column(batch.schema.get_field_index("size")).to_pylist()
+        if not dry_run:
+            delete_files(table, batch.column(batch.schema.get_field_index("path")).to_pylist())
+        counts = [pa.array([len(sizes)], pa.int64()), pa.array([sum(sizes)], pa.int64())]
+        yield pa.RecordBatch.from_arrays(counts, names=["files", "bytes"])
