@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from paimon_spark.errors import CorruptTableError, OptionError, UnsupportedError
+from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec import predicate as predicates
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema
@@ -21,22 +21,11 @@ from paimon_spark.storage import arrow_layout, parquet_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as, each_as_corrupt
 from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS, ColumnStats, DataFileReader, DataFileWriter, FileResult
 from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.parquet_dictionary import dictionary_columns
 from paimon_spark.storage.parquet_footer import FooterSink, metadata_with_int96_as_bytes
+from paimon_spark.storage.parquet_settings import ParquetSettings
 
-MAX_ROW_GROUP_ROWS: Final = 1 << 20
-"""Most rows of a row group, so that narrow tables still have row groups to prune and to share between tasks."""
-_DEFAULT_BLOCK_BYTES: Final = 128 << 20
 _FIELD_ID: Final = "PARQUET:field_id"
-_CODECS: Final[Mapping[str, str]] = {
-    "zstd": "zstd",
-    "snappy": "snappy",
-    "gzip": "gzip",
-    "lz4": "lz4",
-    "lz4_raw": "lz4",
-    "none": "none",
-    "uncompressed": "none",
-    "null": "none",
-}
 
 
 class ParquetReader(DataFileReader):
@@ -212,17 +201,12 @@ class ParquetWriter(DataFileWriter):
         self._int96 = parquet_schema.has_int96(fields)
         self._logical = to_arrow_schema(fields)
         self._physical = parquet_schema.physical_schema(fields, id_key=_FIELD_ID, int96=self._int96)
-        settings = _Settings(compression, zstd_level, options)
-        self._block_bytes = settings.block_bytes
-        self._max_rows = settings.max_rows
+        self._settings = ParquetSettings(compression, zstd_level, options)
+        self._block_bytes = self._settings.block_bytes
+        self._max_rows = self._settings.max_rows
         self._target = file_io.open_output(path)
         self._sink = FooterSink(self._target)
-        self._writer = pq.ParquetWriter(
-            pa.PythonFile(self._sink, mode="w"),
-            self._physical,
-            use_deprecated_int96_timestamps=self._int96,
-            **settings.pyarrow,
-        )
+        self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = self._waiting_bytes = 0
         self._rows = self._raw_bytes_flushed = 0
@@ -253,25 +237,42 @@ class ParquetWriter(DataFileWriter):
     def close(self) -> FileResult:
         """Write the last row group and the footer."""
         try:
-            if self._waiting_rows:
-                self._flush(self._group_rows(), self._waiting_rows)
+            self.flush()
+            writer = self._writer or self._open(self._physical.empty_table())
             self._sink.hold()
-            self._writer.close()
+            writer.close()
             timestamps = parquet_schema.timestamp_columns(self._fields) if self._int96 else {}
             self._sink.release(parquet_schema.MESSAGE_NAME, timestamps)
         except BaseException:
             self.abort()
             raise
-        metadata = self._writer.writer.metadata
+        metadata = writer.writer.metadata
         return FileResult(self.path, self._sink.position, self._rows, _column_stats(metadata, self._fields))
 
     def abort(self) -> None:
         """Close without a footer and delete the file."""
         try:
             self._sink.drop()
-            self._writer.close()
+            if self._writer is not None:
+                self._writer.close()
         finally:
             self._file_io.delete_quietly(self.path)
+
+    def _open(self, first: pa.Table) -> pq.ParquetWriter:
+        """Start the file, knowing the rows of its first row group."""
+        settings = self._settings.pyarrow
+        if self._settings.dictionary is None:
+            use_dictionary = dictionary_columns(first, settings["dictionary_pagesize_limit"])
+        else:
+            use_dictionary = self._settings.dictionary
+        self._writer = pq.ParquetWriter(
+            pa.PythonFile(self._sink, mode="w"),
+            self._physical,
+            use_deprecated_int96_timestamps=self._int96,
+            use_dictionary=use_dictionary,
+            **settings,
+        )
+        return self._writer
 
     def _to_physical(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.schema.names != self._logical.names:
@@ -288,7 +289,8 @@ class ParquetWriter(DataFileWriter):
 
     def _flush(self, group_rows: int, rows: int) -> None:
         table = pa.Table.from_batches(self._waiting, self._physical)
-        self._writer.write_table(table.slice(0, rows), row_group_size=group_rows)
+        writer = self._writer or self._open(table.slice(0, group_rows))
+        writer.write_table(table.slice(0, rows), row_group_size=group_rows)
         rest = table.slice(rows)
         self._waiting = rest.to_batches()
         self._raw_bytes_flushed += self._waiting_bytes - rest.nbytes
@@ -311,54 +313,6 @@ def _physical_array(array: pa.Array, logical: pa.DataType, physical: pa.DataType
     if not arrow_layout.same_layout(millis.type, physical, reinterpret=True):
         raise TypeError(f"{array.type} cannot be written as {physical}")
     return arrow_layout.relabel(millis, physical)
-
-
-class _Settings:
-    """Table options as pyarrow's writer wants them."""
-
-    def __init__(self, compression: str, zstd_level: int, options: Mapping[str, str]) -> None:
-        given = {key.lower(): value.strip() for key, value in options.items() if key.lower().startswith("parquet.")}
-        codec = given.get("parquet.compression", compression).lower()
-        if codec not in _CODECS:
-            raise UnsupportedError(
-                f"Parquet files with the compression '{codec}' cannot be written. "
-                f"Set 'file.compression' to one of {', '.join(sorted(_CODECS))}."
-            )
-        self.block_bytes = _integer(given, "parquet.block.size", _DEFAULT_BLOCK_BYTES)
-        self.max_rows = min(MAX_ROW_GROUP_ROWS, _integer(given, "parquet.block.row.count.limit", MAX_ROW_GROUP_ROWS))
-        version = given.get("parquet.writer.version", "v1").lower()
-        self.pyarrow: dict[str, Any] = {
-            "compression": _CODECS[codec],
-            "use_dictionary": given.get("parquet.enable.dictionary", "true").lower() == "true",
-            "data_page_version": "2.0" if version in ("v2", "parquet_2_0") else "1.0",
-            "data_page_size": _integer(given, "parquet.page.size", 1 << 20),
-            "dictionary_pagesize_limit": _integer(given, "parquet.dictionary.page.size", 1 << 20),
-            "write_page_index": True,
-            "store_schema": False,
-            "store_decimal_as_integer": True,
-        }
-        if codec == "zstd":
-            level = _integer(given, "parquet.compression.codec.zstd.level", zstd_level, least=-100)
-            self.pyarrow["compression_level"] = level
-        if _TIME_IS_ADJUSTED_BY_CHOICE:
-            self.pyarrow["write_time_adjusted_to_utc"] = True
-
-
-_TIME_IS_ADJUSTED_BY_CHOICE: Final = int(pa.__version__.split(".")[0]) >= 21
-"""Since 21 pyarrow writes TIME as not adjusted to UTC unless told; before, always adjusted, as Java does."""
-
-
-def _integer(given: Mapping[str, str], key: str, default: int, *, least: int = 1) -> int:
-    text = given.get(key)
-    if text is None:
-        return default
-    try:
-        value = int(text)
-    except ValueError:
-        raise OptionError(f"The option '{key}' must be a whole number, but is '{text}'.") from None
-    if value < least:
-        raise OptionError(f"The option '{key}' must be at least {least}, but is {value}.")
-    return value
 
 
 def _column_stats(metadata: pq.FileMetaData, fields: Sequence[t.DataField]) -> dict[str, ColumnStats]:

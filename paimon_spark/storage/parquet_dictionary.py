@@ -1,0 +1,87 @@
+"""Which columns of a Parquet file are worth a dictionary, judged by a sample of its first row group.
+
+pyarrow tries a dictionary on every column and falls back to plain values only when the dictionary is full: on columns
+of many values that costs a third of the encoding and makes the file larger. Java's writer looks at its first page
+instead and goes back to plain where the dictionary did not pay. Pure functions; run in tasks, once per file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_PARTS: Final = 64
+_PART_ROWS: Final = 256
+LEAST_ROWS: Final = _PARTS * _PART_ROWS
+"""Of fewer rows no sample is taken: every column gets a dictionary."""
+
+
+def dictionary_columns(rows: pa.Table, limit_bytes: int) -> bool | list[str]:
+    """What pyarrow's ``use_dictionary`` should be for a file that starts with these rows.
+
+    Args:
+        rows: the rows of the first row group, in the file's physical types.
+        limit_bytes: the size beyond which a dictionary is given up (``parquet.dictionary.page.size``).
+
+    Returns:
+        True for every column, or the paths of the columns that get a dictionary. Nested columns always do.
+    """
+    if rows.num_rows < LEAST_ROWS:
+        return True
+    sample = _sample(rows)
+    plain = {
+        field.name
+        for field, column in zip(sample.schema, sample.columns, strict=True)
+        if _mostly_distinct(column, rows.num_rows, limit_bytes)
+    }
+    if not plain:
+        return True
+    return [path for field in rows.schema if field.name not in plain for path in _leaves(field.name, field.type)]
+
+
+def _sample(rows: pa.Table) -> pa.Table:
+    """Short runs of rows, one from each of equally long stretches: neighbours tell of repetition in sorted columns."""
+    stretch = rows.num_rows // _PARTS
+    within = np.random.default_rng(0).integers(0, stretch - _PART_ROWS + 1, _PARTS)
+    starts = np.arange(_PARTS) * stretch + within
+    return pa.concat_tables([rows.slice(start, _PART_ROWS) for start in starts.tolist()])
+
+
+def _mostly_distinct(column: pa.ChunkedArray, rows: int, limit_bytes: int) -> bool:
+    """Whether half of a column's rows would be dictionary entries, or the dictionary would be given up."""
+    kind = column.type
+    if pa.types.is_nested(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return False
+    known = len(column) - column.null_count
+    if known < LEAST_ROWS // 4:
+        return False
+    repeated = known - pc.count_distinct(column).as_py()
+    # `known` draws from n equally likely values collide about known² / 2n times.
+    distinct = known * known / (2 * repeated) if repeated else float("inf")
+    width = _value_bytes(column, known)
+    return 2 * distinct > rows * known / len(column) or distinct * width > 2 * limit_bytes
+
+
+def _value_bytes(column: pa.ChunkedArray, known: int) -> float:
+    kind = column.type
+    if pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
+        return float(kind.bit_width / 8)
+    return 4 + float(pc.sum(pc.binary_length(column)).as_py()) / known
+
+
+def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
+    """Parquet paths of a column."""
+    if pa.types.is_struct(kind):
+        for field in kind:
+            yield from _leaves(f"{path}.{field.name}", field.type)
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", kind.key_type)
+        yield from _leaves(f"{path}.key_value.value", kind.item_type)
+    elif pa.types.is_list(kind):
+        yield from _leaves(f"{path}.list.element", kind.value_type)
+    else:
+        yield path

@@ -1,0 +1,65 @@
+"""Which Parquet columns get a dictionary: few values yes, many no, small files and nested columns always."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from paimon_spark.spec.schema import DataField
+from paimon_spark.spec.type_parser import parse_type
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.formats import create_data_file, open_data_file
+from paimon_spark.storage.parquet_dictionary import LEAST_ROWS, dictionary_columns
+
+ROWS = 200_000
+LIMIT = 1 << 20
+
+
+def _table(rows: int = ROWS) -> pa.Table:
+    at = np.arange(rows)
+    random = np.random.default_rng(7)
+    return pa.table(
+        {
+            "unique": at,
+            "real": random.random(rows),
+            "some": random.integers(0, 3000, rows),
+            "cycle": pa.array([f"left-{i}" for i in range(5000)]).take(pa.array(at % 5000)),
+            "runs": at // 40,
+            "name": pa.array(at).cast(pa.string()),
+            "nothing": pa.nulls(rows, pa.int64()),
+            "list.of": pa.array([[1, 2]] * rows),
+        }
+    )
+
+
+def test_columns_of_many_values_get_no_dictionary() -> None:
+    assert dictionary_columns(_table(), LIMIT) == ["some", "cycle", "runs", "nothing", "list.of.list.element"]
+
+
+def test_a_dictionary_that_would_be_given_up_is_not_begun() -> None:
+    values = pa.table({"v": np.random.default_rng(1).integers(0, 60_000, ROWS)})
+    assert dictionary_columns(values, LIMIT) is True
+    assert dictionary_columns(values, 1 << 16) == []
+
+
+def test_a_small_file_gets_all_its_dictionaries() -> None:
+    assert dictionary_columns(_table(LEAST_ROWS - 1), LIMIT) is True
+
+
+@pytest.mark.parametrize(("option", "expected"), [(None, {"some"}), ("true", {"some", "unique"}), ("false", set())])
+def test_the_option_goes_over_the_sample(tmp_path: Path, option: str | None, expected: set[str]) -> None:
+    fields = [DataField(0, "unique", parse_type("BIGINT")), DataField(1, "some", parse_type("BIGINT"))]
+    rows = _table().select(["unique", "some"])
+    path = f"{tmp_path}/data.parquet"
+    options = {} if option is None else {"parquet.enable.dictionary": option}
+    io = FileIO.for_path(path, {})
+    writer = create_data_file(io, path, "parquet", fields, compression="zstd", zstd_level=1, options=options)
+    writer.write(rows)
+    writer.close()
+    group = pq.read_metadata(path).row_group(0)
+    columns = [group.column(i) for i in range(2)]
+    assert {c.path_in_schema for c in columns if c.has_dictionary_page} == expected
+    with open_data_file(io, path, "parquet", None, options={}) as reader:
+        assert pa.Table.from_batches(reader.read_batches(fields)).equals(rows)
