@@ -5,7 +5,7 @@ Runs on the driver when a read or a commit is planned, over up to some 10,000 fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,11 @@ from paimon_spark.spec.manifest_records import Record, entry_from_record, stats_
 from paimon_spark.spec.simple_stats import SimpleStats
 
 
-def _identity(record: Record) -> tuple[Any, ...]:
+Identity = tuple[Any, ...]
+"""What tells one data file of a snapshot from another."""
+
+
+def _identity(record: Record) -> Identity:
     file = record["_FILE"]
     return (
         file["_FILE_NAME"],
@@ -68,10 +72,16 @@ class ManifestColumns(Sequence[ManifestEntry]):
 
     def live(self) -> ManifestColumns:
         """Return the ADD entries that no DELETE entry names, in order (Java: ``readAndMergeFileEntries``)."""
-        kinds = self.kinds
-        if not kinds.any():
+        return self.without(self.deleted()) if self.kinds.any() else self
+
+    def deleted(self) -> set[Identity]:
+        """Return what the DELETE entries name, for `without`."""
+        return {_identity(self.records[i]) for i in np.flatnonzero(self.kinds)}
+
+    def without(self, deleted: Set[Identity]) -> ManifestColumns:
+        """Return the ADD entries of files that are not among the deleted ones, in order."""
+        if not deleted and not self.kinds.any():
             return self
-        deleted = {_identity(self.records[i]) for i in np.flatnonzero(kinds)}
         names = {identity[0] for identity in deleted}
         return ManifestColumns(
             [

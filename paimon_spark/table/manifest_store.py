@@ -18,7 +18,7 @@ from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import avro_codec
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.binary_row import decode_rows
-from paimon_spark.spec.manifest_columns import ManifestColumns
+from paimon_spark.spec.manifest_columns import Identity, ManifestColumns
 from paimon_spark.spec.predicate import evaluate, prune_stats
 from paimon_spark.storage.file_io import LocalFileIO
 
@@ -233,6 +233,31 @@ class ManifestStore:
                 columns = columns.filter(columns.buckets == bucket)
             parts.append(columns)
         return ManifestColumns.concat(parts).live()
+
+    def live_chunks(self, snapshot: Snapshot, *, chunk_files: int = 5000) -> Iterator[ManifestColumns]:
+        """Yield the files that live in ``snapshot`` some at a time, in the order of the manifests.
+
+        Memory holds one chunk and the names of deleted files; manifests with deletes are read twice for it.
+
+        Args:
+            snapshot: which files.
+            chunk_files: about how many files come at once.
+
+        Raises:
+            CorruptTableError: a manifest is missing or cannot be read.
+        """
+        manifests = self.data_manifests(snapshot)
+        deleted = set[Identity]()
+        for columns in self.read_columns([meta for meta in manifests if meta.num_deleted_files]):
+            deleted |= columns.deleted()
+        waiting: list[ManifestColumns] = []
+        for columns in self.read_columns(manifests):
+            waiting.append(columns.without(deleted))
+            if sum(map(len, waiting)) >= chunk_files:
+                yield ManifestColumns.concat(waiting)
+                waiting = []
+        if any(map(len, waiting)):
+            yield ManifestColumns.concat(waiting)
 
     def _read(self, path: str, what: str) -> bytes:
         try:

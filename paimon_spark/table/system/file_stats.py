@@ -19,9 +19,9 @@ from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
 from paimon_spark.table.system.texts import map_texts, object_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.data_types import DataField, DataType
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.spec.simple_stats import SimpleStats
@@ -80,32 +80,37 @@ def _columns(
     place = {field.id: i for i, field in enumerate(covered)}
     there = {field.id for field in then.fields}
     unknown = pa.nulls(len(stats), pa.string())
+    shown = [field for field in wanted if field.id in place] if usable else []
+    texts = iter(_decoded(covered, [place[field.id] for field in shown], [stats[i] for i in usable], shown))
     found: dict[str, Texts] = {}
     for field in wanted:
         if field.id not in there:
             found[field.name] = (pc.cast(counts, pa.string()), unknown, unknown)
         elif field.id in place and usable:
-            found[field.name] = _spread(
-                _decoded(covered, place[field.id], [stats[i] for i in usable], field), usable, len(stats)
-            )
+            found[field.name] = _spread(next(texts), usable, len(stats))
         else:
             found[field.name] = (unknown, unknown, unknown)
     return found
 
 
-def _decoded(covered: Sequence[DataField], index: int, stats: Sequence[SimpleStats], target: DataField) -> Texts:
+def _decoded(
+    covered: Sequence[DataField], at: Sequence[int], stats: Sequence[SimpleStats], targets: Sequence[DataField]
+) -> Iterator[Texts]:
+    """Yield the texts of the columns at positions of the statistics, each in the type of its target."""
     types = [field.type.with_nullable(True) for field in covered]
-    nulls = pa.array([each.null_counts[index] for each in stats], pa.int64())
-    bounds = []
-    for rows in ([each.min_values for each in stats], [each.max_values for each in stats]):
-        decoded = decode_rows(rows, types, serialized=True, fields=[index])[0]
-        try:
-            wanted = target.type.with_nullable(True)
-            shown = decoded if types[index] == wanted else cast_array(decoded, types[index], wanted)
-            bounds.append(object_texts(shown, wanted))
-        except DataError:  # a text that is no value of the new type: nothing is known
-            bounds.append(pa.nulls(len(stats), pa.string()))
-    return pc.cast(nulls, pa.string()), bounds[0], bounds[1]
+    low = decode_rows([each.min_values for each in stats], types, serialized=True, fields=at)
+    high = decode_rows([each.max_values for each in stats], types, serialized=True, fields=at)
+    for position, target, *bounds in zip(at, targets, low, high, strict=True):
+        nulls = pa.array([each.null_counts[position] for each in stats], pa.int64())
+        minimum, maximum = (_shown(bound, types[position], target.type.with_nullable(True)) for bound in bounds)
+        yield pc.cast(nulls, pa.string()), minimum, maximum
+
+
+def _shown(bounds: pa.Array, data_type: DataType, wanted: DataType) -> pa.Array:
+    try:
+        return object_texts(bounds if data_type == wanted else cast_array(bounds, data_type, wanted), wanted)
+    except DataError:  # a text that is no value of the new type: nothing is known
+        return pa.nulls(len(bounds), pa.string())
 
 
 def _spread(texts: Texts, at: Sequence[int], count: int) -> Texts:

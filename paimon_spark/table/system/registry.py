@@ -5,9 +5,10 @@ from __future__ import annotations
 from paimon_spark.errors import TableNotFoundError, UnsupportedError
 from paimon_spark.table.system.definition import SystemTable
 from paimon_spark.table.system.files import FILE_TABLES
+from paimon_spark.table.system.groups import GROUP_TABLES
 from paimon_spark.table.system.history import HISTORY_TABLES
 
-SYSTEM_TABLES = {table.name: table for table in (*HISTORY_TABLES, *FILE_TABLES)}
+SYSTEM_TABLES = {table.name: table for table in (*HISTORY_TABLES, *FILE_TABLES, *GROUP_TABLES)}
 """Every system table that can be read."""
 
 _NOT_YET = (
@@ -18,7 +19,6 @@ _NOT_YET = (
     "statistics",
     "aggregation_fields",
     "file_indexes",
-    "file_key_ranges",
     "table_indexes",
 )
 

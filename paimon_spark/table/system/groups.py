@@ -1,0 +1,178 @@
+"""``manifests``, ``partitions`` and ``buckets``: the files of one version in groups.
+
+Equals Java's ``ManifestsTable``, ``PartitionsTable`` and ``BucketsTable``. All travel in time.
+Java: ``buckets`` does not travel in 1.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from paimon_spark.spec.data_types import BooleanType, IntType
+from paimon_spark.table.system.definition import LONG, STRING, TIME, SystemTable, columns, required, table_of
+from paimon_spark.table.system.live_files import LiveFiles, wall_clock
+from paimon_spark.table.system.texts import partition_texts
+from paimon_spark.table.time_travel import travel
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.table.table import FileStoreTable
+
+_ARITY_BYTES = 4
+
+_MANIFEST_FIELDS = columns(
+    file_name=required(STRING),
+    file_size=required(LONG),
+    num_added_files=required(LONG),
+    num_deleted_files=required(LONG),
+    schema_id=required(LONG),
+    min_partition_stats=STRING,
+    max_partition_stats=STRING,
+    min_row_id=LONG,
+    max_row_id=LONG,
+)
+_PARTITION_FIELDS = columns(
+    partition=STRING,
+    record_count=required(LONG),
+    file_size_in_bytes=required(LONG),
+    file_count=required(LONG),
+    last_update_time=TIME,
+    created_at=TIME,
+    created_by=STRING,
+    updated_by=STRING,
+    options=STRING,
+    total_buckets=required(IntType()),
+    done=required(BooleanType()),
+    deleted_record_count=LONG,
+)
+_BUCKET_FIELDS = columns(
+    partition=STRING,
+    bucket=required(IntType()),
+    record_count=required(LONG),
+    file_size_in_bytes=required(LONG),
+    file_count=required(LONG),
+    last_update_time=TIME,
+)
+
+
+def _manifests(table: FileStoreTable) -> pa.Table:
+    """The manifests of the snapshot: base, then delta, then those of its changelog."""
+    then, snapshot = travel(table)
+    store = then.manifests
+    found = [] if snapshot is None else store.data_manifests(snapshot) + store.changelog_manifests(snapshot)
+    empty = (0).to_bytes(_ARITY_BYTES, "big")
+    usable = [not then.schema.partition_keys or m.partition_stats.min_values[:_ARITY_BYTES] != empty for m in found]
+    known = [manifest.partition_stats for manifest, ok in zip(found, usable, strict=True) if ok]
+
+    def stats(rows: Sequence[bytes]) -> list[str | None]:
+        texts = iter(partition_texts(then, rows).to_pylist())
+        return [next(texts) if ok else None for ok in usable]
+
+    return table_of(
+        _MANIFEST_FIELDS,
+        {
+            "file_name": [manifest.file_name for manifest in found],
+            "file_size": [manifest.file_size for manifest in found],
+            "num_added_files": [manifest.num_added_files for manifest in found],
+            "num_deleted_files": [manifest.num_deleted_files for manifest in found],
+            "schema_id": [manifest.schema_id for manifest in found],
+            "min_partition_stats": stats([each.min_values for each in known]),
+            "max_partition_stats": stats([each.max_values for each in known]),
+            "min_row_id": [manifest.min_row_id for manifest in found],
+            "max_row_id": [manifest.max_row_id for manifest in found],
+        },
+    )
+
+
+_SUMS = {
+    "record_count": ("rows", "sum"),
+    "file_size_in_bytes": ("bytes", "sum"),
+    "file_count": ("rows", "count"),
+    "last_update_time": ("millis", "max"),
+    "total_buckets": ("total_buckets", "first"),
+}
+
+
+def grouped(live: LiveFiles, chunks: Iterable[ManifestColumns], keys: Sequence[str]) -> pa.Table:
+    """Sums over the files of equal keys.
+
+    Args:
+        live: where the files come from.
+        chunks: the files.
+        keys: of ``partition`` (its number in `live`), ``bucket`` and ``level``.
+
+    Returns:
+        The keys and ``record_count``, ``file_size_in_bytes``, ``file_count``, ``last_update_time`` (null when unknown)
+        and ``total_buckets``, in the order of each group's first file.
+    """
+    parts = [
+        pa.table(
+            {
+                "partition": pa.array(live.partition_numbers(files.partitions), pa.int64()),
+                "bucket": files.buckets,
+                "level": files.levels,
+                "total_buckets": files.total_buckets,
+                "rows": files.row_counts,
+                "bytes": files.file_sizes,
+                "millis": pa.array(files.file_values("_CREATION_TIME"), pa.int64()),
+            }
+        )
+        for files in chunks
+    ]
+    names = ("partition", "bucket", "level", "total_buckets", "rows", "bytes", "millis")
+    types = (pa.int64(), pa.int32(), pa.int32(), pa.int32(), pa.int64(), pa.int64(), pa.int64())
+    nothing = pa.schema(list(zip(names, types, strict=True))).empty_table()
+    sums = pa.concat_tables([nothing, *parts]).group_by(list(keys), use_threads=False).aggregate(list(_SUMS.values()))
+    found = {key: sums[key] for key in keys}
+    found |= {name: sums["_".join(source)] for name, source in _SUMS.items()}
+    return pa.table({**found, "last_update_time": wall_clock(found["last_update_time"].combine_chunks())})
+
+
+_SHARED = ("record_count", "file_size_in_bytes", "file_count", "last_update_time")
+
+
+def _partitions(table: FileStoreTable) -> pa.Table:
+    """The partitions that have files, sorted by name."""
+    live = LiveFiles(table)
+    sums = grouped(live, live.chunks_in_buckets(), ["partition"])
+    nothing: list[None] = [None] * len(sums)
+    found = table_of(
+        _PARTITION_FIELDS,
+        {
+            **{name: sums[name].combine_chunks() for name in (*_SHARED, "total_buckets")},
+            "partition": [live.names[number] for number in sums["partition"].to_pylist()],
+            "created_at": nothing,
+            "created_by": nothing,
+            "updated_by": nothing,
+            "options": nothing,
+            "done": [False] * len(sums),
+            "deleted_record_count": nothing,
+        },
+    )
+    return found.sort_by("partition")
+
+
+def _buckets(table: FileStoreTable) -> pa.Table:
+    """The buckets that have files, sorted by partition and number."""
+    live = LiveFiles(table)
+    sums = grouped(live, live.chunks(), ["partition", "bucket"])
+    found = table_of(
+        _BUCKET_FIELDS,
+        {
+            **{name: sums[name].combine_chunks() for name in _SHARED},
+            "partition": [live.texts[number] for number in sums["partition"].to_pylist()],
+            "bucket": sums["bucket"].combine_chunks(),
+        },
+    )
+    return found.sort_by([("partition", "ascending"), ("bucket", "ascending")])
+
+
+GROUP_TABLES = (
+    SystemTable("manifests", _MANIFEST_FIELDS, _manifests, travels=True),
+    SystemTable("partitions", _PARTITION_FIELDS, _partitions, travels=True),
+    SystemTable("buckets", _BUCKET_FIELDS, _buckets, travels=True),
+)
+"""The system tables of this module."""
