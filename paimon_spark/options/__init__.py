@@ -1,6 +1,6 @@
 """Every option: key, type, default, meaning; and the typed view of a table's options."""
 
-from paimon_spark.options.core_options import CoreOptions
+from paimon_spark.options.core_options import CoreOptions, is_secret
 from paimon_spark.options.option import Option, OptionKind, Scope, parse_duration, parse_memory_size
 from paimon_spark.options.registry import (
     OPTIONS,
@@ -19,6 +19,7 @@ __all__ = [
     "Scope",
     "canonical_options",
     "find_option",
+    "is_secret",
     "parse_duration",
     "parse_memory_size",
     "unknown_option_error",

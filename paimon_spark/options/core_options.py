@@ -53,7 +53,7 @@ class CoreOptions(Mapping[str, str]):
         return CoreOptions, (self._options,)
 
     def __repr__(self) -> str:
-        shown = {k: "***" if _is_secret(k) else v for k, v in self._options.items()}
+        shown = {k: "***" if is_secret(k) else v for k, v in self._options.items()}
         return f"CoreOptions({shown!r})"
 
     @overload
@@ -273,6 +273,7 @@ class CoreOptions(Mapping[str, str]):
         return bool(self.value("data-evolution.enabled"))
 
 
-def _is_secret(key: str) -> bool:
+def is_secret(key: str) -> bool:
+    """Tell whether an option's value may be a credential, which is never shown."""
     lowered = key.lower()
     return any(word in lowered for word in _SECRET_WORDS)

@@ -22,6 +22,8 @@ def double_text(value: float) -> str:
 
     Java: before version 19 some doubles were written with more digits than needed; these are the shortest.
     """
+    if 0.001 <= abs(value) < 10_000_000:
+        return repr(float(value))
     return _number_text(value, repr(abs(float(value))))
 
 

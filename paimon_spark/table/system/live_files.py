@@ -48,6 +48,11 @@ class LiveFiles:
         self._numbers: dict[bytes, int] = {}
         self._directories: dict[tuple[bytes, int], str] = {}
 
+    @property
+    def partitions(self) -> list[bytes]:
+        """The bytes of each partition."""
+        return list(self._numbers)
+
     def chunks(self) -> Iterator[ManifestColumns]:
         """Yield the files in the order of the manifests, those that wait for a bucket (``bucket`` = -2) as well."""
         if self.snapshot is not None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from paimon_spark.errors import TableNotFoundError, UnsupportedError
 from paimon_spark.table.system.definition import SystemTable
+from paimon_spark.table.system.facts import FACT_TABLES
 from paimon_spark.table.system.files import FILE_TABLES
 from paimon_spark.table.system.groups import GROUP_TABLES
 from paimon_spark.table.system.history import HISTORY_TABLES
+from paimon_spark.table.system.indexes import INDEX_TABLES
 
-SYSTEM_TABLES = {table.name: table for table in (*HISTORY_TABLES, *FILE_TABLES, *GROUP_TABLES)}
+SYSTEM_TABLES = {table.name: table for table in (*HISTORY_TABLES, *FILE_TABLES, *GROUP_TABLES, *FACT_TABLES, *INDEX_TABLES)}
 """Every system table that can be read."""
 
 _NOT_YET = (
@@ -16,10 +18,6 @@ _NOT_YET = (
     "binlog",
     "ro",
     "row_tracking",
-    "statistics",
-    "aggregation_fields",
-    "file_indexes",
-    "table_indexes",
 )
 
 

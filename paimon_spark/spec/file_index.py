@@ -1,0 +1,101 @@
+"""The head of a file index container: which columns have which index, and how large (Java: ``FileIndexFormat``)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from paimon_spark.errors import CorruptTableError
+
+_MAGIC = 1_493_475_289_347_502
+_VERSION = 1
+_FIXED = struct.Struct(">qii")
+_EMPTY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndexPart:
+    """One index of one column in a container."""
+
+    column: str
+    """The column's name; of a key of a map ``column[key]``."""
+    index_type: str
+    """``bloom-filter``, ``bitmap``, ``bsi`` or ``range-bitmap``."""
+    start: int | None
+    """Where it begins in the container; None of an index without a body."""
+    length: int
+    """Bytes; 0 of an index without a body."""
+
+
+def head_length(data: bytes, *, path: str) -> int:
+    """The length of the head, from the first 16 bytes of a container.
+
+    Raises:
+        CorruptTableError: this is no file index.
+    """
+    if len(data) < _FIXED.size:
+        raise _damaged(path, f"it has {len(data)} bytes")
+    magic, version, length = _FIXED.unpack_from(data)
+    if magic != _MAGIC:
+        raise _damaged(path, "it does not begin like one")
+    if version != _VERSION:
+        raise _damaged(path, f"its version is {version}, known is {_VERSION}")
+    if length < _FIXED.size:
+        raise _damaged(path, f"its head is said to have {length} bytes")
+    return int(length)
+
+
+def decode_head(data: bytes, *, path: str) -> list[FileIndexPart]:
+    """The indexes of a container, in their order.
+
+    Args:
+        data: the container, or at least its head.
+        path: for messages.
+
+    Raises:
+        CorruptTableError: the head is damaged.
+    """
+    end = head_length(data, path=path)
+    if end > len(data):
+        raise _damaged(path, f"its head of {end} bytes is cut off at {len(data)}")
+    return list(_parts(_Head(data[:end], path)))
+
+
+def _parts(head: _Head) -> Iterator[FileIndexPart]:
+    for _ in range(head.integer()):
+        column = head.text()
+        for _ in range(head.integer()):
+            index_type, start, length = head.text(), head.integer(), head.integer()
+            empty = start == _EMPTY
+            yield FileIndexPart(column, index_type, None if empty else start, 0 if empty else length)
+
+
+class _Head:
+    """Reads the values of a head one after the other, none beyond its end."""
+
+    def __init__(self, data: bytes, path: str) -> None:
+        self._data = data
+        self._path = path
+        self._at = _FIXED.size
+
+    def integer(self) -> int:
+        return int.from_bytes(self._take(4), "big", signed=True)
+
+    def text(self) -> str:
+        raw = self._take(int.from_bytes(self._take(2), "big"))
+        try:
+            return raw.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise _damaged(self._path, "a name in its head is no text") from error
+
+    def _take(self, count: int) -> bytes:
+        taken = self._data[self._at : self._at + count]
+        if len(taken) != count:
+            raise _damaged(self._path, "its head ends too early")
+        self._at += count
+        return taken
+
+
+def _damaged(path: str, reason: str) -> CorruptTableError:
+    return CorruptTableError(f"{path} is no file index: {reason}.", path=path)

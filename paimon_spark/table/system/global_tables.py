@@ -1,0 +1,202 @@
+"""The system tables of a whole catalog, in its database ``sys``: tables, partitions and options of all tables.
+
+Equals Java's ``AllTablesTable``, ``AllPartitionsTable``, ``AllTableOptionsTable`` and ``CatalogOptionsTable`` over a
+``FileSystemCatalog``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import TableNotFoundError
+from paimon_spark.options import is_secret
+from paimon_spark.spec.data_types import BooleanType, DataField
+from paimon_spark.spec.partition_path import partition_value_text
+from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
+from paimon_spark.table.system.definition import LONG, STRING, columns, required, table_of_rows
+from paimon_spark.table.system.groups import grouped
+from paimon_spark.table.system.live_files import LiveFiles
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+    from paimon_spark.table.table import FileStoreTable
+
+_TABLE_FIELDS = columns(
+    database_name=STRING,
+    table_name=STRING,
+    table_type=STRING,
+    partitioned=BooleanType(),
+    primary_key=BooleanType(),
+    owner=STRING,
+    created_at=LONG,
+    created_by=STRING,
+    updated_at=LONG,
+    updated_by=STRING,
+    record_count=LONG,
+    file_size_in_bytes=LONG,
+    file_count=LONG,
+    last_file_creation_time=LONG,
+)
+_PARTITION_FIELDS = columns(
+    database_name=STRING,
+    table_name=STRING,
+    partition_name=STRING,
+    record_count=LONG,
+    file_size_in_bytes=LONG,
+    file_count=LONG,
+    last_file_creation_time=LONG,
+    done=BooleanType(),
+)
+_TABLE_OPTION_FIELDS = columns(database_name=STRING, table_name=STRING, key=STRING, value=STRING)
+_CATALOG_OPTION_FIELDS = columns(key=required(STRING), value=required(STRING))
+_HIDDEN = "******"
+
+
+@dataclass(frozen=True)
+class GlobalTable:
+    """One kind of system table of a catalog."""
+
+    name: str
+    fields: tuple[DataField, ...]
+    read: Callable[[FilesystemCatalog], pa.Table]
+    """Its rows, with the columns `fields`."""
+
+
+def _every_table(catalog: FilesystemCatalog) -> Iterator[tuple[str, str, FileStoreTable]]:
+    """Yield database, name and table of all tables; those that vanish meanwhile are left out."""
+    for database in catalog.databases():
+        if database == SYSTEM_DATABASE:
+            continue
+        for name in catalog.tables(database):
+            try:
+                yield database, name, catalog.load_table(database, name)
+            except TableNotFoundError:
+                continue
+
+
+def _tables(catalog: FilesystemCatalog) -> pa.Table:
+    """One row for each table. A filesystem keeps no sums, so the last four columns are null, as in Java."""
+    return table_of_rows(
+        _TABLE_FIELDS, [_table_row(database, name, table) for database, name, table in _every_table(catalog)]
+    )
+
+
+def _table_row(database: str, name: str, table: FileStoreTable) -> tuple[Any, ...]:
+    options = table.schema.options
+    return (
+        database,
+        name,
+        options.get("type", "table"),
+        bool(table.schema.partition_keys),
+        bool(table.schema.primary_keys),
+        options.get("owner"),
+        _number(options, "createdAt"),
+        options.get("createdBy"),
+        _number(options, "updatedAt"),
+        options.get("updatedBy"),
+        *[None] * 4,
+    )
+
+
+def _number(options: Mapping[str, str], key: str) -> int | None:
+    value = options.get(key, "")
+    return int(value) if value.isdecimal() else None
+
+
+def _partitions(catalog: FilesystemCatalog) -> pa.Table:
+    """One row for each partition of each partitioned table."""
+    return table_of_rows(
+        _PARTITION_FIELDS,
+        [
+            (database, name, *row)
+            for database, name, table in _every_table(catalog)
+            if table.schema.partition_keys
+            for row in _partition_rows(table)
+        ],
+    )
+
+
+def _partition_rows(table: FileStoreTable) -> Iterator[tuple[Any, ...]]:
+    live = LiveFiles(table)
+    for row in grouped(live, live.chunks_in_buckets(), ["partition"]).to_pylist():
+        yield (
+            _directory_name(live, row["partition"]),
+            row["record_count"],
+            row["file_size_in_bytes"],
+            row["file_count"],
+            _instant(row["last_update_time"]),
+            False,
+        )
+
+
+def _directory_name(live: LiveFiles, number: int) -> str:
+    """The partition's name as its directory has it, with nothing escaped."""
+    layout = live.table.paths.layout
+    assert layout is not None
+    texts = (
+        partition_value_text(
+            value, data_type, legacy=layout.legacy_partition_name, default_name=layout.default_partition_name
+        )
+        for value, data_type in zip(
+            layout.partition_values(live.partitions[number]), layout.partition_types, strict=True
+        )
+    )
+    return "/".join(f"{key}={text}" for key, text in zip(layout.partition_keys, texts, strict=True))
+
+
+def _instant(local: datetime | None) -> int | None:
+    """Milliseconds since the epoch of a wall clock time here."""
+    if local is None:
+        return None
+    return int(local.replace(microsecond=0).timestamp()) * 1000 + local.microsecond // 1000
+
+
+def _table_options(catalog: FilesystemCatalog) -> pa.Table:
+    """One row for each option of each table, its path among them."""
+    return table_of_rows(
+        _TABLE_OPTION_FIELDS,
+        [
+            (database, name, key, value)
+            for database, name, table in _every_table(catalog)
+            for key, value in {**table.schema.options, "path": table.path}.items()
+        ],
+    )
+
+
+def _catalog_options(catalog: FilesystemCatalog) -> pa.Table:
+    """The options that the catalog was registered with; of credentials only the keys."""
+    options = {"warehouse": catalog.warehouse, **catalog.options}
+    return table_of_rows(
+        _CATALOG_OPTION_FIELDS, [(key, _HIDDEN if is_secret(key) else value) for key, value in options.items()]
+    )
+
+
+GLOBAL_TABLES = {
+    table.name: table
+    for table in (
+        GlobalTable("tables", _TABLE_FIELDS, _tables),
+        GlobalTable("partitions", _PARTITION_FIELDS, _partitions),
+        GlobalTable("all_table_options", _TABLE_OPTION_FIELDS, _table_options),
+        GlobalTable("catalog_options", _CATALOG_OPTION_FIELDS, _catalog_options),
+    )
+}
+"""The tables of the database ``sys`` by name."""
+
+
+def global_table(name: str) -> GlobalTable:
+    """The table of that name in the database ``sys``; case does not count.
+
+    Raises:
+        TableNotFoundError: there is none.
+    """
+    found = GLOBAL_TABLES.get(name.lower())
+    if found is None:
+        raise TableNotFoundError(
+            f"There is no table {SYSTEM_DATABASE}.{name}; there are {', '.join(f'sys.{known}' for known in GLOBAL_TABLES)}."
+        )
+    return found
