@@ -48,6 +48,26 @@ class SystemTables(ABC):
         """
         return self._read_system_table("files", options)
 
+    def file_key_ranges(self, **options: Any) -> DataFrame:
+        """The data files with their least and greatest keys, without statistics; `options` as for `files`."""
+        return self._read_system_table("file_key_ranges", options)
+
+    def file_indexes(self, **options: Any) -> DataFrame:
+        """The indexes of single data files (bloom filters, bitmaps, ...); `options` as for `files`."""
+        return self._read_system_table("file_indexes", options)
+
+    def table_indexes(self, **options: Any) -> DataFrame:
+        """The index files of the table (deletion vectors, hashes of keys, ...); `options` as for `files`."""
+        return self._read_system_table("table_indexes", options)
+
+    def statistics(self, **options: Any) -> DataFrame:
+        """What ANALYZE found, one row or none; `options` as for `files`."""
+        return self._read_system_table("statistics", options)
+
+    def aggregation_fields(self) -> DataFrame:
+        """The columns with the functions that aggregate them."""
+        return self._read_system_table("aggregation_fields", {})
+
     def manifests(self, **options: Any) -> DataFrame:
         """The manifests; `options` as for `files`."""
         return self._read_system_table("manifests", options)

@@ -16,7 +16,6 @@ from paimon_spark.spec.manifest import FileKind, ManifestEntry
 from paimon_spark.spec.manifest_records import Record, entry_from_record, stats_from_record
 from paimon_spark.spec.simple_stats import SimpleStats
 
-
 Identity = tuple[Any, ...]
 """What tells one data file of a snapshot from another."""
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 DATABASE_SUFFIX = ".db"
 SYSTEM_DATABASE = "sys"
+SYSTEM_DATABASE_TABLES = ("all_table_options", "catalog_options", "partitions", "tables")
 DEFAULT_DATABASE = "default"
 
 
@@ -85,6 +86,8 @@ class FilesystemCatalog:
         """
         if not self.database_exists(database):
             raise PaimonError(f"Database {database} does not exist.")
+        if database == SYSTEM_DATABASE:
+            return list(SYSTEM_DATABASE_TABLES)
         path = self.database_path(database)
         names = (name for name, _, is_dir, _ in self.file_io.list_names(path) if is_dir)
         return sorted(name for name in names if self._has_schema(f"{path}/{name}"))
@@ -105,9 +108,10 @@ class FilesystemCatalog:
         """Create a table in a database that exists.
 
         Raises:
-            PaimonError: there is no such database.
+            PaimonError: there is no such database, or it is that of the system tables.
             SchemaError: there is a table already, or its name cannot be used.
         """
+        _refuse_system(database)
         if not self.database_exists(database):
             raise PaimonError(f"Database {database} does not exist.")
         if "$" in table:
@@ -130,8 +134,9 @@ class FilesystemCatalog:
         Raises:
             TableNotFoundError: there is none.
             SchemaError: there is a table with the new name.
-            PaimonError: there is no such database to move to.
+            PaimonError: there is no such database to move to, or it is that of the system tables.
         """
+        _refuse_system(to_database)
         if not self.table_exists(database, table):
             raise TableNotFoundError(f"Table {database}.{table} does not exist.")
         if not self.database_exists(to_database):
@@ -160,4 +165,6 @@ def _checked(name: str) -> str:
 
 def _refuse_system(database: str) -> None:
     if database == SYSTEM_DATABASE:
-        raise UnsupportedError(f"Database {SYSTEM_DATABASE} holds the system tables: it cannot be created or dropped.")
+        raise UnsupportedError(
+            f"Database {SYSTEM_DATABASE} holds the system tables: neither it nor tables in it can be created or dropped."
+        )

@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 import paimon_spark
 from paimon_spark import PaimonTable
+from paimon_spark.table.system.global_tables import GLOBAL_TABLES
 from paimon_spark.table.system.registry import SYSTEM_TABLES
 
 if TYPE_CHECKING:
@@ -70,6 +71,45 @@ def test_filters_columns_and_joins(spark: SparkSession, warehouse: Path) -> None
     )
     assert values(spark, sql) == [("APPEND", "t2")]
     assert values(spark, "SELECT value FROM `t$OPTIONS` WHERE key = 'bucket'") == [("2",)]
+
+
+def test_what_a_session_says_of_a_table_counts_for_its_system_tables(spark: SparkSession, warehouse: Path) -> None:
+    key = f"spark.paimon.{CATALOG}.db.t.scan.snapshot-id"
+    other = f"spark.paimon.{CATALOG}.db.tt.scan.snapshot-id"
+    spark.conf.set(key, "2")
+    spark.conf.set(other, "1")
+    try:
+        assert values(spark, "SELECT count(*) FROM `t$files`") == [(8,)]
+        assert values(spark, "SELECT count(*) FROM `t$files` VERSION AS OF 't1'") == [(4,)]
+        assert values(spark, "SELECT count(*) FROM `t$snapshots`") == [(5,)]
+        assert values(spark, "SELECT sum(file_count) FROM `t$buckets` WITH ('scan.tag-name' = 't1')") == [(4,)]
+    finally:
+        spark.conf.unset(key)
+        spark.conf.unset(other)
+    assert values(spark, "SELECT count(*) FROM `t$files`") == [(5,)]
+
+
+def test_the_tables_of_the_catalog(spark: SparkSession, warehouse: Path) -> None:
+    assert values(spark, "SHOW TABLES IN sys") == [("sys", name, False) for name in sorted(GLOBAL_TABLES)]
+    assert ("db", "t", True) in values(spark, "SELECT database_name, table_name, primary_key FROM sys.tables")
+    options = f"SELECT key, value FROM {CATALOG}.sys.all_table_options WHERE table_name = 't' AND key = 'bucket'"
+    assert values(spark, options) == [("bucket", "2")]
+    assert values(spark, "SELECT value FROM sys.catalog_options WHERE key = 'warehouse'") == [(str(warehouse),)]
+    sums = "SELECT sum(record_count), sum(file_count) FROM {} WHERE {}"
+    assert values(spark, sums.format("sys.partitions", "table_name = 't'")) == values(
+        spark, sums.format("`t$partitions`", "true")
+    )
+    assert spark.catalog.tableExists(f"{CATALOG}.sys.tables")
+    assert not spark.catalog.tableExists(f"{CATALOG}.sys.nothing")
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql("SELECT * FROM sys.nothing")
+    for statement in (
+        "CREATE TABLE sys.mine (a INT)",
+        "DROP TABLE sys.tables",
+        "INSERT INTO sys.tables SELECT * FROM sys.tables",
+    ):
+        with pytest.raises((PySparkException, Py4JJavaError)):
+            spark.sql(statement)
 
 
 def test_a_second_query_sees_what_came_in_between(spark: SparkSession, warehouse: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_spark.errors import TableNotFoundError, UnsupportedError
+from paimon_spark.errors import CorruptTableError, TableNotFoundError, UnsupportedError
 from paimon_spark.table.system.history import duration_text
 from paimon_spark.table.system.registry import SYSTEM_TABLES, system_table
 from paimon_spark.table.table import load_table
@@ -99,3 +99,57 @@ def test_names() -> None:
 )
 def test_durations_are_javas(duration: timedelta, text: str) -> None:
     assert duration_text(duration) == text
+
+
+def test_file_indexes(golden: Path, tmp_path: Path) -> None:
+    beside = system_rows(golden / "file_index_sidecar" / "table", "file_indexes").to_pylist()
+    inside = system_rows(golden / "file_index_embedded" / "table", "file_indexes").to_pylist()
+    kinds = {(row["column_name"], row["index_type"]) for row in beside}
+    assert kinds == {
+        *(("s", kind) for kind in ("range-bitmap", "bloom-filter")),
+        *(("i", kind) for kind in ("range-bitmap", "bloom-filter")),
+        *((name, "bsi") for name in ("n", "de")),
+        *((name, "bloom-filter") for name in ("t", "m[a]")),
+        *((name, "bitmap") for name in ("c", "dt", "bo")),
+    }
+    assert {row["storage_type"] for row in beside} == {"FILE"}
+    assert {row["storage_type"] for row in inside} == {"EMBEDDED"}
+    for row in beside:
+        assert row["index_container_size_in_bytes"] == Path(row["index_file_path"]).stat().st_size
+        assert row["index_container_size_in_bytes"] > row["index_size_in_bytes"] > 0
+        assert row["index_file_path"] == row["file_path"] + ".index"
+    facts = ("column_name", "index_type", "index_size_in_bytes", "is_empty", "record_count")
+    assert sorted([row[name] for name in facts] for row in beside) == sorted(
+        [row[name] for name in facts] for row in inside
+    )
+    assert system_rows(golden / "system_tables" / "table", "file_indexes").num_rows == 0
+
+    path = tmp_path / "t"
+    shutil.copytree(golden / "file_index_sidecar" / "table", path)
+    victim = Path(system_rows(path, "file_indexes").to_pylist()[0]["index_file_path"])
+    data = victim.read_bytes()
+    for damaged in (b"", data[:20], b"x" * 100, data[:8] + b"\0\0\0\7" + data[12:], data[:12] + b"\x7f\xff\xff\xff"):
+        victim.write_bytes(damaged)
+        with pytest.raises(CorruptTableError, match=r"\.index is no file index"):
+            system_rows(path, "file_indexes")
+    victim.unlink()
+    with pytest.raises(CorruptTableError, match="missing"):
+        system_rows(path, "file_indexes")
+
+
+def test_statistics_of_the_version_that_has_them(golden: Path) -> None:
+    path = golden / "statistics" / "table"
+    assert system_rows(path, "statistics")["mergedRecordCount"].to_pylist() == [60]
+    assert system_rows(golden / "system_tables" / "table", "statistics").num_rows == 0
+
+
+@pytest.mark.parametrize("name", ["many_manifests_pk", "many_manifests_append", "overwrite_history_pk"])
+def test_files_that_later_manifests_delete_are_left_out_chunk_by_chunk(golden: Path, name: str) -> None:
+    table = load_table(str(golden / name / "table"))
+    snapshot = table.snapshots.latest()
+    assert snapshot is not None
+    live = table.manifests.live_columns(snapshot).file_names
+    chunks = list(table.manifests.live_chunks(snapshot, chunk_files=2))
+    assert (len(chunks) > 1) == (len(live) > 2)
+    assert [name for chunk in chunks for name in chunk.file_names] == live
+    assert all(map(len, chunks))

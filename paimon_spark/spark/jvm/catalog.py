@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from paimon_spark.errors import TableNotFoundError
 from paimon_spark.spark.jvm.ddl import TableDefinitionsProxy
 from paimon_spark.spark.jvm.gateway import JavaObject
+from paimon_spark.spark.jvm.global_table import GlobalTableProxy
 from paimon_spark.spark.jvm.loading import TableVersion, is_write, load_catalog_table, read_options
 from paimon_spark.spark.jvm.procedures import ProcedureCatalogProxy
 from paimon_spark.spark.jvm.read_version import POINTS_OF_TIME, session_options
@@ -20,7 +21,8 @@ from paimon_spark.spark.jvm.spark_errors import no_such_table
 from paimon_spark.spark.jvm.system_table import SystemTableProxy
 from paimon_spark.spark.jvm.table import TableProxy
 from paimon_spark.spark.system_read import system_table_of
-from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE
+from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, SYSTEM_DATABASE
+from paimon_spark.table.system.global_tables import global_table
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 
@@ -70,6 +72,8 @@ class CatalogProxy(TableDefinitionsProxy, ProcedureCatalogProxy):
         version = TableVersion.from_arguments(more)
         try:
             namespace, name = list(ident.namespace()), ident.name()
+            if namespace == [SYSTEM_DATABASE]:
+                return GlobalTableProxy(self.gateway, self.catalog_name, self.catalog, global_table(name))
             database = ".".join(namespace)
             session = session_options(self.gateway, self.catalog_name, database, name, write=is_write(more))
             loaded = load_catalog_table(
@@ -87,6 +91,8 @@ class CatalogProxy(TableDefinitionsProxy, ProcedureCatalogProxy):
     def tableExists(self, ident: JavaObject) -> bool:
         """Whether there is such a table."""
         try:
+            if list(ident.namespace()) == [SYSTEM_DATABASE]:
+                return bool(global_table(ident.name()))
             system_table_of(ident.name())
             load_catalog_table(self.catalog, list(ident.namespace()), ident.name(), None)
         except TableNotFoundError:

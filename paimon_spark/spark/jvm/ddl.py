@@ -26,7 +26,7 @@ from paimon_spark.spark.jvm.staging import StagedTableProxy, replace_table
 from paimon_spark.spark.jvm.table import TableProxy
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import create_table, table_exists
@@ -68,6 +68,8 @@ class TableDefinitionsProxy(NamespacesProxy):
 
     def dropTable(self, ident: JavaObject) -> bool:
         """DROP TABLE: the directory goes."""
+        if list(ident.namespace()) == [SYSTEM_DATABASE]:
+            raise UnsupportedError(f"{SYSTEM_DATABASE}.{ident.name()} is a system table, which is for reading")
         if not self._is_table(ident):
             return False
         name = ident.name()

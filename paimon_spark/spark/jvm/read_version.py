@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.options import canonical_options, find_option, unknown_option_error
+from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.time_travel import MODE, TRAVEL_KEYS, resolve_snapshot
 
 if TYPE_CHECKING:
@@ -39,8 +40,15 @@ def session_options(
     settings = gateway.jvm.org.apache.spark.sql.internal.SQLConf.get().settings()
     mapper = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper()
     found: Mapping[str, str] = json.loads(mapper.writeValueAsString(settings))  # one call, however many there are
-    options = options_for_table(found, (catalog, database, table))
+    options = options_for_table(found, (catalog, database, _of_which(table)))
     return {key: value for key, value in options.items() if not (write and key in POINTS_OF_TIME)}
+
+
+def _of_which(name: str) -> str:
+    """The table (and branch) whose system table a name is: what is set for `t` counts for ``t$files``."""
+    if "/" in name or parse_table_path(name).system_table is None:
+        return name
+    return name.rpartition("$")[0]
 
 
 def options_for_table(settings: Mapping[str, str], name: tuple[str, str, str]) -> dict[str, str]:

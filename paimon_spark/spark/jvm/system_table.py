@@ -6,9 +6,10 @@ Rows are made on the driver when the scan is planned; only columns are pushed do
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql.types import StructType
 
@@ -20,7 +21,6 @@ from paimon_spark.spark.jvm.source import planned_batch
 from paimon_spark.spark.system_read import SystemTableReader
 from paimon_spark.spark.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.table.system.definition import SystemTable
-from paimon_spark.table.table import FileStoreTable
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 _READ = "org.apache.spark.sql.connector.read"
@@ -80,7 +80,8 @@ class SystemTableProxy(Proxy):
     def newScanBuilder(self, options: JavaObject) -> Any:
         """A builder for one scan."""
         given: Mapping[str, str] = dict(options.asCaseSensitiveMap())
-        return SystemScanBuilderProxy(self.gateway, self.table_name, with_read_options(self.table, given), self.system)
+        system, table = self.system, with_read_options(self.table, given)
+        return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, lambda: system.read(table))
 
 
 class SystemScanBuilderProxy(Proxy):
@@ -88,12 +89,11 @@ class SystemScanBuilderProxy(Proxy):
 
     interfaces = (f"{_READ}.ScanBuilder", f"{_READ}.SupportsPushDownRequiredColumns")
 
-    def __init__(self, gateway: Gateway, name: str, table: FileStoreTable, system: SystemTable) -> None:
+    def __init__(self, gateway: Gateway, name: str, struct: StructType, rows: Callable[[], pa.Table]) -> None:
         super().__init__(gateway)
         self.table_name = name
-        self.table = table
-        self.system = system
-        self.struct = to_spark_struct(system.fields)
+        self.struct = struct
+        self.rows = rows
 
     def pruneColumns(self, required: JavaObject) -> None:
         """The columns that the query needs; without any the first, as Spark 4.0 counts no rows of no columns."""
@@ -102,7 +102,7 @@ class SystemScanBuilderProxy(Proxy):
 
     def build(self) -> Any:
         """The scan."""
-        return SystemScanProxy(self.gateway, self.table_name, self.table, self.system, self.struct)
+        return SystemScanProxy(self.gateway, self.table_name, self.struct, self.rows)
 
 
 class SystemScanProxy(Proxy):
@@ -110,14 +110,11 @@ class SystemScanProxy(Proxy):
 
     interfaces = (f"{_READ}.Scan",)
 
-    def __init__(
-        self, gateway: Gateway, name: str, table: FileStoreTable, system: SystemTable, struct: StructType
-    ) -> None:
+    def __init__(self, gateway: Gateway, name: str, struct: StructType, rows: Callable[[], pa.Table]) -> None:
         super().__init__(gateway)
         self.table_name = name
-        self.table = table
-        self.system = system
         self.struct = struct
+        self.rows = rows
         self._batch: JavaObject | None = None
 
     def readSchema(self) -> JavaObject:
@@ -131,7 +128,7 @@ class SystemScanProxy(Proxy):
     def toBatch(self) -> JavaObject:
         """Spark's own Python batch over rows that are read now."""
         if self._batch is None:
-            rows = self.system.read(self.table).select(self.struct.names)
+            rows = self.rows().select(self.struct.names)
             reader = SystemTableReader(rows, spark_arrow_schema(self.struct))
             self._batch = planned_batch(self.gateway, self.readSchema(), self.struct, reader)
         return self._batch

@@ -62,7 +62,7 @@ _KEY_RANGE_FIELDS = columns(
     max_key=STRING,
     first_row_id=LONG,
 )
-_SOURCES = {None: None, **{source.value: source.name for source in FileSource}}
+_SOURCES: dict[int | None, str | None] = {None: None, **{source.value: source.name for source in FileSource}}
 
 
 def _key_ranges(live: LiveFiles, files: ManifestColumns, numbers: Sequence[int]) -> dict[str, Any]:
@@ -101,16 +101,15 @@ def _by_bucket(table: FileStoreTable, fields: Sequence[DataField], rows: Rows) -
     """Rows of the living files, by partition and bucket."""
     live = LiveFiles(table)
     parts = [table_of(fields, {field.name: [] for field in fields})]
-    places: list[tuple[Sequence[int], Sequence[int]]] = []
+    numbers: list[int] = []
+    buckets: list[int] = []
     for files in live.chunks_in_buckets():
-        numbers = live.partition_numbers(files.partitions)
-        parts.append(table_of(fields, rows(live, files, numbers)))
-        places.append((numbers, files.buckets))
+        of_these = live.partition_numbers(files.partitions)
+        parts.append(table_of(fields, rows(live, files, of_these)))
+        numbers += of_these
+        buckets += files.buckets.tolist()
     found = pa.concat_tables(parts)
-    if not places:
-        return found
-    partitions, buckets = (np.concatenate([place[i] for place in places]) for i in range(2))
-    order = np.lexsort((buckets, live.by_name()[partitions.astype(np.int64)]))
+    order = np.lexsort((np.array(buckets, dtype=np.int64), live.by_name()[np.array(numbers, dtype=np.int64)]))
     return found if (np.diff(order) == 1).all() else found.take(order)
 
 

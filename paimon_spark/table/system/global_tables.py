@@ -196,7 +196,6 @@ def global_table(name: str) -> GlobalTable:
     """
     found = GLOBAL_TABLES.get(name.lower())
     if found is None:
-        raise TableNotFoundError(
-            f"There is no table {SYSTEM_DATABASE}.{name}; there are {', '.join(f'sys.{known}' for known in GLOBAL_TABLES)}."
-        )
+        known = ", ".join(f"{SYSTEM_DATABASE}.{name}" for name in GLOBAL_TABLES)
+        raise TableNotFoundError(f"There is no table {SYSTEM_DATABASE}.{name}; there are {known}.")
     return found

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.table import FileStoreTable
 
-_VECTOR_FIELDS = columns(
-    f0=required(STRING), f1=required(IntType()), f2=required(IntType()), _CARDINALITY=LONG
-)
+_VECTOR_FIELDS = columns(f0=required(STRING), f1=required(IntType()), f2=required(IntType()), _CARDINALITY=LONG)
 _TABLE_INDEX_FIELDS = columns(
     partition=STRING,
     bucket=required(IntType()),
@@ -133,9 +131,9 @@ def _index_rows(
     file_io: FileIO, file: tuple[Any, ...], embedded: bytes | None, names: Sequence[str]
 ) -> list[tuple[Any, ...]]:
     path = file[2]
+    place: tuple[str, str | None] = ("EMBEDDED", None)
     if embedded is not None:
-        parts, place = decode_head(embedded, path=f"The index of {path}"), ("EMBEDDED", None)
-        size = len(embedded)
+        parts, size = decode_head(embedded, path=f"The index of {path}"), len(embedded)
     elif len(names) > 1:
         raise CorruptTableError(f"Data file {path} has more than one file index: {', '.join(names)}.", path=path)
     else:
@@ -143,9 +141,7 @@ def _index_rows(
         index_path = f"{directory}/{check_file_name(names[0], path=directory)}"
         parts, size = _read_head(file_io, index_path)
         place = ("FILE", index_path)
-    return [
-        (*file, part.column, part.index_type, *place, part.length, size, part.start is None) for part in parts
-    ]
+    return [(*file, part.column, part.index_type, *place, part.length, size, part.start is None) for part in parts]
 
 
 def _read_head(file_io: FileIO, path: str) -> tuple[list[FileIndexPart], int]:

@@ -10,7 +10,9 @@ from paimon_spark.table.system.groups import GROUP_TABLES
 from paimon_spark.table.system.history import HISTORY_TABLES
 from paimon_spark.table.system.indexes import INDEX_TABLES
 
-SYSTEM_TABLES = {table.name: table for table in (*HISTORY_TABLES, *FILE_TABLES, *GROUP_TABLES, *FACT_TABLES, *INDEX_TABLES)}
+SYSTEM_TABLES = {
+    table.name: table for table in (*HISTORY_TABLES, *FILE_TABLES, *GROUP_TABLES, *FACT_TABLES, *INDEX_TABLES)
+}
 """Every system table that can be read."""
 
 _NOT_YET = (
