@@ -62,7 +62,6 @@ class CommitSettings:
             OptionError: an option's value cannot be used.
         """
         _refuse(options)
-        levels = options.value("num-levels") or options.value("num-sorted-run.compaction-trigger") + 1
         ignore_empty = options.value("snapshot.ignore-empty-commit")
         return cls(
             max_retries=options.commit_max_retries,
@@ -79,7 +78,7 @@ class CommitSettings:
             drop_delete_stats=options.value("manifest.delete-file-drop-stats"),
             discard_duplicate_files=options.value("commit.discard-duplicate-files"),
             overwrite_upgrade=options.value("overwrite-upgrade"),
-            max_level=levels - 1,
+            max_level=options.num_levels - 1,
             keep_empty=ignore_empty is False or options.value("commit.force-create-snapshot"),
             strict_after=options.value("commit.strict-mode.last-safe-snapshot"),
             user_prefix=options.value("commit.user-prefix"),

@@ -139,6 +139,11 @@ class CoreOptions(Mapping[str, str]):
         return str(self.value("merge-engine"))
 
     @property
+    def num_levels(self) -> int:
+        """Levels of an LSM tree: `num-levels`, else one more than `num-sorted-run.compaction-trigger`."""
+        return int(self.value("num-levels") or self.value("num-sorted-run.compaction-trigger") + 1)
+
+    @property
     def changelog_producer(self) -> str:
         """One of none, input, full-compaction, lookup."""
         return str(self.value("changelog-producer"))

@@ -17,6 +17,7 @@ from paimon_spark.spark.source_options import (
     write_request,
 )
 from paimon_spark.spark.system_tables import SystemTables
+from paimon_spark.spark.table_display import TableDisplay
 from paimon_spark.spark.tag_methods import TagMethods
 from paimon_spark.spark.types import from_spark_struct
 from paimon_spark.spark.write_target import new_table_schema, overwrite_of, target_table
@@ -50,7 +51,7 @@ def _store_options(options: Mapping[str, str]) -> dict[str, str]:
     return {key: options[key] for key, option in found.items() if option is not None and option.scope is Scope.STORE}
 
 
-class PaimonTable(SystemTables, TagMethods, BranchMethods, ExpireMethods):
+class PaimonTable(SystemTables, TagMethods, BranchMethods, ExpireMethods, TableDisplay):
     """One table, by its path. Nothing of the table is kept: every call sees it as it is then.
 
     Every option of Paimon can be given as a keyword, dots and dashes as underscores (``scan_tag_name="t"``), or by its
@@ -134,21 +135,6 @@ class PaimonTable(SystemTables, TagMethods, BranchMethods, ExpireMethods):
         """The table directory (with ``$branch_...`` where one was given)."""
         return self._path
 
-    def __repr__(self) -> str:
-        table = self._load()
-        latest = table.snapshots.latest()
-        keys = [
-            f"{noun} {', '.join(names)}"
-            for noun, names in (
-                ("primary key", table.schema.primary_keys),
-                ("partitioned by", table.schema.partition_keys),
-            )
-            if names
-        ]
-        state = "no snapshot yet" if latest is None else f"snapshot {latest.id}"
-        columns = f"{len(table.schema.fields)} columns"
-        return f"PaimonTable({self._path!r}: {', '.join([columns, *keys, state])})"
-
     def to_df(self, **options: Any) -> DataFrame:
         """The rows of the table, of its latest snapshot or of the one that the options name.
 
@@ -202,6 +188,10 @@ class PaimonTable(SystemTables, TagMethods, BranchMethods, ExpireMethods):
 
     def _load(self) -> FileStoreTable:
         return load_table(self._path, options=self._options)
+
+    def _with_options(self, options: Mapping[str, Any]) -> FileStoreTable:
+        request = read_request({"path": self._path, **self._options, **_option_keys(options)})
+        return load_table(request.path, options=request.options)
 
 
 def _parsed_schema(spark: SparkSession, schema: StructType | str) -> StructType:

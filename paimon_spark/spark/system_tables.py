@@ -20,6 +20,21 @@ class SystemTables(ABC):
         """The living snapshots, oldest first, one row each."""
         return self._read_system_table("snapshots", {})
 
+    def history(self) -> DataFrame:
+        """The living snapshots, newest first: when which kind of commit added how many records, and by whom."""
+        columns = (
+            "snapshot_id",
+            "commit_time",
+            "commit_kind",
+            "delta_record_count",
+            "total_record_count",
+            "schema_id",
+            "watermark",
+            "commit_user",
+        )
+        rows = self._read_system_table("snapshots", {"columns": ", ".join(columns)})
+        return rows.orderBy("snapshot_id", ascending=False)
+
     def schemas(self) -> DataFrame:
         """The schemas, oldest first; columns, keys and options as JSON."""
         return self._read_system_table("schemas", {})

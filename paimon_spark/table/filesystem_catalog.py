@@ -166,5 +166,5 @@ def _checked(name: str) -> str:
 def _refuse_system(database: str) -> None:
     if database == SYSTEM_DATABASE:
         raise UnsupportedError(
-            f"Database {SYSTEM_DATABASE} holds the system tables: neither it nor tables in it can be created or dropped."
+            f"Database {SYSTEM_DATABASE} holds the system tables: it cannot be created or dropped, nor a table in it."
         )

@@ -102,6 +102,6 @@ def test_creating(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="is a table already"):
         PaimonTable.create(spark, path, "id int")
     same = PaimonTable.create(spark, path, "id int", ignore_if_exists=True)
-    assert repr(same) == f"PaimonTable({path!r}: 2 columns, partitioned by dt, no snapshot yet)"
+    assert repr(same) == f"PaimonTable({path!r}: append table, 2 columns, partitioned by dt, no snapshot yet)"
     with pytest.raises(OptionError, match="Unknown option 'buckett'"):
         PaimonTable.create(spark, str(tmp_path / "u"), "id int", options={"buckett": "1"})
