@@ -25,7 +25,7 @@ _WIDTHS = {6: 104, 12: 84, 24: 62}
 """Width of a column, by how many columns there are at most."""
 _TEXT = "#79818c"
 _LEVEL_COLOURS = ("#d9822b", "#c9a227", "#6aa84f", "#3d9e8f", "#3f86c9", "#6673c4")
-_LABEL_CHARACTERS = 6.2
+_LABEL_CHARACTERS = 7.0
 """Width of a letter, for cutting labels."""
 _TITLE_CHARACTERS = 7.5
 _MOST_NAME = 80
