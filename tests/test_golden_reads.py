@@ -10,12 +10,11 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import DataError, OptionError, PaimonError, SnapshotNotFoundError, UnsupportedError
-from paimon_spark.read.plan import plan_read
-from paimon_spark.read.split_read import read_split
+from paimon_spark.read.row_view import plan_view, resolve_source
+from paimon_spark.read.row_views import row_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.table import load_table
-from paimon_spark.table.time_travel import travel
 from tests.support.golden import GoldenRead, assert_same_rows, follows_a_java_bug, golden_reads, not_yet
 
 CASES = golden_reads()
@@ -28,12 +27,15 @@ def read_rows(
     branch: str | None = None,
     columns: Sequence[str] | None = None,
     sql_filter: str | None = None,
+    system: str | None = None,
 ) -> pa.Table:
     """The rows of a table, as a task would read them."""
     table = load_table(str(path), options=options, branch=branch)
-    predicate = None if sql_filter is None else parse_filter(sql_filter, travel(table)[0].schema)
-    plan = plan_read(table, columns=columns, predicate=predicate)
-    batches = [batch for split in plan.splits for batch in read_split(plan.table, split, plan.fields, plan.residual)]
+    view = row_view(system)
+    assert view is not None
+    predicate = None if sql_filter is None else parse_filter(sql_filter, view.fields(resolve_source(table)[0]))
+    plan = plan_view(table, view, columns=columns, predicate=predicate)
+    batches = [batch for split in plan.splits for batch in plan.read(plan.table, split, plan.fields, plan.residual)]
     return pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
 
 
@@ -44,6 +46,7 @@ def rows_of(case: GoldenRead) -> pa.Table:
         branch=case.branch,
         columns=case.columns,
         sql_filter=case.sql_filter(tuple(column) for column in case.table.expect["columns"]),
+        system=case.system,
     )
 
 
@@ -90,8 +93,10 @@ def test_the_cases_cover_what_is_claimed(golden: Path) -> None:
     in_scope = [case for case in CASES if wanted(case)]
     assert len(in_scope) > 400
     assert {key for case in in_scope for key in case.options} >= {
-        "scan.snapshot-id", "scan.tag-name", "scan.version", "scan.watermark", "scan.timestamp-millis"
+        "scan.snapshot-id", "scan.tag-name", "scan.version", "scan.watermark", "scan.timestamp-millis",
+        "incremental-between", "incremental-between-timestamp", "incremental-between-scan-mode",
     }  # fmt: skip
     assert any(case.branch for case in in_scope)
+    assert {case.system for case in in_scope} == {None, "audit_log", "binlog"}
     assert any(case.read.get("filter") for case in in_scope)
     assert issubclass(UnsupportedError, PaimonError)

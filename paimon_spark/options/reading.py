@@ -41,7 +41,13 @@ READING: tuple[Option, ...] = (
     Option("scan.bucket", K.INT, None, "The only bucket to read.", supported=True),
     Option("source.split.target-size", K.MEMORY, 128 * MB, "Bytes of files in one split.", supported=True),
     Option("source.split.open-file-cost", K.MEMORY, 4 * MB, "Bytes that opening a file counts as.", supported=True),
-    Option("table-read.sequence-number.enabled", K.BOOL, False, "Whether audit_log and binlog show sequence numbers."),
+    Option(
+        "table-read.sequence-number.enabled",
+        K.BOOL,
+        False,
+        "Whether audit_log and binlog show sequence numbers.",
+        supported=True,
+    ),
     Option("key-value.sequence_number.enabled", K.BOOL, False, "Used inside Java to read sequence numbers."),
     Option(
         "scan.mode",
@@ -175,6 +181,7 @@ READING: tuple[Option, ...] = (
         K.STRING,
         None,
         "Read the changes after one snapshot or tag up to another, such as 5,10.",
+        supported=True,
     ),
     Option(
         "incremental-between-scan-mode",
@@ -182,14 +189,28 @@ READING: tuple[Option, ...] = (
         "auto",
         "Where incremental reads take the changes from.",
         choices=("auto", "delta", "changelog", "diff"),
+        supported=True,
     ),
-    Option("incremental-between-timestamp", K.STRING, None, "Read the changes between two times in milliseconds."),
-    Option("incremental-to-auto-tag", K.STRING, None, "Read the changes from the auto tag before up to this one."),
+    Option(
+        "incremental-between-timestamp",
+        K.STRING,
+        None,
+        "Read the changes after one time up to another, in milliseconds or as texts, separated by a comma.",
+        supported=True,
+    ),
+    Option(
+        "incremental-to-auto-tag",
+        K.STRING,
+        None,
+        "Read the changes from the automatic tag before up to this one.",
+        supported=True,
+    ),
     Option(
         "incremental-between-tag-to-snapshot",
         K.BOOL,
         False,
         "Whether the tags of incremental-between stand for their snapshots.",
+        supported=True,
     ),
     Option(
         "scan.plan-auto-tag-for-read.time-retained",

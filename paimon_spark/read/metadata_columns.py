@@ -6,7 +6,7 @@ position only of rows that are read as they lie in a file, without merging.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,9 @@ BUCKET = "__paimon_bucket"
 
 METADATA_COLUMNS = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET)
 _OF_FILES = (FILE_PATH, ROW_INDEX)
+
+Read = Callable[["FileStoreTable", "DataSplit", "Sequence[DataField]", "Predicate | None"], Iterator[pa.RecordBatch]]
+"""What reads a split without metadata columns."""
 
 
 def metadata_fields(schema: TableSchema) -> tuple[DataField, ...]:
@@ -66,8 +69,10 @@ def read_with_metadata(
     plan_fields: Sequence[DataField],
     predicate: Predicate | None,
     names: Sequence[str],
+    *,
+    read: Read = read_split,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a split as `read_split` does, with metadata columns behind the others. Runs in tasks.
+    """Yield the rows of a split as `read` does, with metadata columns behind the others. Runs in tasks.
 
     Args:
         table: the table of the plan.
@@ -75,6 +80,7 @@ def read_with_metadata(
         plan_fields: columns of the table, in order.
         predicate: over columns of the table.
         names: of the metadata columns, in order.
+        read: reads the rows without them, `ReadPlan.read`.
 
     Raises:
         UnsupportedError: the rows of this split do not have one of the columns.
@@ -82,13 +88,11 @@ def read_with_metadata(
     refuse_merged_splits((split,), names)
     parts: list[tuple[SplitFile | None, Iterator[pa.RecordBatch]]]
     if not set(names) & set(_OF_FILES):
-        parts = [(None, read_split(table, split, plan_fields, predicate))]
+        parts = [(None, read(table, split, plan_fields, predicate))]
     elif ROW_INDEX in names:
-        parts = [(file, _numbered(table, split, file, plan_fields, predicate)) for file in split.files]
+        parts = [(file, _numbered(table, split, file, plan_fields, predicate, read)) for file in split.files]
     else:
-        parts = [
-            (file, read_split(table, replace(split, files=(file,)), plan_fields, predicate)) for file in split.files
-        ]
+        parts = [(file, read(table, replace(split, files=(file,)), plan_fields, predicate)) for file in split.files]
     wanted = {field.name: field for field in metadata_fields(table.schema)}
     for file, batches in parts:
         constants = _constants(table, split, file)
@@ -139,16 +143,17 @@ def _numbered(
     file: SplitFile,
     plan_fields: Sequence[DataField],
     predicate: Predicate | None,
+    read: Read,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file with their positions in it as the last column; nothing may be skipped in the file."""
-    if table.schema.primary_keys and file.delete_row_count != 0:
+    if read is read_split and table.schema.primary_keys and file.delete_row_count != 0:
         raise UnsupportedError(f"Column {ROW_INDEX} is not there for rows of {file.name}, which may hold deletes.")
     wanted = {field.name for field in plan_fields}
     judged = set() if predicate is None else fields(predicate)
     extra = tuple(field for field in table.schema.fields if field.name in judged - wanted)
     position = _first_row(table, file)
     schema = pa.schema([*to_arrow_schema(plan_fields), pa.field(ROW_INDEX, pa.int64(), nullable=False)])
-    for batch in read_split(table, replace(split, files=(file,)), (*plan_fields, *extra)):
+    for batch in read(table, replace(split, files=(file,)), (*plan_fields, *extra), None):
         rows = batch.num_rows
         positions = pa.array(np.arange(position, position + rows, dtype=np.int64))
         position += rows

@@ -6,7 +6,7 @@ Equals Java's ``SnapshotReaderImpl`` and the split generators (format.md §7). R
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from paimon_spark.read.pruning import bucket_groups
 from paimon_spark.read.scan import scan_files
 from paimon_spark.read.sections import has_no_deletes, is_raw_bucket, pack_ordered, sections_of
 from paimon_spark.read.split import DataSplit, SplitFile
+from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, data_file_format
 from paimon_spark.spec.predicate import Always, Predicate, all_of, fields, split_and
 from paimon_spark.table.data_layout import DataLayout
@@ -24,11 +25,18 @@ from paimon_spark.table.support import check_readable
 from paimon_spark.table.time_travel import travel
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
+
+ReadSplit = Callable[
+    ["FileStoreTable", "DataSplit", "Sequence[DataField]", "Predicate | None"], "Iterator[pa.RecordBatch]"
+]
+"""Reads one split in a task: called with the plan's table, the split, the plan's columns and residual."""
 
 _SLACK = 1.05
 """Files of one size must not miss an even share by a few bytes."""
@@ -46,9 +54,11 @@ class ReadPlan:
     """Columns of the result, in order."""
     splits: tuple[DataSplit, ...]
     residual: Predicate | None
-    """What must still be judged row by row: `read_split` does, given this; None when planning has judged it all."""
+    """What must still be judged row by row: `read` does, given this; None when planning has judged it all."""
     table: FileStoreTable
-    """The table with `schema`, to be given to `read_split`."""
+    """The table with `schema`, to be given to `read`."""
+    read: ReadSplit = read_split
+    """Reads a split, in a task. Picklable."""
 
 
 def plan_read(
@@ -110,7 +120,7 @@ def plan_snapshot(
         splits = splits_of(table, snapshot.id, scan_files(table, snapshot, predicate), parallelism)
     residual = judged_by_rows(table.schema, predicate)
     if limit is not None and residual is None:
-        splits = _enough(splits, limit, has_keys=bool(table.schema.primary_keys))
+        splits = enough_splits(splits, limit, has_keys=bool(table.schema.primary_keys))
     return ReadPlan(snapshot, table.schema, tuple(read_fields), tuple(splits), residual, table)
 
 
@@ -147,7 +157,7 @@ def judged_by_rows(schema: TableSchema, predicate: Predicate | None) -> Predicat
     return None if said == Always(True) else said
 
 
-def _fair_share(files: Sequence[SplitFile], target: int, cost: int, parallelism: int) -> int:
+def fair_share(files: Sequence[SplitFile], target: int, cost: int, parallelism: int) -> int:
     """The weight of a split that leaves none of the tasks that can run at once without work, `target` at most."""
     weight = sum(max(file.size, cost) for file in files)
     return min(target, max(cost, int(_SLACK * weight / max(1, parallelism))))
@@ -156,14 +166,14 @@ def _fair_share(files: Sequence[SplitFile], target: int, cost: int, parallelism:
 def splits_of(table: FileStoreTable, snapshot_id: int, files: ManifestColumns, parallelism: int = 1) -> list[DataSplit]:
     """Cut the files of every bucket into splits, buckets in the order in which they appear."""
     groups = [g for g in bucket_groups(files) if files.buckets[g[0]] != POSTPONE_BUCKET]
-    split_files = _split_files(table, files)
+    all_files = split_files(table, files)
     target = table.options.split_target_size_bytes
     cost = table.options.split_open_file_cost_bytes
-    share = _fair_share(split_files, target, cost, parallelism) if parallelism > 1 else target
+    share = fair_share(all_files, target, cost, parallelism) if parallelism > 1 else target
     result: list[DataSplit] = []
     ranks = None
     for group in groups:
-        bucket = [split_files[i] for i in group]
+        bucket = [all_files[i] for i in group]
         if not table.schema.primary_keys:
             bins = [(b, True) for b in _append_bins(bucket, target, share, cost)]
         elif is_raw_bucket(bucket):
@@ -204,7 +214,7 @@ def _sliced(file: SplitFile, target: int) -> list[SplitFile]:
     return [replace(file, row_groups=(i, count)) for i in range(count)]
 
 
-def _split_files(table: FileStoreTable, files: ManifestColumns) -> list[SplitFile]:
+def split_files(table: FileStoreTable, files: ManifestColumns) -> list[SplitFile]:
     """Turn manifest records into files of splits, in the same order; names and external paths are checked."""
     layout = DataLayout.of(table.schema)
     directories: dict[tuple[bytes, int], str] = {}
@@ -239,7 +249,7 @@ def _split_file(layout: DataLayout, directory: str, file: dict[str, Any]) -> Spl
     )
 
 
-def _enough(splits: Sequence[DataSplit], limit: int, *, has_keys: bool) -> list[DataSplit]:
+def enough_splits(splits: Sequence[DataSplit], limit: int, *, has_keys: bool) -> list[DataSplit]:
     """Return the first splits that hold ``limit`` rows for certain, all of them when they cannot be counted on.
 
     Merged splits cannot be counted, nor slices of files, nor old files with keys that may hold deletes.

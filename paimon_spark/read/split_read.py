@@ -55,7 +55,7 @@ def read_split(
     judged = set() if predicate is None else fields(predicate)
     extra = tuple(field for field in table.schema.fields if field.name in judged - wanted)
     read_fields = (*plan_fields, *extra)
-    constants = _partition_constants(table, split)
+    constants = partition_constants(table, split)
     if split.raw_convertible or not table.schema.primary_keys:
         batches = _raw(table, split.files, read_fields, constants, predicate)
     else:
@@ -121,7 +121,7 @@ def _merged_section(
     budget = table.options.value("read.merge.memory-budget")
     needed = set(engine.required_columns(names)) | (fields(pushed) if pushed is not None else set())
     merge_fields = tuple(field for field in table.schema.fields if field.name in needed)
-    rows = block_rows(budget, len(runs), _row_bytes(runs), most=DEFAULT_BATCH_ROWS)
+    rows = block_rows(budget, len(runs), row_bytes(runs), most=DEFAULT_BATCH_ROWS)
     reader = FileRead(table, merge_fields, constants, key_value=True, batch_rows=rows)
     streams = [reader.run(run, pushed) for run in runs]
     yield from merge_sorted_runs(
@@ -129,7 +129,7 @@ def _merged_section(
     )
 
 
-def _row_bytes(runs: Sequence[Sequence[SplitFile]]) -> int:
+def row_bytes(runs: Sequence[Sequence[SplitFile]]) -> int:
     """Guess how large a row of the runs is in memory."""
     files = [file for run in runs for file in run]
     return _EXPANSION * max(1, sum(f.size for f in files) // max(1, sum(f.row_count for f in files)))
@@ -143,7 +143,8 @@ def _without_deletes(batches: Iterator[pa.RecordBatch], columns: int) -> Iterato
         yield kept.select(list(range(columns)))
 
 
-def _partition_constants(table: FileStoreTable, split: DataSplit) -> dict[str, pa.Scalar]:
+def partition_constants(table: FileStoreTable, split: DataSplit) -> dict[str, pa.Scalar]:
+    """Return the partition values of a split by column name, in the types of the read."""
     schema = table.schema
     if not schema.partition_keys:
         return {}

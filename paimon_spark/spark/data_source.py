@@ -25,8 +25,8 @@ from pyspark.sql.datasource import (
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.read.metadata_columns import read_with_metadata
-from paimon_spark.read.plan import plan_read
-from paimon_spark.read.split_read import read_split
+from paimon_spark.read.row_view import plan_view, resolve_source
+from paimon_spark.read.row_views import row_view
 from paimon_spark.spark.arrow_cast import convert_batches
 from paimon_spark.spark.read_columns import match_columns, read_columns
 from paimon_spark.spark.source_options import read_request, write_request
@@ -35,9 +35,9 @@ from paimon_spark.spark.system_read import system_reader, system_schema, system_
 from paimon_spark.spark.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.write_target import overwrite_of, target_table
 from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import FileStoreTable, load_table
-from paimon_spark.table.time_travel import travel
 from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.plan import OverwriteMode, WritePlan, plan_write
 from paimon_spark.write.task_write import write_batches
@@ -67,11 +67,11 @@ class PaimonDataSource(DataSource):
             UnsupportedError: the table cannot be read yet.
         """
         request = read_request(self.options)
-        system = system_table_of(request.path)
-        if system is not None:
-            return system_schema(system, request)
-        table, _ = travel(_open(request.path, request.options))
-        return to_spark_struct(read_columns(table.schema.fields, request.columns))
+        view = row_view(parse_table_path(request.path).system_table)
+        if view is None:
+            return system_schema(system_table_of(request.path), request)
+        table, _ = resolve_source(_open(request.path, request.options))
+        return to_spark_struct(read_columns(view.fields(table), request.columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan the read. Called by Spark once per loaded DataFrame, which stays on the snapshot planned here.
@@ -80,14 +80,14 @@ class PaimonDataSource(DataSource):
             SchemaMismatchError: a column of a user's schema is not in the table, or has another type there.
         """
         request = read_request(self.options)
-        system = system_table_of(request.path)
-        if system is not None:
-            return system_reader(system, request, schema)
+        view = row_view(parse_table_path(request.path).system_table)
+        if view is None:
+            return system_reader(system_table_of(request.path), request, schema)
         table = _open(request.path, request.options)
-        then = travel(table)[0].schema
-        names = match_columns(then.fields, schema)
-        predicate = None if request.filter is None else parse_filter(request.filter, then)
-        plan = plan_read(table, columns=names, predicate=predicate, parallelism=cores_here())
+        fields = view.fields(resolve_source(table)[0])
+        names = match_columns(fields, schema)
+        predicate = None if request.filter is None else parse_filter(request.filter, fields)
+        plan = plan_view(table, view, columns=names, predicate=predicate, parallelism=cores_here())
         return PaimonReader(plan, spark_arrow_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> PaimonWriter:
@@ -140,6 +140,7 @@ class PaimonReader(DataSourceReader):
         self._names = [field.name for field in plan.fields] if names is None else list(names)
         self._fields = plan.fields
         self._residual = plan.residual
+        self._read = plan.read
         self._target = target
         self._splits: Sequence[DataSplit] = plan.splits
 
@@ -164,8 +165,8 @@ class PaimonReader(DataSourceReader):
 
     def _rows(self, split: DataSplit) -> Iterator[pa.RecordBatch]:
         if self._metadata:
-            return read_with_metadata(self._table, split, self._fields, self._residual, self._metadata)
-        return read_split(self._table, split, self._fields, self._residual)
+            return read_with_metadata(self._table, split, self._fields, self._residual, self._metadata, read=self._read)
+        return self._read(self._table, split, self._fields, self._residual)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave the splits behind: each travels with its own partition."""

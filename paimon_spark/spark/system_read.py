@@ -57,15 +57,14 @@ class SystemTableReader(DataSourceReader):
         return {**self.__dict__, "_partitions": []}
 
 
-def system_table_of(path: str) -> SystemTable | None:
-    """The system table that a path names (``/wh/db.db/t$files``); None of a table itself.
+def system_table_of(path: str) -> SystemTable:
+    """The system table that a path names (``/wh/db.db/t$files``).
 
     Raises:
         TableNotFoundError: there is no such system table.
         UnsupportedError: it cannot be read yet.
     """
-    name = parse_table_path(path).system_table
-    return None if name is None else system_table(name, of=path)
+    return system_table(parse_table_path(path).system_table or "", of=path)
 
 
 def system_schema(system: SystemTable, request: ReadRequest) -> StructType:

@@ -31,6 +31,9 @@ MODE = "scan.mode"
 TRAVEL_KEYS = (SNAPSHOT_ID, TAG_NAME, VERSION, TIMESTAMP, TIMESTAMP_MILLIS, WATERMARK)
 """The options that name a point of time; at most one may be set."""
 
+INCREMENTAL_KEYS = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
+"""The options that ask for the changes between two points of time instead of the state at one."""
+
 _WATERMARK_PREFIX = "watermark-"
 _NO_WATERMARK = -(2**63)
 _BATCH_IDENTIFIER = 2**63 - 1
@@ -40,7 +43,8 @@ _KEYS_OF_MODE: Mapping[str, tuple[str, ...]] = {
     "from-snapshot": (SNAPSHOT_ID, TAG_NAME, WATERMARK, VERSION),
     "from-snapshot-full": (SNAPSHOT_ID,),
 }
-_NOT_YET = ("latest-delta", "from-file-creation-time", "from-creation-timestamp", "incremental")
+_NOT_YET = ("from-file-creation-time", "from-creation-timestamp")
+_OF_CHANGES = ("incremental", "latest-delta")
 
 
 def has_time_travel(options: Mapping[str, str]) -> bool:
@@ -57,6 +61,12 @@ def check_scan_options(options: Mapping[str, str]) -> str:
     """
     mode = options.get(MODE, "default").strip().lower()
     given = [key for key in TRAVEL_KEYS if key in options]
+    changes = next((key for key in INCREMENTAL_KEYS if key in options), None)
+    if mode in _OF_CHANGES or changes:
+        asked = f"{MODE} = {mode}" if changes is None else changes
+        raise OptionError(
+            f"Option '{asked}' reads changes, but here the table is wanted as it is at one point of time."
+        )
     if len(given) > 1:
         raise OptionError(
             f"Only one of the following parameters may be set : [{', '.join(TRAVEL_KEYS)}]; this read sets "

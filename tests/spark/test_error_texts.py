@@ -69,7 +69,7 @@ READS = {
     ),
     "branch that is not there": ({"branch": "b"}, "", "branch 'b'"),
     "write option": ({"replaceWhere": "id = 1"}, "", "option 'replaceWhere' has no meaning for a read"),
-    "incremental": ({"incremental-between": "1,2"}, "", "UnsupportedError.*'incremental-between'"),
+    "incremental": ({"incremental-between": "1,9"}, "", r"range \[1, 9\] is out of available .* range \[1, 1\]"),
 }
 
 

@@ -110,7 +110,13 @@ def test_options_that_contradict_each_other_are_refused(
         resolved(table, **options)
 
 
-@pytest.mark.parametrize("mode", ["latest-delta", "incremental", "from-file-creation-time", "from-creation-timestamp"])
+def test_changes_are_no_point_of_time() -> None:
+    for options in ({"scan.mode": "latest-delta"}, {"scan.mode": "incremental"}, {"incremental-between": "1,2"}):
+        with pytest.raises(OptionError, match="reads changes"):
+            check_scan_options(options)
+
+
+@pytest.mark.parametrize("mode", ["from-file-creation-time", "from-creation-timestamp"])
 def test_modes_that_come_later_are_refused_by_name(mode: str) -> None:
     with pytest.raises(UnsupportedError, match=f"'scan.mode' = '{mode}'"):
         check_scan_options({"scan.mode": mode})

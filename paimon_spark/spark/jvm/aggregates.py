@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as spark
 
 from paimon_spark.read.aggregate import AggregateCall, AggregateRows, Aggregation, aggregate_snapshot
+from paimon_spark.read.change_range import ChangeRange
+from paimon_spark.read.row_view import ROWS
 from paimon_spark.spark.jvm.expressions import field_reference
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.schemas import java_struct
@@ -43,7 +45,9 @@ def _call(function: JavaObject) -> AggregateCall | None:
 
 def aggregated_rows(plan: ScanPlan, wanted: Aggregation) -> AggregateRows | None:
     """The answer for the rows of a scan; None where only reading them tells."""
-    return aggregate_snapshot(plan.table, plan.snapshot, plan.predicate, wanted)
+    if isinstance(plan.source, ChangeRange) or plan.view is not ROWS:
+        return None
+    return aggregate_snapshot(plan.table, plan.source, plan.predicate, wanted)
 
 
 class LocalScanProxy(Proxy):

@@ -18,9 +18,8 @@ from paimon_spark.spark.jvm.loading import TableVersion, is_write, load_catalog_
 from paimon_spark.spark.jvm.procedures import ProcedureCatalogProxy
 from paimon_spark.spark.jvm.read_version import POINTS_OF_TIME, session_options
 from paimon_spark.spark.jvm.spark_errors import no_such_table
-from paimon_spark.spark.jvm.system_table import SystemTableProxy
+from paimon_spark.spark.jvm.system_table import SystemTableProxy, catalog_system_table
 from paimon_spark.spark.jvm.table import TableProxy
-from paimon_spark.spark.system_read import system_table_of
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, SYSTEM_DATABASE
 from paimon_spark.table.system.global_tables import global_table
 
@@ -79,7 +78,7 @@ class CatalogProxy(TableDefinitionsProxy, ProcedureCatalogProxy):
             loaded = load_catalog_table(
                 self.catalog, namespace, name, version, session=session, given=read_options(more)
             )
-            system = system_table_of(name)
+            system = catalog_system_table(name)
         except TableNotFoundError:
             raise no_such_table(self.gateway, ident) from None
         if system is not None:
@@ -93,7 +92,7 @@ class CatalogProxy(TableDefinitionsProxy, ProcedureCatalogProxy):
         try:
             if list(ident.namespace()) == [SYSTEM_DATABASE]:
                 return bool(global_table(ident.name()))
-            system_table_of(ident.name())
+            catalog_system_table(ident.name())
             load_catalog_table(self.catalog, list(ident.namespace()), ident.name(), None)
         except TableNotFoundError:
             return False

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.options import canonical_options, find_option, unknown_option_error
 from paimon_spark.table.paths import parse_table_path
-from paimon_spark.table.time_travel import MODE, TRAVEL_KEYS, resolve_snapshot
+from paimon_spark.table.time_travel import INCREMENTAL_KEYS, MODE, TRAVEL_KEYS, resolve_snapshot
 
 if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import Gateway
     from paimon_spark.table.table import FileStoreTable
 
 SESSION_PREFIX = "spark.paimon."
-POINTS_OF_TIME = (*TRAVEL_KEYS, MODE)
+POINTS_OF_TIME = (*TRAVEL_KEYS, *INCREMENTAL_KEYS, MODE)
+"""Options that say what of the table's history is read."""
 
 
 def session_options(
@@ -104,7 +105,7 @@ def at_version(table: FileStoreTable, *layers: Mapping[str, str]) -> FileStoreTa
     """
     options = layered(*layers)
     changed = _with_layer(table, options) if options else table
-    if not any(key in options for key in TRAVEL_KEYS):
+    if not any(key in options for key in TRAVEL_KEYS) or any(key in options for key in INCREMENTAL_KEYS):
         return changed
     snapshot = resolve_snapshot(changed)
     return changed if snapshot is None else changed.at_snapshot(snapshot)

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.read.metadata_columns import PARTITION
 from paimon_spark.read.place import place_fields
 from paimon_spark.read.plan import judged_by_rows
+from paimon_spark.read.row_view import ROWS, RowView
 from paimon_spark.spark.jvm.aggregates import LocalScanProxy, aggregated_rows, to_aggregation
 from paimon_spark.spark.jvm.expressions import to_predicate
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from paimon_spark.read.aggregate import AggregateRows
     from paimon_spark.spark.jvm.loading import LoadedTable
     from paimon_spark.spec.predicate import Predicate
-    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.table.table import FileStoreTable
 
 _READ = "org.apache.spark.sql.connector.read"
 _PREDICATE = "org.apache.spark.sql.connector.expressions.filter.Predicate"
@@ -45,11 +46,12 @@ class ScanBuilderProxy(Proxy):
         f"{_READ}.SupportsPushDownAggregates",
     )
 
-    def __init__(self, gateway: Gateway, loaded: LoadedTable, options: Mapping[str, str]) -> None:
+    def __init__(self, gateway: Gateway, loaded: LoadedTable, options: Mapping[str, str], view: RowView = ROWS) -> None:
         super().__init__(gateway)
         self.loaded = loaded
+        self.view = view
         self.table = with_read_options(loaded.table, options)
-        self.struct: StructType = to_spark_struct(self.table.schema.fields)
+        self.struct: StructType = to_spark_struct(view.fields(self.table))
         self.predicates: tuple[Predicate, ...] = ()
         self.places: tuple[Predicate, ...] = ()
         self.pushed: list[JavaObject] = []
@@ -72,7 +74,7 @@ class ScanBuilderProxy(Proxy):
         """
         rest = []
         for predicate in predicates:
-            ours, place = pushed_down(self.table.schema, predicate)
+            ours, place = pushed_down(self.view, self.table, predicate)
             if place is not None:
                 self.places += (place,)
                 self.pushed.append(predicate)
@@ -113,7 +115,7 @@ class ScanBuilderProxy(Proxy):
         if self.aggregated is None and not self.left_to_spark:
             wanted = to_aggregation(aggregation)
             if wanted is not None:
-                plan = ScanPlan(self.table, self.struct, self.predicates)
+                plan = ScanPlan(self.table, self.struct, self.predicates, view=self.view)
                 self.aggregated = aggregated_rows(plan, wanted)
         return self.aggregated is not None
 
@@ -121,9 +123,8 @@ class ScanBuilderProxy(Proxy):
         """The scan."""
         if self.aggregated is not None:
             return LocalScanProxy(self.gateway, self.loaded.name, self.aggregated)
-        return ScanProxy(
-            self.gateway, self.loaded.name, ScanPlan(self.table, self.struct, self.predicates, self.places, self.limit)
-        )
+        plan = ScanPlan(self.table, self.struct, self.predicates, self.places, self.limit, self.view)
+        return ScanProxy(self.gateway, self.loaded.name, plan)
 
 
 class ScanProxy(Proxy):
@@ -160,13 +161,13 @@ class ScanProxy(Proxy):
         expressions = self.gateway.jvm.org.apache.spark.sql.connector.expressions
         schema = self.plan.table.schema
         known = (*schema.partition_keys, *(field.name for field in place_fields(schema)))
-        names = [name for name in known if name in self.plan.struct.names]
+        names = [name for name in known if name in self.plan.struct.names and self.plan.view is ROWS]
         references = [expressions.Expressions.column(quoted(name)) for name in names]
         return self.gateway.array("org.apache.spark.sql.connector.expressions.NamedReference", references)
 
     def filter(self, predicates: JavaObject) -> None:
         """Leave out files by what the other side of a join turned out to hold; the snapshot stays."""
-        found = [pushed_down(self.plan.table.schema, predicate) for predicate in predicates]
+        found = [pushed_down(self.plan.view, self.plan.table, predicate) for predicate in predicates]
         ours = tuple(predicate for predicate, _ in found if predicate is not None)
         places = tuple(place for _, place in found if place is not None)
         if ours or places:
@@ -206,8 +207,13 @@ class ScanProxy(Proxy):
         return columnar_support(self.gateway, "PARTITION_DEFINED")
 
 
-def pushed_down(schema: TableSchema, predicate: JavaObject) -> tuple[Predicate | None, Predicate | None]:
+def pushed_down(
+    view: RowView, table: FileStoreTable, predicate: JavaObject
+) -> tuple[Predicate | None, Predicate | None]:
     """What of us can judge one of Spark's predicates: over the table's columns, or else over a file's place."""
+    if view is not ROWS:
+        return to_predicate(predicate, view.fields(table)), None
+    schema = table.schema
     partition = () if schema.has_field(PARTITION) else schema.partition_keys
     ours = to_predicate(predicate, schema.fields, partition)
     return ours, None if ours is not None else to_predicate(predicate, place_fields(schema))

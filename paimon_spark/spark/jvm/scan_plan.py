@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as spark
 
+from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.metadata_columns import METADATA_COLUMNS, metadata_fields, refuse_merged_splits
 from paimon_spark.read.place import at_places
-from paimon_spark.read.plan import plan_snapshot
+from paimon_spark.read.row_view import ROWS, PlanRequest, ReadSource, RowView, resolve_source
 from paimon_spark.spark.data_source import PaimonReader
 from paimon_spark.spark.splits import cores_here
 from paimon_spark.spark.types import spark_arrow_schema, to_spark_type
@@ -21,11 +22,9 @@ from paimon_spark.spec import data_types as t
 from paimon_spark.spec.filter_text import filter_text
 from paimon_spark.spec.predicate import Predicate, all_of
 from paimon_spark.table.support import check_readable
-from paimon_spark.table.time_travel import resolve_snapshot
 
 if TYPE_CHECKING:
     from paimon_spark.read.plan import ReadPlan
-    from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
 _MOST_TEXT = 1000
@@ -47,12 +46,14 @@ class ScanPlan:
     """Metadata columns (the file, the bucket) of the rows that come out make these true."""
     limit: int | None = None
     """More rows than these are not needed."""
+    view: RowView = ROWS
+    """The rows of the table, or its audit log, ..."""
 
     @cached_property
-    def snapshot(self) -> Snapshot | None:
-        """The snapshot that is read."""
+    def source(self) -> ReadSource:
+        """The snapshot that is read, or the changes."""
         check_readable(self.table.schema)
-        return resolve_snapshot(self.table)
+        return resolve_source(self.table)[1]
 
     @property
     def predicate(self) -> Predicate | None:
@@ -62,15 +63,8 @@ class ScanPlan:
     @cached_property
     def plan(self) -> ReadPlan:
         """Snapshot and files, read from the manifests once."""
-        fields = _read_fields(self.table, self.struct)
-        plan = plan_snapshot(
-            self.table,
-            self.snapshot,
-            fields,
-            predicate=self.predicate,
-            parallelism=cores_here(),
-            limit=self.limit,
-        )
+        request = PlanRequest(tuple(self._read_fields()), self.predicate, cores_here(), self.limit)
+        plan = self.view.plan(self.table, self.source, request)
         if self.places:
             plan = at_places(plan, all_of(self.places))
         refuse_merged_splits(plan.splits, self.metadata)
@@ -85,7 +79,7 @@ class ScanPlan:
     def narrowed(self, predicates: tuple[Predicate, ...], places: tuple[Predicate, ...] = ()) -> ScanPlan:
         """The same scan of the same snapshot, with more predicates."""
         narrowed = replace(self, predicates=(*self.predicates, *predicates), places=(*self.places, *places))
-        narrowed.__dict__["snapshot"] = self.snapshot
+        narrowed.__dict__["source"] = self.source
         return narrowed
 
     def reader(self) -> PaimonReader:
@@ -117,8 +111,19 @@ class ScanPlan:
             parts.append(f"files=[{_text(all_of(self.places))}]")
         if self.limit is not None:
             parts.append(f"limit={self.limit}")
-        snapshot = "none" if self.snapshot is None else self.snapshot.id
-        return f"{', '.join(parts)}, snapshot={snapshot}, files={len(self.file_names)}"
+        if isinstance(self.source, ChangeRange):
+            parts.append(f"changes={self.source.describe()}")
+        else:
+            parts.append(f"snapshot={'none' if self.source is None else self.source.id}")
+        return f"{', '.join(parts)}, files={len(self.file_names)}"
+
+    def _read_fields(self) -> list[t.DataField]:
+        """The columns of the struct; rows are narrowed to the nested fields wanted where nothing is merged."""
+        known = {column.name: column for column in self.view.fields(self.table)}
+        wanted = [(known[f.name], f.dataType) for f in self.struct.fields if f.name in known]
+        if self.table.schema.primary_keys or self.view is not ROWS:
+            return [column for column, _ in wanted]
+        return [replace(column, type=_narrowed(column.type, shown)) for column, shown in wanted]
 
 
 def cheapest_column(struct: spark.StructType, partition_keys: tuple[str, ...]) -> spark.StructType:
@@ -134,15 +139,6 @@ def _text(predicate: Predicate) -> str:
     except ValueError:
         text = str(predicate)
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
-
-
-def _read_fields(table: FileStoreTable, struct: spark.StructType) -> list[t.DataField]:
-    """The table's columns of a struct; rows are narrowed to the nested fields wanted where nothing is merged."""
-    known = {column.name: column for column in table.schema.fields}
-    wanted = [(known[f.name], f.dataType) for f in struct.fields if f.name in known]
-    if table.schema.primary_keys:
-        return [column for column, _ in wanted]
-    return [replace(column, type=_narrowed(column.type, shown)) for column, shown in wanted]
 
 
 def _narrowed(data_type: t.DataType, shown: spark.DataType) -> t.DataType:

@@ -13,17 +13,33 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql.types import StructType
 
+from paimon_spark.errors import OptionError
+from paimon_spark.read.row_view import ROWS, RowView
+from paimon_spark.read.row_views import row_view
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.loading import LoadedTable
 from paimon_spark.spark.jvm.read_version import with_read_options
+from paimon_spark.spark.jvm.scan import ScanBuilderProxy
 from paimon_spark.spark.jvm.schemas import java_struct
 from paimon_spark.spark.jvm.source import planned_batch
-from paimon_spark.spark.system_read import SystemTableReader
+from paimon_spark.spark.system_read import SystemTableReader, system_table_of
 from paimon_spark.spark.types import spark_arrow_schema, to_spark_struct
+from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.system.definition import SystemTable
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 _READ = "org.apache.spark.sql.connector.read"
+
+
+def catalog_system_table(name: str) -> SystemTable | RowView | None:
+    """The system table that a name (``t$files``) means; None of a table itself.
+
+    Raises:
+        TableNotFoundError: there is no such system table.
+        UnsupportedError: it cannot be read yet.
+    """
+    found = row_view(parse_table_path(name).system_table)
+    return None if found is ROWS else found or system_table_of(name)
 
 
 class SystemTableProxy(Proxy):
@@ -31,12 +47,14 @@ class SystemTableProxy(Proxy):
 
     interfaces = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsRead")
 
-    def __init__(self, gateway: Gateway, catalog_name: str, loaded: LoadedTable, system: SystemTable) -> None:
+    def __init__(self, gateway: Gateway, catalog_name: str, loaded: LoadedTable, system: SystemTable | RowView) -> None:
         super().__init__(gateway)
         self.table_name = f"{catalog_name}.{loaded.name}"
+        self.loaded = loaded
         self.table = loaded.table
         self.system = system
-        self.struct: StructType = to_spark_struct(system.fields)
+        fields = system.fields(loaded.table) if isinstance(system, RowView) else system.fields
+        self.struct: StructType = to_spark_struct(fields)
 
     def name(self) -> str:
         """The name in plans and messages."""
@@ -80,8 +98,31 @@ class SystemTableProxy(Proxy):
     def newScanBuilder(self, options: JavaObject) -> Any:
         """A builder for one scan."""
         given: Mapping[str, str] = dict(options.asCaseSensitiveMap())
+        if isinstance(self.system, RowView):
+            builder = ScanBuilderProxy(self.gateway, self.loaded, given, self.system)
+            refuse_other_columns(self.struct, builder.struct, self.table_name)
+            return builder
         system, table = self.system, with_read_options(self.table, given)
         return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, lambda: system.read(table))
+
+    def toString(self) -> str:
+        """What equality compares: the same table at the same version is the same relation."""
+        version = ",".join(f"{k}={v}" for k, v in sorted(self.loaded.options.items()))
+        return f"{self.loaded.table.path}@{self.loaded.table.branch}${self.system.name}?{version}"
+
+
+def refuse_other_columns(told: StructType, found: StructType, name: str) -> None:
+    """Refuse options of a read that change the columns that Spark was told of.
+
+    Raises:
+        OptionError: there are other columns.
+    """
+    if told.names != found.names:
+        other = sorted(set(told.names) ^ set(found.names))
+        raise OptionError(
+            f"Options of this read of {name} change its columns ({', '.join(other)}), which is not supported by hint: "
+            "set them for the table, by ALTER TABLE … SET TBLPROPERTIES."
+        )
 
 
 class SystemScanBuilderProxy(Proxy):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from py4j.protocol import Py4JError
 from pyspark.sql.types import StructType
 
+from paimon_spark.read.change_range import asks_for_changes
 from paimon_spark.spark.jvm.defaults import struct_with_defaults
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.loading import LoadedTable
@@ -106,7 +107,7 @@ class TableProxy(PartitionsProxy):
     def newScanBuilder(self, options: JavaObject) -> Any:
         """A builder for one scan."""
         given = dict(options.asCaseSensitiveMap())
-        if self.pinned_snapshot_id is not None and not self.loaded.options:
+        if self.pinned_snapshot_id is not None and not self.loaded.options and not asks_for_changes(given):
             given.setdefault("scan.snapshot-id", str(self.pinned_snapshot_id))
         return ScanBuilderProxy(self.gateway, self.loaded, given)
 

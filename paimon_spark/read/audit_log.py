@@ -1,0 +1,104 @@
+"""``t$audit_log``: rows of a table, or of changes, each with its kind, deletes included (Java ``AuditLogTable``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from paimon_spark.read.change_range import ChangeRange, ChangeSource
+from paimon_spark.read.incremental_read import changed_rows, only_true, state_rows, written_rows
+from paimon_spark.read.plan import ReadPlan, judged_by_rows
+from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView, plan_source
+from paimon_spark.spec.predicate import Always, Predicate, fields, project
+from paimon_spark.spec.special_fields import ROW_KIND, SEQUENCE_NUMBER, VALUE_KIND
+
+if TYPE_CHECKING:
+    from paimon_spark.read.split import DataSplit
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.table.table import FileStoreTable
+
+KINDS = pa.array(["+I", "-U", "+U", "-D"])
+"""Texts of the row kinds 0 to 3."""
+
+_SEQUENCE_OPTION = "table-read.sequence-number.enabled"
+
+KindRows = Callable[
+    ["FileStoreTable", "DataSplit", "tuple[DataField, ...]", "Predicate | None"], Iterator[pa.RecordBatch]
+]
+"""Reads a split: some columns of the table, then ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND``."""
+
+
+def special_fields(table: FileStoreTable) -> tuple[DataField, ...]:
+    """The columns before those of the table: the kind, and the sequence number where the table's option asks for it."""
+    if table.options.value(_SEQUENCE_OPTION) and table.schema.primary_keys:
+        return ROW_KIND, SEQUENCE_NUMBER
+    return (ROW_KIND,)
+
+
+def audit_log_fields(table: FileStoreTable) -> tuple[DataField, ...]:
+    """The columns of the audit log of a table."""
+    return (*special_fields(table), *table.schema.fields)
+
+
+def kind_rows(source: ReadSource, *, keys: bool) -> KindRows:
+    """How the splits of a read are read with kinds."""
+    if not isinstance(source, ChangeRange):
+        return state_rows
+    return difference_rows if source.source is ChangeSource.DIFF and keys else written_rows
+
+
+def difference_rows(
+    table: FileStoreTable, split: DataSplit, _fields: tuple[DataField, ...], pushed: Predicate | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield what differs between two states, deletes included; all columns, as rows are compared whole."""
+    return changed_rows(table, split, pushed, keep_deletes=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAuditLog:
+    """Reads a split of an audit log, in a task."""
+
+    rows: KindRows
+
+    def __call__(
+        self, table: FileStoreTable, split: DataSplit, plan_fields: Sequence[DataField], predicate: Predicate | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the columns asked for of rows for which the predicate over the audit log's columns is true."""
+        own = table.schema.fields
+        names = {field.name for field in plan_fields} | (set() if predicate is None else fields(predicate))
+        by_name = {field.name: field for field in (*own, *plan_fields)}  # those of the plan may be narrowed
+        read_fields = tuple(by_name[field.name] for field in own if field.name in names)
+        pushed = own_part(table, predicate)
+        batches = (with_kind(batch) for batch in self.rows(table, split, read_fields, pushed))
+        return only_true(batches, plan_fields, predicate)
+
+
+def own_part(table: FileStoreTable, predicate: Predicate | None) -> Predicate | None:
+    """Return what a predicate over the audit log says of the table's own columns; None for nothing."""
+    if predicate is None:
+        return None
+    said = project(predicate, [field.name for field in table.schema.fields])
+    return None if said == Always(True) else said
+
+
+def with_kind(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Give rows their kind as a text in place of ``_VALUE_KIND``."""
+    kinds = KINDS.take(batch.column(VALUE_KIND.name))
+    return pa.RecordBatch.from_arrays([*batch.columns[:-1], kinds], names=[*batch.schema.names[:-1], ROW_KIND.name])
+
+
+def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> ReadPlan:
+    inner = replace(request, columns=tuple(table.schema.fields), predicate=own_part(table, request.predicate))
+    if inner.predicate != request.predicate:
+        inner = replace(inner, limit=None)
+    plan = plan_source(table, source, inner)
+    read = ReadAuditLog(kind_rows(source, keys=bool(table.schema.primary_keys)))
+    residual = judged_by_rows(table.schema, request.predicate)
+    return replace(plan, fields=request.columns, residual=residual, read=read)
+
+
+AUDIT_LOG = RowView("audit_log", audit_log_fields, _plan)
+"""Rows with their kinds."""

@@ -1,0 +1,148 @@
+"""The plan of an incremental read: files of the changes between two snapshots, or of two states to be compared.
+
+Equals Java's ``IncrementalDeltaStartingScanner.scan`` and ``SnapshotReaderImpl.readIncrementalDiff``. Runs on the
+driver, once per read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.read.change_range import ChangeRange, ChangeSource, snapshots_of
+from paimon_spark.read.diff_plan import diff_splits, files_of_state, only_in_later
+from paimon_spark.read.incremental_read import read_changed, read_written
+from paimon_spark.read.plan import (
+    ReadPlan,
+    ReadSplit,
+    enough_splits,
+    fair_share,
+    judged_by_rows,
+    split_files,
+    splits_of,
+)
+from paimon_spark.read.pruning import bucket_groups, bucket_mask
+from paimon_spark.read.sections import pack_ordered
+from paimon_spark.read.split import DataSplit, SplitFile
+from paimon_spark.read.stats_pruning import stats_mask
+from paimon_spark.spec.manifest import FileKind
+from paimon_spark.spec.manifest_columns import ManifestColumns
+from paimon_spark.spec.predicate import Always, Predicate, project
+from paimon_spark.spec.snapshot import CommitKind, Snapshot
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.table.table import FileStoreTable
+
+_COMPACTED_CHANGELOG = "compacted-changelog-"
+
+
+def plan_changes(
+    table: FileStoreTable,
+    changes: ChangeRange,
+    read_fields: Sequence[DataField],
+    *,
+    predicate: Predicate | None = None,
+    parallelism: int = 1,
+    limit: int | None = None,
+) -> ReadPlan:
+    """Plan the read of changes with the columns of a table as given.
+
+    Args:
+        table: with the schema of the read; columns that older files lack are null.
+        changes: what to read.
+        read_fields: of the result, in order.
+        predicate: rows of the result are those for which it is true.
+        parallelism: as in `plan_read`.
+        limit: as in `plan_read`.
+
+    Raises:
+        SnapshotNotFoundError: a snapshot of the range is gone.
+        CorruptTableError: a metadata file is missing or cannot be read.
+        UnsupportedError: the changelog was written in a way that is not supported.
+    """
+    residual = judged_by_rows(table.schema, predicate)
+    splits: Sequence[DataSplit] = ()
+    read: ReadSplit = read_written
+    if predicate == Always(False):
+        residual = predicate
+    elif changes.source is not ChangeSource.DIFF:
+        splits = _written_splits(table, changes, predicate, parallelism)
+        if limit is not None and residual is None:
+            splits = enough_splits(splits, limit, has_keys=False)
+    elif changes.after is not None and table.schema.primary_keys:
+        read = read_changed
+        splits = diff_splits(table, changes.before, changes.after, predicate)
+    elif changes.after is not None:
+        before = ManifestColumns([]) if changes.before is None else files_of_state(table, changes.before, predicate)
+        files = only_in_later(before, files_of_state(table, changes.after, predicate))
+        splits = splits_of(table, changes.after.id, files, parallelism)
+    return ReadPlan(changes.after, table.schema, tuple(read_fields), tuple(splits), residual, table, read)
+
+
+def _written_splits(
+    table: FileStoreTable, changes: ChangeRange, predicate: Predicate | None, parallelism: int
+) -> list[DataSplit]:
+    """Splits of files that are read as they were written, commit by commit."""
+    wanted = (CommitKind.APPEND,) if changes.source is ChangeSource.DELTA else tuple(set(CommitKind) - _OVERWRITES)
+    parts = [
+        _added_files(table, snapshot, changes.source, predicate)
+        for snapshot in snapshots_of(table, changes)
+        if snapshot.commit_kind in wanted
+    ]
+    if not table.schema.primary_keys:
+        return splits_of(table, changes.end_id, ManifestColumns.concat(parts), parallelism)
+    buckets: dict[tuple[bytes, int, int], list[list[SplitFile]]] = {}
+    for part in parts:
+        files = split_files(table, part)
+        for group in bucket_groups(part):
+            first = group[0]
+            key = part.partitions[first], int(part.buckets[first]), int(part.total_buckets[first])
+            here = [files[i] for i in group]
+            # a changelog's -U and the +U behind it must come to one task: its files are not torn apart
+            units = [here] if changes.source is ChangeSource.CHANGELOG else [[file] for file in here]
+            buckets.setdefault(key, []).extend(units)
+    target, cost = table.options.split_target_size_bytes, table.options.split_open_file_cost_bytes
+    every = [file for units in buckets.values() for unit in units for file in unit]
+    share = fair_share(every, target, cost, parallelism) if parallelism > 1 else target
+    return [
+        DataSplit(changes.end_id, partition, bucket, total, tuple(file for unit in bin_ for file in unit), True)
+        for (partition, bucket, total), units in buckets.items()
+        for bin_ in pack_ordered(units, lambda unit: sum(max(file.size, cost) for file in unit), share)
+    ]
+
+
+_OVERWRITES = {CommitKind.OVERWRITE}
+
+
+def _added_files(
+    table: FileStoreTable, snapshot: Snapshot, source: ChangeSource, predicate: Predicate | None
+) -> ManifestColumns:
+    """The files of one commit's changes that may hold rows for which the predicate is true."""
+    of_commit = table.manifests.delta_manifests if source is ChangeSource.DELTA else table.manifests.changelog_manifests
+    said = None if predicate is None else project(predicate, table.schema.partition_keys)
+    partition_predicate = None if said == Always(True) or not table.schema.partition_keys else said
+    keep = table.manifests.partition_filter(partition_predicate)
+    manifests = table.manifests.prune_manifests(of_commit(snapshot), partition_predicate)
+    files = ManifestColumns.concat(list(table.manifests.read_columns(manifests)))
+    if any(kind != FileKind.ADD for kind in files.kinds.tolist()):
+        raise CorruptTableError(
+            f"Delta or changelog should only have ADD files, but snapshot {snapshot.id} of {table.path} deletes some."
+        )
+    files = files.filter(np.array(keep(files.partitions), dtype=bool))
+    bucket = table.options.value("scan.bucket")
+    if bucket is not None:
+        files = files.filter(files.buckets == int(bucket))
+    if predicate is not None and len(files):
+        files = files.filter(bucket_mask(table, files, predicate))
+        files = files.filter(stats_mask(table, files, predicate, keys=False))
+    if any(name.startswith(_COMPACTED_CHANGELOG) for name in files.file_names):
+        raise UnsupportedError(
+            f"The changelog of snapshot {snapshot.id} lies in compacted files (option changelog.precommit-compact), "
+            "which cannot be read yet. Read the difference of two snapshots instead: "
+            "incremental-between-scan-mode = diff."
+        )
+    return files

@@ -1,0 +1,175 @@
+"""Reading changes: rows as they were written, the difference of two states, and rows with their kinds.
+
+Equals Java's ``MergeFileSplitRead.createNoMergeReader``, ``IncrementalDiffSplitRead`` and ``KeyValueTableRead`` with
+``forceKeepDelete``. Runs in tasks. Rows stream: memory is bounded by `read.merge.memory-budget`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.merge.diff import SIDE, Diff
+from paimon_spark.merge.engine import merge_engine_for
+from paimon_spark.merge.stream import block_rows, merge_sorted_runs
+from paimon_spark.read.diff_split import DiffSplit
+from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.key_ranks import key_ranks
+from paimon_spark.read.sections import runs_of, sections_of
+from paimon_spark.read.split_read import partition_constants, row_bytes
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.predicate import Predicate, evaluate, fields, project
+from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS
+
+if TYPE_CHECKING:
+    from paimon_spark.read.split import DataSplit, SplitFile
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.table.table import FileStoreTable
+
+_DIFF_BUFFERS = 3
+"""Both sides are merged, and then what comes out of them: each has this part of the budget."""
+
+
+def read_written(
+    table: FileStoreTable, split: DataSplit, plan_fields: Sequence[DataField], predicate: Predicate | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a split as they lie in its files, deletes included, for which ``predicate`` is true.
+
+    Args:
+        table: the table of the plan.
+        split: one split of the plan.
+        plan_fields: columns of the result, in order.
+        predicate: over any columns of the table.
+
+    Raises:
+        CorruptTableError: a data file or schema file is missing or damaged.
+    """
+    read_fields = with_judged(table, plan_fields, predicate)
+    reader = FileRead(table, read_fields, partition_constants(table, split))
+    return only_true(reader.run(split.files, predicate), plan_fields, predicate)
+
+
+def read_changed(
+    table: FileStoreTable, split: DataSplit, plan_fields: Sequence[DataField], predicate: Predicate | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the later state that the earlier one has not or has with other values.
+
+    Arguments and errors as of `read_written`; the split is a `DiffSplit`.
+    """
+    return only_true(changed_rows(table, split, predicate, keep_deletes=False), plan_fields, predicate)
+
+
+def with_judged(
+    table: FileStoreTable, plan_fields: Sequence[DataField], predicate: Predicate | None
+) -> tuple[DataField, ...]:
+    """Return the columns and, behind them, those of the table that only the predicate looks at."""
+    wanted = {field.name for field in plan_fields}
+    judged = set() if predicate is None else fields(predicate)
+    return (*plan_fields, *(field for field in table.schema.fields if field.name in judged - wanted))
+
+
+def only_true(
+    batches: Iterator[pa.RecordBatch], plan_fields: Sequence[DataField], predicate: Predicate | None
+) -> Iterator[pa.RecordBatch]:
+    """Keep rows for which the predicate is true, and of them the columns of the plan."""
+    schema = to_arrow_schema(plan_fields)
+    for batch in batches:
+        kept = batch if predicate is None else batch.filter(evaluate(predicate, batch))
+        if kept.num_rows:
+            chosen = kept.select(schema.names)
+            yield pa.RecordBatch.from_arrays(chosen.columns, schema=schema) if schema.names else chosen
+
+
+def written_rows(
+    table: FileStoreTable, split: DataSplit, read_fields: tuple[DataField, ...], pushed: Predicate | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows as they lie in the files, with ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` as the last columns.
+
+    In a table without keys every row is +I, number 0.
+    """
+    constants = partition_constants(table, split)
+    if table.schema.primary_keys:
+        yield from FileRead(table, read_fields, constants, key_value=True).run(split.files, pushed)
+        return
+    for batch in FileRead(table, read_fields, constants).run(split.files, pushed):
+        numbers = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
+        kinds = pa.repeat(pa.scalar(0, pa.int8()), batch.num_rows)
+        names = [*batch.schema.names, SEQUENCE_NUMBER.name, VALUE_KIND.name]
+        yield pa.RecordBatch.from_arrays([*batch.columns, numbers, kinds], names=names)
+
+
+def state_rows(
+    table: FileStoreTable, split: DataSplit, read_fields: tuple[DataField, ...], pushed: Predicate | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the merged rows of a split of a snapshot, deletes that are still there included.
+
+    Columns as of `written_rows`. A row that nothing was merged into keeps the kind that it was written with.
+    """
+    if split.raw_convertible or not table.schema.primary_keys:
+        yield from written_rows(table, split, read_fields, pushed)
+        return
+    reader = FileRead(table, read_fields, partition_constants(table, split), key_value=True)
+    budget = table.options.value("read.merge.memory-budget")
+    yield from _merged(reader, split.files, budget, pushed)
+
+
+def changed_rows(
+    table: FileStoreTable, split: DataSplit, predicate: Predicate | None, *, keep_deletes: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield what differs between the two states of a `DiffSplit`, sorted by key, whatever the predicate says of it.
+
+    Columns are all of the table, then those of `written_rows`. With ``keep_deletes``, rows that the later state lacks
+    come as -D, and so do deletes that it holds.
+    """
+    assert isinstance(split, DiffSplit)
+    reader = FileRead(table, tuple(table.schema.fields), partition_constants(table, split), key_value=True)
+    budget = table.options.value("read.merge.memory-budget") // _DIFF_BUFFERS
+    keys = table.schema.trimmed_primary_keys
+    pushed = None if predicate is None else project(predicate, [*table.schema.partition_keys, *keys])
+    sides = [(0, files) for files in split.before if files] + [(1, files) for files in split.after if files]
+    runs = [
+        _marked(_merged(reader, files, budget // len(sides), pushed), side, keep_deletes=keep_deletes)
+        for side, files in sides
+    ]
+    engine = Diff(merge_engine_for(table.schema).layout, keep_deletes)
+    names = [field.name for field in table.schema.fields]
+    yield from merge_sorted_runs(runs, engine, budget_bytes=budget, drop_deletes=not keep_deletes, columns=names)
+
+
+def _merged(
+    reader: FileRead, files: Sequence[SplitFile], budget: int, pushed: Predicate | None
+) -> Iterator[pa.RecordBatch]:
+    """Merge the files of a bucket; the result is sorted by key and keeps deletes."""
+    table = reader.table
+    low, high = key_ranks(table, [f.min_key for f in files], [f.max_key for f in files], [f.schema_id for f in files])
+    engine = merge_engine_for(table.schema)
+    names = [field.name for field in reader.fields]
+    key_predicate = None if pushed is None else project(pushed, table.schema.trimmed_primary_keys)
+    for section in sections_of(files, low, high):
+        runs = runs_of(section)
+        rows = block_rows(budget, len(runs), row_bytes(runs), most=DEFAULT_BATCH_ROWS)
+        if len(runs) == 1:
+            yield from replace(reader, batch_rows=rows).run(runs[0], pushed)
+            continue
+        needed = set(engine.required_columns(names)) | (fields(pushed) if pushed is not None else set())
+        merged = tuple(field for field in table.schema.fields if field.name in needed)
+        wide = replace(reader, fields=merged, batch_rows=rows)
+        streams = [wide.run(run, key_predicate) for run in runs]
+        yield from merge_sorted_runs(streams, engine, budget_bytes=budget, drop_deletes=False, columns=names)
+
+
+def _marked(batches: Iterator[pa.RecordBatch], side: int, *, keep_deletes: bool) -> Iterator[pa.RecordBatch]:
+    """Say of each row which side it is of; without deletes unless they are to be kept."""
+    for batch in batches:
+        if not keep_deletes:
+            kinds = batch.column(VALUE_KIND.name)
+            batch = batch.filter(pc.equal(pc.bit_wise_and(kinds, pa.scalar(1, pa.int8())), pa.scalar(0, pa.int8())))
+        marks = pa.repeat(pa.scalar(side, pa.int8()), batch.num_rows)
+        names = [*batch.schema.names[:-2], SIDE, *batch.schema.names[-2:]]
+        arrays = [*batch.columns[:-2], marks, *batch.columns[-2:]]
+        yield pa.RecordBatch.from_arrays(arrays, names=names)
