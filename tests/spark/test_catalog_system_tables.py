@@ -171,7 +171,7 @@ def test_names_that_are_none(spark: SparkSession, warehouse: Path) -> None:
         spark.sql("SELECT * FROM `t$snapshotz`")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         spark.sql("SELECT * FROM `nope$snapshots`")
-    with pytest.raises(PySparkException, match=r"\$audit_log .*cannot be read yet"):
-        spark.sql("SELECT * FROM `t$audit_log`")
+    with pytest.raises(PySparkException, match=r"\$row_tracking .*cannot be read yet"):
+        spark.sql("SELECT * FROM `t$row_tracking`")
     assert not spark.catalog.tableExists("`t$snapshotz`")
     assert spark.catalog.tableExists("`t$snapshots`")
