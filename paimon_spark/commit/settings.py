@@ -103,13 +103,6 @@ def _codec(options: CoreOptions) -> str:
 
 
 def _refuse(options: CoreOptions) -> None:
-    creation = options.value("tag.automatic-creation")
-    if str(creation).lower() != "none":
-        raise UnsupportedError(
-            f"Option 'tag.automatic-creation' = '{creation}' is not supported yet: this commit would make no tag. "
-            f"Remove the option, or give 'tag.automatic-creation' = 'none' with the write and create the tag "
-            f"afterwards."
-        )
     for key in _CLASS_OPTIONS:
         if options.value(key):
             raise UnsupportedError(

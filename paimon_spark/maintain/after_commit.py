@@ -1,6 +1,6 @@
-"""What a table's options want done after each commit: partitions, consumers and snapshots expire.
+"""What a table's options want done after each commit: tags are made, partitions, consumers and snapshots expire.
 
-Equals Java's ``TableCommitImpl.maintain``. A commit that is done is done: nothing that fails here fails it.
+Equals Java's ``TableCommitImpl.maintain`` and ``WriteHelper.batchCreateTag``. A commit that is done is done: nothing that fails here fails it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from paimon_spark.maintain.auto_tags import check_automatic_tags, create_batch_tag, run_automatic_tags
 from paimon_spark.maintain.consumers import expire_consumers
 from paimon_spark.maintain.expire_changelogs import expire_changelogs
 from paimon_spark.maintain.expire_partitions import expire_partitions_if_due
@@ -24,16 +25,22 @@ _LOG = logging.getLogger(__name__)
 
 
 def maintenance(table: FileStoreTable) -> Callable[[Snapshot], None] | None:
-    """Return what is to run after each snapshot of a commit (`commit`'s ``after_commit``); None with ``write-only``.
+    """Return what is to run after each snapshot of a commit (`commit`'s ``after_commit``), None where nothing is.
+
+    With ``write-only`` there are only the tags of batch writes, as in Java.
 
     Errors are logged as warnings. With ``snapshot.expire.execution-mode`` `async` a thread does the work, which ends
     with its process: the next commit goes on where it stopped.
 
     Args:
         table: the table as it is written, with dynamic options.
+
+    Raises:
+        OptionError: an option of automatic tags has a value that cannot be used.
     """
+    check_automatic_tags(table.options)
     if table.options.write_only:
-        return None
+        return (lambda snapshot: _work(table, snapshot, create_batch_tag)) if _tags_batches(table) else None
     if table.options.get(OPTIONS["snapshot.expire.execution-mode"]) == "async":
         return lambda snapshot: threading.Thread(target=maintain, args=(table, snapshot), daemon=True).start()
     return lambda snapshot: maintain(table, snapshot)
@@ -46,18 +53,28 @@ def maintain(table: FileStoreTable, snapshot: Snapshot) -> None:
         table: the table as it is written, with dynamic options.
         snapshot: the one committed.
     """
-    # in Java's order: snapshots last, which the rest makes ready to expire
-    works: tuple[Callable[[], object], ...] = (
-        lambda: expire_partitions_if_due(table, snapshot.commit_identifier),
-        lambda: _expire_consumers(table),
-        lambda: expire_snapshots(table),
-        lambda: _expire_changelogs(table),
+    # in Java's order: snapshots after what makes them ready to expire
+    works: tuple[Callable[[FileStoreTable], object], ...] = (
+        run_automatic_tags,
+        lambda table: expire_partitions_if_due(table, snapshot.commit_identifier),
+        _expire_consumers,
+        expire_snapshots,
+        _expire_changelogs,
+        *((create_batch_tag,) if _tags_batches(table) else ()),
     )
     for work in works:
-        try:
-            work()
-        except Exception as error:  # noqa: BLE001 - the rows are committed, and the next commit tries again
-            _LOG.warning("%s: the work after snapshot %s is not done: %s", table.path, snapshot.id, error)
+        _work(table, snapshot, work)
+
+
+def _work(table: FileStoreTable, snapshot: Snapshot, work: Callable[[FileStoreTable], object]) -> None:
+    try:
+        work(table)
+    except Exception as error:  # noqa: BLE001 - the rows are committed, and the next commit tries again
+        _LOG.warning("%s: the work after snapshot %s is not done: %s", table.path, snapshot.id, error)
+
+
+def _tags_batches(table: FileStoreTable) -> bool:
+    return bool(table.options.value("tag.automatic-creation") == "batch")
 
 
 def _expire_consumers(table: FileStoreTable) -> None:

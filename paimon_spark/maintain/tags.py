@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.unused_files import delete_unused_files
 from paimon_spark.options import OPTIONS
+from paimon_spark.spec.tag_period import TagPeriod
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
+_NO_WATERMARK = -(2**63)
 _DEFAULT_RETAINED = OPTIONS["tag.default-time-retained"]
 
 
@@ -44,6 +46,8 @@ def create_tag(
     """
     snapshot = _snapshot(table, snapshot_id, "create")
     retained = time_retained if time_retained is not None else table.options.get(_DEFAULT_RETAINED)
+    if not table.tags.exists(name):
+        _check_not_tagged(table, name, snapshot)
     return table.tags.create(name, snapshot, time_retained=retained, ignore_if_exists=ignore_if_exists)
 
 
@@ -56,7 +60,25 @@ def replace_tag(
         SnapshotNotFoundError: there is no such tag, or no such snapshot.
     """
     table.tags.get(name)
-    table.tags.replace(name, _snapshot(table, snapshot_id, "replace"), time_retained=time_retained)
+    snapshot = _snapshot(table, snapshot_id, "replace")
+    _check_not_tagged(table, name, snapshot)
+    table.tags.replace(name, snapshot, time_retained=time_retained)
+
+
+def _check_not_tagged(table: FileStoreTable, name: str, snapshot: Snapshot) -> None:
+    """Refuse a second tag of a snapshot that is named like an automatic one, in a table that makes some."""
+    if table.options.value("tag.automatic-creation") not in ("process-time", "watermark"):
+        return
+    period = TagPeriod.of(table.options)
+    if period.time(name) is None:
+        return
+    automatic = [
+        other
+        for other, tag in table.tags.list().items()
+        if tag.snapshot.id == snapshot.id and period.time(other) is not None
+    ]
+    if automatic:
+        raise PaimonError(f"Snapshot {snapshot.id} is already auto-tagged with [{', '.join(automatic)}].")
 
 
 def delete_tag(table: FileStoreTable, name: str, *, ignore_if_missing: bool = False) -> None:
@@ -65,28 +87,42 @@ def delete_tag(table: FileStoreTable, name: str, *, ignore_if_missing: bool = Fa
     Raises:
         SnapshotNotFoundError: there is no such tag, and that is not ignored.
     """
-    _delete(table, [name], ignore_if_missing=ignore_if_missing)
+    delete_tags(table, [name], ignore_if_missing=ignore_if_missing)
 
 
-def delete_tags(table: FileStoreTable, names: str, *, ignore_if_missing: bool = False) -> None:
-    """Delete one tag, or several between commas; a tag whose own name has a comma is found first.
+def delete_tags(table: FileStoreTable, names: str | Sequence[str], *, ignore_if_missing: bool = False) -> None:
+    """Delete tags and, when their snapshots have expired, the files that nothing else needs.
+
+    The tag of an expired snapshot is put aside while its files go, so that a process that is ended halfway leaves
+    nothing behind that a later call, with the same names or others, does not finish.
+
+    Args:
+        table: the branch.
+        names: of the tags; text is one name or, unless there is a tag of this name, several between commas.
+        ignore_if_missing: pass over tags that do not exist.
 
     Raises:
         SnapshotNotFoundError: one of them does not exist, and that is not ignored; none has been deleted then.
     """
-    one = "," not in names or table.tags.exists(names)
-    chosen = [names] if one else [name.strip() for name in names.split(",")]
-    _delete(table, chosen, ignore_if_missing=ignore_if_missing)
-
-
-def _delete(table: FileStoreTable, names: Sequence[str], *, ignore_if_missing: bool = False) -> None:
-    there = [name for name in names if not ignore_if_missing or table.tags.exists(name)]
-    held = {snapshot.id: snapshot for snapshot in [table.tags.get(name).snapshot for name in there]}
+    if not isinstance(names, str):
+        chosen = list(names)
+    elif "," not in names or table.tags.exists(names):
+        chosen = [names]
+    else:
+        chosen = [name.strip() for name in names.split(",")]
+    aside = table.tags.put_aside()
+    may_be_missing = set(chosen) if ignore_if_missing else set(aside)
+    there = [name for name in chosen if name not in may_be_missing or table.tags.exists(name)]
+    held = {name: table.tags.get(name).snapshot for name in there}
+    expired = {name: snapshot for name, snapshot in held.items() if not table.snapshots.exists(snapshot.id)}
+    for name in expired:
+        table.tags.put_away(name)
     for name in there:
         table.file_io.delete_quietly(table.paths.tag_path(name))
-    expired = [snapshot for snapshot in held.values() if not table.snapshots.exists(snapshot.id)]
-    if expired:
-        delete_unused_files(table, expired)
+    if expired or aside:
+        delete_unused_files(table, list(expired.values()), half_deleted=list(aside.values()))
+    for name in {**aside, **expired}:
+        table.tags.forget_aside(name)
 
 
 def create_tag_from_timestamp(
@@ -110,6 +146,30 @@ def create_tag_from_timestamp(
     return snapshot
 
 
+def create_tag_from_watermark(
+    table: FileStoreTable, name: str, watermark: int, *, time_retained: timedelta | None = None
+) -> Snapshot:
+    """Give a name to the first snapshot, or tagged snapshot, whose watermark is as late or later; return it.
+
+    Raises:
+        SnapshotNotFoundError: no watermark is that late.
+        PaimonError: there is such a tag, or its name is not allowed.
+    """
+    living = (table.snapshots.get(snapshot_id) for snapshot_id in table.snapshots.ids())
+    found = next((snapshot for snapshot in living if _reaches(snapshot, watermark)), None)
+    tagged = [tag.snapshot for tag in table.tags.list().values() if _reaches(tag.snapshot, watermark)]
+    candidates = [snapshot for snapshot in (found, *tagged) if snapshot is not None]
+    if not candidates:
+        raise SnapshotNotFoundError(f"Could not find any snapshot whose watermark later than {watermark}.")
+    snapshot = min(candidates, key=lambda candidate: (candidate.watermark, candidate.id))
+    create_tag(table, name, snapshot_id=snapshot.id, time_retained=time_retained)
+    return snapshot
+
+
+def _reaches(snapshot: Snapshot, watermark: int) -> bool:
+    return snapshot.watermark is not None and snapshot.watermark != _NO_WATERMARK and snapshot.watermark >= watermark
+
+
 def expire_tags(table: FileStoreTable, *, older_than: datetime | None = None) -> list[str]:
     """Delete the tags whose time is over; return their names.
 
@@ -128,7 +188,8 @@ def expire_tags(table: FileStoreTable, *, older_than: datetime | None = None) ->
             created = datetime.fromtimestamp(changed / 1000) if changed else None
         if over or (older_than is not None and created is not None and created < older_than):
             expired.append(name)
-    _delete(table, expired, ignore_if_missing=True)
+    if expired:
+        delete_tags(table, expired, ignore_if_missing=True)
     return expired
 
 

@@ -8,6 +8,7 @@ Runs on the driver, once per expiry or deleted tag.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -317,7 +318,9 @@ def _keep_added(unused: UnusedFiles, manifest_list: str) -> None:
         unused.keep_data(adds.file_names)
 
 
-def delete_unused_files(table: FileStoreTable, snapshots: Sequence[Snapshot]) -> int:
+def delete_unused_files(
+    table: FileStoreTable, snapshots: Sequence[Snapshot], *, half_deleted: Sequence[Snapshot] = ()
+) -> int:
     """Delete the data files, manifests, index and statistics files that only ``snapshots`` held; return how many.
 
     Where anything cannot be read, nothing is deleted (`remove_orphan_files` takes it later).
@@ -325,13 +328,15 @@ def delete_unused_files(table: FileStoreTable, snapshots: Sequence[Snapshot]) ->
     Args:
         table: any branch of the table.
         snapshots: which neither a snapshot file nor a tag holds any more.
+        half_deleted: the same, but an earlier call for them was ended halfway.
     """
     try:
-        unused = unused_files(table, snapshots)
+        unused = _unused(table, snapshots, half_deleted)
     except (PaimonError, OSError):
         return 0
-    delete_files(table, unused)
-    return len(unused)
+    for paths in unused:  # what names files goes after them, or a second call would not find them
+        delete_files(table, paths)
+    return sum(map(len, unused))
 
 
 def unused_files(table: FileStoreTable, snapshots: Sequence[Snapshot]) -> list[str]:
@@ -340,16 +345,25 @@ def unused_files(table: FileStoreTable, snapshots: Sequence[Snapshot]) -> list[s
     Raises:
         PaimonError: a metadata file of one of them, or of a snapshot that must be kept, cannot be read.
     """
+    return [path for paths in _unused(table, snapshots, ()) for path in paths]
+
+
+def _unused(table: FileStoreTable, snapshots: Sequence[Snapshot], half_deleted: Sequence[Snapshot]) -> list[list[str]]:
+    """Return the data files, what names them, and what names that."""
     unused = UnusedFiles(table)
     for snapshot in snapshots:
         unused.add_all([table.manifests.live_columns(snapshot)])
         unused.add_metadata(snapshot)
-    if not unused.lists:
+    for snapshot in half_deleted:
+        with contextlib.suppress(CorruptTableError):  # a manifest is gone, so the data files are
+            unused.add_all([table.manifests.live_columns(snapshot)])
+        unused.add_metadata(snapshot)
+    if not unused.lists and not unused.manifests:
         return []
     _keep_branch(unused, table.paths)
     keep_other_branches(unused)
     data = [path for paths in unused.data_paths().values() for path in paths]
-    return [*data, *sorted(unused.manifests), *sorted(unused.lists)]
+    return [data, sorted(unused.manifests), sorted(unused.lists)]
 
 
 def delete_files(table: FileStoreTable, paths: Collection[str]) -> None:

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError
-from paimon_spark.maintain import rollback, tags
+from paimon_spark.maintain import rollback, rollback_as_latest, tags
+from paimon_spark.maintain.auto_tags import run_automatic_tags
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -62,6 +63,28 @@ class TagMethods(ABC):
         found = tags.create_tag_from_timestamp(self._load(), name, _millis(time), time_retained=time_retained)
         return found.id
 
+    def create_tag_from_watermark(self, name: str, watermark: int, *, time_retained: timedelta | None = None) -> int:
+        """Give a name to the first snapshot whose watermark is as late or later; return the snapshot's id.
+
+        Args:
+            name: of the tag.
+            watermark: epoch milliseconds.
+            time_retained: as for `create_tag`.
+
+        Raises:
+            SnapshotNotFoundError: no watermark is that late.
+            PaimonError: there is such a tag, or its name is not allowed.
+        """
+        return tags.create_tag_from_watermark(self._load(), name, watermark, time_retained=time_retained).id
+
+    def create_automatic_tags(self) -> list[str]:
+        """Make the tags that the option `tag.automatic-creation` asks for and that are due; return their names.
+
+        Every write of this package does so; this is for tables with `write-only`, and for those that nobody writes.
+        Tags whose time is over expire.
+        """
+        return run_automatic_tags(self._load())
+
     def replace_tag(self, name: str, *, snapshot_id: int | None = None, time_retained: timedelta | None = None) -> None:
         """Let a tag hold another snapshot, the latest when none is given, and live that long from now on.
 
@@ -99,6 +122,24 @@ class TagMethods(ABC):
         """
         local = older_than.astimezone().replace(tzinfo=None) if older_than and older_than.tzinfo else older_than
         return tags.expire_tags(self._load(), older_than=local)
+
+    def rollback_to_as_latest(self, *, snapshot_id: int | None = None, tag: str | None = None) -> int:
+        """Commit the state of an earlier snapshot or tag as a new snapshot, whose id is returned.
+
+        Other than with `rollback_to`, all snapshots and tags stay. Tags ``rollback-to-as-latest-…`` are made, which
+        keep the files that are back from being deleted by other engines' expiry: they must stay as long as the rows.
+
+        Args:
+            snapshot_id: the snapshot.
+            tag: the tag, which must stay as well.
+
+        Raises:
+            OptionError: not exactly one of them is given.
+            SnapshotNotFoundError: there is no such snapshot or tag.
+            CommitConflictError: others committed at the same time, too often.
+        """
+        done = rollback_as_latest.rollback_to_as_latest(self._load(), snapshot_id=snapshot_id, tag=tag)
+        return done.current_snapshot_id
 
     def rollback_to(
         self,

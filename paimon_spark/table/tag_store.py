@@ -5,6 +5,7 @@ Equals Java's ``TagManager`` and ``Tag`` (format.md §9, spec/tags-proposal.txt)
 
 from __future__ import annotations
 
+import contextlib
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.paths import TablePaths
 
 _PREFIX = "tag-"
+_ASIDE = ".deleting-tag-"
 
 
 class TagStore:
@@ -55,8 +57,34 @@ class TagStore:
 
     def list(self) -> dict[str, Tag]:
         """Return all tags by name, ordered by the snapshot they hold, then by name."""
-        found = {name: self.get(name) for name in self.names()}
+        found = {}
+        for name in self.names():
+            with contextlib.suppress(SnapshotNotFoundError):  # deleted meanwhile
+                found[name] = self.get(name)
         return dict(sorted(found.items(), key=lambda item: (item[1].snapshot.id, item[0])))
+
+    def put_away(self, name: str) -> None:
+        """Note that the tag ``name`` is being deleted, with what it holds; no engine takes this file for a tag."""
+        path = self._paths.tag_path(name)
+        self._file_io.write_bytes(self._aside_path(name), self._file_io.read_bytes(path), overwrite=True)
+
+    def put_aside(self) -> dict[str, Snapshot]:
+        """Return the snapshots of the tags whose deletion has begun and not ended; nearly always none."""
+        listed = self._file_io.list_names(self._paths.tag_dir)
+        names = [entry.name.removeprefix(_ASIDE) for entry in listed if entry.name.startswith(_ASIDE)]
+        found = {}
+        for name in sorted(names):
+            with contextlib.suppress(FileNotFoundError):  # ended meanwhile
+                path = self._aside_path(name)
+                found[name] = Tag.from_json(self._file_io.read_bytes(path), path=path).snapshot
+        return found
+
+    def forget_aside(self, name: str) -> None:
+        """Note that the deletion of the tag ``name`` has ended."""
+        self._file_io.delete_quietly(self._aside_path(name))
+
+    def _aside_path(self, name: str) -> str:
+        return f"{self._paths.tag_dir}/{_ASIDE}{name}"
 
     def create(
         self,

@@ -433,7 +433,6 @@ def test_statistics_are_inherited_while_the_schema_stays(table):
 @pytest.mark.parametrize(
     "options",
     [
-        {"tag.automatic-creation": "process-time"},
         {"commit.callbacks": "a.B"},
         {"tag.callbacks": "a.B"},
         {"data-evolution.enabled": "true"},

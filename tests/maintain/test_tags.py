@@ -155,6 +155,19 @@ def test_a_tag_of_the_first_snapshot_after_a_time(table: FileStoreTable) -> None
         tags.create_tag_from_timestamp(table, "t9", third.time_millis + 10**9)
 
 
+def test_a_tag_of_the_first_snapshot_after_a_watermark(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t", bucket="-1")
+    for key, watermark in enumerate((None, 10, 20, 20, 30), start=1):
+        commit(table, [message(table, data_file(table, {key: "x"}))], watermark=watermark)
+    assert tags.create_tag_from_watermark(table, "w11", 11).id == 3
+    assert tags.create_tag_from_watermark(table, "w0", -5, time_retained=timedelta(hours=1)).id == 2
+    assert table.tags.get("w0").time_retained == timedelta(hours=1)
+    expire(table, 1, 2)
+    assert tags.create_tag_from_watermark(table, "again", 5).id == 2
+    with pytest.raises(SnapshotNotFoundError, match="watermark later than 31"):
+        tags.create_tag_from_watermark(table, "w31", 31)
+
+
 def test_tags_expire_by_their_time_or_their_age(table: FileStoreTable) -> None:
     then = datetime.now() - timedelta(hours=2)
     snapshot = table.snapshots.get(2)

@@ -75,6 +75,26 @@ def test_tag_procedures(sql: SparkSession, table: str) -> None:
     assert sorted(row.expired_tags for row in expired) == ["a", "x, y", "z"]
 
 
+def test_procedures_about_watermarks_and_automatic_tags(sql: SparkSession, table: str) -> None:
+    sql.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('tag.automatic-creation' = 'process-time')")
+    assert sql.sql(f"CALL sys.trigger_tag_automatic_creation(table => '{table}')").collect() == [Row(result=True)]
+    [(name, snapshot_id, _)] = tags_of(sql, table)
+    assert (len(name), snapshot_id) == (10, 1)
+    batch = "'tag.automatic-creation' = 'batch', 'tag.batch.customized-name' = 'b'"
+    sql.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({batch})")
+    sql.sql(f"INSERT INTO {table} VALUES (9, 'z')")
+    assert ("b", 4, None) in tags_of(sql, table)
+    with pytest.raises(IllegalArgumentException, match="watermark later than 5"):
+        sql.sql(f"CALL sys.create_tag_from_watermark(table => '{table}', tag => 'w', watermark => 5)")
+
+
+def test_rollback_as_latest(sql: SparkSession, table: str) -> None:
+    again = sql.sql(f"CALL sys.rollback_to_as_latest(table => '{table}', snapshot_id => 1)").collect()
+    assert again == [Row(previous_snapshot_id=3, rolled_back_snapshot_id=1, current_snapshot_id=4)]
+    assert [row.k for row in sql.sql(f"SELECT k FROM {table}").collect()] == [1]
+    assert sql.sql(f"SELECT count(*) AS n FROM `{table}$snapshots`").collect() == [Row(n=4)]
+
+
 def test_rollback_procedures(sql: SparkSession, table: str) -> None:
     sql.sql(f"CALL sys.create_tag(table => '{table}', tag => 'one', snapshot => 1)")
     time = sql.sql(f"SELECT commit_time FROM `{table}$snapshots` WHERE snapshot_id = 2").first()[0]

@@ -13,6 +13,7 @@ from paimon_spark.maintain.rollback import (
     rollback_to_timestamp,
     rollback_to_watermark,
 )
+from paimon_spark.maintain.rollback_as_latest import rollback_to_as_latest
 from paimon_spark.spark.procedures.procedure import LONG, TABLE, Argument, CallContext, Procedure, ResultColumn
 
 _Arguments = Mapping[str, Any]
@@ -44,6 +45,12 @@ def _rollback_to_watermark(context: CallContext, arguments: _Arguments) -> _Rows
     return _rows(rollback_to_watermark(context.table(arguments["table"]), arguments["watermark"]))
 
 
+def _rollback_to_as_latest(context: CallContext, arguments: _Arguments) -> _Rows:
+    table, tag = context.table(arguments["table"]), (arguments["tag"] or "").strip() or None
+    done = rollback_to_as_latest(table, snapshot_id=arguments["snapshot_id"], tag=tag)
+    return [(done.previous_snapshot_id, done.rolled_back_snapshot_id, done.current_snapshot_id)]
+
+
 def _rows(done: Rollback) -> _Rows:
     return [(done.previous_snapshot_id, done.current_snapshot_id)]
 
@@ -69,5 +76,16 @@ ROLLBACK_PROCEDURES = (
         _RESULT,
         _rollback_to_watermark,
         "Goes back to the latest snapshot whose watermark is not later (milliseconds since 1970).",
+    ),
+    Procedure(
+        "rollback_to_as_latest",
+        (TABLE, Argument("tag"), Argument("snapshot_id", LONG)),
+        (
+            ResultColumn("previous_snapshot_id", LONG),
+            ResultColumn("rolled_back_snapshot_id", LONG),
+            ResultColumn("current_snapshot_id", LONG),
+        ),
+        _rollback_to_as_latest,
+        "Commits the state of a snapshot or tag as a new snapshot; nothing is forgotten.",
     ),
 )

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from paimon_spark.maintain import tags
+from paimon_spark.maintain.auto_tags import run_automatic_tags
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.procedures.procedure import DONE, LONG, TABLE, Argument, CallContext, Procedure, ResultColumn
 
@@ -51,12 +52,30 @@ def _create_tag_from_timestamp(context: CallContext, arguments: _Arguments) -> _
     return [(arguments["tag"], found.id, found.time_millis, watermark)]
 
 
+def _create_tag_from_watermark(context: CallContext, arguments: _Arguments) -> _Rows:
+    table, retained = context.table(arguments["table"]), _retained(arguments)
+    found = tags.create_tag_from_watermark(table, arguments["tag"], arguments["watermark"], time_retained=retained)
+    return [(arguments["tag"], found.id, found.time_millis, str(found.watermark))]
+
+
+def _trigger_tag_automatic_creation(context: CallContext, arguments: _Arguments) -> _Rows:
+    run_automatic_tags(context.table(arguments["table"]))
+    return [(True,)]
+
+
 def _expire_tags(context: CallContext, arguments: _Arguments) -> _Rows:
     text = arguments["older_than"]
     older_than = None if text is None else tags.parse_older_than(text)
     expired = tags.expire_tags(context.table(arguments["table"]), older_than=older_than)
     return [(name,) for name in expired or ["No expired tags."]]
 
+
+_FOUND = (
+    ResultColumn("tagName"),
+    ResultColumn("snapshot", LONG),
+    ResultColumn("commit_time", LONG),
+    ResultColumn("watermark"),
+)
 
 TAG_PROCEDURES = (
     Procedure(
@@ -90,14 +109,23 @@ TAG_PROCEDURES = (
     Procedure(
         "create_tag_from_timestamp",
         (TABLE, _TAG, Argument("timestamp", LONG, required=True), _TIME_RETAINED),
-        (
-            ResultColumn("tagName"),
-            ResultColumn("snapshot", LONG),
-            ResultColumn("commit_time", LONG),
-            ResultColumn("watermark"),
-        ),
+        _FOUND,
         _create_tag_from_timestamp,
         "Tags the first snapshot that was committed at or after a time (milliseconds since 1970).",
+    ),
+    Procedure(
+        "create_tag_from_watermark",
+        (TABLE, _TAG, Argument("watermark", LONG, required=True), _TIME_RETAINED),
+        _FOUND,
+        _create_tag_from_watermark,
+        "Tags the first snapshot whose watermark is as late or later (milliseconds since 1970).",
+    ),
+    Procedure(
+        "trigger_tag_automatic_creation",
+        (TABLE,),
+        DONE,
+        _trigger_tag_automatic_creation,
+        "Makes the automatic tags that are due, and deletes the tags whose time is over.",
     ),
     Procedure(
         "expire_tags",

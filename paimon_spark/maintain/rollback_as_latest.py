@@ -1,0 +1,170 @@
+"""Going back without forgetting: the rows of an earlier snapshot or tag become a new snapshot, after all others.
+
+Equals Java's ``FileStoreCommitImpl.rollbackToAsLatest`` and Flink's ``RollbackToAsLatestProcedure`` (format.md §8).
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from paimon_spark.commit.manifest_write import ManifestWriter
+from paimon_spark.commit.publish import publish_snapshot
+from paimon_spark.commit.settings import CommitSettings, writer_version
+from paimon_spark.errors import CommitConflictError, CommitStateUnknownError, OptionError, SnapshotNotFoundError
+from paimon_spark.maintain.auto_tags import create_due_tags
+from paimon_spark.maintain.tags import delete_tag
+from paimon_spark.spec.manifest import FileKind
+from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import ManifestEntry
+    from paimon_spark.table.table import FileStoreTable
+
+_PREFIX = "rollback-to-as-latest-"
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackAsLatest:
+    """What such a rollback did."""
+
+    previous_snapshot_id: int
+    rolled_back_snapshot_id: int
+    """The snapshot whose rows are the table's again."""
+    current_snapshot_id: int
+    """The new snapshot."""
+
+
+def rollback_to_as_latest(
+    table: FileStoreTable, *, snapshot_id: int | None = None, tag: str | None = None
+) -> RollbackAsLatest:
+    """Commit the state of an earlier snapshot or tag once more; snapshots, tags and history stay.
+
+    Expiry by other engines looks for files that a snapshot deleted in the nearest earlier tag only, and would take
+    those that are back now. So a snapshot gets a tag ``rollback-to-as-latest-<id>-<uuid>``, as in Java, where no tag is
+    given; and, not in Java, the new snapshot the tag ``rollback-to-as-latest-<id>-as-<new id>``, for which they may be
+    deleted once more. The tags, the given one too, should stay as long as the rows.
+
+    Args:
+        table: the branch.
+        snapshot_id: the snapshot, or one that only a tag still holds.
+        tag: the tag; exactly one of them must be given.
+
+    Raises:
+        OptionError: not exactly one of them is given.
+        SnapshotNotFoundError: there is no such snapshot or tag, or no snapshot at all.
+        CommitConflictError: rivals won too often; nothing was committed.
+        CommitStateUnknownError: the store gave no clear answer.
+    """
+    if (snapshot_id is None) == (tag is None):
+        raise OptionError("Must specify exactly one of tag and snapshot_id.")
+    latest = table.snapshots.latest()
+    if latest is None:
+        raise SnapshotNotFoundError(f"Latest snapshot is null, can not roll back: {table.path} has no snapshot yet.")
+    created = None
+    if tag is not None:
+        target = table.tags.get(tag).snapshot
+    else:
+        assert snapshot_id is not None
+        target, created = _protected(table, snapshot_id)
+    try:
+        done = _commit(table, target)
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        if created is not None:
+            delete_tag(table, created, ignore_if_missing=True)
+        raise
+    again = table.snapshots.get(done.current_snapshot_id)
+    table.tags.create(f"{_PREFIX}{target.id}-as-{again.id}", again, ignore_if_exists=True)
+    if not table.options.value("write-only"):
+        create_due_tags(table)
+    return done
+
+
+def _protected(table: FileStoreTable, snapshot_id: int) -> tuple[Snapshot, str | None]:
+    """Return a snapshot, and the name of the tag that was made to hold it; an earlier call's tag serves as well."""
+    held = {name: tag.snapshot for name, tag in table.tags.list().items() if tag.snapshot.id == snapshot_id}
+    if any(name.startswith(f"{_PREFIX}{snapshot_id}-") for name in held):
+        return next(iter(held.values())), None
+    if table.snapshots.exists(snapshot_id):
+        target = table.snapshots.get(snapshot_id)
+    elif held:
+        target = next(iter(held.values()))
+    else:
+        ids = table.snapshots.ids()
+        raise SnapshotNotFoundError(
+            f"Rollback snapshot '{snapshot_id}' doesn't exist: there are {ids[0]} to {ids[-1]}, and no tag holds it."
+        )
+    name = f"{_PREFIX}{snapshot_id}-{uuid.uuid4()}"
+    table.tags.create(name, target)
+    return target, name
+
+
+def _commit(table: FileStoreTable, target: Snapshot) -> RollbackAsLatest:
+    settings = CommitSettings.of(table.options)
+    retries, user = settings.retries(), f"{_PREFIX}{uuid.uuid4()}"
+    while True:
+        latest = table.snapshots.latest()
+        assert latest is not None
+        writer = ManifestWriter(table, settings)
+        try:
+            snapshot = _snapshot(table, writer, latest, target, user)
+            if publish_snapshot(table, snapshot, retries):
+                return RollbackAsLatest(latest.id, target.id, snapshot.id)
+        except CommitStateUnknownError:
+            raise
+        except BaseException:
+            writer.discard()
+            raise
+        writer.discard()
+        if retries.exhausted:
+            raise CommitConflictError(
+                f"Failed to roll back to snapshot {target.id} as latest: other writers of {table.path} were faster "
+                f"{retries.count + 1} times. Nothing was committed; try again."
+            )
+        retries.wait()
+
+
+def _snapshot(table: FileStoreTable, writer: ManifestWriter, latest: Snapshot, target: Snapshot, user: str) -> Snapshot:
+    """Write the manifests of the snapshot that leads from the latest one to the target's files, and return it."""
+    live, delta = _difference(table, latest, target)
+    # Anew, for a manifest that deletes a file of the target would hide that it is back (readers know no order).
+    base_name, base_size = writer.write_list(writer.write_manifests(live))
+    delta_name, delta_size = writer.write_list(writer.write_manifests(delta))
+    row_ids = [number for number in (latest.next_row_id, target.next_row_id) if number is not None]
+    return Snapshot(
+        id=latest.id + 1,
+        uuid=str(uuid.uuid4()),
+        schema_id=target.schema_id,
+        base_manifest_list=base_name,
+        base_manifest_list_size=base_size,
+        delta_manifest_list=delta_name,
+        delta_manifest_list_size=delta_size,
+        index_manifest=target.index_manifest,
+        commit_user=user,
+        writer_version=writer_version(),
+        commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        commit_kind=CommitKind.OVERWRITE,
+        time_millis=time.time_ns() // 1_000_000,
+        total_record_count=target.total_record_count,
+        delta_record_count=sum(
+            entry.file.row_count if entry.kind == FileKind.ADD else -entry.file.row_count for entry in delta
+        ),
+        watermark=target.watermark,
+        statistics=target.statistics,
+        properties=target.properties,
+        next_row_id=max(row_ids, default=None),
+    )
+
+
+def _difference(
+    table: FileStoreTable, latest: Snapshot, target: Snapshot
+) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
+    """Return the latest files, and the entries that delete what only they are and add what only the target has."""
+    here = {entry.identifier(): entry for entry in table.manifests.live_entries(latest)}
+    there = {entry.identifier(): entry for entry in table.manifests.live_entries(target)}
+    deleted = [replace(entry, kind=FileKind.DELETE) for key, entry in here.items() if key not in there]
+    return list(here.values()), [*deleted, *(entry for key, entry in there.items() if key not in here)]

@@ -1,0 +1,128 @@
+"""Going back without forgetting: the state of a snapshot or tag is committed again."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
+from paimon_spark.errors import CommitConflictError, OptionError, SnapshotNotFoundError
+from paimon_spark.maintain import rollback_as_latest as module
+from paimon_spark.maintain import tags
+from paimon_spark.maintain.rollback_as_latest import RollbackAsLatest, rollback_to_as_latest
+from paimon_spark.read.plan import plan_read
+from paimon_spark.read.split_read import read_split
+from paimon_spark.spec.snapshot import CommitKind
+from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.commits import data_file, make_table, message
+
+PREFIX = "rollback-to-as-latest-"
+
+
+def rows(table: FileStoreTable, snapshot_id: int | None = None) -> dict[int, str]:
+    options = {} if snapshot_id is None else {"scan.snapshot-id": str(snapshot_id)}
+    plan = plan_read(load_table(table.path, options=options))
+    return {
+        row["k"]: row["v"]
+        for split in plan.splits
+        for batch in read_split(plan.table, split, plan.fields, plan.residual)
+        for row in batch.to_pylist()
+    }
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> FileStoreTable:
+    """Snapshots 1: {1: a}, 2: {1: a, 2: b}, 3: {3: c} (an overwrite)."""
+    table = make_table(tmp_path / "t", bucket="-1")
+    commit(table, [message(table, data_file(table, {1: "a"}))], watermark=10)
+    commit(table, [message(table, data_file(table, {2: "b"}))], watermark=20)
+    commit(table, [message(table, data_file(table, {3: "c"}))], overwrite=OverwriteSpec.static())
+    return table
+
+
+def test_a_snapshot_is_the_latest_again_and_all_others_stay(table: FileStoreTable) -> None:
+    assert rollback_to_as_latest(table, snapshot_id=2) == RollbackAsLatest(3, 2, 4)
+    assert [rows(table, number) for number in (1, 2, 3, 4)] == [
+        {1: "a"},
+        {1: "a", 2: "b"},
+        {3: "c"},
+        {1: "a", 2: "b"},
+    ]
+    made, two = table.snapshots.get(4), table.snapshots.get(2)
+    assert (made.commit_kind, made.total_record_count, made.delta_record_count) == (CommitKind.OVERWRITE, 2, 1)
+    assert (made.watermark, made.commit_identifier) == (two.watermark, 2**63 - 1)
+    first, second = table.tags.list()
+    assert first.startswith(f"{PREFIX}2-")
+    assert second == f"{PREFIX}2-as-4"
+    assert rollback_to_as_latest(table, snapshot_id=3).current_snapshot_id == 5
+    assert rollback_to_as_latest(table, snapshot_id=2).current_snapshot_id == 6
+    assert len(table.tags.names()) == 5
+    commit(table, [message(table, data_file(table, {9: "z"}))])
+    assert rows(table) == {1: "a", 2: "b", 9: "z"}
+
+
+def test_a_tag_serves_also_when_its_snapshot_has_expired(table: FileStoreTable) -> None:
+    tags.create_tag(table, "one", snapshot_id=1)
+    Path(table.paths.snapshot_path(1)).unlink()
+    assert rollback_to_as_latest(table, tag="one") == RollbackAsLatest(3, 1, 4)
+    assert (rows(table), table.tags.names()) == ({1: "a"}, ["one", f"{PREFIX}1-as-4"])
+    assert rollback_to_as_latest(table, snapshot_id=1).current_snapshot_id == 5
+
+
+def test_what_cannot_be_rolled_back(table: FileStoreTable, tmp_path: Path) -> None:
+    for given in ({}, {"snapshot_id": 1, "tag": "x"}):
+        with pytest.raises(OptionError, match="exactly one"):
+            rollback_to_as_latest(table, **given)
+    with pytest.raises(SnapshotNotFoundError, match="'9' doesn't exist: there are 1 to 3"):
+        rollback_to_as_latest(table, snapshot_id=9)
+    with pytest.raises(SnapshotNotFoundError, match="'x' doesn't exist"):
+        rollback_to_as_latest(table, tag="x")
+    with pytest.raises(SnapshotNotFoundError, match="has no snapshot yet"):
+        rollback_to_as_latest(make_table(tmp_path / "empty", bucket="-1"), snapshot_id=1)
+    assert (table.snapshots.ids(), table.tags.names()) == ([1, 2, 3], [])
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_rivals_may_be_faster(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch, always: bool) -> None:
+    publish, lost = module.publish_snapshot, []
+
+    def overtaken(there: FileStoreTable, snapshot: Any, retries: Any) -> bool:
+        if always or not lost:
+            lost.append(snapshot.id)
+            commit(table, [message(table, data_file(table, {snapshot.id * 10: "rival"}))])
+        return publish(there, snapshot, retries)
+
+    monkeypatch.setattr(module, "publish_snapshot", overtaken)
+    quick = table.with_options({"commit.max-retries": "1", "commit.min-retry-wait": "1 ms"})
+    before = set(Path(table.paths.manifest_dir).iterdir())
+    if not always:
+        assert rollback_to_as_latest(quick, snapshot_id=1) == RollbackAsLatest(4, 1, 5)
+        assert rows(table) == {1: "a"}
+        return
+    with pytest.raises(CommitConflictError, match="other writers"):
+        rollback_to_as_latest(quick, snapshot_id=1)
+    assert table.tags.names() == []
+    assert len(set(Path(table.paths.manifest_dir).iterdir()) - before) == 3 * len(lost)
+
+
+def test_java_reads_all_of_it(oracle: Any, tmp_path: Path) -> None:
+    name = f"again.{tmp_path.name}"
+    options = {"bucket": "1", "num-sorted-run.compaction-trigger": "2", "snapshot.num-retained.max": "100"}
+    columns = [("p", "INT"), ("k", "INT NOT NULL"), ("v", "STRING")]
+    oracle.create(name, columns, pk=["p", "k"], partition=["p"], options=options)
+    for number in range(6):
+        oracle.write(name, [{"p": number % 2, "k": number % 3, "v": f"v{number}"}])
+    path = oracle.location(name).removeprefix("file:")
+    wanted = {number: oracle.rows(name, options={"scan.snapshot-id": str(number)}) for number in oracle.snapshots(name)}
+    for number in (2, 5, 1):
+        done = rollback_to_as_latest(load_table(path), snapshot_id=number)
+        assert oracle.rows(name) == wanted[number]
+        assert oracle.latest(name) == done.current_snapshot_id
+        assert oracle.rows(name, options={"scan.snapshot-id": "3"}) == wanted[3]
+    oracle.write(name, [{"p": 1, "k": 77, "v": "after"}])
+    assert len(oracle.rows(name)) == len(wanted[1]) + 1
+    after = oracle.rows(name)
+    oracle.expire_snapshots(name, retain_max=1, retain_min=1)
+    assert oracle.rows(name) == after
+    for tag in load_table(path).tags.names():
+        assert oracle.rows(name, options={"scan.tag-name": tag}) == wanted[int(tag.removeprefix(PREFIX).split("-")[0])]
