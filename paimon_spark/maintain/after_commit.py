@@ -1,6 +1,7 @@
 """What a table's options want done after each commit: tags are made, partitions, consumers and snapshots expire.
 
-Equals Java's ``TableCommitImpl.maintain`` and ``WriteHelper.batchCreateTag``. A commit that is done is done: nothing that fails here fails it.
+Equals Java's ``TableCommitImpl.maintain`` and ``WriteHelper.batchCreateTag``. A commit that is done is done: nothing
+that fails here fails it.
 """
 
 from __future__ import annotations
