@@ -25,6 +25,7 @@ from paimon_spark.errors import (
 if TYPE_CHECKING:
     from paimon_spark.spark.paimon_table import PaimonTable
     from paimon_spark.spark.session import register, register_catalog
+    from paimon_spark.spark.statements.sql import sql
 
 __version__ = "0.1.0"
 
@@ -45,6 +46,7 @@ __all__ = [
     "UnsupportedError",
     "register",
     "register_catalog",
+    "sql",
 ]
 
 
@@ -57,6 +59,10 @@ def __getattr__(name: str) -> Any:
         from paimon_spark.spark import session
 
         return getattr(session, name)
+    if name == "sql":
+        from paimon_spark.spark.statements.sql import sql
+
+        return sql
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -22,8 +22,9 @@ from paimon_spark.spark.jvm.spark_errors import (
     table_already_exists,
     unsupported_table_change,
 )
-from paimon_spark.spark.jvm.staging import StagedTableProxy, replace_table
+from paimon_spark.spark.jvm.staging import StagedTableProxy
 from paimon_spark.spark.jvm.table import TableProxy
+from paimon_spark.spark.replace_table import replace_table
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog

@@ -7,17 +7,12 @@ its snapshots are kept, and a query that reads the table it replaces reads the s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
-from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.errors import UnsupportedError
 from paimon_spark.options import Scope, find_option
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.loading import LoadedTable
 from paimon_spark.spark.jvm.table import TableProxy
-from paimon_spark.spec.schema import TableSchema
-from paimon_spark.table.table import FileStoreTable
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 
@@ -67,20 +62,3 @@ def table_options(options: Mapping[str, str]) -> dict[str, str]:
     """Those options of a DataFrameWriter that a table keeps."""
     found = {key: find_option(key) for key in options}
     return {key: options[key] for key, option in found.items() if option is not None and option.scope is Scope.TABLE}
-
-
-def replace_table(table: FileStoreTable, schema: TableSchema) -> None:
-    """Empty a table and give it another schema; its snapshots stay to travel to.
-
-    Raises:
-        UnsupportedError: the partition columns would change.
-    """
-    old, new = list(table.schema.partition_keys), list(schema.partition_keys)
-    if old != new:
-        raise UnsupportedError(
-            f"replaceTable does not support changing partition keys (old={old}, new={new}). Drop and re-create the "
-            "table instead."
-        )
-    if table.snapshots.latest_id() is not None:
-        commit(table, [], overwrite=OverwriteSpec.truncate())
-    table.schemas.commit_next(lambda latest: replace(schema, id=latest.id + 1))

@@ -1,0 +1,30 @@
+"""REPLACE TABLE: a table loses its rows and gets another schema, while its snapshots stay to travel to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
+from paimon_spark.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.table.table import FileStoreTable
+
+
+def replace_table(table: FileStoreTable, schema: TableSchema) -> None:
+    """Empty a table and give it another schema; its snapshots stay to travel to. Runs on the driver.
+
+    Raises:
+        UnsupportedError: the partition columns would change.
+    """
+    old, new = list(table.schema.partition_keys), list(schema.partition_keys)
+    if old != new:
+        raise UnsupportedError(
+            f"replaceTable does not support changing partition keys (old={old}, new={new}). Drop and re-create the "
+            "table instead."
+        )
+    if table.snapshots.latest_id() is not None:
+        commit(table, [], overwrite=OverwriteSpec.truncate())
+    table.schemas.commit_next(lambda latest: replace(schema, id=latest.id + 1))

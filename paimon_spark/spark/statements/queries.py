@@ -1,0 +1,327 @@
+"""Queries: the names of Paimon tables in them become DataFrames that the query carries with it.
+
+Spark takes DataFrames as arguments of ``spark.sql``. On Connect they travel inside the query's own plan, on a classic
+session as temporary views that are gone once the query is analysed: nothing is left behind in either.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import OptionError, TableNotFoundError, UnsupportedError
+from paimon_spark.options import find_option, unknown_option_error
+from paimon_spark.spark.jvm.read_version import at_version, layered, options_for_table
+from paimon_spark.spark.session import activate
+from paimon_spark.spark.source_options import COLUMNS, FILTER
+from paimon_spark.spark.statements.conditions import filter_option
+from paimon_spark.spark.statements.cursor import Cursor
+from paimon_spark.spark.statements.parsing import Kind, NotUnderstoodError, Query, TableReference, Token, read_query
+from paimon_spark.spark.statements.versions import Clause, version_clauses, without_clauses
+from paimon_spark.spark.statements.warehouses import (
+    TableName,
+    Warehouses,
+    is_explicit,
+    quoted,
+    resolve,
+    system_table_in,
+    table_not_found,
+)
+from paimon_spark.spark.system_read import system_table_of
+from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.table.time_travel import has_time_travel
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.spec.data_types import DataField
+
+_SESSION_PREFIX = "spark.paimon."
+_PATTERN_SIGNS = frozenset("()*+?|[]")
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a statement is run with."""
+
+    spark: SparkSession
+    known: Warehouses
+    args: Mapping[str, Any] | Sequence[Any] | None = None
+    pinned: Mapping[str, int] = field(default_factory=dict)
+    """Snapshots to read of tables (by path) that the statement is about to replace."""
+
+    @cached_property
+    def settings(self) -> Mapping[str, str]:
+        """The session's settings."""
+        return dict(self.spark.conf.getAll)
+
+    def spark_sql(self, text: str, frames: Mapping[str, DataFrame] | None = None) -> DataFrame:
+        """Let Spark run a text, in which ``{name}`` stands for a DataFrame."""
+        args: Any = self.args
+        return self.spark.sql(text, args=args, **frames) if frames else self.spark.sql(text, args=args)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A table of ours in a query."""
+
+    reference: TableReference
+    name: TableName
+    options: Mapping[str, str]
+    end: int
+    """Where the name and the clauses behind it end."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.name.path, tuple(sorted(self.options.items())))
+
+
+def run_query(context: Context, cursor: Cursor, *, before: str = "") -> DataFrame:
+    """Run a query, or a statement of Spark's own around one.
+
+    Args:
+        context: session, warehouses and parameters.
+        cursor: the tokens of the query.
+        before: text of the statement before the query, such as EXPLAIN.
+
+    Raises:
+        UnsupportedError: it names a Paimon table and cannot be understood.
+        AnalysisException: a table is not there.
+    """
+    text, offset = cursor.source(), cursor.tokens[0].start if cursor.tokens else 0
+    if cursor.sees("TABLE") and len(cursor.tokens) > 1:
+        begin = cursor.tokens[1].start - offset
+        return run_query(context, _tokens(f"SELECT * FROM {text[begin:]}"), before=before)
+    tokens = [Token(t.kind, t.text, t.start - offset, t.end - offset) for t in cursor.tokens]
+    clauses = version_clauses(text, tokens)
+    try:
+        query = read_query(without_clauses(text, clauses))
+    except NotUnderstoodError as error:
+        _refuse_ours(context, tokens, str(error))
+        return context.spark_sql(before + text)
+    reads = [read for reference in query.tables if (read := _read(context, text, reference, clauses)) is not None]
+    if not reads:
+        return context.spark_sql(before + text)
+    frames = _frames(context, query, reads, tokens)
+    return context.spark_sql(_escaped(before) + _rewritten(text, query, reads, list(frames), tokens), _named(frames))
+
+
+def _tokens(text: str) -> Cursor:
+    cursor = Cursor.of(text)
+    assert cursor is not None
+    return cursor
+
+
+def _read(context: Context, text: str, reference: TableReference, clauses: Sequence[Clause]) -> _Read | None:
+    """A reference as a table of ours; None where it is Spark's."""
+    name = resolve(context.known, reference.parts)
+    if name is None:
+        return None
+    if not name.exists():
+        if is_explicit(context.known, reference.parts):
+            raise table_not_found(reference.parts)
+        return None
+    if len(reference.parts) == 1 and _is_temporary_view(context.spark, reference.parts[0]):
+        return None
+    options, end = _given(context, text, reference, clauses)
+    session = _session_options(context, name)
+    pinned = context.pinned.get(name.path)
+    if pinned is not None and not has_time_travel(options):
+        options = {"scan.snapshot-id": str(pinned), **options}
+    return _Read(reference, name, layered(session, options), end)
+
+
+def _is_temporary_view(spark: SparkSession, name: str) -> bool:
+    """Whether a name of one part is a temporary view of the session, which hides every table."""
+    if not spark.catalog.tableExists(quoted_name(name)):
+        return False
+    return bool(spark.catalog.getTable(quoted_name(name)).isTemporary)
+
+
+def _given(
+    context: Context, text: str, reference: TableReference, clauses: Sequence[Clause]
+) -> tuple[dict[str, str], int]:
+    """The options that the clauses behind a name mean, and where the last one ends."""
+    options: dict[str, str] = {}
+    end = reference.end
+    for clause in clauses:
+        if clause.start < end or text[end : clause.start].strip():
+            continue
+        end = clause.end
+        if clause.version is not None:
+            options["scan.version"] = clause.version
+        elif clause.timestamp is not None:
+            options["scan.timestamp-millis"] = str(_millis(context, clause.timestamp))
+        for key, value in clause.options.items():
+            if find_option(key) is None:
+                raise unknown_option_error(key, ())
+            options[key] = value
+    return options, end
+
+
+def _millis(context: Context, expression: str) -> int:
+    """Milliseconds since 1970 of an expression, in the session's time zone."""
+    if not isinstance(context.args, Mapping | None):
+        raise UnsupportedError("TIMESTAMP AS OF in a statement with `?` for its arguments: give them names (:name)")
+    value = context.spark_sql(f"SELECT unix_millis(CAST(({expression}) AS TIMESTAMP))").collect()[0][0]
+    if value is None:
+        raise OptionError(f"TIMESTAMP AS OF {expression}: it is NULL")
+    return int(value)
+
+
+def _session_options(context: Context, name: TableName) -> dict[str, str]:
+    """What ``SET spark.paimon.…`` says of a table."""
+    settings = {key: value for key, value in context.settings.items() if key.startswith(_SESSION_PREFIX)}
+    return options_for_table(settings, (name.catalog_name, name.database, name.table)) if settings else {}
+
+
+def _frames(
+    context: Context, query: Query, reads: Sequence[_Read], tokens: Sequence[Token]
+) -> dict[tuple[Any, ...], DataFrame]:
+    """A DataFrame for each table and version of it; a table that is named twice is read at one snapshot."""
+    counts = Counter(read.key for read in reads)
+    pipes = any(token.is_sign("|>") for token in tokens) or _has_pipe(tokens)
+    names = None if pipes or not query.names_all_columns else _names(tokens)
+    frames: dict[tuple[Any, ...], DataFrame] = {}
+    activate(context.spark)
+    for read in reads:
+        if read.key in frames:
+            continue
+        options = dict(read.options)
+        table = read.name.load()
+        if system_table_in(read.name) is None:
+            fields = at_version(table, options).schema.fields
+            options |= _columns(fields, names)
+            condition = None if pipes or counts[read.key] > 1 else filter_option(read.reference.comparisons, fields)
+            options |= {} if condition is None else {FILTER: condition}
+        else:
+            _check_system_table(read)
+        reader = context.spark.read.format("paimon").options(**read.name.options).options(**options)
+        frames[read.key] = reader.load(read.name.path)
+    return frames
+
+
+def _check_system_table(read: _Read) -> None:
+    try:
+        system_table_of(read.name.path)
+    except TableNotFoundError:
+        raise table_not_found(read.reference.parts) from None
+
+
+def _has_pipe(tokens: Sequence[Token]) -> bool:
+    return any(a.is_sign("|") and b.is_sign(">") for a, b in pairwise(tokens))
+
+
+def _names(tokens: Sequence[Token]) -> frozenset[str] | None:
+    """All that could name a column, in lower case; None where columns may be named by a pattern or an expression."""
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.kind is Kind.QUOTED and _PATTERN_SIGNS & set(token.text):
+            return None
+        if token.is_word("IDENTIFIER") and following is not None and following.is_sign("("):
+            return None
+    return frozenset(token.text.lower() for token in tokens)
+
+
+def _columns(fields: Sequence[DataField], names: frozenset[str] | None) -> dict[str, str]:
+    """The option that leaves out the columns which the query does not name."""
+    if names is None:
+        return {}
+    wanted = [field.name for field in fields if field.name.lower() in names] or [fields[0].name]
+    return {} if len(wanted) == len(fields) else {COLUMNS: ", ".join(quoted_name(name) for name in wanted)}
+
+
+def _rewritten(
+    text: str, query: Query, reads: Sequence[_Read], keys: Sequence[tuple[Any, ...]], tokens: Sequence[Token]
+) -> str:
+    """The text with ``{p0}`` for each table of ours, and every other brace doubled."""
+    changes: list[tuple[int, int, str]] = []
+    for read in reads:
+        placeholder = f"{{{_placeholder(keys.index(read.key))}}}"
+        changes.append((read.reference.start, read.end, placeholder))
+        if read.reference.alias is None:
+            at = _behind_sample(read.end, tokens)
+            changes.append((at, at, f" AS {_escaped(quoted_name(read.name.table))} "))
+    changes += _qualifiers(query, reads)
+    pieces, at = [], 0
+    for start, end, replacement in sorted(changes, key=lambda change: change[:2]):
+        pieces += [_escaped(text[at:start]), replacement]
+        at = end
+    return "".join([*pieces, _escaped(text[at:])])
+
+
+def _behind_sample(end: int, tokens: Sequence[Token]) -> int:
+    """Where an alias goes: behind ``TABLESAMPLE (…) REPEATABLE (…)``."""
+    cursor = Cursor("", [token for token in tokens if token.start >= end])
+    while cursor.take_any("TABLESAMPLE", "REPEATABLE", "SYSTEM", "BERNOULLI"):
+        if cursor.sees("("):
+            cursor.group()
+        end = cursor.tokens[cursor.at - 1].end
+    return end
+
+
+def _qualifiers(query: Query, reads: Sequence[_Read]) -> list[tuple[int, int, str]]:
+    """The parts of columns' names that say in which catalog and database their table is; they go."""
+    own = {tuple(p.lower() for p in read.name.parts) for read in reads if read.reference.alias is None}
+    changes = []
+    for column in query.columns:
+        names = tuple(name.lower() for name in column.names)
+        for length in (3, 2):
+            if len(names) >= length and any(parts[-length:] == names[:length] for parts in own):
+                changes.append((column.starts[0], column.starts[length - 1], ""))
+                break
+    return changes
+
+
+def _named(frames: Mapping[tuple[Any, ...], DataFrame]) -> dict[str, DataFrame]:
+    return {_placeholder(number): frame for number, frame in enumerate(frames.values())}
+
+
+def _placeholder(number: int) -> str:
+    return f"paimon{number}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _refuse_ours(context: Context, tokens: Sequence[Token], reason: str) -> None:
+    """Refuse a text that cannot be parsed if anything in it may be a table of ours."""
+    name = next(_possible_names(context, tokens), None)
+    if name is not None:
+        raise UnsupportedError(
+            f"paimon_spark.sql cannot read this statement, which names the Paimon table {quoted(name.parts)}: "
+            f"{reason}. Make a view of the table (paimon_spark.PaimonTable.for_path(spark, '{name.path}').to_df()"
+            ".createOrReplaceTempView('v')) and name that"
+        )
+
+
+def names_ours(context: Context, cursor: Cursor) -> bool:
+    """Whether anything in a statement may be the name of a Paimon table."""
+    return next(_possible_names(context, cursor.tokens), None) is not None
+
+
+def _possible_names(context: Context, tokens: Sequence[Token]) -> Iterator[TableName]:
+    cursor = Cursor("", tokens)
+    while not cursor.at_end():
+        token = cursor.tokens[cursor.at]
+        if token.kind not in (Kind.WORD, Kind.QUOTED):
+            cursor.at += 1
+            continue
+        begin = cursor.at
+        parts = _parts_at(cursor)
+        cursor.at = max(cursor.at, begin + 1)
+        name = None if len(parts) > 3 else resolve(context.known, parts)
+        if name is not None and name.exists():
+            yield name
+
+
+def _parts_at(cursor: Cursor) -> tuple[str, ...]:
+    parts = [cursor.identifier()]
+    while cursor.sees(".") and (token := cursor.peek(1)) is not None and token.kind in (Kind.WORD, Kind.QUOTED):
+        cursor.at += 1
+        parts.append(cursor.identifier())
+    return tuple(parts)
