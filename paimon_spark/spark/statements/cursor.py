@@ -141,6 +141,10 @@ class Cursor:
         self.at = len(self.tokens)
         return rest
 
+    def taken(self) -> str:
+        """The text of the tokens that have been stepped over."""
+        return self.text[self.tokens[0].start : self.tokens[self.at - 1].end] if self.at else ""
+
     def source(self) -> str:
         """The text of all its tokens, as it was written."""
         return self.text[self.tokens[0].start : self.tokens[-1].end] if self.tokens else ""

@@ -59,17 +59,16 @@ def run_insert(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     Raises:
         AnalysisException: the table is not there, or the query does not fit it.
     """
-    whole = ctes + cursor.source()
     statement = _read_insert(cursor)
     if statement is None:
-        return context.spark_sql(whole)
-    query_text = ctes + cursor.rest().source()
+        return context.spark_sql(cursor.text)
+    head, query_text = cursor.taken(), ctes + cursor.rest().source()
     query = Cursor.of(query_text)
     if query is None:
         cursor.fail("a query is expected")
     name = target(context, statement.parts)
     if name is None:
-        return run_query(context, query, before=whole[: len(whole) - len(query_text)] if not ctes else "")
+        return run_query(context, query, before=head + " ", whole=cursor.text)
     refuse_system_table(name.path, system_table_in(name), "written")
     table = name.load()
     query = _with_defaults(query, _query_columns(table, statement), table)
@@ -177,10 +176,11 @@ def insert_rows(context: Context, name: TableName, table: FileStoreTable, statem
     columns += [assigned_literal(value, fields[column], ansi=ansi) for column, value in static.items()]
     ready = rows.toDF(*(str(number) for number in range(len(rows.columns)))).select(*columns)
     paimon = PaimonTable.for_path(context.spark, name.path, **name.options)
+    options = {key: value for key, value in statement.options.items() if key.lower() != OVERWRITE_MODE.lower()}
     if not statement.overwrite:
-        paimon.append(ready, **statement.options)
+        paimon.append(ready, **options)
     else:
-        paimon.overwrite(ready, **statement.options, **_replaced(context, statement, static, ready, table))
+        paimon.overwrite(ready, **options, **_replaced(context, statement, static, ready, table))
 
 
 def _replaced(

@@ -106,10 +106,10 @@ class TableReference:
 
 @dataclass(frozen=True, slots=True)
 class QualifiedColumn:
-    """A column written with its table and more: the names and where each begins."""
+    """A column written with its table and more: the names, and where each begins and ends."""
 
     names: tuple[str, ...]
-    starts: tuple[int, ...]
+    places: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,8 @@ def _qualified(node: Any) -> QualifiedColumn | None:
         return None
     last = node.this if isinstance(node.this, exp.Identifier) and "start" in node.this.meta else None
     found += [] if last is None else [last]
-    return QualifiedColumn(tuple(part.name for part in found), tuple(part.meta["start"] for part in found))
+    places = tuple((part.meta["start"], part.meta["end"] + 1) for part in found)
+    return QualifiedColumn(tuple(part.name for part in found), places)
 
 
 def _names_all_columns(tree: Any) -> bool:

@@ -80,13 +80,14 @@ class _Read:
         return (self.name.path, tuple(sorted(self.options.items())))
 
 
-def run_query(context: Context, cursor: Cursor, *, before: str = "") -> DataFrame:
+def run_query(context: Context, cursor: Cursor, *, before: str = "", whole: str | None = None) -> DataFrame:
     """Run a query, or a statement of Spark's own around one.
 
     Args:
         context: session, warehouses and parameters.
         cursor: the tokens of the query.
         before: text of the statement before the query, such as EXPLAIN.
+        whole: what Spark is given where no table is ours; `before` and the query without.
 
     Raises:
         UnsupportedError: it names a Paimon table and cannot be understood.
@@ -95,17 +96,17 @@ def run_query(context: Context, cursor: Cursor, *, before: str = "") -> DataFram
     text, offset = cursor.source(), cursor.tokens[0].start if cursor.tokens else 0
     if cursor.sees("TABLE") and len(cursor.tokens) > 1:
         begin = cursor.tokens[1].start - offset
-        return run_query(context, _tokens(f"SELECT * FROM {text[begin:]}"), before=before)
+        return run_query(context, _tokens(f"SELECT * FROM {text[begin:]}"), before=before, whole=whole or before + text)
     tokens = [Token(t.kind, t.text, t.start - offset, t.end - offset) for t in cursor.tokens]
     clauses = version_clauses(text, tokens)
     try:
         query = read_query(without_clauses(text, clauses))
     except NotUnderstoodError as error:
         _refuse_ours(context, tokens, str(error))
-        return context.spark_sql(before + text)
+        return context.spark_sql(whole or before + text)
     reads = [read for reference in query.tables if (read := _read(context, text, reference, clauses)) is not None]
     if not reads:
-        return context.spark_sql(before + text)
+        return context.spark_sql(whole or before + text)
     frames = _frames(context, query, reads, tokens)
     return context.spark_sql(_escaped(before) + _rewritten(text, query, reads, list(frames), tokens), _named(frames))
 
@@ -244,7 +245,7 @@ def _rewritten(
         changes.append((read.reference.start, read.end, placeholder))
         if read.reference.alias is None:
             at = _behind_sample(read.end, tokens)
-            changes.append((at, at, f" AS {_escaped(quoted_name(read.name.table))} "))
+            changes.append((at, at, f" AS {_escaped(_alias(read, reads))} "))
     changes += _qualifiers(query, reads)
     pieces, at = [], 0
     for start, end, replacement in sorted(changes, key=lambda change: change[:2]):
@@ -263,15 +264,26 @@ def _behind_sample(end: int, tokens: Sequence[Token]) -> int:
     return end
 
 
+def _alias(read: _Read, reads: Sequence[_Read]) -> str:
+    """The alias of a table to which the query gives none: its name, or where two tables have it one of its own."""
+    same = [r.name.parts for r in reads if r.reference.alias is None and r.name.table == read.name.table]
+    others = list(dict.fromkeys(same))
+    number = others.index(read.name.parts)
+    return quoted_name(f"{read.name.table}_{number}" if len(others) > 1 else read.name.table)
+
+
 def _qualifiers(query: Query, reads: Sequence[_Read]) -> list[tuple[int, int, str]]:
-    """The parts of columns' names that say in which catalog and database their table is; they go."""
-    own = {tuple(p.lower() for p in read.name.parts) for read in reads if read.reference.alias is None}
+    """Columns that are written with the whole name of their table have its alias instead."""
+    own = {tuple(p.lower() for p in read.name.parts): read for read in reads if read.reference.alias is None}
     changes = []
     for column in query.columns:
         names = tuple(name.lower() for name in column.names)
         for length in (3, 2):
-            if len(names) >= length and any(parts[-length:] == names[:length] for parts in own):
-                changes.append((column.starts[0], column.starts[length - 1], ""))
+            read = next(
+                (r for parts, r in own.items() if len(names) >= length and parts[-length:] == names[:length]), None
+            )
+            if read is not None:
+                changes.append((column.places[0][0], column.places[length - 1][1], _escaped(_alias(read, reads))))
                 break
     return changes
 

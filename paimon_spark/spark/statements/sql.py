@@ -113,20 +113,24 @@ def _query_or_insert(context: Context, cursor: Cursor) -> DataFrame:
     before = cursor.until("INSERT")
     if cursor.at_end():
         cursor.at = 0
-        return run_query(context, cursor)
+        return run_query(context, cursor, whole=cursor.text)
     if first.is_word("WITH"):
         return run_insert(context, cursor.rest(), ctes=before.source() + "\n")
     whole = Cursor(cursor.text, cursor.tokens)
     if names_ours(context, whole):
         raise UnsupportedError("FROM … INSERT is not supported for Paimon tables: write INSERT INTO … SELECT … FROM …")
-    return context.spark_sql(whole.source())
+    return context.spark_sql(cursor.text)
+
+
+def _before(rest: Cursor) -> str:
+    return rest.text[: rest.tokens[0].start]
 
 
 def _explain(context: Context, cursor: Cursor) -> DataFrame | None:
     cursor.take_any("EXTENDED", "CODEGEN", "COST", "FORMATTED")
     if any(cursor.sees(word) for word in _QUERY_WORDS):
         rest = cursor.rest()
-        return run_query(context, rest, before=cursor.text[cursor.tokens[0].start : rest.tokens[0].start])
+        return run_query(context, rest, before=_before(rest), whole=cursor.text)
     if names_ours(context, cursor.rest()):
         raise UnsupportedError("EXPLAIN is for queries where Paimon tables are named: explain the query alone")
     return None
@@ -158,7 +162,7 @@ def _spark_table(context: Context, cursor: Cursor) -> DataFrame | None:
     if cursor.at_end():
         return None
     cursor.take("AS")
-    return run_query(context, cursor.rest(), before=head.source() + " AS ")
+    return run_query(context, cursor.rest(), before=head.source() + " AS ", whole=cursor.text)
 
 
 def _create_view(context: Context, cursor: Cursor, *, replaces: bool, is_global: bool) -> DataFrame | None:
@@ -213,7 +217,7 @@ def _describe(context: Context, cursor: Cursor) -> DataFrame | None:
     asks = cursor.take("QUERY")
     if asks or any(cursor.sees(word) for word in _QUERY_WORDS if word != "TABLE"):
         rest = cursor.rest()
-        return run_query(context, rest, before=cursor.text[cursor.tokens[0].start : rest.tokens[0].start])
+        return run_query(context, rest, before=_before(rest), whole=cursor.text)
     return descriptions.run_describe(context, cursor)
 
 
