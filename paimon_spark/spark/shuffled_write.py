@@ -110,7 +110,7 @@ def _add_task(plan: WritePlan, keys: list[int], batches: Iterable[pa.RecordBatch
     targets = pa.array(keys, pa.int32())
     for batch in batches:
         rows = pa.Table.from_batches(list(convert_batches([batch], schema.names, schema)))
-        ids = shuffle_ids(plan.table.schema, plan.mapping.apply(rows).rows, len(keys))
+        ids = shuffle_ids(plan.table.schema, plan.mapping.columns(rows), len(keys))
         chosen = targets.take(pa.array(ids))
         yield pa.RecordBatch.from_arrays([*batch.columns, chosen], names=[*batch.schema.names, _TASK])
 

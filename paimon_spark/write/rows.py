@@ -54,6 +54,16 @@ class RowMapping:
             DataError: a value does not fit its column, a NOT NULL column is null, a row kind is null or unknown.
             SchemaMismatchError: the rows do not have the planned columns.
         """
+        rows = self.columns(data)
+        return self._filter(rows, self._kinds(rows, data))
+
+    def columns(self, data: pa.Table) -> pa.Table:
+        """The columns of the table for all rows of the data, also for those that `apply` drops.
+
+        Raises:
+            DataError: a value does not fit its column, or a NOT NULL column is null.
+            SchemaMismatchError: the rows do not have the planned columns.
+        """
         if data.column_names != list(self.data_names):
             raise SchemaMismatchError(
                 f"Rows with the columns {data.column_names} arrived, but the write was planned for "
@@ -63,8 +73,7 @@ class RowMapping:
             self._missing(field, data.num_rows) if source is None else self._column(field, data.column(source))
             for field, source in zip(self.fields, self.sources, strict=True)
         ]
-        rows = pa.Table.from_arrays(columns, schema=to_arrow_schema(self.fields))
-        return self._filter(rows, self._kinds(rows, data))
+        return pa.Table.from_arrays(columns, schema=to_arrow_schema(self.fields))
 
     def _column(self, field: DataField, column: pa.ChunkedArray) -> pa.ChunkedArray:
         if not field.type.nullable and column.null_count:

@@ -11,7 +11,8 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from py4j.protocol import Py4JJavaError
+from py4j.java_gateway import JavaObject as ProxiedObject
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
@@ -87,23 +88,37 @@ class Gateway:
 
 
 def start_callbacks(gateway: JavaObject) -> None:
-    """Let the JVM call Python, and let Java exceptions that Python raises pass as they are."""
+    """Let the JVM call Python, and let Java exceptions that Python raises pass as they are.
+
+    Another library may have started py4j's callback server before (Java is then told where it listens, which py4j
+    leaves to whoever starts it), or have shut it down (then there is a new one).
+
+    Raises:
+        PaimonError: there can be no server.
+    """
     from pyspark.java_gateway import ensure_callback_server_started
 
+    server = gateway.__dict__.get("_callback_server")
+    if server is not None and server.server_socket.fileno() < 0:
+        gateway._callback_server = None
     try:
         ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
-    except OSError as error:
+    except (OSError, Py4JNetworkError) as error:
         raise PaimonError(
-            f"the py4j callback server cannot listen ({error}): another library of this process has taken it. "
-            "Call paimon_spark.register_catalog before that library starts, or use a process of its own"
+            f"The py4j callback server cannot listen ({error}), so the JVM cannot call the catalog. Call "
+            "paimon_spark.register_catalog before other libraries start callbacks, or in a process of its own; without "
+            "a catalog there are format('paimon'), paimon_spark.PaimonTable and paimon_spark.sql"
         ) from error
+    server = gateway._callback_server
+    port = server.server_socket.getsockname()[1]
+    java_server = ProxiedObject("GATEWAY_SERVER", gateway._gateway_client)
+    client = java_server.getCallbackClient()
+    if client.getPort() != port:
+        gateway._python_proxy_port = port
+        java_server.resetCallbackClient(client.getAddress(), port)
     gateway.python_parameters.propagate_java_exceptions = True
-    parameters = gateway.callback_server_parameters if hasattr(gateway, "callback_server_parameters") else None
-    if parameters is not None and hasattr(parameters, "propagate_java_exceptions"):
-        parameters.propagate_java_exceptions = True
-    server = getattr(gateway, "_callback_server", None)
-    if server is not None and hasattr(server, "callback_server_parameters"):
-        server.callback_server_parameters.propagate_java_exceptions = True
+    gateway.callback_server_parameters.propagate_java_exceptions = True
+    server.callback_server_parameters.propagate_java_exceptions = True
 
 
 def to_java_error(gateway: Gateway, error: Exception) -> Py4JJavaError:
