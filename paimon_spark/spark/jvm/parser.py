@@ -66,7 +66,7 @@ class StatementProxy(Proxy):
         statement = parse_tag_statement(text)
         if statement is None:
             return None
-        catalog = self._catalog_of(statement.table)
+        catalog = paimon_catalog_of(self.gateway, self.state, statement.table)
         if catalog is None:
             return None
         procedure = SHOW_TAGS if statement.action == "SHOW" else ALTER_TAGS
@@ -80,16 +80,17 @@ class StatementProxy(Proxy):
     def compose(self, _before: JavaObject) -> None:
         """Never called."""
 
-    def _catalog_of(self, table: tuple[str, ...]) -> str | None:
-        """The catalog that a table's name leads to, if it is one of ours: one that knows our procedures."""
-        manager = self.state.catalogManager()
-        named = len(table) > 1 and manager.isCatalogRegistered(table[0])
-        catalog = manager.catalog(table[0]) if named else manager.currentCatalog()
-        try:
-            found = catalog.loadProcedure(self.gateway.identifier([SYSTEM_DATABASE], ALTER_TAGS))
-            return str(catalog.name()) if found.description() == DESCRIPTION else None
-        except Py4JError:
-            return None
+
+def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...]) -> str | None:
+    """The catalog that a table's name leads to in a session, if it is one of ours: one that knows our procedures."""
+    manager = state.catalogManager()
+    named = len(table) > 1 and manager.isCatalogRegistered(table[0])
+    catalog = manager.catalog(table[0]) if named else manager.currentCatalog()
+    try:
+        found = catalog.loadProcedure(gateway.identifier([SYSTEM_DATABASE], ALTER_TAGS))
+        return str(catalog.name()) if found.description() == DESCRIPTION else None
+    except Py4JError:
+        return None
 
 
 def _parser_class(gateway: Gateway) -> JavaObject:
