@@ -14,9 +14,9 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, SnapshotNotFoundError
-from paimon_spark.read.auto_tags import auto_tag_time
 from paimon_spark.spec.file_names import CHANGELOG_PREFIX, numbered_name_id
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
+from paimon_spark.spec.tag_period import TagPeriod
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS, MODE, TRAVEL_KEYS, parse_timestamp_millis
 
 if TYPE_CHECKING:
@@ -179,7 +179,8 @@ def _between_ids(table: FileStoreTable, start: int, end: int, source: ChangeSour
     earliest, latest = table.snapshots.earliest_id(), table.snapshots.latest_id()
     assert earliest is not None
     assert latest is not None
-    if start < earliest - 1:
+    kept = ChangeSource.DELTA if table.options.value("changelog-producer") == "none" else ChangeSource.CHANGELOG
+    if start < earliest - 1 and source is kept:  # what a long-lived changelog keeps
         earliest = _earliest_changelog(table, earliest)
     if start < earliest - 1 or end > latest:
         raise SnapshotNotFoundError(
@@ -229,14 +230,15 @@ def _between_times(table: FileStoreTable, start_millis: int, end_millis: int) ->
 
 def _to_auto_tag(table: FileStoreTable, name: str) -> ChangeRange:
     """The difference to the automatic tag before; without one, or without the tag itself, there is nothing to read."""
-    end_time = auto_tag_time(table.options, name)
+    period = TagPeriod.of(table.options)
+    end_time = period.time(name)
     if end_time is None:
         raise OptionError(
             f"Specified tag '{name}' is not an auto-created tag: its name is not written as tag.creation-period "
             "and tag.period-formatter of the table say."
         )
     names = table.tags.names()
-    times = {other: auto_tag_time(table.options, other) for other in names}
+    times = {other: period.time(other) for other in names}
     earlier = {other: time for other, time in times.items() if time is not None and time < end_time}
     if name not in names or not earlier:
         return NO_CHANGES
