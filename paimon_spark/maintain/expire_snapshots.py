@@ -15,12 +15,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.unused_files import (
-    UnusedFiles,
-    delete_empty_directories,
-    delete_files,
-    keep_needed,
-)
+from paimon_spark.maintain.deletion import delete_empty_directories, delete_files
+from paimon_spark.maintain.unused_files import UnusedFiles, keep_needed
 from paimon_spark.options import OPTIONS, CoreOptions
 from paimon_spark.table.consumer_store import ConsumerStore
 

@@ -1,9 +1,10 @@
 """Files in a table's directories that nothing names: what failed writes, rollbacks and dropped branches left behind.
 
 Equals Java's ``OrphanFilesClean`` and ``LocalOrphanFilesClean`` (format.md §9). Every snapshot, tag and long-lived
-changelog of every branch counts, and any mention in a manifest of theirs keeps a file. The files are listed first and
-the mentions read afterwards, so that what is committed meanwhile is not taken. Files younger than a day (or another
-time) stay, whoever writes them. The functions are small, so that a Spark job can do the listing and reading as well.
+changelog of every branch counts, and a mention in a manifest of theirs keeps a file, unless it says that the file was
+deleted and nothing else has it. The files are listed first and the mentions read afterwards, so that what is committed
+meanwhile is not taken. Files younger than a day (or another time) stay, whoever writes them. The functions are small,
+so that a Spark job can do the listing and reading as well.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.unused_files import changelog_ids, delete_files, read_changelog, threads_of
+from paimon_spark.maintain.deletion import delete_files, threads_of
+from paimon_spark.maintain.unused_files import changelog_ids, read_changelog, unneeded_names
 from paimon_spark.spec.file_names import BUCKET_PREFIX, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
+from paimon_spark.spec.manifest import FileKind
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.schema_store import SchemaStore
@@ -52,6 +55,22 @@ class OrphanFile:
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What is known of a data file that some commit took away."""
+
+    created_millis: int
+    extra_files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    """What a manifest names: all files, and those of them that it says are deleted."""
+
+    names: set[str]
+    deleted: dict[str, Deleted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +122,16 @@ def remove_files_before(table: FileStoreTable, before: int, *, dry_run: bool = F
     directories = data_directories(table)
     stray = stray_files(table, before)
     with ThreadPoolExecutor(threads_of(table)) as pool:
-        places = [*metadata_directories(table), *directories]
+        places = places_of_files(table, directories)
         listed = pool.map(lambda place: old_files(table, place, before), places)
         candidates = [file for files in listed for file in files]
         used, manifests = named_files(table, snapshots_in_use(table))
-        for names in pool.map(lambda name: names_in_manifest(table, name), sorted(manifests)):
-            used |= names
+        deleted: dict[str, Deleted] = {}
+        for mentions in pool.map(lambda name: read_mentions(table, name), sorted(manifests)):
+            used |= mentions.names
+            deleted |= mentions.deleted
+    there = {file.name for file in candidates}
+    used -= names_of_dead(table, {name: made for name, made in deleted.items() if name in there})
     orphans = [*stray, *(file for file in candidates if file.name not in used)]
     _LOG.info("%s: %s of %s old files are orphans", table.path, len(orphans), len(candidates) + len(stray))
     if not dry_run:
@@ -133,9 +156,15 @@ def check_branches(table: FileStoreTable) -> None:
         )
 
 
-def metadata_directories(table: FileStoreTable) -> list[str]:
-    """Return the directories of manifests, index files and statistics, which all branches share."""
-    return [table.paths.manifest_dir, table.paths.index_dir, table.paths.statistics_dir]
+def places_of_files(table: FileStoreTable, directories: Iterable[str]) -> list[str]:
+    """Return the directories of files that manifests may name: of manifests, index files and statistics, and buckets.
+
+    Args:
+        table: any branch of the table.
+        directories: as `data_directories` gives them.
+    """
+    buckets = [path for path in directories if path.rpartition("/")[2].startswith(BUCKET_PREFIX)]
+    return [table.paths.manifest_dir, table.paths.index_dir, table.paths.statistics_dir, *buckets]
 
 
 def data_directories(table: FileStoreTable) -> dict[str, int]:
@@ -238,18 +267,36 @@ def named_files(table: FileStoreTable, snapshots: Iterable[Snapshot]) -> tuple[s
     return used | lists | index_manifests | manifests | index_files, manifests
 
 
-def names_in_manifest(table: FileStoreTable, name: str) -> set[str]:
-    """Return the names of the data files, and of the files beside them, that a manifest mentions.
+def read_mentions(table: FileStoreTable, name: str) -> Mentions:
+    """Return what a manifest mentions.
 
     Raises:
         CorruptTableError: it cannot be read (one that is missing mentions nothing).
     """
-    found: set[str] = set()
+    found = Mentions(set(), {})
     for columns in _if_there(lambda: list(table.manifests.columns_of([name]))):
-        found.update(columns.file_names)
-        for extra in columns.file_values("_EXTRA_FILES"):
-            found.update(extra or ())
+        found.names.update(columns.file_names)
+        extras = columns.file_values("_EXTRA_FILES")
+        for extra in extras:
+            found.names.update(extra or ())
+        gone = columns.filter(columns.kinds == FileKind.DELETE)
+        times, beside = gone.file_values("_CREATION_TIME"), gone.file_values("_EXTRA_FILES")
+        for name_of, millis, extra in zip(gone.file_names, times, beside, strict=True):
+            found.deleted[name_of] = Deleted(millis or 0, tuple(extra or ()))
     return found
+
+
+def names_of_dead(table: FileStoreTable, deleted: Mapping[str, Deleted]) -> set[str]:
+    """Return the names of those deleted files, and of the files beside them, that nothing needs.
+
+    Expiry takes the files of the snapshots that it lets go. One that a branch or a tag kept from it then stays behind
+    when that goes, in manifests that say it is deleted. Java leaves such files until the manifests are rewritten.
+
+    Raises:
+        PaimonError: a metadata file of something in the table cannot be read.
+    """
+    dead = unneeded_names(table, {name: made.created_millis for name, made in deleted.items()})
+    return {part for name in dead for part in (name, *deleted[name].extra_files)}
 
 
 def _if_there(read: Callable[[], list[_Item]]) -> list[_Item]:

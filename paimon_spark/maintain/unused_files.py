@@ -14,23 +14,19 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from paimon_spark.errors import CorruptTableError, PaimonError
-from paimon_spark.options import OPTIONS
+from paimon_spark.maintain.deletion import delete_files, threads_of
 from paimon_spark.spec.file_names import CHANGELOG_PREFIX, check_file_name, numbered_name_id
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
-from paimon_spark.storage.file_io import LocalFileIO
 from paimon_spark.table.paths import MAIN_BRANCH, TablePaths
 from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest_columns import ManifestColumns
-    from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.table import FileStoreTable
 
 _Key = TypeVar("_Key", int, str)
-_REMOTE_THREADS = 16
-_THREADS = OPTIONS["file-operation.thread-num"]
 _CLOCKS_DIFFER_MILLIS = 15 * 3_600_000
 """A file's creation time is the local wall clock of some machine, without its zone."""
 _BRING_BACK = frozenset({CommitKind.OVERWRITE})
@@ -135,6 +131,8 @@ class UnusedFiles:
             CorruptTableError: a manifest list or index manifest of it is missing or cannot be read.
         """
         paths, manifests = self.table.paths, self.table.manifests
+        if not self.lists and not self.manifests:
+            return
         lists: list[str | None] = [snapshot.base_manifest_list, snapshot.delta_manifest_list] if data_lists else []
         for name in [*lists, snapshot.changelog_manifest_list if changelog else None]:
             if name is not None:
@@ -163,6 +161,8 @@ class UnusedFiles:
             CorruptTableError: it is missing or cannot be read.
         """
         paths = self.table.paths
+        if not self.lists and not self.manifests:
+            return
         self.lists.discard(paths.manifest_path(name))
         self.manifests.difference_update(map(paths.manifest_path, self.table.manifests.manifest_names(name)))
 
@@ -303,12 +303,6 @@ def _all_at_once(table: FileStoreTable, read: Callable[[_Key], Snapshot], keys: 
         return list(pool.map(read, keys))
 
 
-def threads_of(table: FileStoreTable) -> int:
-    """Return how many files of a table are worked on at once: as the option says, else many on a remote store."""
-    threads: int | None = table.options.get(_THREADS)
-    return threads or (1 if isinstance(table.file_io, LocalFileIO) else _REMOTE_THREADS)
-
-
 def _keep_added(unused: UnusedFiles, manifest_list: str) -> None:
     manifests = unused.table.manifests
     if not unused.data:
@@ -366,23 +360,22 @@ def _unused(table: FileStoreTable, snapshots: Sequence[Snapshot], half_deleted: 
     return [data, sorted(unused.manifests), sorted(unused.lists)]
 
 
-def delete_files(table: FileStoreTable, paths: Collection[str]) -> None:
-    """Delete files, those that are missing or cannot be deleted left aside; several at once on a remote store."""
-    io, threads = table.file_io, threads_of(table)
-    if threads == 1 or len(paths) < 2:
-        for path in paths:
-            io.delete_quietly(path)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(io.delete_quietly, paths))
+def unneeded_names(table: FileStoreTable, created: Mapping[str, int]) -> set[str]:
+    """Return those of the data files that live nowhere: in no snapshot or tag of any branch, in no changelog.
 
+    Args:
+        table: any branch of the table.
+        created: names of data files, with the time each was made (0 where it is not known).
 
-def delete_empty_directories(io: FileIO, buckets: Iterable[str], partition_keys: int) -> None:
-    """Delete bucket directories that are empty, and above them the partition directories that become so."""
-    level = {bucket for bucket in buckets if io.delete_empty_directory(bucket)}
-    for _ in range(partition_keys):
-        above = {directory.rpartition("/")[0] for directory in level}
-        level = {directory for directory in above if io.delete_empty_directory(directory)}
+    Raises:
+        PaimonError: a metadata file of something in the table cannot be read.
+    """
+    unused = UnusedFiles(table)
+    unused.data = {name: {"_FILE": {"_CREATION_TIME": millis}} for name, millis in created.items()}
+    if unused.data:
+        _keep_branch(unused, table.paths)
+        keep_other_branches(unused)
+    return set(unused.data)
 
 
 def changelog_ids(table: FileStoreTable, paths: TablePaths) -> list[int]:

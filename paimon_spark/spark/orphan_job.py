@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from paimon_spark.maintain.deletion import delete_files
 from paimon_spark.maintain.orphan_files import (
+    Deleted,
     RemovedFiles,
     check_branches,
     data_directories,
     delete_old_empty_directories,
-    metadata_directories,
     named_files,
-    names_in_manifest,
+    names_of_dead,
     old_files,
     older_than_millis,
+    places_of_files,
+    read_mentions,
     snapshots_in_use,
     stray_files,
 )
-from paimon_spark.maintain.unused_files import delete_files
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _MOST_TASKS = 200
-_NAMES_IN_A_BATCH = 10_000
 
 
 def can_distribute() -> bool:
@@ -69,19 +70,24 @@ def remove_orphan_files_distributed(
     check_branches(table)
     directories = data_directories(table)
     stray = stray_files(table, before)
-    places = [*metadata_directories(table), *directories]
-    listed = _column(spark, places, tasks).mapInArrow(
+    listed = _column(spark, places_of_files(table, directories), tasks).mapInArrow(
         partial(_list, table, before), "name string, path string, size long"
     )
     candidates = listed.persist()
     try:
         candidates.count()  # all is listed before the first mention is read
         named, manifests = named_files(table, snapshots_in_use(table))
-        mentioned = _column(spark, sorted(manifests), tasks).mapInArrow(partial(_mentions, table), "name string")
-        used = mentioned.union(_column(spark, sorted(named), tasks).toDF("name"))
+        mentions = _column(spark, sorted(manifests), tasks).mapInArrow(
+            partial(_mentions, table), "name string, created long, extras array<string>"
+        )
+        mentions.persist()
+        dead = names_of_dead(table, _deleted(candidates, mentions))
+        used = mentions.select("name").union(_column(spark, sorted(named), tasks).toDF("name"))
+        used = used.join(_column(spark, sorted(dead), tasks).toDF("name"), "name", "left_anti")
         orphans = candidates.join(used, "name", "left_anti").repartition(tasks)
         deed = orphans.mapInArrow(partial(_delete, table, dry_run), "files long, bytes long")
         counts = deed.groupBy().sum("files", "bytes").head()
+        mentions.unpersist()
     finally:
         candidates.unpersist()
     if not dry_run:
@@ -107,16 +113,23 @@ def _list(table: FileStoreTable, before: int, batches: Iterable[pa.RecordBatch])
             yield pa.RecordBatch.from_arrays(arrays, names=["name", "path", "size"])
 
 
+def _deleted(candidates: DataFrame, mentions: DataFrame) -> dict[str, Deleted]:
+    """The candidates that some manifest says are deleted."""
+    rows = mentions.where("created is not null").join(candidates.select("name").distinct(), "name", "left_semi")
+    return {row.name: Deleted(row.created, tuple(row.extras)) for row in rows.collect()}
+
+
 def _mentions(table: FileStoreTable, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The names that manifests mention, each at least once. Runs in tasks."""
-    found: set[str] = set()
+    """The names that manifests mention; with the time it was made and the files beside it where one is deleted."""
     for batch in batches:
-        for name in batch.column(0).to_pylist():
-            found |= names_in_manifest(table, name)
-            if len(found) > _NAMES_IN_A_BATCH:
-                yield pa.RecordBatch.from_arrays([pa.array(sorted(found), pa.string())], names=["name"])
-                found.clear()
-    yield pa.RecordBatch.from_arrays([pa.array(sorted(found), pa.string())], names=["name"])
+        for manifest in batch.column(0).to_pylist():
+            mentions = read_mentions(table, manifest)
+            names = sorted(mentions.names)
+            deleted = [mentions.deleted.get(name) for name in names]
+            created = pa.array([None if made is None else made.created_millis for made in deleted], pa.int64())
+            extras = pa.array([None if made is None else made.extra_files for made in deleted], pa.list_(pa.string()))
+            columns = [pa.array(names, pa.string()), created, extras]
+            yield pa.RecordBatch.from_arrays(columns, names=["name", "created", "extras"])
 
 
 def _delete(table: FileStoreTable, dry_run: bool, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
