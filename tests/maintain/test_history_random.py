@@ -48,10 +48,11 @@ class History:
 
     def __init__(self, oracle: Any, name: str, seed: int, *, keys: bool) -> None:
         self.random = random.Random(seed)
-        self.oracle, self.name, self.keys = oracle, name, keys
+        self.oracle, self.keys = oracle, keys
         options = {"num-sorted-run.compaction-trigger": "3", "bucket": "1"} if keys else {"bucket": "-1"}
         columns = [("k", "INT NOT NULL"), ("v", "STRING")]
         oracle.create(name, columns, pk=["k"] if keys else [], options={**options, "write-only": "true"})
+        # Java opens a table anew by its path: its catalog keeps snapshots, whose ids we give again after a rollback
         self.path = oracle.location(name).removeprefix("file:")
         self.lines: dict[str, Line] = {"main": Line()}
         self.written = 0
@@ -72,7 +73,7 @@ class History:
         if branch == "main" and self.random.random() < 0.5:
             self.log.append(f"java writes {new} replace={replace}")
             given = [{"k": k, "v": v} for k, v in new.items()]
-            self.oracle.write(self.name, given, overwrite={} if replace else None)
+            self.oracle.write(self.path, given, overwrite={} if replace else None)
         else:
             self.log.append(f"we write {new} to {branch} replace={replace}")
             file = data_file(table, new, sequence=self.written)
@@ -84,7 +85,7 @@ class History:
         line = self.lines["main"]
         if line.snapshots:
             self.log.append("java compacts")
-            self.oracle.compact(self.name, options={"write-only": "false", "compaction.min.file-num": "2"} | KEEP)
+            self.oracle.compact(self.path, options={"write-only": "false", "compaction.min.file-num": "2"} | KEEP)
             latest = self.table().snapshots.latest_id() or 0
             line.snapshots[latest] = line.snapshots[max(line.snapshots)]
 
@@ -97,7 +98,7 @@ class History:
         name, held = f"t{self.written}", self.random.choice(sorted(line.snapshots))
         self.log.append(f"tag {name} of snapshot {held} on {branch}")
         if branch == "main" and self.random.random() < 0.5:
-            self.oracle.create_tag(self.name, name, held)
+            self.oracle.create_tag(self.path, name, held)
         else:
             tags.create_tag(self.table(branch), name, snapshot_id=held)
         line.tags[name], line.tagged[name] = held, line.snapshots[held]
@@ -111,7 +112,7 @@ class History:
             java = len(self.lines) == 1 and self.random.random() < 0.5
             self.log.append(f"delete tag {name} on {branch} by {'java' if java else 'us'}")
             if java:
-                self.oracle.delete_tag(self.name, name)
+                self.oracle.delete_tag(self.path, name)
             else:
                 tags.delete_tag(self.table(branch), name)
             del line.tags[name], line.tagged[name]
@@ -125,7 +126,7 @@ class History:
         java = len(self.lines) == 1 and self.random.random() < 0.3
         self.log.append(f"expire {branch}, {kept} stay, by {'java' if java else 'us'}")
         if java:
-            self.oracle.expire_snapshots(self.name, retain_max=kept, retain_min=kept)
+            self.oracle.expire_snapshots(self.path, retain_max=kept, retain_min=kept)
         else:
             expire_snapshots(self.table(branch), Retention(1, kept, WEEK, 99))
         living = self.table(branch).snapshots.ids()
@@ -141,7 +142,7 @@ class History:
             target, then = line.tags[name], line.tagged[name]
             self.log.append(f"rollback to tag {name} ({target})")
             if self.random.random() < 0.5:
-                self.oracle.rollback(self.name, tag=name)
+                self.oracle.rollback(self.path, tag=name)
             else:
                 rollback.rollback_to_tag(self.table(), name)
         else:
@@ -149,7 +150,7 @@ class History:
             then = line.snapshots[target]
             self.log.append(f"rollback to {target}")
             if self.random.random() < 0.5:
-                self.oracle.rollback(self.name, snapshot=target)
+                self.oracle.rollback(self.path, snapshot=target)
             else:
                 rollback.rollback_to_snapshot(self.table(), target)
         line.snapshots = {number: held for number, held in line.snapshots.items() if number <= target}
@@ -165,8 +166,9 @@ class History:
         self.written += 1
         name = f"b{self.written}"
         self.log.append(f"branch {name} from tag {tag}")
-        if self.random.random() < 0.5:
-            self.oracle.create_branch(self.name, name, tag)
+        lives = line.tags[tag] in line.snapshots  # Java can begin nowhere else
+        if lives and self.random.random() < 0.5:
+            self.oracle.create_branch(self.path, name, tag)
         else:
             branches.create_branch(self.table(), name, tag=tag)
         held = line.tags[tag]
@@ -200,18 +202,18 @@ class History:
             table = self.table(branch)
             assert table.snapshots.ids() == sorted(line.snapshots)
             assert set(table.tags.names()) == set(line.tags)
-            shown = self.name if branch == "main" else f"{self.name}$branch_{branch}"
+            of_branch = {} if branch == "main" else {"branch": branch}
             for number, expected in line.snapshots.items():
                 assert rows(table, snapshot_id=number) == expected, (branch, number)
                 if by_java:
-                    assert self.read(shown, {"scan.snapshot-id": str(number)}) == expected, (branch, number)
+                    assert self.read({**of_branch, "scan.snapshot-id": str(number)}) == expected, (branch, number)
             for tag, expected in line.tagged.items():
                 assert rows(table, tag=tag) == expected, (branch, tag)
-                if by_java:
-                    assert self.read(shown, {"scan.tag-name": tag}) == expected, (branch, tag)
+                if by_java and branch == "main":  # Java looks for tags of other branches in main
+                    assert self.read({**of_branch, "scan.tag-name": tag}) == expected, (branch, tag)
 
-    def read(self, name: str, options: dict[str, str]) -> Rows:
-        return {row["k"]: row["v"] for row in self.oracle.read(name, options=options).to_pylist()}
+    def read(self, options: dict[str, str]) -> Rows:
+        return {row["k"]: row["v"] for row in self.oracle.read(self.path, options=options).to_pylist()}
 
 
 KEEP = {"snapshot.num-retained.min": "1000", "snapshot.num-retained.max": "1000"}
