@@ -219,14 +219,20 @@ READING: tuple[Option, ...] = (
         "Life of a tag that protects the snapshot being read.",
     ),
     Option("file-reader-async-threshold", K.MEMORY, 10 * MB, "Files from this size on are read ahead."),
-    Option("scan.fallback-branch", K.STRING, None, "Branch to read partitions from that this one lacks."),
+    Option(
+        "scan.fallback-branch",
+        K.STRING,
+        None,
+        "Branch to read partitions from that this one lacks.",
+        supported=True,
+    ),
     Option(
         "scan.fallback-branch.read-fail-fast",
         K.BOOL,
         False,
         "Whether an error of the fallback branch is an error of the read.",
     ),
-    Option("scan.primary-branch", K.STRING, None, "Branch whose partitions are read first."),
+    Option("scan.primary-branch", K.STRING, None, "Branch whose partitions are read first.", supported=True),
     Option("query-auth.enabled", K.BOOL, False, "Whether a catalog may limit rows and columns of a query."),
     Option("global-index.external-path", K.STRING, None, "Directory of global indexes."),
     Option(

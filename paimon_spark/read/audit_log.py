@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_spark.read.change_range import ChangeRange, ChangeSource
+from paimon_spark.read.fallback import refuse_other_branch
 from paimon_spark.read.incremental_read import changed_rows, only_true, state_rows, written_rows
 from paimon_spark.read.plan import ReadPlan, judged_by_rows
 from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView, plan_source
@@ -94,6 +95,7 @@ def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> Re
     inner = replace(request, columns=tuple(table.schema.fields), predicate=own_part(table, request.predicate))
     if inner.predicate != request.predicate:
         inner = replace(inner, limit=None)
+    refuse_other_branch(table, "$audit_log")
     plan = plan_source(table, source, inner)
     read = ReadAuditLog(kind_rows(source, keys=bool(table.schema.primary_keys)))
     residual = judged_by_rows(table.schema, request.predicate)

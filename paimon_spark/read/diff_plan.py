@@ -129,7 +129,7 @@ def _split(
             counts[-1].append(len(here))
             chosen += here
     bucket, total = (new or old)[0][0], every[-1][2]
-    return DiffSplit(snapshot_id, partition, bucket, total, tuple(chosen), False, tuple(counts[0]), tuple(counts[1]))
+    return DiffSplit(snapshot_id, partition, bucket, total, tuple(chosen), False, None, *map(tuple, counts))
 
 
 def _needed(table: FileStoreTable, files: Sequence[_Marked]) -> npt.NDArray[np.bool_]:

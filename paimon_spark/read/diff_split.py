@@ -42,6 +42,5 @@ class DiffSplit(DataSplit):
 
 
 def _restored(split: DataSplit, before: tuple[int, ...], after: tuple[int, ...]) -> DiffSplit:
-    return DiffSplit(
-        split.snapshot_id, split.partition, split.bucket, split.total_buckets, split.files, False, before, after
-    )
+    place = split.partition, split.bucket, split.total_buckets
+    return DiffSplit(split.snapshot_id, *place, split.files, False, None, before, after)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.read.fallback import BranchRead
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema, to_arrow_type
 from paimon_spark.spec.data_types import BigIntType, DataField, IntType, RowType, VarCharType
@@ -146,7 +147,11 @@ def _numbered(
     read: Read,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file with their positions in it as the last column; nothing may be skipped in the file."""
-    if read is read_split and table.schema.primary_keys and file.delete_row_count != 0:
+    if (
+        (read is read_split or isinstance(read, BranchRead))
+        and table.schema.primary_keys
+        and file.delete_row_count != 0
+    ):
         raise UnsupportedError(f"Column {ROW_INDEX} is not there for rows of {file.name}, which may hold deletes.")
     wanted = {field.name for field in plan_fields}
     judged = set() if predicate is None else fields(predicate)

@@ -56,6 +56,8 @@ class DataSplit:
     files: tuple[SplitFile, ...]
     raw_convertible: bool
     """The files are read one after the other, with no merging and no deletes to drop."""
+    branch: str | None = None
+    """The other branch of a read of two (see `fallback`); None is the plan's own."""
 
     @property
     def row_count(self) -> int:
@@ -88,11 +90,12 @@ class DataSplit:
             )
             for file in self.files
         )
-        head = (self.snapshot_id, self.partition, self.bucket, self.total_buckets, self.raw_convertible)
+        place = self.partition, self.bucket, self.total_buckets
+        head = (self.snapshot_id, *place, self.raw_convertible, self.branch)
         return _restored_split, (head, directory, files)
 
 
 def _restored_split(head: tuple[Any, ...], directory: str, files: tuple[tuple[Any, ...], ...]) -> DataSplit:
-    snapshot_id, partition, bucket, total_buckets, raw_convertible = head
+    snapshot_id, partition, bucket, total_buckets, raw_convertible, branch = head
     restored = tuple(SplitFile(name, directory + name if path is None else path, *rest) for name, path, *rest in files)
-    return DataSplit(snapshot_id, partition, bucket, total_buckets, restored, raw_convertible)
+    return DataSplit(snapshot_id, partition, bucket, total_buckets, restored, raw_convertible, branch)

@@ -36,7 +36,6 @@ _CROSS_PARTITION = ("keys that move between partitions come with a later issue",
 NOT_YET: dict[str, tuple[str, str]] = {
     "an_audit": _COMPACT,
     "inc_tags": _DELETE,
-    "br_fallback": ("the fallback branch is being built", "scan.fallback-branch"),
     "pu_cross_partition": _CROSS_PARTITION,
     "pu_remove_by_group": _COMPACT,
     "pu_remove_on_delete": _DELETE,

@@ -123,7 +123,6 @@ NOT_YET_TABLES: dict[str, tuple[str, ...]] = {
     "deletion-vectors.enabled": ("true",),
     "data-evolution.enabled": ("true",),
     "bucket": ("-2",),
-    "scan.fallback-branch": ("b",),
 }
 """Table options (and values) whose tables cannot be read yet; reading them must be refused by the option's name."""
 

@@ -113,7 +113,6 @@ def test_options_of_the_store_are_no_options_of_the_table(table: FileStoreTable)
         ("deletion-vectors.enabled", "true"),
         ("data-evolution.enabled", "true"),
         ("bucket", "-2"),
-        ("scan.fallback-branch", "b"),
         ("chain-table.enabled", "true"),
         ("type", "format-table"),
         ("type", "object-table"),

@@ -9,6 +9,7 @@ from pyspark.sql import types as spark
 
 from paimon_spark.read.aggregate import AggregateCall, AggregateRows, Aggregation, aggregate_snapshot
 from paimon_spark.read.change_range import ChangeRange
+from paimon_spark.read.fallback import other_branch
 from paimon_spark.read.row_view import ROWS
 from paimon_spark.spark.jvm.expressions import field_reference
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
@@ -45,7 +46,7 @@ def _call(function: JavaObject) -> AggregateCall | None:
 
 def aggregated_rows(plan: ScanPlan, wanted: Aggregation) -> AggregateRows | None:
     """The answer for the rows of a scan; None where only reading them tells."""
-    if isinstance(plan.source, ChangeRange) or plan.view is not ROWS:
+    if isinstance(plan.source, ChangeRange) or plan.view is not ROWS or other_branch(plan.table) is not None:
         return None
     return aggregate_snapshot(plan.table, plan.source, plan.predicate, wanted)
 

@@ -1,0 +1,144 @@
+"""Reads of two branches: a partition comes whole from the branch that comes first, or else from the other."""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
+from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.maintain import branches, tags
+from paimon_spark.read.row_view import plan_view
+from paimon_spark.read.row_views import row_view
+from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.commits import data_file, make_table, message
+
+FALLBACK, PRIMARY = {"scan.fallback-branch": "b"}, {"scan.primary-branch": "b"}
+
+
+def write(table: FileStoreTable, partition: str, values: dict[int, str], branch: str = "main") -> int:
+    there = load_table(table.path, branch=branch)
+    snapshot_id = commit(there, [message(there, data_file(there, values, partition=partition), partition=partition)])
+    assert snapshot_id is not None
+    return snapshot_id
+
+
+def rows(path: str, options: dict[str, str], where: str | None = None, columns: list[str] | None = None) -> list[Any]:
+    table = load_table(path, options=options)
+    predicate = None if where is None else parse_filter(where, tuple(table.schema.fields))
+    plan = pickle.loads(pickle.dumps(plan_view(table, columns=columns, predicate=predicate)))
+    found = [
+        tuple(row.values())
+        for split in plan.splits
+        for batch in plan.read(plan.table, split, plan.fields, plan.residual)
+        for row in batch.to_pylist()
+    ]
+    return sorted(found)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> FileStoreTable:
+    """Main has the partitions 1 and 3; branch b has 1, 2, and later 3 and 4."""
+    table = make_table(tmp_path / "t", primary_key=["dt", "k"], partition=["dt"], bucket="1")
+    branches.create_branch(table, "b")
+    write(table, "1", {1: "b1"}, "b")
+    write(table, "2", {2: "b2"}, "b")
+    write(table, "1", {1: "m1"})
+    write(table, "3", {3: "m3"})
+    write(table, "3", {1: "b3"}, "b")
+    write(table, "4", {4: "b4"}, "b")
+    return table
+
+
+M1, M3, B1, B2, B3, B4 = (1, "m1", "1"), (3, "m3", "3"), (1, "b1", "1"), (2, "b2", "2"), (1, "b3", "3"), (4, "b4", "4")
+
+
+def test_the_other_branch_gives_what_the_first_lacks(table: FileStoreTable) -> None:
+    assert rows(table.path, {}) == [M1, M3]
+    assert rows(table.path, FALLBACK) == sorted([M1, M3, B2, B4])
+    assert rows(table.path, PRIMARY) == sorted([B1, B2, B3, B4])
+    assert rows(table.path, {"branch": "b", "scan.fallback-branch": "main"}) == sorted([B1, B2, B3, B4])
+    assert (
+        rows(table.path, {"scan.fallback-branch": "main"})
+        == rows(table.path, {"scan.fallback-branch": "x"})
+        == [M1, M3]
+    )
+
+
+def test_a_partition_is_complete_although_a_filter_leaves_nothing_of_it(table: FileStoreTable) -> None:
+    assert rows(table.path, FALLBACK, "v = 'b1'") == []
+    assert rows(table.path, FALLBACK, "k = 1") == [M1]
+    assert rows(table.path, FALLBACK, "dt >= '2' AND v LIKE 'b%'") == [B2, B4]
+    assert rows(table.path, FALLBACK, "dt = '4'", ["v"]) == [("b4",)]
+    assert rows(table.path, PRIMARY, "v LIKE 'm%'") == []
+
+
+def test_time_travel_goes_by_the_time_of_the_snapshot(table: FileStoreTable) -> None:
+    assert rows(table.path, {**FALLBACK, "scan.snapshot-id": "1"}) == [M1, B2]
+    assert rows(table.path, {**FALLBACK, "scan.version": "2"}) == sorted([M1, M3, B2])
+    tags.create_tag(table, "x", snapshot_id=1)
+    assert rows(table.path, {**FALLBACK, "scan.tag-name": "x"}) == [M1, B2]
+    tags.create_tag(load_table(table.path, branch="b"), "x", snapshot_id=4)
+    assert rows(table.path, {**FALLBACK, "scan.tag-name": "x"}) == sorted([M1, B2, B3, B4])
+    then = table.snapshots.get(2).time_millis
+    assert rows(table.path, {**FALLBACK, "scan.timestamp-millis": str(then)}) == sorted([M1, M3, B2])
+
+
+def test_a_branch_without_snapshots_on_either_side(table: FileStoreTable) -> None:
+    branches.create_branch(table, "empty")
+    assert rows(table.path, {"scan.fallback-branch": "empty"}) == [M1, M3]
+    assert rows(table.path, {"branch": "empty", "scan.fallback-branch": "b"}) == sorted([B1, B2, B3, B4])
+    commit(table, [], overwrite=OverwriteSpec.truncate())
+    assert rows(table.path, FALLBACK) == sorted([B1, B2, B3, B4])
+
+
+def schema_file(table: FileStoreTable, change: Callable[[str], str]) -> None:
+    path = Path(table.path, "branch/branch-b/schema/schema-0")
+    path.write_text(change(path.read_text()))
+
+
+def test_columns_must_be_the_same(table: FileStoreTable) -> None:
+    schema_file(table, lambda text: text.replace('"name" : "v"', '"name" : "w"'))
+    with pytest.raises(PaimonError, match="does not have the same row type"):
+        rows(table.path, FALLBACK)
+
+
+def test_the_other_branch_keeps_its_own_options(table: FileStoreTable) -> None:
+    schema_file(table, lambda text: text.replace('"bucket" : "1"', '"merge-engine" : "aggregation", "bucket" : "1"'))
+    with pytest.raises(UnsupportedError, match="aggregation"):
+        rows(table.path, FALLBACK)
+
+
+def test_what_would_miss_the_other_branch_is_refused(table: FileStoreTable) -> None:
+    opened = load_table(table.path, options=FALLBACK)
+    for name in ("audit_log", "binlog"):
+        with pytest.raises(UnsupportedError, match=r"'scan.fallback-branch' = 'b' is not supported"):
+            plan_view(opened, row_view(name))
+    with pytest.raises(UnsupportedError, match="changes"):
+        plan_view(opened.with_options({"incremental-between": "1,2"}))
+
+
+def test_java_reads_the_same(oracle: Any, table: FileStoreTable) -> None:
+    schema = Path(table.path, "schema/schema-0")
+    schema.write_text(schema.read_text().replace('"bucket" : "1"', '"bucket" : "1", "scan.fallback-branch" : "b"'))
+    chosen: list[dict[str, str]] = [{}, {"scan.snapshot-id": "1"}, {"scan.snapshot-id": "2"}, {"scan.version": "2"}]
+    for options in chosen:
+        assert rows(table.path, options) == oracle.rows(table.path, options=options)
+
+
+def test_java_filters_the_same(oracle: Any, tmp_path: Path) -> None:
+    name = f"fallback.{tmp_path.name}"
+    columns = [("k", "INT NOT NULL"), ("v", "STRING"), ("dt", "STRING NOT NULL")]
+    oracle.create(name, columns, pk=["dt", "k"], partition=["dt"], options={"bucket": "1"})
+    oracle.create_branch(name, "b")
+    oracle.write(f"{name}$branch_b", [B1, B2, B3, B4])
+    oracle.write(name, [M1, M3])
+    oracle.alter(name, ("set", "scan.fallback-branch", "b"))
+    path = oracle.location(name).removeprefix("file:")
+    for column, value in (("k", 1), ("v", "b1"), ("v", "b2"), ("dt", "4")):
+        told = oracle.read(path, filter=[(column, "=", value)]).to_pylist()
+        assert rows(path, {}, f"{column} = {value!r}") == sorted(tuple(row.values()) for row in told)
+    assert rows(path, {}) == sorted(oracle.rows(path)) == sorted([M1, M3, B2, B4])
