@@ -97,6 +97,6 @@ def test_the_cases_cover_what_is_claimed(golden: Path) -> None:
         "incremental-between", "incremental-between-timestamp", "incremental-between-scan-mode",
     }  # fmt: skip
     assert any(case.branch for case in in_scope)
-    assert {case.system for case in in_scope} == {None, "audit_log", "binlog"}
+    assert {case.system for case in in_scope} == {None, "audit_log", "binlog", "ro", "row_tracking"}
     assert any(case.read.get("filter") for case in in_scope)
     assert issubclass(UnsupportedError, PaimonError)

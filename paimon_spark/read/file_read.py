@@ -36,6 +36,8 @@ class FileRead:
     """Partition values by column name: these columns are not read from the files."""
     key_value: bool = False
     """Append `_SEQUENCE_NUMBER` and `_VALUE_KIND` to the result."""
+    special: tuple[DataField, ...] = ()
+    """Columns of the files that no schema has, appended to the result: null where a file lacks a nullable one."""
     batch_rows: int = DEFAULT_BATCH_ROWS
 
     def batches(self, file: SplitFile, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
@@ -50,7 +52,7 @@ class FileRead:
         """
         schema = self.table.schemas.get(file.schema_id)
         mapping = FieldMapping.of(schema, self.fields, self.constants)
-        extra = _KEY_VALUE if self.key_value else ()
+        extra = (*(_KEY_VALUE if self.key_value else ()), *self.special)
         file_fields = (*mapping.file_fields, *extra)
         if not file_fields and file.row_groups is None:
             yield from self._counted(mapping, file.row_count)
@@ -69,7 +71,7 @@ class FileRead:
             for batch in reader.read_batches(
                 file_fields, row_groups=groups, predicate=filters, batch_rows=self.batch_rows
             ):
-                yield _with_extra(mapping.batch(batch), batch) if extra else mapping.batch(batch)
+                yield _with_extra(mapping.batch(batch), batch, extra) if extra else mapping.batch(batch)
 
     def run(self, files: Sequence[SplitFile], predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of several files, one after the other."""
@@ -101,8 +103,8 @@ def _row_groups(reader: DataFileReader, file: SplitFile, predicate: Predicate | 
     return [group for group in matching if chosen is None or group in chosen]
 
 
-def _with_extra(batch: pa.RecordBatch, source: pa.RecordBatch) -> pa.RecordBatch:
-    """Append the KeyValue columns of the file."""
-    arrays = [*batch.columns, *(source.column(field.name) for field in _KEY_VALUE)]
-    schema = pa.schema([*batch.schema, *to_arrow_schema(_KEY_VALUE)])
+def _with_extra(batch: pa.RecordBatch, source: pa.RecordBatch, extra: Sequence[DataField]) -> pa.RecordBatch:
+    """Append columns of the file as they are there."""
+    arrays = [*batch.columns, *(source.column(field.name) for field in extra)]
+    schema = pa.schema([*batch.schema, *to_arrow_schema(extra)])
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -156,7 +156,7 @@ def _numbered(
     wanted = {field.name for field in plan_fields}
     judged = set() if predicate is None else fields(predicate)
     extra = tuple(field for field in table.schema.fields if field.name in judged - wanted)
-    position = _first_row(table, file)
+    position = first_row(table, file)
     schema = pa.schema([*to_arrow_schema(plan_fields), pa.field(ROW_INDEX, pa.int64(), nullable=False)])
     for batch in read(table, replace(split, files=(file,)), (*plan_fields, *extra), None):
         rows = batch.num_rows
@@ -169,7 +169,7 @@ def _numbered(
             yield kept
 
 
-def _first_row(table: FileStoreTable, file: SplitFile) -> int:
+def first_row(table: FileStoreTable, file: SplitFile) -> int:
     """The position of the first row of a slice of a file."""
     if file.row_groups is None or file.row_groups[0] == 0:
         return 0

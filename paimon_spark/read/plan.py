@@ -100,6 +100,7 @@ def plan_snapshot(
     predicate: Predicate | None = None,
     parallelism: int = 1,
     limit: int | None = None,
+    only_level: int | None = None,
 ) -> ReadPlan:
     """Plan the read of one snapshot with the columns of a table as given, whatever its `scan.*` options say.
 
@@ -110,6 +111,7 @@ def plan_snapshot(
         predicate: as in `plan_read`.
         parallelism: as in `plan_read`.
         limit: as in `plan_read`.
+        only_level: read the files of this level alone.
 
     Raises:
         CorruptTableError: a metadata file is missing or cannot be read.
@@ -117,7 +119,10 @@ def plan_snapshot(
     if snapshot is None or predicate == Always(False):
         return ReadPlan(snapshot, table.schema, tuple(read_fields), (), predicate, table)
     with _without_gc():
-        splits = splits_of(table, snapshot.id, scan_files(table, snapshot, predicate), parallelism)
+        files = scan_files(table, snapshot, predicate)
+        if only_level is not None:
+            files = files.filter(files.levels == only_level)
+        splits = splits_of(table, snapshot.id, files, parallelism)
     residual = judged_by_rows(table.schema, predicate)
     if limit is not None and residual is None:
         splits = enough_splits(splits, limit, has_keys=bool(table.schema.primary_keys))
@@ -246,6 +251,7 @@ def _split_file(layout: DataLayout, directory: str, file: dict[str, Any]) -> Spl
         delete_row_count=file.get("_DELETE_ROW_COUNT"),
         min_key=file["_MIN_KEY"],
         max_key=file["_MAX_KEY"],
+        first_row_id=file.get("_FIRST_ROW_ID"),
     )
 
 

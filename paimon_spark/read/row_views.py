@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from paimon_spark.read.audit_log import AUDIT_LOG
 from paimon_spark.read.binlog import BINLOG
+from paimon_spark.read.read_optimized import READ_OPTIMIZED
+from paimon_spark.read.row_tracking import ROW_TRACKING
 from paimon_spark.read.row_view import ROWS, RowView
 
-ROW_VIEWS = {view.name: view for view in (AUDIT_LOG, BINLOG)}
+ROW_VIEWS = {view.name: view for view in (AUDIT_LOG, BINLOG, READ_OPTIMIZED, ROW_TRACKING)}
 """Every view with a name."""
 
 

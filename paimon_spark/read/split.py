@@ -38,6 +38,9 @@ class SplitFile:
     of the whole file.
     """
 
+    first_row_id: int | None = None
+    """Id of the file's first row in tables with row tracking; None where its rows have their ids as a column."""
+
     @property
     def share(self) -> int:
         """How many equal slices the file is cut into; 1 for a whole file."""
@@ -87,6 +90,7 @@ class DataSplit:
                 file.min_key,
                 file.max_key,
                 file.row_groups,
+                file.first_row_id,
             )
             for file in self.files
         )

@@ -47,6 +47,33 @@ def test_all_ways_give_the_same_rows(spark: SparkSession, warehouse: Path, name:
     assert selected.count() == len(rows)
 
 
+def test_read_optimized(spark: SparkSession, warehouse: Path) -> None:
+    path = f"{warehouse}/db.db/t"
+    rows = sorted(map(repr, spark.read.format("paimon").load(f"{path}$ro").collect()))
+    assert len(rows) == 70
+    assert sorted(map(repr, spark.table("`t$ro`").collect())) == rows
+    assert sorted(map(repr, PaimonTable.for_path(spark, path).read_optimized().collect())) == rows
+    assert values(spark, "SELECT count(*) FROM `t$ro` WHERE k >= 0") == values(spark, "SELECT count(*) FROM `t$ro`")
+    assert values(spark, "SELECT count(*) FROM t") == [(71,)]
+    assert values(spark, "SELECT count(*) FROM `t$ro` VERSION AS OF 1") == [(0,)]
+    with pytest.raises((PySparkException, Py4JJavaError)):
+        spark.sql("INSERT INTO `t$ro` SELECT * FROM t")
+    with pytest.raises((PySparkException, Py4JJavaError)):
+        spark.sql("DELETE FROM `t$ro` WHERE true")
+    assert values(spark, "SELECT count(*) FROM t") == [(71,)]
+
+
+def test_row_tracking(spark: SparkSession, warehouse: Path, golden: Path) -> None:
+    shutil.copytree(golden / "row_tracking" / "table", warehouse / "db.db" / "tracked")
+    sql = "SELECT k, _ROW_ID, _SEQUENCE_NUMBER FROM `tracked$row_tracking` WHERE _ROW_ID BETWEEN 88 AND 91 ORDER BY 2"
+    rows = values(spark, sql)
+    assert [(row_id, number) for _, row_id, number in rows][2:] == [(90, 5), (91, 5)]
+    tracked = PaimonTable.for_path(spark, f"{warehouse}/db.db/tracked")
+    few = tracked.row_tracking(filter="_ROW_ID BETWEEN 88 AND 91", columns="k, _ROW_ID, _SEQUENCE_NUMBER")
+    assert sorted(map(tuple, few.collect()), key=lambda row: row[1]) == rows
+    assert values(spark, "SELECT count(*), max(_ROW_ID) FROM `tracked$row_tracking`") == [(100, 99)]
+
+
 def values(spark: SparkSession, sql: str) -> list[tuple[object, ...]]:
     return [tuple(row) for row in spark.sql(sql).collect()]
 
@@ -171,7 +198,7 @@ def test_names_that_are_none(spark: SparkSession, warehouse: Path) -> None:
         spark.sql("SELECT * FROM `t$snapshotz`")
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         spark.sql("SELECT * FROM `nope$snapshots`")
-    with pytest.raises(PySparkException, match=r"\$row_tracking .*cannot be read yet"):
-        spark.sql("SELECT * FROM `t$row_tracking`")
+    with pytest.raises(PySparkException, match=r"does not support row tracking.*row-tracking\.enabled"):
+        spark.sql("SELECT * FROM `t$row_tracking`").collect()
     assert not spark.catalog.tableExists("`t$snapshotz`")
     assert spark.catalog.tableExists("`t$snapshots`")

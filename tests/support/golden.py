@@ -126,7 +126,7 @@ NOT_YET_TABLES: dict[str, tuple[str, ...]] = {
 }
 """Table options (and values) whose tables cannot be read yet; reading them must be refused by the option's name."""
 
-WITH_ROWS = ("audit_log", "binlog")
+WITH_ROWS = ("audit_log", "binlog", "ro", "row_tracking")
 """System tables that show rows of the table."""
 
 

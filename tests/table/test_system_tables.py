@@ -84,8 +84,6 @@ def test_names() -> None:
     assert system_table("Files", of="t$Files").name == "files"
     with pytest.raises(TableNotFoundError, match=r"\$snapshotz.*\$snapshots"):
         system_table("snapshotz", of="t$snapshotz")
-    with pytest.raises(UnsupportedError, match=r"\$row_tracking"):
-        system_table("row_tracking", of="t$row_tracking")
 
 
 @pytest.mark.parametrize(

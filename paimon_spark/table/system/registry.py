@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paimon_spark.errors import TableNotFoundError, UnsupportedError
+from paimon_spark.errors import TableNotFoundError
 from paimon_spark.table.system.definition import SystemTable
 from paimon_spark.table.system.facts import FACT_TABLES
 from paimon_spark.table.system.files import FILE_TABLES
@@ -15,13 +15,8 @@ SYSTEM_TABLES = {
 }
 """Every system table that can be read."""
 
-_WITH_ROWS = ("audit_log", "binlog")
+_WITH_ROWS = ("audit_log", "binlog", "ro", "row_tracking")
 """System tables that show rows of the table, which are read by tasks (`read/row_views.py`)."""
-
-_NOT_YET = (
-    "ro",
-    "row_tracking",
-)
 
 
 def system_table(name: str, *, of: str) -> SystemTable:
@@ -33,12 +28,9 @@ def system_table(name: str, *, of: str) -> SystemTable:
 
     Raises:
         TableNotFoundError: there is no such system table.
-        UnsupportedError: Paimon has it, but it cannot be read yet.
     """
     found = SYSTEM_TABLES.get(name.lower())
     if found is None:
         known = ", ".join(f"${known}" for known in (*SYSTEM_TABLES, *_WITH_ROWS))
-        if name.lower() in _NOT_YET:
-            raise UnsupportedError(f"System table ${name} ('{of}') cannot be read yet; those that can: {known}.")
         raise TableNotFoundError(f"There is no system table ${name} ('{of}'); there are {known}.")
     return found

@@ -1,0 +1,42 @@
+"""``t$ro``: the rows of the highest level only, which nothing has to be merged for (Java ``ReadOptimizedTable``).
+
+What was written since the last full compaction is missing. A table without primary key has nothing to merge: ``$ro`` is
+the table itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.read.change_range import ChangeRange
+from paimon_spark.read.plan import ReadPlan, plan_snapshot
+from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.table.table import FileStoreTable
+
+
+def _own_fields(table: FileStoreTable) -> tuple[DataField, ...]:
+    return tuple(table.schema.fields)
+
+
+def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> ReadPlan:
+    if isinstance(source, ChangeRange):
+        raise UnsupportedError(
+            "$ro shows the rows of one version: read changes from the table itself, or its $audit_log"
+        )
+    return plan_snapshot(
+        table,
+        source,
+        request.columns,
+        predicate=request.predicate,
+        parallelism=request.parallelism,
+        limit=request.limit,
+        only_level=table.options.num_levels - 1 if table.schema.primary_keys else None,
+    )
+
+
+READ_OPTIMIZED = RowView("ro", _own_fields, _plan)
+"""Rows of the highest level."""

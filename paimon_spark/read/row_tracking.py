@@ -1,0 +1,101 @@
+"""``t$row_tracking``: the rows of a table with their ids and sequence numbers (Java ``RowTrackingTable``).
+
+A file that was written anew (by a compaction or an update) has both as columns; in any other file a row's id is the
+file's first one and the row's position, its sequence number that of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.read.change_range import ChangeRange
+from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.incremental_read import only_true
+from paimon_spark.read.metadata_columns import first_row
+from paimon_spark.read.plan import ReadPlan, judged_by_rows
+from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView, plan_source
+from paimon_spark.read.split_read import partition_constants
+from paimon_spark.spec.predicate import Always, Predicate, fields, project
+from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
+
+if TYPE_CHECKING:
+    from paimon_spark.read.split import DataSplit, SplitFile
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.table.table import FileStoreTable
+
+_TRACKED = (ROW_ID, SEQUENCE_NUMBER)
+_STORED = tuple(replace(field, type=field.type.with_nullable(True)) for field in _TRACKED)
+"""The same columns in files, which may lack them."""
+
+
+def _fields(table: FileStoreTable) -> tuple[DataField, ...]:
+    """The columns of the table and the two behind them.
+
+    Raises:
+        UnsupportedError: the table does not track its rows.
+    """
+    if not table.options.value("row-tracking.enabled"):
+        raise UnsupportedError(
+            f"Table {table.path} does not support row tracking, please enable 'row-tracking.enabled' option to use "
+            "its system table $row_tracking."
+        )
+    return (*table.schema.fields, *_TRACKED)
+
+
+def read_tracked(
+    table: FileStoreTable, split: DataSplit, plan_fields: Sequence[DataField], predicate: Predicate | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a split with the columns asked for. Runs in tasks.
+
+    Args:
+        table: the table of the plan.
+        split: one split of the plan.
+        plan_fields: columns of the view, in order.
+        predicate: over columns of the view: rows of the result are those for which it is true.
+
+    Raises:
+        CorruptTableError: a data file is missing or damaged, or has no row ids.
+    """
+    names = {field.name for field in plan_fields} | (set() if predicate is None else fields(predicate))
+    own = tuple(field for field in table.schema.fields if field.name in names)
+    reader = FileRead(table, own, partition_constants(table, split), special=_STORED)
+    batches = (batch for file in split.files for batch in _tracked(table, file, reader))
+    yield from only_true(batches, plan_fields, predicate)
+
+
+def _tracked(table: FileStoreTable, file: SplitFile, reader: FileRead) -> Iterator[pa.RecordBatch]:
+    """Yield all rows of a file, in order, with ids and sequence numbers as the last columns."""
+    position = first_row(table, file)
+    for batch in reader.batches(file, None):
+        ids, numbers = batch.columns[-2:]
+        if ids.null_count:
+            if file.first_row_id is None:
+                raise CorruptTableError(f"Data file {file.path} has neither row ids nor a first one.", path=file.path)
+            start = file.first_row_id + position
+            ids = pc.coalesce(ids, pa.array(np.arange(start, start + batch.num_rows, dtype=np.int64)))
+        position += batch.num_rows
+        numbers = pc.fill_null(numbers, file.max_seq)
+        yield pa.RecordBatch.from_arrays([*batch.columns[:-2], ids, numbers], names=batch.schema.names)
+
+
+def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> ReadPlan:
+    if isinstance(source, ChangeRange):
+        raise UnsupportedError("$row_tracking shows the rows of one version: read changes from the table itself")
+    known = [field.name for field in table.schema.fields]
+    said = None if request.predicate is None else project(request.predicate, known)
+    own = None if said == Always(True) else said
+    limit = request.limit if own == request.predicate else None
+    plan = plan_source(table, source, replace(request, columns=tuple(table.schema.fields), predicate=own, limit=limit))
+    residual = judged_by_rows(table.schema, request.predicate)
+    return replace(plan, fields=request.columns, residual=residual, read=read_tracked)
+
+
+ROW_TRACKING = RowView("row_tracking", _fields, _plan)
+"""Rows with their ids and sequence numbers."""
