@@ -37,7 +37,7 @@ def main() -> None:
             print(ratio.line(limit), flush=True)
     spark_session().stop()
     official()
-    for script in ("plan_reads.py", "merge_kernel.py"):
+    for script in ("plan_reads.py", "files_table.py", "merge_kernel.py"):
         print(f"\n{script}", flush=True)
         subprocess.run([sys.executable, str(Path(__file__).parent / script)], check=True)
 

@@ -51,9 +51,16 @@ def test_the_examples_run(example: Path, tmp_path: Path) -> None:
         assert re.search(r"\|1 +\|3 +\|shipped\|19\.90 *\|5 +\|invoice\|2024-05-02 08:00:00\|", done.stdout)
         assert re.search(r"\|2 +\|2 +\|packed *\|7\.50 *\|2 +\|card *\|2024-05-01 10:30:00\|", done.stdout)
         assert re.search(r"\|1 +\|3 +\|shipped\|19\.90 *\|NULL +\|NULL +\|NULL +\|", done.stdout)
+    if example.name == "history.py":
+        tables = re.findall(r"((?:\|(?:ink|pen|paper) +\|\d+ *\|\n)+)", done.stdout)
+        shown = [re.findall(r"\|(\w+) +\|(\d+)", table) for table in tables]
+        monday, tuesday = [("ink", "480"), ("pen", "120")], [("ink", "480"), ("paper", "300"), ("pen", "150")]
+        assert shown == [monday, tuesday[1:], tuesday, monday]
+        assert "on the branch: Row(article='ink', cents=240) in the table: Row(article='ink', cents=480)" in done.stdout
+        assert "Snapshots that went: 2" in done.stdout
 
 
 def test_the_commands_name_what_exists() -> None:
-    for path in ("examples/quickstart.py", "tests/run.py"):
+    for path in ("examples/quickstart.py", "examples/history.py", "tests/run.py"):
         assert path in README
         assert (ROOT / path).exists()
