@@ -160,6 +160,9 @@ try:
 except Exception as error:
     print("Tag 'none' doesn't exist. The tags are: first" in str(error))
 print(type(spark).__module__, users)
+files, levels = users.files().count(), users.lsm().shape
+print(files == levels.total.files, users.history().first().snapshot_id, "<svg" in users.lsm()._repr_html_())
+print("Newest of 3 snapshots" in users._repr_html_(), users.read_optimized().count())
 """
 
 
@@ -167,12 +170,18 @@ def test_spark_connect(connect: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", CONNECT, connect, str(tmp_path / "t")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines() == [
+    lines = done.stdout.splitlines()
+    assert lines.pop(4).startswith(
+        f"pyspark.sql.connect.session PaimonTable('{tmp_path / 't'}': primary-key table (deduplicate), 2 columns, "
+        "primary key id, snapshot 3 of "
+    )
+    assert lines == [
         "[(1, 'Ada'), (2, 'Alan T.'), (3, 'Grace')]",
         "2 1 2",
         "[(9, 'Z')]",
         "True",
-        f"pyspark.sql.connect.session PaimonTable('{tmp_path / 't'}': 2 columns, primary key id, snapshot 3)",
+        "True 3 True",
+        "True 0",
     ]
 
 
