@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from paimon_spark.errors import CorruptTableError, TableNotFoundError, UnsupportedError
+from paimon_spark.errors import CorruptTableError, SnapshotNotFoundError, TableNotFoundError, UnsupportedError
 from paimon_spark.table.system.history import duration_text
 from paimon_spark.table.system.registry import SYSTEM_TABLES, system_table
 from paimon_spark.table.table import load_table
@@ -151,3 +151,27 @@ def test_files_that_later_manifests_delete_are_left_out_chunk_by_chunk(golden: P
     assert (len(chunks) > 1) == (len(live) > 2)
     assert [name for chunk in chunks for name in chunk.file_names] == live
     assert all(map(len, chunks))
+
+
+@pytest.mark.parametrize("name", ["files", "file_key_ranges", "manifests", "partitions", "buckets"])
+def test_every_way_to_name_a_version_counts(golden: Path, name: str) -> None:
+    path = golden / "system_tables" / "table"
+    table = load_table(str(path))
+    ids = table.snapshots.ids()
+    expected = {i: system_rows(path, name, **{"scan.snapshot-id": str(i)}) for i in ids}
+    assert len({repr(rows.to_pylist()) for rows in expected.values()}) > 2
+    tags = table.tags.list()
+    assert tags
+    for tag, held in tags.items():
+        for option in ("scan.tag-name", "scan.version"):
+            assert system_rows(path, name, **{option: tag}).equals(expected[held.snapshot.id])
+    for snapshot in map(table.snapshots.get, ids):
+        for options in (
+            {"scan.version": str(snapshot.id)},
+            {"scan.timestamp-millis": str(snapshot.time_millis)},
+            {"scan.mode": "from-timestamp", "scan.timestamp-millis": str(snapshot.time_millis)},
+            {"scan.timestamp": datetime.fromtimestamp(snapshot.time_millis / 1000).isoformat(sep=" ")},
+        ):
+            assert system_rows(path, name, **options).equals(expected[snapshot.id]), options
+    with pytest.raises(SnapshotNotFoundError, match="99"):
+        system_rows(path, name, **{"scan.snapshot-id": "99"})
