@@ -94,14 +94,6 @@ class SystemTables(ABC):
         """The rows with their ids and sequence numbers (option `row-tracking.enabled`); `options` as for `to_df`."""
         return self._read_system_table("row_tracking", options)
 
-    def audit_log(self, **options: Any) -> DataFrame:
-        """The rows, or changes, with their kinds (``+I``, ``-D``, ...); `options` as for `to_df`."""
-        return self._read_system_table("audit_log", options)
-
-    def binlog(self, **options: Any) -> DataFrame:
-        """The rows, or changes, with all columns as arrays: of an update before and after; `options` as for `to_df`."""
-        return self._read_system_table("binlog", options)
-
     def manifests(self, **options: Any) -> DataFrame:
         """The manifests; `options` as for `files`."""
         return self._read_system_table("manifests", options)

@@ -181,7 +181,7 @@ def test_spark_connect(connect: str, tmp_path: Path) -> None:
         "[(9, 'Z')]",
         "True",
         "True 3 True",
-        "True 0",
+        "True 1",
     ]
 
 
