@@ -70,10 +70,10 @@ def install_functions(gateway: Gateway, state: JavaObject) -> None:
 
 
 def _identifiers(gateway: Gateway, name: str) -> list[JavaObject]:
-    """What Spark looks a function up by: its name; from 4.3 on a name of three parts, as temporary functions have."""
+    """What Spark looks a function up by: its name; from 4.2 on a name of three parts, as temporary functions have."""
     build = getattr(gateway.jvm, f"{_CATALYST}.FunctionIdentifier")
     version = tuple(int(part) for part in str(gateway.context.version).split(".")[:2])
-    if version < (4, 3):
+    if version < (4, 2):
         return [build(name)]
     some: Callable[[str], JavaObject] = gateway.jvm.scala.Some
     return [build(name, some("session"), some("system"))]
