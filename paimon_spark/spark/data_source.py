@@ -26,16 +26,14 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.read.metadata_columns import read_with_metadata
 from paimon_spark.read.row_view import plan_view, resolve_source
-from paimon_spark.read.row_views import row_view
 from paimon_spark.spark.arrow_cast import convert_batches
 from paimon_spark.spark.read_columns import match_columns, read_columns
 from paimon_spark.spark.source_options import read_request, write_request
 from paimon_spark.spark.splits import cores_here, even_batches, pack_splits
-from paimon_spark.spark.system_read import system_reader, system_schema, system_table_of
+from paimon_spark.spark.system_read import metadata_reader, metadata_source, row_view_of
 from paimon_spark.spark.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.write_target import overwrite_of, target_table
 from paimon_spark.spec.sql_filter import parse_filter
-from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.message import TaskMessage
@@ -67,9 +65,10 @@ class PaimonDataSource(DataSource):
             UnsupportedError: the table cannot be read yet.
         """
         request = read_request(self.options)
-        view = row_view(parse_table_path(request.path).system_table)
-        if view is None:
-            return system_schema(system_table_of(request.path), request)
+        source = metadata_source(request)
+        if source is not None:
+            return to_spark_struct(read_columns(source.fields, request.columns))
+        view = row_view_of(request.path)
         table, _ = resolve_source(_open(request.path, request.options))
         return to_spark_struct(read_columns(view.fields(table), request.columns))
 
@@ -80,9 +79,10 @@ class PaimonDataSource(DataSource):
             SchemaMismatchError: a column of a user's schema is not in the table, or has another type there.
         """
         request = read_request(self.options)
-        view = row_view(parse_table_path(request.path).system_table)
-        if view is None:
-            return system_reader(system_table_of(request.path), request, schema)
+        source = metadata_source(request)
+        if source is not None:
+            return metadata_reader(source, request, schema)
+        view = row_view_of(request.path)
         table = _open(request.path, request.options)
         fields = view.fields(resolve_source(table)[0])
         names = match_columns(fields, schema)

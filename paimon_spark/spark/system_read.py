@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from paimon_spark.read.row_views import row_view
 from paimon_spark.spark.arrow_cast import convert_batches
-from paimon_spark.spark.read_columns import match_columns, read_columns
-from paimon_spark.spark.types import spark_arrow_schema, to_spark_struct
+from paimon_spark.spark.read_columns import match_columns
+from paimon_spark.spark.types import spark_arrow_schema
 from paimon_spark.spec.predicate import evaluate
 from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.table.filesystem_catalog import DATABASE_SUFFIX, SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.paths import parse_table_path
+from paimon_spark.table.system.global_tables import GLOBAL_TABLES
 from paimon_spark.table.system.registry import system_table
 from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from paimon_spark.read.row_view import RowView
     from paimon_spark.spark.source_options import ReadRequest
+    from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.system.definition import SystemTable
 
 _BATCH_ROWS = 8192
@@ -67,26 +72,53 @@ def system_table_of(path: str) -> SystemTable:
     return system_table(parse_table_path(path).system_table or "", of=path)
 
 
-def system_schema(system: SystemTable, request: ReadRequest) -> StructType:
-    """The columns that a load asks for.
+@dataclass(frozen=True)
+class MetadataSource:
+    """What a path names whose rows come from metadata alone."""
+
+    fields: tuple[DataField, ...]
+    rows: Callable[[], pa.Table]
+    """Makes the rows, as they are now."""
+
+
+def metadata_source(request: ReadRequest) -> MetadataSource | None:
+    """The system table that a load names, of a table (``/wh/db.db/t$files``) or a warehouse (``/wh/sys.db/tables``).
+
+    None where the path names rows of a table.
 
     Raises:
-        TableNotFoundError: there is no table of which it could tell.
+        TableNotFoundError: there is no such system table, or no table of which it could tell.
     """
-    load_table(request.path, options=request.options)
-    return to_spark_struct(read_columns(system.fields, request.columns))
+    parent, _, name = request.path.rstrip("/").rpartition("/")
+    warehouse, _, database = parent.rpartition("/")
+    of_warehouse = GLOBAL_TABLES.get(name.lower())
+    if of_warehouse is not None and database == f"{SYSTEM_DATABASE}{DATABASE_SUFFIX}":
+        catalog = FilesystemCatalog(warehouse, request.options)
+        return MetadataSource(of_warehouse.fields, lambda: of_warehouse.read(catalog))
+    if row_view(parse_table_path(request.path).system_table) is not None:
+        return None
+    system = system_table_of(request.path)
+    table = load_table(request.path, options=request.options)
+    return MetadataSource(system.fields, lambda: system.read(table))
 
 
-def system_reader(system: SystemTable, request: ReadRequest, schema: StructType) -> SystemTableReader:
+def row_view_of(path: str) -> RowView:
+    """The way to look at rows that a path names, where `metadata_source` has found none: ``t``, ``t$ro``."""
+    view = row_view(parse_table_path(path).system_table)
+    assert view is not None
+    return view
+
+
+def metadata_reader(source: MetadataSource, request: ReadRequest, schema: StructType) -> SystemTableReader:
     """Read the rows of a system table, filter them, and keep the columns of `schema`.
 
     Raises:
         SchemaMismatchError: a column is not in the system table, or has another type there.
     """
-    names = match_columns(system.fields, schema)
-    rows = system.read(load_table(request.path, options=request.options))
+    names = match_columns(source.fields, schema)
+    rows = source.rows()
     if request.filter is not None:
-        rows = rows.filter(evaluate(parse_filter(request.filter, system.fields), rows))
+        rows = rows.filter(evaluate(parse_filter(request.filter, source.fields), rows))
     return SystemTableReader(rows.select(names), spark_arrow_schema(schema))
 
 

@@ -35,13 +35,13 @@ class TableDisplay(ABC):
         """What the table is: kind, keys, path, newest snapshot."""
         try:
             return f"PaimonTable({self.path!r}: {', '.join(_facts(self._with_options({})))})"
-        except PaimonError as error:
+        except (PaimonError, OSError) as error:
             return f"PaimonTable({self.path!r}: {type(error).__name__})"
 
     def _repr_html_(self) -> str:
         try:
             return _page(overview(self._with_options({})))
-        except PaimonError as error:
+        except (PaimonError, OSError) as error:
             return f"<div><strong>{escape(self.path)}</strong><p>{escape(str(error))}</p></div>"
 
     def lsm(self, **options: Any) -> LsmPicture:
