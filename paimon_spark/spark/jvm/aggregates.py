@@ -87,14 +87,13 @@ class LocalScanProxy(Proxy):
 
     def columnarSupportMode(self) -> JavaObject:
         """Rows, no columns."""
-        mode = self.gateway.java_class(f"{_READ}.Scan$ColumnarSupportMode")
-        return self.gateway.jvm.java.lang.Enum.valueOf(mode, "UNSUPPORTED")
+        return self.gateway.enum_constant(f"{_READ}.Scan$ColumnarSupportMode", "UNSUPPORTED")
 
 
 def internal_rows(gateway: Gateway, struct: spark.StructType, rows: list[tuple[Any, ...]]) -> JavaObject:
     """Rows of internal values (``StructType.toInternal``) as an ``InternalRow[]``, through one pickle."""
     packed = gateway.jvm.net.razorvine.pickle.Unpickler().loads(pickle.dumps(rows, _JAVA_PICKLE_PROTOCOL))
-    array_type = gateway.jvm.org.apache.spark.sql.types.DataType.fromJson(spark.ArrayType(struct, False).json())
+    array_type = gateway.data_type(spark.ArrayType(struct, False).json())
     converted = gateway.jvm.org.apache.spark.sql.execution.python.EvaluatePython.makeFromJava(array_type).apply(packed)
     row_class = gateway.java_class("[Lorg.apache.spark.sql.catalyst.InternalRow;")
     return gateway.jvm.java.util.Arrays.copyOf(converted.array(), len(rows), row_class)

@@ -76,7 +76,7 @@ class CatalogProxy(TableDefinitionsProxy, ProcedureCatalogProxy):
             database = ".".join(namespace)
             session = session_options(self.gateway, self.catalog_name, database, name, write=is_write(more))
             loaded = load_catalog_table(
-                self.catalog, namespace, name, version, session=session, given=read_options(more)
+                self.catalog, namespace, name, version, session=session, given=read_options(self.gateway, more)
             )
             system = catalog_system_table(name)
         except TableNotFoundError:

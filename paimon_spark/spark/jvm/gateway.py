@@ -8,9 +8,11 @@ users see Spark's own errors (`spark_sql.md`, "Clean errors out of proxies").
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
+from py4j.java_gateway import JavaClass, JavaMember, JavaPackage
 from py4j.java_gateway import JavaObject as ProxiedObject
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors.exceptions.captured import CapturedException
@@ -22,13 +24,43 @@ JavaObject = Any
 """An object of the JVM; py4j gives them no better type."""
 
 
+_MOST_STRUCTS = 500
+
+
+class _Names:
+    """A package, class or the whole JVM, whose members are looked up once: py4j asks for each part of a name anew."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._target, name)
+        if isinstance(found, JavaPackage | JavaClass):
+            found = _Names(found)
+        if isinstance(found, _Names | JavaMember):  # and no values of static fields
+            self.__dict__[name] = found
+        return found
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Make an object of a class."""
+        return self._target(*arguments)
+
+
 class Gateway:
-    """One JVM as Python sees it: short names for the calls that proxies need."""
+    """One JVM as Python sees it: short names for the calls that proxies need.
+
+    What does not change in a JVM (classes, constants, types) is kept: a call costs as much as planning many files.
+    """
 
     def __init__(self, spark: SparkSession) -> None:
         self.context = context = spark.sparkContext
         self.gateway = context._gateway
-        self.jvm: JavaObject = context._jvm
+        self.jvm: JavaObject = _Names(context._jvm)
+        self._classes: dict[str, JavaObject] = {}
+        self._sets: dict[tuple[str, ...], JavaObject] = {}
+        self._fields: dict[tuple[str, str], JavaObject] = {}
+        self._structs: dict[str, JavaObject] = {}
+        self._mapper: JavaObject = self.jvm.com.fasterxml.jackson.databind.ObjectMapper()
         start_callbacks(self.gateway)
 
     def strings(self, values: Iterable[str]) -> JavaObject:
@@ -46,9 +78,25 @@ class Gateway:
 
     def java_class(self, class_name: str) -> JavaObject:
         """The ``java.lang.Class`` of that name."""
-        return self.jvm.java.lang.Class.forName(
-            class_name, True, self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        )
+        found = self._classes.get(class_name)
+        if found is None:
+            loader = self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+            found = self._classes[class_name] = self.jvm.java.lang.Class.forName(class_name, True, loader)
+        return found
+
+    def data_type(self, json_text: str) -> JavaObject:
+        """The ``DataType`` that Spark's JSON says."""
+        found = self._structs.get(json_text)
+        if found is None:
+            if len(self._structs) > _MOST_STRUCTS:
+                self._structs.clear()
+            found = self._structs[json_text] = self.jvm.org.apache.spark.sql.types.DataType.fromJson(json_text)
+        return found
+
+    def string_dict(self, java_map: JavaObject) -> dict[str, str]:
+        """A ``java.util.Map`` of strings, in one call."""
+        found: dict[str, str] = json.loads(self._mapper.writeValueAsString(java_map))
+        return found
 
     def string_map(self, values: Mapping[str, str]) -> JavaObject:
         """A ``java.util.HashMap`` of strings."""
@@ -60,15 +108,22 @@ class Gateway:
         """A ``CaseInsensitiveStringMap``."""
         return self.jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap(self.string_map(values))
 
+    def enum_constant(self, class_name: str, name: str) -> JavaObject:
+        """A constant of an enum."""
+        return self.jvm.java.lang.Enum.valueOf(self.java_class(class_name), name)
+
     def enum_set(self, class_name: str, names: Iterable[str]) -> JavaObject:
-        """A ``java.util.HashSet`` of constants of an enum; names that this Spark does not have are left out."""
-        java_class = self.java_class(class_name)
-        constants = {constant.name(): constant for constant in java_class.getEnumConstants()}
-        found = self.jvm.java.util.HashSet()
-        for name in names:
-            if name in constants:
-                found.add(constants[name])
-        return found
+        """A set of constants of an enum, not to be changed; names that this Spark does not have are left out."""
+        key = (class_name, *names)
+        if key not in self._sets:
+            found = self.jvm.java.util.HashSet()
+            for name in key[1:]:
+                try:
+                    found.add(self.enum_constant(class_name, name))
+                except Py4JJavaError:
+                    continue
+            self._sets[key] = found
+        return self._sets[key]
 
     def identifier(self, namespace: Iterable[str], name: str) -> JavaObject:
         """A catalog ``Identifier``."""
@@ -78,10 +133,14 @@ class Gateway:
     def field(self, target: JavaObject, name: str) -> JavaObject:
         """A private field of a Java object, wherever in its classes it is declared."""
         java_class = target.getClass()
+        key = (java_class.getName(), name)
+        if key in self._fields:
+            return self._fields[key]
         while java_class is not None:
             for candidate in java_class.getDeclaredFields():
                 if candidate.getName() == name:
                     candidate.setAccessible(True)
+                    self._fields[key] = candidate
                     return candidate
             java_class = java_class.getSuperclass()
         raise PaimonError(f"this Spark version has no field {name} in {target.getClass().getName()}")

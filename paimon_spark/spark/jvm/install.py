@@ -15,6 +15,7 @@ from paimon_spark.spark.jvm.catalog import CatalogProxy
 from paimon_spark.spark.jvm.functions import install_functions
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.insert_columns import install_insert_columns
+from paimon_spark.spark.jvm.local_rows import install_local_rows
 from paimon_spark.spark.jvm.parser import install_parser
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
@@ -35,6 +36,7 @@ def install_catalog(
     def install(session_state: JavaObject) -> None:
         _put(gateway, session_state, name, proxy)
         install_functions(gateway, session_state)
+        install_local_rows(gateway, session_state)
         if parser:
             install_insert_columns(gateway, session_state)
             install_parser(gateway, session_state)

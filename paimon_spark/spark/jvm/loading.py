@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import TableNotFoundError
 from paimon_spark.spark.jvm.read_version import at_version, layered
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.table import FileStoreTable, load_table
+
+if TYPE_CHECKING:
+    from paimon_spark.spark.jvm.gateway import Gateway
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,9 @@ def is_write(arguments: Sequence[Any]) -> bool:
     return not privileges.isEmpty()
 
 
-def read_options(arguments: Sequence[Any]) -> dict[str, str]:
+def read_options(gateway: Gateway, arguments: Sequence[Any]) -> dict[str, str]:
     """The options of a read that ``loadTable`` was given: from Spark 4.3 on the keys of ``tableStateOptionKeys``."""
-    return dict(arguments[1].asCaseSensitiveMap()) if len(arguments) > 1 else {}
+    return gateway.string_dict(arguments[1].asCaseSensitiveMap()) if len(arguments) > 1 else {}
 
 
 @dataclass(frozen=True)

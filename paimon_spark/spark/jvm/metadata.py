@@ -25,7 +25,7 @@ class MetadataColumnProxy(Proxy):
 
     def dataType(self) -> JavaObject:
         """Its type."""
-        return self.gateway.jvm.org.apache.spark.sql.types.DataType.fromJson(self.field.dataType.json())
+        return self.gateway.data_type(self.field.dataType.json())
 
     def isNullable(self) -> bool:
         """Whether it can be null."""

@@ -5,7 +5,6 @@ What is given nearer to the read wins; of the options that name a point of time 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -39,9 +38,7 @@ def session_options(
         write: leave out the options that name a point of time, which writes have no use for.
     """
     settings = gateway.jvm.org.apache.spark.sql.internal.SQLConf.get().settings()
-    mapper = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper()
-    found: Mapping[str, str] = json.loads(mapper.writeValueAsString(settings))  # one call, however many there are
-    options = options_for_table(found, (catalog, database, _of_which(table)))
+    options = options_for_table(gateway.string_dict(settings), (catalog, database, _of_which(table)))
     return {key: value for key, value in options.items() if not (write and key in POINTS_OF_TIME)}
 
 

@@ -244,8 +244,7 @@ class StatisticsProxy(Proxy):
 
 def columnar_support(gateway: Gateway, name: str) -> JavaObject:
     """A constant of ``Scan.ColumnarSupportMode``."""
-    mode = gateway.java_class(f"{_READ}.Scan$ColumnarSupportMode")
-    return gateway.jvm.java.lang.Enum.valueOf(mode, name)
+    return gateway.enum_constant(f"{_READ}.Scan$ColumnarSupportMode", name)
 
 
 def quoted(name: str) -> str:

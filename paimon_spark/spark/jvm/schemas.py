@@ -129,4 +129,4 @@ def _declared(shown: DataType, data_type: paimon.DataType) -> DataType:
 
 def java_struct(gateway: Gateway, struct: StructType) -> JavaObject:
     """The JVM's ``StructType`` of a Python one."""
-    return gateway.jvm.org.apache.spark.sql.types.DataType.fromJson(struct.json())
+    return gateway.data_type(struct.json())

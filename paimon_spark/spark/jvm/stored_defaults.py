@@ -65,7 +65,7 @@ def _nested(gateway: Gateway, sql: str, parsed: JavaObject, field: t.DataField) 
             f"the default of column {field.name} must be an array, a map or a struct of literals, not {sql}"
         )
     session = gateway.jvm.org.apache.spark.sql.classic.SparkSession.active()
-    wanted = gateway.jvm.org.apache.spark.sql.types.DataType.fromJson(to_spark_type(field.type).json()).sql()
+    wanted = gateway.data_type(to_spark_type(field.type).json()).sql()
     rows = DataFrame(
         session.sql(f"SELECT CAST({sql} AS {wanted}) AS v"), SparkSession(gateway.context, session)
     ).collect()

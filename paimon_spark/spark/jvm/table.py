@@ -106,7 +106,7 @@ class TableProxy(PartitionsProxy):
 
     def newScanBuilder(self, options: JavaObject) -> Any:
         """A builder for one scan."""
-        given = dict(options.asCaseSensitiveMap())
+        given = self.gateway.string_dict(options.asCaseSensitiveMap())
         if self.pinned_snapshot_id is not None and not self.loaded.options and not asks_for_changes(given):
             given.setdefault("scan.snapshot-id", str(self.pinned_snapshot_id))
         return ScanBuilderProxy(self.gateway, self.loaded, given)

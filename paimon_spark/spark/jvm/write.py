@@ -31,7 +31,7 @@ class WriteBuilderProxy(Proxy):
         super().__init__(gateway)
         self.loaded = loaded
         self.info = info
-        self.given = dict(info.options().asCaseSensitiveMap())
+        self.given = gateway.string_dict(info.options().asCaseSensitiveMap())
         self.overwriting: dict[str, str] | None = None
 
     def truncate(self) -> Any:
