@@ -49,10 +49,22 @@ def alter_table(table: FileStoreTable, changes: Sequence[SchemaChange]) -> FileS
     """
     # Several changes of one ALTER are one new schema; looking for snapshots again after a lost race would miss nothing.
     has_snapshots = table.snapshots.latest_id() is not None
-    table.schemas.commit_next(
-        lambda latest: changed_schema(latest, changes, has_snapshots=has_snapshots, table_name=_table_name(table))
-    )
+
+    def next_schema(latest: TableSchema) -> TableSchema:
+        changed = changed_schema(latest, changes, has_snapshots=has_snapshots, table_name=_table_name(table))
+        _check_branches(table, changed)
+        return changed
+
+    table.schemas.commit_next(next_schema)
     return table.with_latest_schema()
+
+
+def _check_branches(table: FileStoreTable, schema: TableSchema) -> None:
+    """Check that the branches which the options read do exist (Java: ``SchemaValidation.validateFallbackBranch``)."""
+    for key in ("scan.fallback-branch", "scan.primary-branch"):
+        name = schema.options.get(key, "").strip()
+        if name and not table.branches.exists(name):
+            raise SchemaChangeError(f"Cannot set '{key}' = '{name}' because the branch '{name}' does not exist.")
 
 
 def _table_name(table: FileStoreTable) -> str:

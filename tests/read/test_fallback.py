@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.errors import PaimonError, SchemaChangeError, UnsupportedError
 from paimon_spark.maintain import branches, tags
 from paimon_spark.read.row_view import plan_view
 from paimon_spark.read.row_views import row_view
 from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.table.schema_change import SetOption
+from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
 
@@ -110,6 +112,14 @@ def test_the_other_branch_keeps_its_own_options(table: FileStoreTable) -> None:
     schema_file(table, lambda text: text.replace('"bucket" : "1"', '"merge-engine" : "aggregation", "bucket" : "1"'))
     with pytest.raises(UnsupportedError, match="aggregation"):
         rows(table.path, FALLBACK)
+
+
+def test_the_branch_must_be_there_when_the_option_is_set(table: FileStoreTable) -> None:
+    for key in (*FALLBACK, *PRIMARY):
+        with pytest.raises(SchemaChangeError, match="because the branch 'missing' does not exist"):
+            alter_table(table, [SetOption(key, "missing")])
+    alter_table(table, [SetOption("scan.fallback-branch", "b")])
+    assert rows(table.path, {}) == rows(table.path, FALLBACK)
 
 
 def test_what_would_miss_the_other_branch_is_refused(table: FileStoreTable) -> None:
