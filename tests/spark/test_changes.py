@@ -33,6 +33,8 @@ def warehouse(spark: SparkSession, golden: Path, tmp_path_factory: pytest.TempPa
     (path / "db.db").mkdir()
     shutil.copytree(golden / "changelog_lookup" / "table", path / "db.db" / "t")
     shutil.copytree(golden / "tags_and_expired_append" / "table", path / "db.db" / "tags")
+    shutil.copytree(golden / "changelog_none" / "table", path / "db.db" / "silent")
+    shutil.copytree(golden / "changelog_append" / "table", path / "db.db" / "appended")
     paimon_spark.register_catalog(spark, CATALOG, warehouse=str(path))
     spark.sql(f"USE {CATALOG}.db")
     yield path
@@ -165,3 +167,40 @@ def test_new_sessions_know_the_functions(spark: SparkSession, warehouse: Path) -
     sql = f"SELECT count(*) FROM paimon_incremental_query('{CATALOG}.db.t', 2, 9)"
     assert values(other, sql) == [(READS["auto_2_9"].read["count"],)]
     paimon_spark.register(spark)
+
+
+CHANGES = {
+    "count(*) FROM t CHANGES FROM VERSION 3 TO VERSION 9": 83,
+    "count(*) FROM t CHANGES FROM VERSION 2 EXCLUSIVE TO VERSION 9": 83,
+    "count(*) FROM t CHANGES FROM VERSION 1": 154,
+    "count(*) FROM appended CHANGES FROM VERSION 1 TO VERSION 2": 60,
+    "count(*) FROM t CHANGES FROM TIMESTAMP '2020-01-01 00:00:00'": 154,
+}
+REFUSED_CHANGES = {
+    "* FROM silent CHANGES FROM VERSION 3 TO VERSION 4": "CHANGES needs a changelog",
+    "* FROM appended CHANGES FROM VERSION 1 TO VERSION 6": "is an overwrite",
+    "* FROM t CHANGES FROM VERSION 3 TO VERSION 99": "out of available snapshotId range",
+    "* FROM t CHANGES FROM VERSION 'x' TO VERSION 9": "neither a snapshot's id nor a tag",
+    "* FROM nope CHANGES FROM VERSION 3 TO VERSION 9": "TABLE_OR_VIEW_NOT_FOUND",
+}
+
+
+def test_changes_clause(spark: SparkSession, warehouse: Path) -> None:
+    if tuple(int(part) for part in spark.version.split(".")[:2]) < (4, 3):
+        with pytest.raises(PySparkException, match="PARSE_SYNTAX_ERROR"):
+            spark.sql("SELECT * FROM t CHANGES FROM VERSION 3 TO VERSION 9")
+        return
+    assert {sql: values(spark, f"SELECT {sql}")[0][0] for sql in CHANGES} == CHANGES
+    rows = values(spark, "SELECT k, v, n, _change_type, _commit_version FROM t CHANGES FROM VERSION 3 TO VERSION 9")
+    kinds = {"+I": "insert", "-U": "update_preimage", "+U": "update_postimage", "-D": "delete"}
+    audit = READS["audit_auto_2_9"].rows().to_pylist()
+    assert sorted(map(repr, (row[:4] for row in rows))) == sorted(
+        repr((row["k"], row["v"], row["n"], kinds[row["rowkind"]])) for row in audit
+    )
+    assert {row[4] for row in rows} <= set(range(3, 10))
+    deleted = "SELECT k FROM t CHANGES FROM VERSION 3 TO VERSION 9 WHERE _change_type = 'delete' AND k < 9"
+    wanted = sorted(row["k"] for row in audit if row["rowkind"] == "-D" and row["k"] < 9)
+    assert sorted(row[0] for row in values(spark, deleted)) == wanted
+    for sql, message in REFUSED_CHANGES.items():
+        with pytest.raises(PySparkException, match=message):
+            spark.sql(f"SELECT {sql}").collect()

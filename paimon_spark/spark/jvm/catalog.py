@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from paimon_spark.errors import TableNotFoundError
+from paimon_spark.errors import OptionError, TableNotFoundError
+from paimon_spark.spark.jvm.changelog import ChangelogProxy
 from paimon_spark.spark.jvm.ddl import TableDefinitionsProxy
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.jvm.global_table import GlobalTableProxy
@@ -86,6 +87,16 @@ class CatalogProxy(TableDefinitionsProxy, ProcedureCatalogProxy):
         proxy = TableProxy(self.gateway, self.catalog_name, loaded)
         self.handed_out.add(proxy)
         return proxy
+
+    def loadChangelog(self, ident: JavaObject, context: JavaObject, _options: JavaObject) -> Any:
+        """``CHANGES FROM VERSION`` or ``TIMESTAMP``, from Spark 4.3 on: a table's changes."""
+        try:
+            loaded = load_catalog_table(self.catalog, list(ident.namespace()), ident.name(), None)
+            if catalog_system_table(ident.name()) is not None:
+                raise OptionError(f"System tables such as {ident.name()} have no CHANGES.")
+        except TableNotFoundError:
+            raise no_such_table(self.gateway, ident) from None
+        return ChangelogProxy(self.gateway, self.catalog_name, loaded, context)
 
     def tableExists(self, ident: JavaObject) -> bool:
         """Whether there is such a table."""

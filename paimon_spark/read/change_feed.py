@@ -1,0 +1,114 @@
+"""Changes with the commit that made them, as Spark 4.3's ``CHANGES FROM VERSION`` shows them.
+
+Rows come from changelog files, or from the files that commits added to a table without primary key. A primary-key table
+without a changelog does not tell whether a row is new: its changes are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from paimon_spark.errors import OptionError
+from paimon_spark.read.audit_log import own_part
+from paimon_spark.read.change_range import ChangeRange, ChangeSource, snapshots_of
+from paimon_spark.read.incremental_read import only_true, written_rows
+from paimon_spark.read.plan import ReadPlan
+from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView, plan_source
+from paimon_spark.spec.arrow_types import to_arrow_type
+from paimon_spark.spec.data_types import BigIntType, DataField, LocalZonedTimestampType, VarCharType
+from paimon_spark.spec.predicate import Predicate, fields
+from paimon_spark.spec.snapshot import CommitKind
+from paimon_spark.spec.special_fields import VALUE_KIND
+
+if TYPE_CHECKING:
+    from paimon_spark.read.split import DataSplit
+    from paimon_spark.table.table import FileStoreTable
+
+CHANGE_TYPE = DataField(-1, "_change_type", VarCharType(VarCharType.MAX, nullable=False))
+COMMIT_VERSION = DataField(-1, "_commit_version", BigIntType(nullable=False))
+COMMIT_TIMESTAMP = DataField(-1, "_commit_timestamp", LocalZonedTimestampType(6, nullable=False))
+FEED_FIELDS = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
+"""What a change says besides the row; the version is the snapshot's id."""
+
+_TYPES = pa.array(["insert", "update_preimage", "update_postimage", "delete"])
+
+
+def feed_fields(table: FileStoreTable) -> tuple[DataField, ...]:
+    """The columns of the changes of a table."""
+    return (*table.schema.fields, *FEED_FIELDS)
+
+
+@dataclass(frozen=True)
+class ReadChangeFeed:
+    """Reads a split of changes, in a task."""
+
+    times: Mapping[int, int]
+    """When each snapshot was committed, epoch milliseconds."""
+
+    def __call__(
+        self, table: FileStoreTable, split: DataSplit, plan_fields: Sequence[DataField], predicate: Predicate | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the columns asked for of changes for which the predicate is true."""
+        names = {field.name for field in plan_fields} | (set() if predicate is None else fields(predicate))
+        read_fields = tuple(field for field in table.schema.fields if field.name in names)
+        batches = written_rows(table, split, read_fields, own_part(table, predicate))
+        return only_true((self._told(batch, split.snapshot_id) for batch in batches), plan_fields, predicate)
+
+    def _told(self, batch: pa.RecordBatch, snapshot_id: int) -> pa.RecordBatch:
+        rows = batch.num_rows
+        time_type = to_arrow_type(COMMIT_TIMESTAMP.type)
+        arrays = [
+            *batch.columns[:-2],
+            _TYPES.take(batch.column(VALUE_KIND.name)),
+            pa.repeat(pa.scalar(snapshot_id, pa.int64()), rows),
+            pa.repeat(pa.scalar(self.times[snapshot_id] * 1000, pa.int64()), rows).cast(time_type),
+        ]
+        names = [*batch.schema.names[:-2], *(field.name for field in FEED_FIELDS)]
+        return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> ReadPlan:
+    assert isinstance(source, ChangeRange)
+    refuse_without_changelog(table)
+    inner = replace(
+        request, columns=tuple(table.schema.fields), predicate=own_part(table, request.predicate), limit=None
+    )
+    commits = snapshots_of(table, source)
+    overwrite = next((commit.id for commit in commits if commit.commit_kind is CommitKind.OVERWRITE), None)
+    if overwrite is not None:
+        raise OptionError(
+            f"Snapshot {overwrite} is an overwrite, which does not tell what changed: ask for CHANGES before or after "
+            "it, or compare two states by SELECT * FROM `t$audit_log` WITH ('incremental-between' = 'a,b', "
+            "'incremental-between-scan-mode' = 'diff')."
+        )
+    plans = [plan_source(table, ChangeRange(source.source, c.id - 1, c.id), inner) for c in commits]
+    splits = tuple(split for plan in plans for split in plan.splits)
+    read = ReadChangeFeed({commit.id: commit.time_millis for commit in commits})
+    return ReadPlan(None, table.schema, request.columns, splits, request.predicate, table, read)
+
+
+def refuse_without_changelog(table: FileStoreTable) -> None:
+    """Refuse a table whose files do not tell what changed.
+
+    Raises:
+        OptionError: it has a primary key and no changelog.
+    """
+    if table.schema.primary_keys and table.options.value("changelog-producer") == "none":
+        raise OptionError(
+            "CHANGES needs a changelog for a table with a primary key: set changelog-producer, or compare two states "
+            "by SELECT * FROM `t$audit_log` WITH ('incremental-between' = 'a,b', 'incremental-between-scan-mode' = "
+            "'diff')."
+        )
+
+
+def feed_source(table: FileStoreTable) -> ChangeSource:
+    """Where the changes of a table are taken from."""
+    return ChangeSource.CHANGELOG if table.schema.primary_keys else ChangeSource.DELTA
+
+
+CHANGE_FEED = RowView("changes", feed_fields, _plan)
+"""Rows with their changes. It has no name in SQL: Spark asks for it by ``CHANGES``."""
