@@ -65,27 +65,21 @@ def oracle(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """One classic Spark session on two cores, time zone UTC, that knows the format `paimon`."""
-    from pyspark.sql import SparkSession
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "SparkSession":
+    """One classic Spark session on two cores, time zone UTC, that knows the format `paimon`.
+
+    It is pytest-spark's `spark_session`, with the options in pyproject.toml and directories of this run.
+    """
+    from pytest_spark.config import SparkConfigBuilder
 
     warehouse = tmp_path_factory.mktemp("spark_warehouse")
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("paimon_spark tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(warehouse))
-        .config("spark.driver.memory", "2g")
-        .config("spark.driver.extraJavaOptions", f"-Dderby.system.home={warehouse}")
-        .getOrCreate()
-    )
+    options = SparkConfigBuilder().get()
+    options.set("spark.sql.warehouse.dir", str(warehouse))
+    options.set("spark.driver.extraJavaOptions", f"-Dderby.system.home={warehouse}")
+    session: SparkSession = request.getfixturevalue("spark_session")
     session.sparkContext.setLogLevel("OFF")
-    try:
-        import paimon_spark
 
-        paimon_spark.register(session)
-        yield session
-    finally:
-        session.stop()
+    import paimon_spark
+
+    paimon_spark.register(session)
+    return session

@@ -3,8 +3,8 @@
 Stdlib only. Each environment is a folder of `.venvs/` (git-ignored) with a stamp that says what is in it; one whose
 stamp is right is left alone. pypaimon wants another pyarrow than we do, so peers do not live in our own environment.
 
-    python3 tests/peers/make_environments.py             # all of them
-    python3 tests/peers/make_environments.py pypaimon    # only this one
+    python3 tests/peers/make_environments.py              # all that the tests need
+    python3 tests/peers/make_environments.py pyspark42    # only this one
 """
 
 import json
@@ -18,6 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(os.environ.get("PAIMON_SPARK_ENVIRONMENTS", ROOT / ".venvs"))
+ON_REQUEST = ("pyspark42",)
+"""Made only when named: the matrix of statements (`tests/matrix`) is run there by hand."""
 
 
 def our_dependencies() -> list[str]:
@@ -35,6 +37,7 @@ def environments() -> dict[str, list[str]]:
         "pypaimon-rust": ["pypaimon-rust==0.4.0", "pyarrow>=18"],
         "pyspark40": ["pyspark==4.0.*", *our_dependencies()],
         "pyspark41": ["pyspark==4.1.*", *our_dependencies()],
+        "pyspark42": ["pyspark==4.2.*", *our_dependencies()],
     }
 
 
@@ -73,11 +76,11 @@ def ensure(name: str) -> Path:
 
 
 def main(names: list[str]) -> None:
-    """Make the named environments, or all."""
+    """Make the named environments, or all that are not made on request only."""
     unknown = set(names) - set(environments())
     if unknown:
         sys.exit(f"no such environment: {', '.join(sorted(unknown))}; there are {', '.join(environments())}")
-    for name in names or environments():
+    for name in names or [name for name in environments() if name not in ON_REQUEST]:
         begin = time.monotonic()
         python = ensure(name)
         print(f"{name}: {python} ({time.monotonic() - begin:.0f} s)", flush=True)
