@@ -1,13 +1,13 @@
-"""INSERT INTO t (some columns) on Spark 4.0, which fills left-out columns of V2 tables neither by default nor by NULL.
+"""Writes that leave out columns on Spark 4.0, which fills them in V2 tables neither by default nor by NULL.
 
-Later versions do it themselves. Here the parsed statement is completed: the columns that are left out are added to its
-list and their defaults to its query. The parser that takes the place of Spark's (see `parser` for how) passes on every
-other plan as it is; Python is asked about INSERT statements with a column list only.
+Later versions do it themselves. Here the analysed statement is completed: columns that are left out are added to its
+query, with their defaults, and to its column list where it has one. Two lists of the analyser's rules get a rule more,
+a Java class compiled by Janino, the compiler that Spark itself uses; Python is asked about writes by name only. An
+INSERT is looked at when its query and its table are known, before Spark makes a write of it; what DataFrame writers
+make is a write already, so it is looked at before Spark resolves it.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors.exceptions.captured import CapturedException
@@ -16,31 +16,34 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, scala_seq
 from paimon_spark.spec.filter_text import quoted_name
 
-_CLASS = "PaimonInsertParser"
-_INTERFACE = "org.apache.spark.sql.catalyst.parser.ParserInterface"
-_INSERT = "org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement"
-_PLAN = "org.apache.spark.sql.catalyst.plans.logical.LogicalPlan"
-_STATIC = 8  # java.lang.reflect.Modifier.STATIC
+_CLASS = "PaimonLeftOutColumns"
+_RULE = "org.apache.spark.sql.catalyst.rules.Rule"
+_NODE = "org.apache.spark.sql.catalyst.trees.TreeNode"
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
+_RULES = ("hintResolutionRules", "extendedResolutionRules")
+"""Before relations are resolved, and at the end of each round in which they are."""
 
 
 def install_insert_columns(gateway: Gateway, state: JavaObject) -> None:
-    """Let the session of a session state leave out columns of an INSERT. Does nothing where Spark can, or when done."""
-    parser = state.sqlParser()
+    """Let writes of a session leave out columns. Does nothing where Spark can, or when done."""
     if not str(gateway.jvm.org.apache.spark.SparkContext.getOrCreate().version()).startswith("4.0."):
         return
-    if not parser.getClass().getName().startswith("org.apache.spark."):
-        return  # one of ours is there already, or a parser that we do not know
+    analyzer = state.analyzer()
+    if _CLASS in str(analyzer.hintResolutionRules()):
+        return
     compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(_source(gateway))
-    types = [gateway.java_class(_INTERFACE), gateway.java_class("java.util.function.Function")]
+    compiler.cook(_SOURCE)
+    types = [gateway.java_class("java.util.function.Function")]
     constructor = compiler.getClassLoader().loadClass(_CLASS).getConstructor(gateway.array("java.lang.Class", types))
-    hooked = constructor.newInstance(gateway.array("java.lang.Object", [parser, InsertProxy(gateway, state)]))
-    gateway.field(state, "sqlParser").set(state, hooked)
+    rule = constructor.newInstance(gateway.array("java.lang.Object", [InsertProxy(gateway, state)]))
+    for name in _RULES:
+        rules = getattr(analyzer, name)()
+        gateway.field(analyzer, name).set(analyzer, rules.appended(rule))
 
 
 class InsertProxy(Proxy):
-    """Completes the column list of an INSERT into one of our tables; answers ``java.util.function.Function``."""
+    """Completes the columns of a write into one of our tables; answers ``java.util.function.Function``."""
 
     interfaces = ("java.util.function.Function",)
 
@@ -62,11 +65,13 @@ class InsertProxy(Proxy):
         """Never called."""
 
     def _completed(self, statement: JavaObject) -> JavaObject:
-        table = catalog_table(self.gateway, self.state, statement.table())
-        partition = dict(java_list(self.gateway, statement.partitionSpec()))
+        insert = statement.getClass().getSimpleName() == "InsertIntoStatement"
+        table = self._table(statement.table())
+        partition = dict(java_list(self.gateway, statement.partitionSpec())) if insert else {}
         if table is None or any(value.isEmpty() for value in partition.values()):
             return statement
-        given = [str(name) for name in java_list(self.gateway, statement.userSpecifiedCols())]
+        listed = [str(name) for name in java_list(self.gateway, statement.userSpecifiedCols())] if insert else []
+        given = listed or [str(column.name()) for column in java_list(self.gateway, statement.query().output())]
         known = {name.lower() for name in (*given, *partition)}
         missing = [column for column in table.columns() if column.name().lower() not in known]
         values = [_default_of(column) for column in missing]
@@ -75,16 +80,24 @@ class InsertProxy(Proxy):
         items = [f"{value} AS {quoted_name(column.name())}" for value, column in zip(values, missing, strict=True)]
         select = self.state.sqlParser().parsePlan(f"SELECT *, {', '.join(items)} FROM rows")
         query = select.withNewChildren(scala_seq(self.gateway, [statement.query()]))
-        columns = scala_seq(self.gateway, [*given, *(column.name() for column in missing)])
+        if not insert:
+            return statement.withNewQuery(query)
         return statement.copy(
             statement.table(),
             statement.partitionSpec(),
-            columns,
+            scala_seq(self.gateway, [*listed, *(column.name() for column in missing)] if listed else []),
             query,
             statement.overwrite(),
             statement.ifPartitionNotExists(),
             statement.byName(),
         )
+
+    def _table(self, relation: JavaObject) -> JavaObject | None:
+        """The table that a relation is, or is going to be, if it is one written in Python."""
+        if relation.getClass().getSimpleName() != "DataSourceV2Relation":
+            return catalog_table(self.gateway, self.state, relation)
+        table = relation.table()
+        return table if self.gateway.jvm.java.lang.reflect.Proxy.isProxyClass(table.getClass()) else None
 
 
 def _default_of(column: JavaObject) -> str | None:
@@ -95,37 +108,28 @@ def _default_of(column: JavaObject) -> str | None:
     return f"CAST(NULL AS {column.dataType().sql()})" if column.nullable() else None
 
 
-def _source(gateway: Gateway) -> str:
-    """The parser in Java."""
-    methods = [
-        _method(method) for method in gateway.java_class(_INTERFACE).getMethods() if not method.getModifiers() & _STATIC
-    ]
-    return f"""
-    public final class {_CLASS} implements {_INTERFACE} {{
-        private final {_INTERFACE} spark;
-        private final java.util.function.Function paimon;
+_SOURCE = f"""
+public final class {_CLASS} extends {_RULE} {{
+    private final java.util.function.Function paimon;
 
-        public {_CLASS}({_INTERFACE} spark, java.util.function.Function paimon) {{
-            this.spark = spark;
-            this.paimon = paimon;
+    public {_CLASS}(java.util.function.Function paimon) {{
+        this.paimon = paimon;
+    }}
+
+    public {_NODE} apply({_NODE} plan) {{
+        return asked(plan) ? ({_NODE}) paimon.apply(plan) : plan;
+    }}
+
+    private static boolean asked({_NODE} plan) {{
+        if (plan instanceof {_PLANS}.InsertIntoStatement) {{
+            {_PLANS}.InsertIntoStatement insert = ({_PLANS}.InsertIntoStatement) plan;
+            boolean named = insert.byName() || insert.userSpecifiedCols().nonEmpty();
+            return named && insert.table().resolved() && insert.query().resolved();
         }}
-
-        private {_PLAN} completed({_PLAN} plan) {{
-            boolean some = plan instanceof {_INSERT} && (({_INSERT}) plan).userSpecifiedCols().nonEmpty();
-            return some ? ({_PLAN}) paimon.apply(plan) : plan;
+        if (plan instanceof {_PLANS}.V2WriteCommand) {{
+            {_PLANS}.V2WriteCommand write = ({_PLANS}.V2WriteCommand) plan;
+            return write.isByName() && write.query().resolved();
         }}
-        {"".join(methods)}
-    }}"""
-
-
-def _method(method: Any) -> str:
-    """One method that asks Spark's parser."""
-    name = method.getName()
-    types = [kind.getCanonicalName() for kind in method.getParameterTypes()]
-    errors = [kind.getCanonicalName() for kind in method.getExceptionTypes()]
-    declared = ", ".join(f"{kind} a{index}" for index, kind in enumerate(types))
-    call = f"spark.{name}({', '.join(f'a{index}' for index in range(len(types)))})"
-    throws = f" throws {', '.join(errors)}" if errors else ""
-    answer = f"completed({call})" if name == "parsePlan" else call
-    head = f"public {method.getReturnType().getCanonicalName()} {name}({declared}){throws}"
-    return f"\n        {head} {{ return {answer}; }}"
+        return false;
+    }}
+}}"""

@@ -37,8 +37,8 @@ def install_catalog(
         _put(gateway, session_state, name, proxy)
         install_functions(gateway, session_state)
         install_local_rows(gateway, session_state)
+        install_insert_columns(gateway, session_state)
         if parser:
-            install_insert_columns(gateway, session_state)
             install_parser(gateway, session_state)
 
     install(state)

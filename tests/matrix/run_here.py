@@ -1,0 +1,106 @@
+"""Try statements and acceptance cases with the PySpark of this interpreter; write what came of them as JSON.
+
+PYTHONPATH=.:tests .venvs/pyspark40/bin/python tests/matrix/run_here.py OUT.json [--short] [--cases RUN.py CASE.slt …]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from matrix.statement import Statement
+    from pyspark.sql import SparkSession
+
+
+@dataclass
+class Backend:
+    """What the program of the acceptance cases needs of a session: the catalog is named `c`."""
+
+    spark: SparkSession
+    wh: str
+    checkpoints: str
+    backend: str = "ours"
+
+    def path(self, database: str, table: str) -> str:
+        """The directory of a table."""
+        return f"{self.wh}/{database}.db/{table}"
+
+
+def start() -> SparkSession:
+    """A session like that of the tests."""
+    from pyspark.sql import SparkSession
+
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.memory": "2g",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("matrix")
+    spark = builder.config(map=options).getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def outcomes(spark: SparkSession, warehouse: str, statements: Iterable[Statement]) -> dict[str, str]:
+    """What came of each statement, by the text that shows it."""
+    from matrix.statement import Session
+
+    session = Session(spark, warehouse)
+    try:
+        return {statement.shown: session.outcome(statement) for statement in statements}
+    finally:
+        spark.sql("USE spark_catalog.default")
+
+
+def failures(spark: SparkSession, folder: str, program: str, cases: list[str]) -> dict[str, str | None]:
+    """What failed of each acceptance case; None where it holds."""
+    import paimon_spark
+
+    spec = importlib.util.spec_from_file_location("acceptance_run", program)
+    assert spec is not None
+    assert spec.loader is not None
+    runner: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(runner)
+    warehouse = f"{folder}/acceptance"
+    paimon_spark.register_catalog(spark, "c", warehouse=warehouse)
+    backend = Backend(spark, warehouse, f"{folder}/checkpoints")
+    return {Path(case).stem: runner.run_file(backend, case)[1] for case in cases}
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--short", action="store_true", help="only the statements that CI tries on every version")
+    parser.add_argument("--cases", nargs="+", default=[], help="the program of the acceptance cases, and cases")
+    arguments = parser.parse_args()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+    from matrix.statements import STATEMENTS
+
+    spark = start()
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = [statement for statement in STATEMENTS if statement.short or not arguments.short]
+        result: dict[str, Any] = {"version": spark.version}
+        result["statements"] = outcomes(spark, f"{folder}/matrix", chosen)
+        if arguments.cases:
+            result["cases"] = failures(spark, folder, arguments.cases[0], arguments.cases[1:])
+        arguments.out.write_text(json.dumps(result, indent=1), encoding="utf-8")
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

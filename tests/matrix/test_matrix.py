@@ -1,0 +1,70 @@
+"""The README's matrix of statements is what running them gives; the acceptance cases hold on older Sparks too."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from matrix.make_matrix import NEWEST, ROOT, read_results, run, with_table
+from matrix.run_here import outcomes
+from matrix.statements import STATEMENTS
+
+from tests.spark.test_acceptance import CASES, FILES, NOT_YET
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AGAIN = "run: python tests/matrix/make_matrix.py"
+SHORT_CASES = ("agp_metadata", "pu_seed_groups", "se_evolution", "tg_tags", "tt_version", "wr_columns", "wr_save")
+"""The acceptance cases that CI runs on 4.1; on 4.0 it runs all."""
+
+
+def test_the_readme_shows_the_result() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert with_table(readme, read_results()) == readme, "run: python tests/matrix/make_matrix.py --table"
+
+
+def test_every_version_has_every_statement_once() -> None:
+    shown = [statement.shown for statement in STATEMENTS]
+    assert len(set(shown)) == len(shown)
+    for version, found in read_results().items():
+        assert list(found) == shown, f"{AGAIN} {version}"
+
+
+@pytest.mark.spark
+def test_every_statement_on_the_newest_spark(spark: SparkSession, tmp_path: Path) -> None:
+    assert outcomes(spark, str(tmp_path), STATEMENTS) == read_results()[NEWEST], f"{AGAIN} {NEWEST}"
+
+
+@pytest.fixture(scope="module", params=["4.0", "4.1"])
+def older(request: pytest.FixtureRequest, shared: Path) -> tuple[str, dict[str, Any]]:
+    """An older Spark, and what came of the short matrix and of acceptance cases there, in a process of its own."""
+    version = str(request.param)
+    cases = [str(path) for path in FILES if version == "4.0" or path.stem in SHORT_CASES]
+    return version, run(version, "--short", "--cases", str(CASES / "run.py"), *cases)
+
+
+@pytest.mark.peer
+@pytest.mark.spark
+def test_the_short_matrix_on_older_sparks(older: tuple[str, dict[str, Any]]) -> None:
+    version, result = older
+    known = read_results()[version]
+    expected = {statement.shown: known[statement.shown] for statement in STATEMENTS if statement.short}
+    assert result["statements"] == expected, f"{AGAIN} {version}"
+
+
+@pytest.mark.peer
+@pytest.mark.spark
+def test_the_acceptance_cases_on_older_sparks(older: tuple[str, dict[str, Any]]) -> None:
+    version, result = older
+    assert len(result["cases"]) == (len(FILES) if version == "4.0" else len(SHORT_CASES))
+    wrong = {}
+    for case, failure in result["cases"].items():
+        reason, text = NOT_YET.get(case, ("", None))
+        if text is None and failure is not None:
+            wrong[case] = failure
+        elif text is not None and (failure is None or not re.search(text, failure, re.I | re.S)):
+            wrong[case] = f"should fail, because {reason}, but: {failure}"
+    assert wrong == {}
