@@ -1,0 +1,187 @@
+"""Predicates that Spark pushes to a table of the catalog mean there what they mean in Spark.
+
+Hypothesis makes conditions; the same rows stand in a table (three files, so that statistics leave some out) and in a
+temporary view. Checked are the rows that come out, and that the predicates which were pushed keep every row that Spark
+keeps: exactly those rows, where the whole condition was pushed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from paimon_spark.spark.jvm.scan import ScanBuilderProxy
+from paimon_spark.spec.predicate import Leaf, Predicate, all_of, evaluate
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = (
+    "id INT, i INT, l BIGINT, d DOUBLE, f FLOAT, m DECIMAL(10, 2), s STRING, b BOOLEAN, day DATE, at TIMESTAMP_NTZ, "
+    "tz TIMESTAMP, y BINARY"
+)
+NAN, INF = float("nan"), float("inf")
+VALUES: dict[str, list[Any]] = {
+    "i": [None, 0, 1, -1, 7, 2**31 - 1, -(2**31)],
+    "l": [None, 0, 1, -(2**63), 2**63 - 1, 7],
+    "d": [None, 0.0, -0.0, 1.5, NAN, INF, -INF, -1.5],
+    "f": [None, 0.0, -0.0, 1.5, NAN, INF, 0.1],
+    "m": [None, *map(Decimal, ("0.00", "1.50", "-0.01", "99999999.99", "-99999999.99"))],
+    "s": [None, "", "a", "a%", "%", "_", "a_b", "ab%c", "aXb", "o'k", "é", "a\\b", "zz" * 20],
+    "b": [None, True, False],
+    "day": [None, date(1, 1, 1), date(1582, 10, 10), date(1969, 12, 31), date(2024, 2, 29), date(9999, 12, 31)],
+    "at": [None, datetime(1, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2024, 2, 29, 12, 30, 0, 1)],
+    "tz": [None, datetime(1900, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2024, 2, 29, 12, 30)],
+    "y": [None, b"", b"\x00", b"a", b"\xff\x00"],
+}
+LITERALS = {
+    "i": ["0", "1", "-1", "7", "2147483647", "5", "CAST(NULL AS INT)"],
+    "l": ["0L", "7L", "9223372036854775807L", "-5L", "CAST(NULL AS BIGINT)"],
+    "d": ["0.0D", "-0.0D", "1.5D", "CAST('NaN' AS DOUBLE)", "CAST('Infinity' AS DOUBLE)", "2.5D"],
+    "f": [*(f"CAST('{text}' AS FLOAT)" for text in ("0", "-0.0", "1.5", "NaN", "0.1", "-Infinity"))],
+    "m": [*(f"CAST('{text}' AS DECIMAL(10, 2))" for text in ("0", "1.5", "-0.01", "99999999.99", "2"))],
+    "s": ["''", "'a'", "'a%'", "'%'", "'_'", "'a_b'", "'o\\'k'", "'é'", "'a\\\\b'", "'b'", "CAST(NULL AS STRING)"],
+    "b": ["true", "false"],
+    "day": ["DATE'0001-01-01'", "DATE'1582-10-10'", "DATE'1970-01-01'", "DATE'2024-02-29'"],
+    "at": [
+        "TIMESTAMP_NTZ'0001-01-01 00:00:00'",
+        "TIMESTAMP_NTZ'1969-12-31 23:59:59.999999'",
+        "TIMESTAMP_NTZ'2024-02-29 12:30:00.000001'",
+    ],
+    "tz": ["TIMESTAMP'1900-01-01 00:00:00'", "TIMESTAMP'1970-01-01 00:00:00'", "TIMESTAMP'2024-02-29 12:30:00'"],
+    "y": ["X''", "X'00'", "X'61'", "X'FF'"],
+}
+PATTERNS = ["'a%'", "'%b'", "'%\\\\%%'", "'a\\\\_b'", "'a_b'", "'%a%'", "'_'", "'%'", "''", "'a%c'"]
+MARK = -1000
+"""`id <> MARK - n` marks the scan of the n-th condition of a query."""
+
+
+@st.composite
+def leaves(draw: st.DrawFn) -> tuple[str, bool]:
+    """A condition about one column, and whether Spark can push it as it is."""
+    column = draw(st.sampled_from(sorted(LITERALS)))
+    literal = st.sampled_from(LITERALS[column])
+    kind = draw(st.sampled_from(["compare", "compare", "mirrored", "in", "not in", "null", "between", "text", "other"]))
+    if kind in ("compare", "mirrored"):
+        operator = draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">=", "<=>"]))
+        left, right = (column, draw(literal)) if kind == "compare" else (draw(literal), column)
+        return f"{left} {operator} {right}", True
+    if kind in ("in", "not in"):
+        return f"{column} {kind.upper()} ({', '.join(draw(st.lists(literal, min_size=1, max_size=4)))})", True
+    if kind == "null":
+        return f"{column} IS {draw(st.sampled_from(['', 'NOT ']))}NULL", True
+    if kind == "between":
+        return f"{column} BETWEEN {draw(literal)} AND {draw(literal)}", True
+    if kind == "text":
+        text = draw(st.sampled_from(LITERALS["s"]))
+        like = f"s {draw(st.sampled_from(['', 'NOT ']))}LIKE {draw(st.sampled_from(PATTERNS))}"
+        function = f"{draw(st.sampled_from(['startswith', 'endswith', 'contains']))}(s, {text})"
+        return draw(st.sampled_from([(like, False), (function, True)]))
+    return draw(st.sampled_from(["length(s) = 1", "i + 1 > 1", "year(day) = 2024", "l = i", "s > 'a' || 'b'"])), False
+
+
+def _joined(parts: st.SearchStrategy[tuple[str, bool]]) -> st.SearchStrategy[tuple[str, bool]]:
+    pairs = st.tuples(parts, st.sampled_from(["AND", "OR"]), parts)
+    return st.one_of(
+        pairs.map(lambda pair: (f"({pair[0][0]}) {pair[1]} ({pair[2][0]})", pair[0][1] and pair[2][1])),
+        parts.map(lambda part: (f"NOT ({part[0]})", part[1])),
+    )
+
+
+CONDITIONS = st.recursive(leaves(), _joined, max_leaves=5)
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[pa.Table]:
+    """The rows, in the table `t` of the current catalog and in the view `pushed_rows`."""
+    count = 39
+    data = [
+        (number, *(values[(number * (1 + at)) % len(values)] for at, values in enumerate(VALUES.values())))
+        for number in range(count)
+    ]
+    paimon_spark.register_catalog(spark, "pushed", warehouse=str(tmp_path_factory.mktemp("pushed")))
+    spark.sql("CREATE DATABASE pushed.db")
+    spark.sql("USE pushed.db")
+    spark.sql(f"CREATE TABLE t ({COLUMNS})")
+    frame = spark.createDataFrame(data, COLUMNS)
+    for third in range(3):
+        frame.where(f"id % 3 = {third}").coalesce(1).writeTo("t").append()
+    frame.createOrReplaceTempView("pushed_rows")
+    yield frame.toArrow()
+    spark.catalog.dropTempView("pushed_rows")
+    spark.sql("USE spark_catalog.default")
+
+
+class Scans:
+    """Notes what each scan was given, by its mark."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.taken: dict[int, tuple[Predicate, ...]] = {}
+        self.offered: dict[int, int] = {}
+        push = ScanBuilderProxy.pushPredicates
+
+        def noted(builder: ScanBuilderProxy, predicates: Any) -> Any:
+            rest = push(builder, predicates)
+            for mark in (leaf.literals[0] for leaf in builder.predicates if _is_mark(leaf)):
+                self.taken[MARK - mark] = tuple(leaf for leaf in builder.predicates if not _is_mark(leaf))
+                self.offered[MARK - mark] = len(list(predicates)) - 1
+            return rest
+
+        monkeypatch.setattr(ScanBuilderProxy, "pushPredicates", noted)
+
+
+def _is_mark(predicate: Predicate) -> bool:
+    is_leaf = isinstance(predicate, Leaf) and predicate.op == "ne" and predicate.field == "id"
+    return is_leaf and predicate.literals[0] <= MARK
+
+
+def test_pushed_predicates_mean_what_they_mean_in_spark(spark: SparkSession, rows: pa.Table) -> None:
+    exact = 0
+
+    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @given(st.lists(CONDITIONS, min_size=8, max_size=8))
+    def check(conditions: list[tuple[str, bool]]) -> None:
+        nonlocal exact
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            scans = Scans(monkeypatch)
+            found = _found(spark, [text for text, _ in conditions])
+        for number, ((text, pushable), kept, expected) in enumerate(
+            zip(conditions, found, _expected(spark, [text for text, _ in conditions]), strict=True)
+        ):
+            assert kept == expected, text
+            if not scans.taken.get(number):
+                continue
+            ours = scans.taken[number]
+            mask = evaluate(all_of(ours), rows)
+            allowed = set(rows.column("id").filter(mask).to_pylist())
+            assert expected <= allowed, f"{text} was pushed as {ours}"
+            if pushable and len(ours) == scans.offered[number]:
+                exact += 1
+                assert allowed == expected, f"{text} was pushed as {ours}"
+
+    check()
+    assert exact >= 25
+
+
+def _found(spark: SparkSession, conditions: list[str]) -> list[set[int]]:
+    """The rows of the table for which each condition is true, by one query."""
+    scans = [f"SELECT {n} AS n, id FROM t WHERE ({text}) AND id <> {MARK - n}" for n, text in enumerate(conditions)]
+    found: list[set[int]] = [set() for _ in conditions]
+    for number, row_id in spark.sql(" UNION ALL ".join(scans)).collect():
+        found[number].add(row_id)
+    return found
+
+
+def _expected(spark: SparkSession, conditions: list[str]) -> list[set[int]]:
+    """The same by Spark alone."""
+    columns = ", ".join(f"({text}) AS c{n}" for n, text in enumerate(conditions))
+    answers = spark.sql(f"SELECT id, {columns} FROM pushed_rows").collect()
+    return [{row[0] for row in answers if row[1 + number]} for number in range(len(conditions))]
