@@ -75,7 +75,8 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     warehouse = tmp_path_factory.mktemp("spark_warehouse")
     options = SparkConfigBuilder().get()
     options.set("spark.sql.warehouse.dir", str(warehouse))
-    options.set("spark.driver.extraJavaOptions", f"-Dderby.system.home={warehouse}")
+    java = options.get("spark.driver.extraJavaOptions")
+    options.set("spark.driver.extraJavaOptions", f"{java} -Dderby.system.home={warehouse}")
     session: SparkSession = request.getfixturevalue("spark_session")
     session.sparkContext.setLogLevel("OFF")
 

@@ -73,7 +73,8 @@ def table(results: dict[str, dict[str, str]]) -> str:
         marks = [MARKS.get(results[version][statement.shown], "✗") for version in versions]
         lines.append(f"| {statement.shown.replace('<', '&lt;')} | {' | '.join(marks)} |")
         wrong = sorted({results[v][statement.shown] for v in versions} - set(MARKS))
-        failures += [f"- ✗ {statement.shown}: `{text}`" for text in wrong]
+        if wrong:
+            failures.append(f"- ✗ {statement.shown}: {', '.join(f'`{text}`' for text in wrong)}")
     counts = [
         f"{sum(outcome == 'works' for outcome in results[version].values())} on {version}" for version in versions
     ]

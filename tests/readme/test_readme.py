@@ -58,9 +58,18 @@ def test_the_examples_run(example: Path, tmp_path: Path) -> None:
         assert shown == [monday, tuesday[1:], tuesday, monday]
         assert "on the branch: Row(article='ink', cents=240) in the table: Row(article='ink', cents=480)" in done.stdout
         assert "Snapshots that went: 2" in done.stdout
+    if example.name == "time_travel.py":
+        assert re.search(r"\| +chair\| +40\|\n\| +table\| +120\|\n\+", done.stdout)
+        assert re.search(r"\| +chair\| +40\| +45\|", done.stdout)
+        assert re.search(r"\|3 +\|1 +\|", done.stdout)  # rolled back from snapshot 3 to 1
+    if example.name == "sql_catalog.py":
+        assert re.search(r"\|lamp +\|-1 +\|NULL *\|2024-05-03\|", done.stdout)
+        assert re.search(r"\|chair +\|8 +\|\n\|lamp +\|6 +\|\n\|table +\|3 +\|", done.stdout)
+        assert re.search(r"columns=\[article, pieces\], filter=\[.*files=1\b", done.stdout)
+        assert re.search(r"\|6 +\|2024-05-03\|", done.stdout)
 
 
 def test_the_commands_name_what_exists() -> None:
-    for path in ("examples/quickstart.py", "examples/history.py", "tests/run.py"):
+    for path in (*(f"examples/{example.name}" for example in EXAMPLES), "tests/run.py"):
         assert path in README
         assert (ROOT / path).exists()

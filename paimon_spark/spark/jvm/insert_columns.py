@@ -71,7 +71,7 @@ class InsertProxy(Proxy):
         if table is None or any(value.isEmpty() for value in partition.values()):
             return statement
         listed = [str(name) for name in java_list(self.gateway, statement.userSpecifiedCols())] if insert else []
-        given = listed or [str(column.name()) for column in java_list(self.gateway, statement.query().output())]
+        given = listed or self._names(statement.query())
         known = {name.lower() for name in (*given, *partition)}
         missing = [column for column in table.columns() if column.name().lower() not in known]
         values = [_default_of(column) for column in missing]
@@ -91,6 +91,13 @@ class InsertProxy(Proxy):
             statement.ifPartitionNotExists(),
             statement.byName(),
         )
+
+    def _names(self, query: JavaObject) -> list[str]:
+        """The columns of a query, which DataFrame writers hand over as it was before its analysis."""
+        if not query.resolved():
+            mode = self.gateway.jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+            query = self.state.executePlan(query, mode).analyzed()
+        return [str(column.name()) for column in java_list(self.gateway, query.output())]
 
     def _table(self, relation: JavaObject) -> JavaObject | None:
         """The table that a relation is, or is going to be, if it is one written in Python."""
@@ -128,7 +135,7 @@ public final class {_CLASS} extends {_RULE} {{
         }}
         if (plan instanceof {_PLANS}.V2WriteCommand) {{
             {_PLANS}.V2WriteCommand write = ({_PLANS}.V2WriteCommand) plan;
-            return write.isByName() && write.query().resolved();
+            return write.isByName() && (write.query().resolved() || !write.table().resolved());
         }}
         return false;
     }}
