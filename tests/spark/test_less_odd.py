@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
 
 import paimon_spark
 from paimon_spark.spark.data_source import PaimonDataSource, PaimonPartition
@@ -124,11 +126,17 @@ def test_dates_before_1582(
         f"CREATE TABLE {name} (k INT, day DATE, at TIMESTAMP_NTZ, p DATE) PARTITIONED BY (p) "
         f"TBLPROPERTIES ('file.format'='{file_format}')"
     )
-    frame = spark.createDataFrame(OLD, "k int, day date, at timestamp_ntz")
-    append(name, frame.withColumn("p", frame.day))
-    assert rows(read(name).select("k", "day", "at")) == OLD
+    frame = spark.createDataFrame(OLD, "k int, day date, at timestamp_ntz").withColumn("p", col("day"))
+    if file_format == "orc":  # pyarrow keeps no such timestamps there: refused by name, and days are kept all the same
+        with pytest.raises(PySparkException, match="Column 'at' holds a timestamp before 1970"):
+            append(name, frame)
+        append(name, frame.drop("at"))
+        assert rows(read(name).select("k", "day")) == [row[:2] for row in OLD]
+    else:
+        append(name, frame)
+        assert rows(read(name).select("k", "day", "at")) == OLD
+        assert rows(read(name).where("at >= TIMESTAMP_NTZ'1582-10-15 00:00:00'").select("k")) == [(4,), (5,)]
     assert rows(read(name).where("day < DATE'1582-10-10'").select("k")) == [(1,), (2,)]
-    assert rows(read(name).where("at >= TIMESTAMP_NTZ'1582-10-15 00:00:00'").select("k")) == [(4,), (5,)]
     assert rows(read(name).where("p = DATE'1582-10-10'").select("k", "p")) == [(3, date(1582, 10, 10))]
     assert rows(read(name).selectExpr("CAST(p AS STRING)").limit(9))[0] == ("0001-01-01",)
 
@@ -184,9 +192,8 @@ def test_what_a_load_plans(spark: SparkSession, name: str, warehouse: Path) -> N
     """Files and columns of a load with `filter` and `columns`, counted in the partitions that go to the tasks."""
     spark.sql(f"CREATE TABLE {name} (id INT, v STRING, p STRING) PARTITIONED BY (p)")
     for start in (0, 10):
-        spark.sql(
-            f"INSERT INTO {name} SELECT CAST(id AS INT), 'v', concat('p', id % 2) FROM range({start}, {start} + 4)"
-        )
+        rows_of_one_task = f"range({start}, {start} + 4, 1, 1)"
+        spark.sql(f"INSERT INTO {name} SELECT CAST(id AS INT), 'v', concat('p', id % 2) FROM {rows_of_one_task}")
     path = str(warehouse / "db.db" / name)
 
     def files(**options: str) -> tuple[list[str], int]:
@@ -198,5 +205,5 @@ def test_what_a_load_plans(spark: SparkSession, name: str, warehouse: Path) -> N
     assert files() == (["id", "v", "p"], 4)
     assert files(columns="p, id", filter="p = 'p1'") == (["p", "id"], 2)
     assert files(filter="id >= 10") == (["id", "v", "p"], 2)
-    assert files(columns="v", filter="id = 12") == (["v"], 1)
+    assert files(columns="v", filter="id = 13") == (["v"], 1)
     assert files(filter="id = 99") == (["id", "v", "p"], 0)

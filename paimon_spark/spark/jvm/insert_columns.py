@@ -135,7 +135,8 @@ public final class {_CLASS} extends {_RULE} {{
         }}
         if (plan instanceof {_PLANS}.V2WriteCommand) {{
             {_PLANS}.V2WriteCommand write = ({_PLANS}.V2WriteCommand) plan;
-            return write.isByName() && (write.query().resolved() || !write.table().resolved());
+            boolean named = (({_PLANS}.LogicalPlan) (Object) write.table()).resolved();
+            return write.isByName() && (write.query().resolved() || !named);
         }}
         return false;
     }}
