@@ -146,7 +146,7 @@ def _is_mark(predicate: Predicate) -> bool:
 def test_pushed_predicates_mean_what_they_mean_in_spark(spark: SparkSession, rows: pa.Table) -> None:
     exact = 0
 
-    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+    @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
     @given(st.lists(CONDITIONS, min_size=8, max_size=8))
     def check(conditions: list[tuple[str, bool]]) -> None:
         nonlocal exact
@@ -168,7 +168,7 @@ def test_pushed_predicates_mean_what_they_mean_in_spark(spark: SparkSession, row
                 assert allowed == expected, f"{text} was pushed as {ours}"
 
     check()
-    assert exact >= 25
+    assert exact >= 5
 
 
 def _found(spark: SparkSession, conditions: list[str]) -> list[set[int]]:
