@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS = 3
+_COMMITS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +193,11 @@ def _plan(table: FileStoreTable, ids: Sequence[int], end_id: int) -> _Expiry:
     serves_as_changelog = decoupled and table.options.get(OPTIONS["changelog-producer"]) == "none"
     end, going = table.snapshots.get(end_id), _existing(table, ids)
     unused = UnusedFiles(table)
+    unused.read(
+        name for snapshot in [*going, end] for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    )
     previous = going[0].id if going else end_id
-    for snapshot in [*going[1:], end] if going else []:
-        changes = _changes(table, snapshot, must_exist=snapshot.id == end_id)
+    for snapshot, changes in _changes(table, [*going[1:], end] if going else [], unused):
         if changes is None or snapshot.id != previous + 1:
             # an expiry that was ended had deleted all data files up to here before it began with the metadata
             unused.data.clear()
@@ -219,15 +222,27 @@ def _existing(table: FileStoreTable, ids: Sequence[int]) -> list[Snapshot]:
     return found
 
 
-def _changes(table: FileStoreTable, snapshot: Snapshot, *, must_exist: bool) -> list[ManifestColumns] | None:
-    """Return the changes of a commit, None when some of its manifests are gone already."""
-    manifests = table.manifests
-    try:
-        return list(manifests.columns_of(manifests.manifest_names(snapshot.delta_manifest_list)))
-    except CorruptTableError:
-        if must_exist:
-            raise
-        return None
+def _changes(
+    table: FileStoreTable, snapshots: Sequence[Snapshot], unused: UnusedFiles
+) -> Iterator[tuple[Snapshot, list[ManifestColumns] | None]]:
+    """Yield the changes of commits, None where some of a commit's manifests are gone already.
+
+    Raises:
+        CorruptTableError: those of the last commit, which stays, cannot be read.
+    """
+    for start in range(0, len(snapshots), _COMMITS_AT_ONCE):
+        some = snapshots[start : start + _COMMITS_AT_ONCE]
+        if some[-1] is snapshots[-1]:
+            table.manifests.manifest_names(snapshots[-1].delta_manifest_list)
+        wanted = [unused.read_lists.get(snapshot.delta_manifest_list, []) for snapshot in some]
+        columns = iter(table.manifests.files_of([name for names in wanted for name in names]))
+        for snapshot, names in zip(some, wanted, strict=True):
+            found = [next(columns) for _ in names]
+            there = [part for part in found if part is not None]
+            if len(there) < len(found) and snapshot is snapshots[-1]:
+                raise CorruptTableError(f"A manifest of snapshot {snapshot.id} of {table.path} is missing.")
+            complete = len(there) == len(found) and snapshot.delta_manifest_list in unused.read_lists
+            yield snapshot, there if complete else None
 
 
 def _changelog(table: FileStoreTable, manifest_list: str) -> list[ManifestColumns]:

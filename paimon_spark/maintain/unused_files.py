@@ -40,6 +40,7 @@ class UnusedFiles:
         data: data files by name, as records of a manifest.
         manifests: paths of manifests, index files and statistics.
         lists: paths of what names those: manifest lists and index manifests.
+        read_lists: names in manifest lists that have been read already, by the list's name.
     """
 
     def __init__(self, table: FileStoreTable) -> None:
@@ -47,6 +48,7 @@ class UnusedFiles:
         self.data: dict[str, Mapping[str, Any]] = {}
         self.manifests: set[str] = set()
         self.lists: set[str] = set()
+        self.read_lists: dict[str, list[str]] = {}
         self._handed_on: set[str] = set()
         self._index_files = False
         self._oldest = (0, 0)
@@ -99,12 +101,23 @@ class UnusedFiles:
             self.manifests.add(paths.statistics_path(snapshot.statistics))
             self._handed_on.add(paths.statistics_path(snapshot.statistics))
 
+    def read(self, lists: Iterable[str]) -> None:
+        """Read many manifest lists at once, for the calls that follow; those that are missing or damaged are left."""
+        names = list(dict.fromkeys(lists))
+        try:
+            found = self.table.manifests.names_of(names)
+        except CorruptTableError:
+            found = [self._names(self.table.manifests.manifest_names, name) or None for name in names]
+        self.read_lists |= {name: of for name, of in zip(names, found, strict=True) if of is not None}
+
     def add_list(self, name: str) -> None:
         """Take a manifest list with its manifests; one that is missing is gone already."""
         paths = self.table.paths
         if paths.manifest_path(name) not in self.lists:
             self.lists.add(paths.manifest_path(name))
-            names = self._names(self.table.manifests.manifest_names, name)
+            names = self.read_lists.pop(name, None)
+            if names is None:
+                names = self._names(self.table.manifests.manifest_names, name)
             self.manifests.update(map(paths.manifest_path, names))
 
     def _names(self, read: Any, name: str) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -33,9 +33,12 @@ from paimon_spark.spec.manifest_records import (
     manifest_from_record,
     manifest_record,
 )
+from paimon_spark.spec.manifest_walk import walk_entries, walk_names
 
 RECORDS_PER_BLOCK = 500
 """Records in one block of the files we write (Java cuts blocks at about 64 KB)."""
+
+_FEWEST_TO_WALK = 16
 
 _BAD_RECORDS = (EOFError, LookupError, ValueError, TypeError, OverflowError, StopIteration, struct.error, MemoryError)
 
@@ -163,6 +166,56 @@ def decode_manifest_columns(data: bytes, *, path: str | None = None) -> Manifest
                 path=path,
             )
     return ManifestColumns(records)
+
+
+def decode_manifest_files(files: Sequence[tuple[str, bytes]]) -> list[ManifestColumns]:
+    """Decode many manifests into columns that hold only what `walk_entries` gives, where they allow it.
+
+    Args:
+        files: path and bytes of each.
+
+    Raises:
+        CorruptTableError: a file is damaged.
+    """
+    walked = _walked(files, "MANIFEST_WITH_COLUMN_SEQUENCES", walk_entries)
+    if walked is None:
+        return [decode_manifest_columns(data, path=path) for path, data in files]
+    return [ManifestColumns(entries) for entries in walked]
+
+
+def decode_names_of_lists(files: Sequence[tuple[str, bytes]]) -> list[list[str]]:
+    """Return the names of the manifests in each of many manifest lists.
+
+    Args:
+        files: path and bytes of each.
+
+    Raises:
+        CorruptTableError: a file is damaged.
+    """
+    walked = _walked(files, "MANIFEST_LIST", walk_names)
+    return [decode_manifest_names(data, path=path) for path, data in files] if walked is None else walked
+
+
+_Walker = Callable[[Schema, list[bytes], list[int], int], list[list[Any]] | None]
+
+
+def _walked(files: Sequence[tuple[str, bytes]], kind: str, walk: _Walker) -> list[list[Any]] | None:
+    """Walk the records of many files of one schema side by side, None where that cannot be done."""
+    if len(files) < _FEWEST_TO_WALK:
+        return None
+    contents = [read_container(data, path=path) for path, data in files]
+    text = contents[0].schema_json
+    if any(content.schema_json != text for content in contents):
+        return None
+    _parsed_file_schema(text, kind)
+    blocks = [block for content in contents for block in content.blocks]
+    found = walk(
+        plain_schema(json.loads(text)), [of for _, of in blocks], [count for count, _ in blocks], MANIFEST_VERSION
+    )
+    if found is None:
+        return None
+    records = iter(found)
+    return [[record for _ in content.blocks for record in next(records)] for content in contents]
 
 
 def decode_manifest(data: bytes, *, path: str | None = None) -> list[ManifestEntry]:

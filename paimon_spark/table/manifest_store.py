@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.paths import TablePaths
 
+_Decoded = TypeVar("_Decoded")
 _REMOTE_THREADS = 16
+_MANIFESTS_AT_ONCE = 256
 _ARITY_BYTES = 4
 
 
@@ -64,6 +66,46 @@ class ManifestStore:
     def columns_of(self, names: Sequence[str]) -> Iterator[ManifestColumns]:
         """Yield the entries of each manifest of these names; as `read_columns`."""
         return self._columns([self._paths.manifest_path(name) for name in names])
+
+    def files_of(self, names: Sequence[str]) -> list[ManifestColumns | None]:
+        """Return the entries of many manifests, None for those that are missing.
+
+        They may hold only what tells which file an entry is about: see `avro_codec.decode_manifest_files`.
+
+        Raises:
+            CorruptTableError: a manifest cannot be read.
+        """
+        return self._decoded(names, avro_codec.decode_manifest_files)
+
+    def names_of(self, lists: Sequence[str]) -> list[list[str] | None]:
+        """Return the names of the manifests in each of many manifest lists, None for those that are missing.
+
+        Raises:
+            CorruptTableError: a list cannot be read.
+        """
+        return self._decoded(lists, avro_codec.decode_names_of_lists)
+
+    def _decoded(
+        self, names: Sequence[str], decode: Callable[[Sequence[tuple[str, bytes]]], Sequence[_Decoded]]
+    ) -> list[_Decoded | None]:
+        found: list[_Decoded | None] = []
+        for start in range(0, len(names), _MANIFESTS_AT_ONCE):
+            paths = [self._paths.manifest_path(name) for name in names[start : start + _MANIFESTS_AT_ONCE]]
+            if isinstance(self._file_io, LocalFileIO):
+                read = [self._if_there(path) for path in paths]
+            else:
+                with ThreadPoolExecutor(_REMOTE_THREADS) as pool:
+                    read = list(pool.map(self._if_there, paths))
+            there = [(path, data) for path, data in zip(paths, read, strict=True) if data is not None]
+            decoded = iter(decode(there))
+            found += [None if data is None else next(decoded) for data in read]
+        return found
+
+    def _if_there(self, path: str) -> bytes | None:
+        try:
+            return self._file_io.read_bytes(path)
+        except FileNotFoundError:
+            return None
 
     def base_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         """Return the manifests of everything before ``snapshot``'s own changes."""

@@ -1,0 +1,212 @@
+"""What many manifests say about which files there are, without decoding the rest of their entries.
+
+Expiry reads the changes of a thousand commits to learn names. Where an Avro record starts is known only when the one
+before it has been walked, but manifests are independent of each other: the first entry of all of them is walked at
+once, then the second, each step a few numpy operations. `walk_entries` answers None where anything is not as expected;
+`avro_codec` decodes such manifests, and says what is wrong with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Positions = npt.NDArray[np.int64]
+
+_WANTED = ("_VERSION", "_KIND", "_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTRA_FILES")
+_WANTED_OR_NULL = ("_CREATION_TIME", "_FILE_SOURCE", "_EXTERNAL_PATH")
+_PADDING = 16
+_MOST_DIGITS = 10
+
+
+class _CannotWalkError(Exception):
+    """Something is not as expected."""
+
+
+class _Walk:
+    """Blocks side by side (lanes), all walked to the same record.
+
+    Attributes:
+        data: the blocks.
+        found: for each wanted field and record, by lane, where it starts and its value (a number's) or length; 0 and
+            -1 where it is null.
+    """
+
+    def __init__(self, blocks: Sequence[bytes], records: int, wanted: Sequence[str]) -> None:
+        self.data = b"".join(blocks) + bytes(_PADDING)
+        self._bytes = np.frombuffer(self.data, np.uint8)
+        sizes = np.array([len(block) for block in blocks], dtype=np.int64)
+        self.ends = np.cumsum(sizes)
+        self.at: Positions = self.ends - sizes
+        marks = np.where(self._bytes < 0x80, np.arange(1, len(self._bytes) + 1, dtype=np.int32), np.int32(2**31 - 1))
+        self._after = np.minimum.accumulate(marks[::-1])[::-1]
+        shape = (2, len(blocks), records)
+        self.found = {name: np.full(shape, -1, dtype=np.int64) for name in wanted}
+
+    def step(self, schema: Any, lanes: Positions, record: int, name: str = "") -> None:
+        """Go behind one value in each of the lanes."""
+        kind = schema["type"] if isinstance(schema, dict) else schema
+        if isinstance(kind, list):
+            self._union(kind, lanes, record, name)
+        elif kind == "record":
+            for field in schema["fields"]:
+                self.step(field["type"], lanes, record, field["name"])
+        elif kind in ("int", "long"):
+            start = self._place(lanes)
+            if name in self.found:
+                self._note(name, lanes, record, start, self._number(lanes))
+            else:
+                self.at[lanes] = self._after[start]
+        elif kind in ("bytes", "string"):
+            size = self._number(lanes)
+            if size.size and int(size.min()) < 0:
+                raise _CannotWalkError
+            self._note(name, lanes, record, self.at[lanes], size)
+            self.at[lanes] += size
+        elif kind == "array":
+            self._array(schema["items"], lanes, record, name)
+        elif isinstance(kind, dict):
+            self.step(kind, lanes, record, name)
+        else:
+            raise _CannotWalkError
+
+    def _union(self, choices: list[Any], lanes: Positions, record: int, name: str) -> None:
+        if len(choices) != 2 or "null" not in choices:
+            raise _CannotWalkError
+        null = choices.index("null")
+        chosen = self._number(lanes)
+        if ((chosen != 0) & (chosen != 1)).any():
+            raise _CannotWalkError
+        rest = lanes[chosen != null]
+        if rest.size:
+            self.step(choices[1 - null], rest, record, name)
+
+    def _array(self, items: Any, lanes: Positions, record: int, name: str) -> None:
+        total = np.zeros(len(lanes), dtype=np.int64)
+        places, going = np.arange(len(lanes)), lanes
+        while going.size:
+            count = self._number(going)
+            if (count < 0).any() or int(count.max()) > len(self.data):
+                raise _CannotWalkError  # blocks with their sizes: nobody writes them
+            total[places] += count
+            for number in range(int(count.max())):
+                self.step(items, going[count > number], record)
+            places, going = places[count > 0], going[count > 0]
+        self._note(name, lanes, record, self.at[lanes], total)
+
+    def _note(self, name: str, lanes: Positions, record: int, start: Positions, value: Positions) -> None:
+        if name in self.found:
+            self.found[name][0, lanes, record] = start
+            self.found[name][1, lanes, record] = value
+
+    def _place(self, lanes: Positions) -> Positions:
+        at = self.at[lanes]
+        if (at >= self.ends[lanes]).any():
+            raise _CannotWalkError
+        return at
+
+    def _number(self, lanes: Positions) -> Positions:
+        """Read a number in each lane and go behind it."""
+        at = self._place(lanes)
+        digits = self._after[at] - at
+        if digits.size and int(digits.max()) > _MOST_DIGITS:
+            raise _CannotWalkError
+        value = np.zeros(len(lanes), dtype=np.uint64)
+        for digit in range(int(digits.max(initial=0))):
+            byte = self._bytes[np.minimum(at + digit, len(self._bytes) - 1)] & np.uint8(0x7F)
+            value |= np.where(digits > digit, byte, 0).astype(np.uint64) << np.uint64(7 * digit)
+        self.at[lanes] = self._after[at]
+        return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64)
+
+
+def walk_entries(schema: Any, blocks: Sequence[bytes], counts: Sequence[int], version: int) -> list[list[Any]] | None:
+    """Return what the blocks of manifests say about files, None when they must be decoded otherwise.
+
+    Args:
+        schema: the Avro schema of an entry, with named types written out.
+        blocks: uncompressed blocks, all of that schema.
+        counts: records of each block.
+        version: what the entries must give as their version.
+
+    Returns:
+        For each block its entries as dicts with the keys of `ManifestColumns.records`, but only those that tell which
+        file it is, its partition and bucket, what happened to it, its source and creation time.
+    """
+    walk = _walked(schema, blocks, counts, version, (*_WANTED, *_WANTED_OR_NULL))
+    if walk is None:
+        return None
+    inside = np.arange(max(counts, default=0)) < np.array(counts, dtype=np.int64)[:, None]
+    value = {name: found[1][inside] for name, found in walk.found.items()}
+    plain = (value["_EXTRA_FILES"] == 0).all() and (value["_EXTERNAL_PATH"] == -1).all()
+    if not plain or not np.isin(value["_KIND"], (0, 1)).all():
+        return None
+    try:
+        return [_entries(walk, lane, count) for lane, count in enumerate(counts)]
+    except UnicodeDecodeError:
+        return None
+
+
+def walk_names(schema: Any, blocks: Sequence[bytes], counts: Sequence[int], version: int) -> list[list[str]] | None:
+    """Return the file names in the blocks of manifest lists, None when they must be decoded otherwise.
+
+    Args:
+        schema: the Avro schema of a record.
+        blocks: uncompressed blocks, all of that schema.
+        counts: records of each block.
+        version: what the records must give as their version.
+    """
+    walk = _walked(schema, blocks, counts, version, ("_VERSION", "_FILE_NAME"))
+    if walk is None:
+        return None
+    places = [walk.found["_FILE_NAME"][:, lane, :count].tolist() for lane, count in enumerate(counts)]
+    try:
+        return [[walk.data[at : at + size].decode() for at, size in zip(*place, strict=True)] for place in places]
+    except UnicodeDecodeError:
+        return None
+
+
+def _walked(
+    schema: Any, blocks: Sequence[bytes], counts: Sequence[int], version: int, wanted: Sequence[str]
+) -> _Walk | None:
+    records = max(counts, default=0)
+    if len(counts) * records > 4 * sum(counts) + 1000:
+        return None  # too uneven
+    walk = _Walk(blocks, records, wanted)
+    numbers = np.array(counts, dtype=np.int64)
+    try:
+        for record in range(records):
+            walk.step(schema, np.flatnonzero(numbers > record), record)
+    except _CannotWalkError:
+        return None
+    versions = walk.found["_VERSION"][1][np.arange(records) < numbers[:, None]]
+    return walk if (walk.at == walk.ends).all() and (versions == version).all() else None
+
+
+def _entries(walk: _Walk, lane: int, count: int) -> list[Any]:
+    data = walk.data
+    columns = {name: found[:, lane, :count].tolist() for name, found in walk.found.items()}
+    names = [data[at : at + size].decode() for at, size in zip(*columns["_FILE_NAME"], strict=True)]
+    partitions = [data[at : at + size] for at, size in zip(*columns["_PARTITION"], strict=True)]
+    numbers = [columns[name][1] for name in ("_KIND", "_BUCKET")]
+    starts = [columns[name] for name in ("_CREATION_TIME", "_FILE_SOURCE")]
+    created, sources = ([None if at < 0 else of for at, of in zip(*pair, strict=True)] for pair in starts)
+    return [
+        {
+            "_KIND": kind,
+            "_PARTITION": partition,
+            "_BUCKET": bucket,
+            "_FILE": {
+                "_FILE_NAME": name,
+                "_EXTRA_FILES": (),
+                "_CREATION_TIME": millis,
+                "_FILE_SOURCE": source,
+                "_EXTERNAL_PATH": None,
+            },
+        }
+        for kind, partition, bucket, name, millis, source in zip(
+            numbers[0], partitions, numbers[1], names, created, sources, strict=True
+        )
+    ]

@@ -1,0 +1,94 @@
+"""Walking many manifests side by side gives what decoding each of them gives, or refuses."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.spec import avro_codec
+from paimon_spark.spec.avro_container import read_container
+from paimon_spark.spec.avro_schemas import plain_schema
+from paimon_spark.spec.manifest_walk import walk_entries, walk_names
+
+Files = list[tuple[str, bytes]]
+
+
+def files(folder: Path, kind: str) -> Files:
+    names = sorted(path for path in folder.rglob(f"{kind}-*") if (kind == "manifest-list") == ("-list-" in path.name))
+    return [(str(path), path.read_bytes()) for path in names]
+
+
+@pytest.fixture(scope="module")
+def many(golden: Path) -> Path:
+    return golden / "many_manifests_pk"
+
+
+def test_manifests(many: Path) -> None:
+    found = files(many, "manifest")
+    assert len(found) >= 16
+    contents = [read_container(data) for _, data in found]
+    schema = plain_schema(json.loads(contents[0].schema_json))
+    blocks = [block for content in contents for block in content.blocks]
+    walked = walk_entries(schema, [data for _, data in blocks], [count for count, _ in blocks], 2)
+    assert walked is not None, "else nothing is tested here"
+    for (path, data), columns in zip(found, avro_codec.decode_manifest_files(found), strict=True):
+        whole = avro_codec.decode_manifest_columns(data, path=path)
+        assert len(columns.records) == len(whole.records)
+        for few, every in zip(columns.records, whole.records, strict=True):
+            assert {key: every[key] for key in ("_KIND", "_PARTITION", "_BUCKET")} == {
+                key: few[key] for key in ("_KIND", "_PARTITION", "_BUCKET")
+            }
+            for key, value in few["_FILE"].items():
+                assert (list(value) if key == "_EXTRA_FILES" else value) == every["_FILE"][key]
+
+
+def test_manifest_lists(many: Path) -> None:
+    found = files(many, "manifest-list")
+    contents = [read_container(data) for _, data in found]
+    blocks = [block for content in contents for block in content.blocks]
+    schema = plain_schema(json.loads(contents[0].schema_json))
+    assert walk_names(schema, [data for _, data in blocks], [count for count, _ in blocks], 2) is not None
+    expected = [avro_codec.decode_manifest_names(data, path=path) for path, data in found]
+    assert avro_codec.decode_names_of_lists(found) == expected
+
+
+@pytest.mark.parametrize(
+    "folder", ["file_index_sidecar", "old_0_9_pk", "append_partitioned_plain", "many_manifests_append"]
+)
+def test_all_kinds_of_tables(golden: Path, folder: str) -> None:
+    """Also those that cannot be walked: with files beside data files, with older schemas."""
+    found = files(golden / folder, "manifest") * 16
+    expected = [avro_codec.decode_manifest_columns(data).file_names for _, data in found]
+    assert [columns.file_names for columns in avro_codec.decode_manifest_files(found)] == expected
+    extras = [avro_codec.decode_manifest_columns(data).file_values("_EXTRA_FILES") for _, data in found]
+    got = [columns.file_values("_EXTRA_FILES") for columns in avro_codec.decode_manifest_files(found)]
+    assert [[list(extra) for extra in of] for of in got] == extras
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_damage_is_never_taken_for_names(many: Path, seed: int) -> None:
+    """Blocks with some bytes changed are refused, or say the same as decoding them."""
+    chance = random.Random(seed)
+    contents = [read_container(data) for _, data in files(many, "manifest")]
+    schema = plain_schema(json.loads(contents[0].schema_json))
+    blocks = [(count, bytearray(data)) for content in contents for count, data in content.blocks]
+    _, hurt = chance.choice(blocks)
+    for _ in range(chance.randint(1, 4)):
+        hurt[chance.randrange(len(hurt))] = chance.randrange(256)
+    if chance.random() < 0.3:
+        del hurt[chance.randrange(len(hurt)) :]
+    try:
+        walked = walk_entries(schema, [bytes(data) for _, data in blocks], [count for count, _ in blocks], 2)
+    except UnicodeDecodeError:
+        pytest.fail("a damaged name must be refused like other damage")
+    assert walked is None or [len(entries) for entries in walked] == [count for count, _ in blocks]
+
+
+def test_a_damaged_file_is_named(many: Path) -> None:
+    found = files(many, "manifest")
+    path, data = found[5]
+    found[5] = (path, data[:-30])
+    with pytest.raises(CorruptTableError, match=Path(path).name):
+        avro_codec.decode_manifest_files(found)
