@@ -20,7 +20,7 @@ from paimon_spark.maintain.expire_snapshots import everything_but_the_latest, ex
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import fake_file, make_table, message
 
-REPEAT = 5
+REPEAT = 3
 
 
 def make(path: Path, snapshots: int, files: int) -> None:
