@@ -12,7 +12,7 @@ import pytest
 
 from paimon_spark.errors import SnapshotNotFoundError
 from paimon_spark.read.plan import plan_read
-from paimon_spark.read.split_read import read_split
+from paimon_spark.read.row_view import plan_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Leaf, Predicate
 from paimon_spark.table.table import load_table
@@ -26,8 +26,8 @@ READABLE = [table for table in golden_tables() if not_yet(GoldenRead(table, LATE
 
 def our_rows(path: str, predicate: Predicate | None = None, **options: str) -> pa.Table:
     named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
-    plan = plan_read(load_table(path, options=named), predicate=predicate)
-    batches = [b for split in plan.splits for b in read_split(plan.table, split, plan.fields, plan.residual)]
+    plan = plan_view(load_table(path, options=named), predicate=predicate)
+    batches = [b for split in plan.splits for b in plan.read(plan.table, split, plan.fields, plan.residual)]
     return pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
 
 
@@ -43,7 +43,7 @@ def table_path(oracle: Any, name: str) -> str:
 
 
 def splits(path: str, options: dict[str, str]) -> Counter[Any]:
-    plan = plan_read(load_table(path, options=options))
+    plan = plan_view(load_table(path, options=options))
     return Counter((s.bucket, tuple(sorted(f.name for f in s.files)), s.raw_convertible) for s in plan.splits)
 
 
