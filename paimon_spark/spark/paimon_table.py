@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql.types import DataType, StructType
+
 from paimon_spark.options import OPTIONS, Scope, find_option
 from paimon_spark.spark.branch_methods import BranchMethods
 from paimon_spark.spark.change_methods import ChangeMethods
@@ -28,7 +30,6 @@ from paimon_spark.table.table import FileStoreTable, create_table, load_table, t
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 
 _MARKS = str.maketrans("", "", ".-_")
@@ -199,4 +200,6 @@ def _parsed_schema(spark: SparkSession, schema: StructType | str) -> StructType:
     """The schema, parsed by the session where it is text."""
     if not isinstance(schema, str):
         return schema
-    return spark.createDataFrame([], schema).schema
+    activate(spark)
+    parsed = DataType.fromDDL(schema)  # a DataFrame of these columns could have no CHAR(n)
+    return parsed if isinstance(parsed, StructType) else spark.createDataFrame([], schema).schema

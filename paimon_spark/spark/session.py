@@ -65,11 +65,13 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise UnsupportedError(
             "register_catalog needs a classic session: a catalog lives in the JVM of the driver, which Spark Connect "
-            "does not let Python reach. Instead of SELECT use "
-            f"spark.read.format('paimon').load('{warehouse}/db.db/t') with options such as scan.tag-name or "
-            "scan.version, or paimon_spark.PaimonTable.for_path(spark, path).to_df(); instead of INSERT "
-            "df.write.format('paimon').mode('append').save(path); instead of CREATE TABLE, ALTER, CALL and tag "
-            "statements the methods of paimon_spark.PaimonTable"
+            "does not let Python reach. Instead of spark.sql use paimon_spark.sql(spark, statement, "
+            f"warehouse='{warehouse}', catalog='{name}'): it takes SELECT with VERSION AS OF and TIMESTAMP AS OF, "
+            "INSERT, CREATE, ALTER, DROP and TRUNCATE TABLE, SHOW, DESCRIBE, CALL and tag statements. Instead of "
+            f"spark.table use spark.read.format('paimon').load('{warehouse}/db.db/t') with options such as "
+            "scan.tag-name or scan.version, or paimon_spark.PaimonTable.for_path(spark, path).to_df(); instead of "
+            "saveAsTable and writeTo df.write.format('paimon').mode('append').save(path); for changes of one table "
+            "the methods of paimon_spark.PaimonTable"
         )
     register(spark)
     from paimon_spark.spark.jvm.install import install_catalog  # needs py4j, which a Connect client may lack

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark import OptionError
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.spark.jvm.read_version import layered, options_for_table
 from paimon_spark.table.table import load_table
@@ -127,6 +129,24 @@ def test_session_settings_for_a_table() -> None:
     assert options_for_table(settings, ("c", "db", "t")) == {**size, "scan.tag-name": "a"}
     assert options_for_table(settings, ("d", "db", "t")) == {**size, "scan.tag-name": "b"}
     assert options_for_table(settings, ("c", "db", "u")) == {**size, "scan.mode": "latest"}
+
+
+def test_a_session_setting_that_nobody_knows_is_an_error(catalog: SparkSession) -> None:
+    catalog.sql("CREATE TABLE unknown (id INT)")
+    for key in ("spark.paimon.scan.snapshott-id", "spark.paimon.*.*.unknown.scan.snapshott-id"):
+        catalog.conf.set(key, "1")
+        try:
+            with pytest.raises(
+                IllegalArgumentException, match=r"(?s)Did you mean 'scan.snapshot-id'.*RESET spark\.paimon"
+            ):
+                catalog.sql("SELECT * FROM unknown").collect()
+        finally:
+            catalog.conf.unset(key)
+    with pytest.raises(OptionError, match=r"scan\.tag-name.*RESET spark\.paimon\.tag-name"):
+        options_for_table({"spark.paimon.tag-name": "x"}, ("c", "db", "t"))
+    java = {"spark.paimon.write.use-v2-write": "true", "spark.paimon.requiredSparkConfsCheck.enabled": "false"}
+    assert set(options_for_table(java, ("c", "db", "t"))) == {"write.use-v2-write", "requiredSparkConfsCheck.enabled"}
+    assert options_for_table({"spark.paimon.c.db.u.nonsense": "x"}, ("c", "db", "t")) == {}
 
 
 def test_a_nearer_point_of_time_replaces_the_farther_ones() -> None:

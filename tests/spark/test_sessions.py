@@ -7,12 +7,14 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.spark.jvm.gateway import start_callbacks
 from paimon_spark.table.table import load_table
 
 pytestmark = pytest.mark.spark
@@ -183,6 +185,134 @@ def test_spark_connect(connect: str, tmp_path: Path) -> None:
         "True 3 True",
         "True 1",
     ]
+
+
+CONNECT_SQL = """
+import sys
+from pyspark.sql import SparkSession
+import paimon_spark
+
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+
+def sql(statement, **more):
+    return sorted(tuple(row) for row in paimon_spark.sql(spark, statement, **more).collect())
+
+try:
+    paimon_spark.register_catalog(spark, "lake", warehouse="/wh")
+except paimon_spark.UnsupportedError as error:
+    print(error)
+sql("CREATE DATABASE shop", warehouse=sys.argv[2])
+sql("USE paimon.shop")
+sql("CREATE TABLE t (id BIGINT, code CHAR(2), dt STRING DEFAULT 'd') PARTITIONED BY (dt) "
+    "TBLPROPERTIES ('primary-key' = 'id,dt', 'bucket' = '1')")
+print(sql("INSERT INTO t VALUES (1, 'a', 'x'), (2, 'b', DEFAULT)"))
+sql("ALTER TABLE t CREATE TAG first")
+sql("INSERT OVERWRITE t PARTITION (dt = 'd') SELECT id + 10, code FROM t WHERE dt = 'd' AND id > :n", args={"n": 1})
+print(sql("SELECT id, code, dt FROM t"), sql("SELECT id FROM t VERSION AS OF 'first' WHERE dt = 'd'"))
+kept = paimon_spark.sql(spark, "SELECT old.id, now.id FROM t AS now JOIN t VERSION AS OF 1 AS old USING (code)")
+print(sorted(map(tuple, kept.collect())), kept.where("code = 'b'").count(), kept.join(spark.range(2)).count())
+print(sql("WITH t AS (SELECT 5 AS id) SELECT count(*) FROM t JOIN shop.t AS o ON o.id < t.id"))
+print(sql("CALL sys.rollback(table => 't', tag => 'first')"), sql("SELECT tag_name FROM `t$tags`"))
+print(sql("CREATE TABLE u AS SELECT id FROM t"), sql("SHOW TABLES"), sql("DESCRIBE u"))
+print([view.name for view in spark.catalog.listTables()], sql("SELECT * FROM VALUES (1)"))
+for wrong in ("SELECT * FROM paimon.shop.nix", "SELECT * FROM t WHER id = 1 2", "INSERT INTO t VALUES (1)"):
+    try:
+        sql(wrong)
+    except Exception as error:
+        print(type(error).__name__, str(error).strip().splitlines()[0][:60])
+"""
+
+
+def test_sql_on_spark_connect(connect: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CONNECT_SQL, connect, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    refusal, *lines = done.stdout.splitlines()
+    for alternative in (
+        "register_catalog needs a classic session",
+        "Instead of spark.sql use paimon_spark.sql(spark, statement, warehouse='/wh', catalog='lake')",
+        "SELECT with VERSION AS OF and TIMESTAMP AS OF, INSERT, CREATE, ALTER, DROP and TRUNCATE TABLE",
+        "CALL and tag statements",
+        "Instead of spark.table use spark.read.format('paimon').load('/wh/db.db/t')",
+        "PaimonTable.for_path(spark, path).to_df()",
+        "instead of saveAsTable and writeTo df.write.format('paimon').mode('append').save(path)",
+        "the methods of paimon_spark.PaimonTable",
+    ):
+        assert alternative in refusal
+    assert lines == [
+        "[]",
+        "[(1, 'a', 'x'), (12, 'b', 'd')] [(2,)]",
+        "[(1, 1), (2, 12)] 1 4",
+        "[(1,)]",
+        "[(2, 1)] [('first',)]",
+        "[] [('shop', 't', False), ('shop', 'u', False)] [('id', 'bigint', None)]",
+        "[] [(1,)]",
+        "AnalysisException [TABLE_OR_VIEW_NOT_FOUND] The table or view `paimon`.`shop`.",
+        "ParseException [PARSE_SYNTAX_ERROR] Syntax error at or near '2'. SQLSTATE: ",
+        "AnalysisException [INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS] Canno",
+    ]
+
+
+CALLBACKS = """
+import sys
+from py4j.java_gateway import CallbackServerParameters
+from pyspark.sql import SparkSession
+import paimon_spark
+
+def session():
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+spark = session()
+gateway = spark.sparkContext._gateway
+gateway.start_callback_server(CallbackServerParameters(port=0))  # another library; Java is not told of its port
+server = gateway.get_callback_server()
+for name in ("one", "two"):
+    paimon_spark.register_catalog(spark, name, warehouse=f"{sys.argv[1]}/{name}")
+    spark.sql(f"CREATE DATABASE {name}.db")
+    spark.sql(f"CREATE TABLE {name}.db.t AS SELECT '{name}' AS a")
+print(gateway.get_callback_server() is server)
+print(spark.sql("SELECT x.a, y.a FROM one.db.t x, two.db.t y").collect())
+spark.stop()
+spark = session()
+try:
+    spark.sql("SELECT * FROM one.db.t")
+except Exception as error:
+    print(error.getCondition())
+paimon_spark.register_catalog(spark, "one", warehouse=f"{sys.argv[1]}/one")
+spark.sql("INSERT INTO one.db.t VALUES ('again')")
+print(sorted(row.a for row in spark.sql("SELECT * FROM one.db.t").collect()))
+spark.stop()
+"""
+
+
+def test_callbacks_of_another_library_several_catalogs_and_a_new_session(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CALLBACKS, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    assert done.returncode == 0, done.stdout + done.stderr
+    same, both, missing, rows = done.stdout.splitlines()[-4:]
+    assert (same, both, rows) == ("True", "[Row(a='one', a='two')]", "['again', 'one']")
+    assert missing in ("TABLE_OR_VIEW_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
+
+
+class _NoServer:
+    """A gateway whose port is taken."""
+
+    def __init__(self) -> None:
+        self._callback_server = None
+        self.callback_server_parameters = SimpleNamespace()
+
+    def start_callback_server(self, _parameters: object) -> None:
+        raise OSError("Address already in use")
+
+
+def test_without_a_callback_server_there_is_a_sentence_that_says_what_to_do() -> None:
+    with pytest.raises(
+        paimon_spark.PaimonError, match=r"Address already in use.*before other libraries.*paimon_spark\.sql"
+    ):
+        start_callbacks(_NoServer())
 
 
 def test_arrow_batches_are_fat(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import canonical_options, find_option, unknown_option_error
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS, MODE, TRAVEL_KEYS, resolve_snapshot
@@ -36,6 +36,9 @@ def session_options(
         database: the database's.
         table: the table's.
         write: leave out the options that name a point of time, which writes have no use for.
+
+    Raises:
+        OptionError: a setting is no option of Paimon's; the message names the nearest.
     """
     settings = gateway.jvm.org.apache.spark.sql.internal.SQLConf.get().settings()
     options = options_for_table(gateway.string_dict(settings), (catalog, database, _of_which(table)))
@@ -61,13 +64,20 @@ def options_for_table(settings: Mapping[str, str], name: tuple[str, str, str]) -
             everywhere[option] = value
             continue
         parts = option.split(".", 3)
-        if len(parts) == 4 and all(part in ("*", own) for part, own in zip(parts, name, strict=False)):
+        if len(parts) < 4:
+            raise _unknown_in_session(option, key)
+        if all(part in ("*", own) for part, own in zip(parts, name, strict=False)):
             named.append((sum(part != "*" for part in parts[:3]), parts[3], value))
     own = {option: value for _, option, value in sorted(named, key=lambda item: item[0])}
-    unknown = next((option for option in own if find_option(option) is None), None)
-    if unknown is not None:
-        raise unknown_option_error(unknown, ())
+    for option in own:
+        if find_option(option) is None:
+            raise _unknown_in_session(option, next(key for key in settings if key.endswith(f".{option}")))
     return layered(everywhere, own)
+
+
+def _unknown_in_session(option: str, key: str) -> OptionError:
+    """What to do about a setting that nobody knows: ignored, it would give other rows than those asked for."""
+    return OptionError(f"{unknown_option_error(option)} The session has it as {key}: RESET {key} takes it back.")
 
 
 def layered(*layers: Mapping[str, str]) -> dict[str, str]:

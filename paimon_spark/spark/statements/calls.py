@@ -11,6 +11,7 @@ from paimon_spark.spark.procedures.procedure import Argument, CallContext, Proce
 from paimon_spark.spark.procedures.registry import find_procedure
 from paimon_spark.spark.procedures.tag_statements import TagStatement, parse_tag_statement, run_tag_statement
 from paimon_spark.spark.source_options import refuse_system_table
+from paimon_spark.spark.statement_words import split_name
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.inserts import empty, target
 from paimon_spark.spark.statements.queries import Context
@@ -19,7 +20,9 @@ from paimon_spark.spark.statements.warehouses import (
     TableName,
     analysis_error,
     resolve_text,
+    schema_not_found,
     system_table_in,
+    unknown_warehouse,
 )
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
@@ -47,7 +50,10 @@ def run_call(context: Context, cursor: Cursor) -> DataFrame:
     given = _given(cursor, procedure, cursor.group())
     cursor.finish()
     arguments = _values(context, procedure, given)
-    rows = procedure.function(CallContext(context.spark, lambda name: _open(context, name, catalog)), arguments)
+    call = CallContext(
+        context.spark, lambda name: _open(context, name, catalog), lambda name: _open_all(context, name, catalog)
+    )
+    rows = procedure.function(call, arguments)
     return rows_frame(context, procedure.result, list(rows))
 
 
@@ -61,6 +67,17 @@ def rows_frame(context: Context, columns: Sequence[ResultColumn], rows: Iterable
 
 def _open(context: Context, text: str, catalog: str) -> FileStoreTable:
     return _load(resolve_text(context.known, text, catalog), text)
+
+
+def _open_all(context: Context, text: str, catalog: str) -> list[FileStoreTable]:
+    parts = split_name(text)
+    name = parts[0] if len(parts) > 1 and parts[0] in context.known.catalogs else catalog
+    found, database = context.known.catalogs.get(name), parts[-1]
+    if found is None:
+        raise unknown_warehouse(name)
+    if not found.database_exists(database):
+        raise schema_not_found((name, database))
+    return [found.load_table(database, table) for table in found.tables(database)]
 
 
 def _load(name: TableName, text: str) -> FileStoreTable:
