@@ -171,7 +171,7 @@ def insert_rows(context: Context, name: TableName, table: FileStoreTable, statem
     twice = {column for column in [*given, *static] if [*given, *static].count(column) > 1}
     if twice:
         raise analysis_error("COLUMN_ALREADY_EXISTS", f"The columns {', '.join(sorted(twice))} are given twice.")
-    ansi = str(context.settings.get("spark.sql.ansi.enabled", "true")).lower() == "true"
+    ansi = str(context.spark.conf.get("spark.sql.ansi.enabled")).lower() == "true"
     columns: list[Column] = assigned(rows, [fields[column] for column in given], name.parts, ansi=ansi)
     columns += [assigned_literal(value, fields[column], ansi=ansi) for column, value in static.items()]
     ready = rows.toDF(*(str(number) for number in range(len(rows.columns)))).select(*columns)
@@ -189,7 +189,7 @@ def _replaced(
     """What an overwrite replaces: Spark's rules, with the session's ``partitionOverwriteMode``."""
     if statement.replace_where is not None:
         return {REPLACE_WHERE: statement.replace_where}
-    setting = context.settings.get("spark.sql.sources.partitionOverwriteMode", "static")
+    setting = context.spark.conf.get("spark.sql.sources.partitionOverwriteMode")
     mode = {key.lower(): value for key, value in statement.options.items()}.get(OVERWRITE_MODE.lower(), setting)
     only_static = len(static) == len(table.schema.partition_keys)
     if str(mode).lower() == "dynamic" and not only_static and table.schema.partition_keys:

@@ -50,8 +50,8 @@ def sql(
     carries its tables in its own plan. As every DataFrame of Spark Connect, it is planned anew by each action, and so
     sees later writes; name a version to stay on one.
 
-    It works on a classic session too and does the same there; `register_catalog` gives those more (filters of every
-    kind and counts pushed down, DELETE, UPDATE, MERGE, streams by name).
+    It works on a classic session too and does the same there; `register_catalog` gives those more: ``spark.sql``
+    itself, ``spark.table`` and ``saveAsTable``, filters of every kind, limits and counts pushed down.
 
     Args:
         spark: a Connect or a classic session.
