@@ -292,10 +292,11 @@ ERRORS: list[tuple[str, type[Exception], str]] = [
     ("SELECT * FROM t VERSION AS OF 'nix'", paimon_spark.SnapshotNotFoundError, "Tag 'nix' doesn't exist.*first"),
     ("SELECT * FROM t WITH ('scan.snapshott-id' = '1')", paimon_spark.OptionError, "scan.snapshot-id"),
     ("SELECT nix FROM t", AnalysisException, "UNRESOLVED_COLUMN"),
+    ("SELECT 1 AS a, MATCH t WHAT EVER", ParseException, "PARSE_SYNTAX_ERROR"),
     ("SELEC * FROM t", ParseException, "PARSE_SYNTAX_ERROR"),
     ("SELECT * FROM t WHERE name = 'a", ParseException, "PARSE_SYNTAX_ERROR"),
     (
-        "SELECT 1 AS a, MATCH t WHAT EVER",
+        "SELECT * FROM t UNION ALL TABLE t",
         paimon_spark.UnsupportedError,
         "cannot read this statement.*createOrReplaceTempView",
     ),

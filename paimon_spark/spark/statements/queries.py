@@ -13,6 +13,8 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import ParseException, PySparkException
+
 from paimon_spark.errors import OptionError, TableNotFoundError, UnsupportedError
 from paimon_spark.options import find_option, unknown_option_error
 from paimon_spark.spark.jvm.read_version import at_version, layered, options_for_table
@@ -102,7 +104,7 @@ def run_query(context: Context, cursor: Cursor, *, before: str = "", whole: str 
     try:
         query = read_query(without_clauses(text, clauses))
     except NotUnderstoodError as error:
-        _refuse_ours(context, tokens, str(error))
+        _refuse_ours(context, text, tokens, str(error))
         return context.spark_sql(whole or before + text)
     reads = [read for reference in query.tables if (read := _read(context, text, reference, clauses)) is not None]
     if not reads:
@@ -300,15 +302,27 @@ def _escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _refuse_ours(context: Context, tokens: Sequence[Token], reason: str) -> None:
-    """Refuse a text that cannot be parsed if anything in it may be a table of ours."""
+def _refuse_ours(context: Context, text: str, tokens: Sequence[Token], reason: str) -> None:
+    """Refuse a query that cannot be parsed here if anything in it may be a table of ours.
+
+    Raises:
+        ParseException: Spark cannot parse it either.
+        UnsupportedError: Spark can.
+    """
     name = next(_possible_names(context, tokens), None)
-    if name is not None:
-        raise UnsupportedError(
-            f"paimon_spark.sql cannot read this statement, which names the Paimon table {quoted(name.parts)}: "
-            f"{reason}. Make a view of the table (paimon_spark.PaimonTable.for_path(spark, '{name.path}').to_df()"
-            ".createOrReplaceTempView('v')) and name that"
-        )
+    if name is None:
+        return
+    try:
+        context.spark_sql(f"EXPLAIN {text}")
+    except ParseException:
+        raise
+    except PySparkException:  # Spark does not know the table
+        pass
+    raise UnsupportedError(
+        f"paimon_spark.sql cannot read this statement, which names the Paimon table {quoted(name.parts)}: {reason}. "
+        f"Make a view of the table (paimon_spark.PaimonTable.for_path(spark, '{name.path}').to_df()"
+        ".createOrReplaceTempView('v')) and name that"
+    )
 
 
 def names_ours(context: Context, cursor: Cursor) -> bool:
