@@ -219,7 +219,7 @@ for wrong in ("SELECT * FROM paimon.shop.nix", "SELECT * FROM t WHER id = 1 2", 
     try:
         sql(wrong)
     except Exception as error:
-        print(type(error).__name__, str(error).strip().splitlines()[0][:60])
+        print(type(error).__name__, str(error).split()[0])
 """
 
 
@@ -247,9 +247,9 @@ def test_sql_on_spark_connect(connect: str, tmp_path: Path) -> None:
         "[(2, 1)] [('first',)]",
         "[] [('shop', 't', False), ('shop', 'u', False)] [('id', 'bigint', None)]",
         "[] [(1,)]",
-        "AnalysisException [TABLE_OR_VIEW_NOT_FOUND] The table or view `paimon`.`shop`.",
-        "ParseException [PARSE_SYNTAX_ERROR] Syntax error at or near '2'. SQLSTATE: ",
-        "AnalysisException [INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS] Canno",
+        "AnalysisException [TABLE_OR_VIEW_NOT_FOUND]",
+        "ParseException [PARSE_SYNTAX_ERROR]",
+        "AnalysisException [INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS]",
     ]
 
 
