@@ -167,7 +167,7 @@ def test_statements_of_a_catalog_that_is_not_current(sql: SparkSession, table: s
     try:
         sql.sql(f"ALTER TABLE tg.db.{table} CREATE TAG far")
         assert sql.sql(f"SHOW TAGS tg.db.{table}").collect() == [Row(tag="far")]
-        with pytest.raises(AnalysisException, match=rf"TABLE_OR_VIEW_NOT_FOUND.*`tg2`\.`tg`\.`db`\.`{table}`"):
+        with pytest.raises(IllegalArgumentException, match=f"'tg.db.{table}' in catalog tg2"):
             sql.sql(f"CALL sys.create_tag(table => 'tg.db.{table}', tag => 'x')")
     finally:
         sql.sql("USE tg.db")
@@ -190,7 +190,7 @@ def test_mistakes_in_calls(sql: SparkSession, table: str) -> None:
         sql.sql("CALL sys.create_tag(tag => 'a')")
     with pytest.raises(AnalysisException, match="UNRECOGNIZED_PARAMETER_NAME"):
         sql.sql(f"CALL sys.create_tag(table => '{table}', tag => 'a', when => 1)")
-    with pytest.raises(AnalysisException, match=r"TABLE_OR_VIEW_NOT_FOUND.*`tg`\.`db`\.`nope`"):
+    with pytest.raises(IllegalArgumentException, match=r"nope.*no schema file"):
         sql.sql("CALL sys.create_tag(table => 'db.nope', tag => 'a')")
     with pytest.raises(IllegalArgumentException, match="Time unit 'years'"):
         sql.sql(f"CALL sys.create_tag(table => '{table}', tag => 'a', time_retained => '2 years')")

@@ -16,7 +16,6 @@ from paimon_spark.errors import TableNotFoundError, UnsupportedError
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.loading import load_catalog_table
 from paimon_spark.spark.jvm.schemas import java_struct
-from paimon_spark.spark.jvm.spark_errors import no_such_table
 from paimon_spark.spark.procedures.procedure import BOOLEAN, INT, LONG, Argument, CallContext, Procedure, ResultColumn
 from paimon_spark.spark.procedures.registry import find_procedure, procedure_names
 from paimon_spark.spark.source_options import refuse_system_table
@@ -209,9 +208,8 @@ def _open_table(owner: ProcedureCatalogProxy, session: JavaObject, text: str) ->
     refuse_system_table(text, parse_table_path(parts[-1]).system_table, "given to a procedure")
     try:
         return load_catalog_table(owner.catalog, parts[:-1], parts[-1], None).table
-    except TableNotFoundError:
-        name = owner.gateway.identifier([owner.catalog_name, *parts[:-1]], parts[-1])
-        raise no_such_table(owner.gateway, name) from None
+    except TableNotFoundError as error:
+        raise TableNotFoundError(f"{error} (argument table => '{text}' in catalog {owner.catalog_name})") from error
 
 
 def _open_tables(owner: ProcedureCatalogProxy, text: str) -> list[FileStoreTable]:
