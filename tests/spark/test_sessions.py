@@ -276,25 +276,14 @@ for name in ("one", "two"):
 print(gateway.get_callback_server() is server)
 print(spark.sql("SELECT x.a, y.a FROM one.db.t x, two.db.t y").collect())
 spark.stop()
-spark = session()
-try:
-    spark.sql("SELECT * FROM one.db.t")
-except Exception as error:
-    print(error.getCondition())
-paimon_spark.register_catalog(spark, "one", warehouse=f"{sys.argv[1]}/one")
-spark.sql("INSERT INTO one.db.t VALUES ('again')")
-print(sorted(row.a for row in spark.sql("SELECT * FROM one.db.t").collect()))
-spark.stop()
 """
 
 
-def test_callbacks_of_another_library_several_catalogs_and_a_new_session(tmp_path: Path) -> None:
+def test_callbacks_of_another_library_and_several_catalogs(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CALLBACKS, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
-    same, both, missing, rows = done.stdout.splitlines()[-4:]
-    assert (same, both, rows) == ("True", "[Row(a='one', a='two')]", "['again', 'one']")
-    assert missing in ("TABLE_OR_VIEW_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE")
+    assert done.stdout.splitlines()[-2:] == ["True", "[Row(a='one', a='two')]"]
 
 
 class _NoServer:
