@@ -254,8 +254,7 @@ def test_sql_on_spark_connect(connect: str, tmp_path: Path) -> None:
 
 
 CALLBACKS = """
-import sys
-from py4j.java_gateway import CallbackServerParameters
+import os, sys
 from pyspark.sql import SparkSession
 import paimon_spark
 
@@ -267,7 +266,7 @@ def session():
 
 spark = session()
 gateway = spark.sparkContext._gateway
-gateway.start_callback_server(CallbackServerParameters(port=0))  # another library; Java is not told of its port
+gateway.start_callback_server()  # another library; Java is not told of its port
 server = gateway.get_callback_server()
 for name in ("one", "two"):
     paimon_spark.register_catalog(spark, name, warehouse=f"{sys.argv[1]}/{name}")
@@ -276,6 +275,8 @@ for name in ("one", "two"):
 print(gateway.get_callback_server() is server)
 print(spark.sql("SELECT x.a, y.a FROM one.db.t x, two.db.t y").collect())
 spark.stop()
+sys.stdout.flush()
+os._exit(0)  # a server that was started like that keeps the process from ending, whoever uses it
 """
 
 

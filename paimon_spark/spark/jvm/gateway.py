@@ -175,9 +175,13 @@ def start_callbacks(gateway: JavaObject) -> None:
     if client.getPort() != port:
         gateway._python_proxy_port = port
         java_server.resetCallbackClient(client.getAddress(), port)
-    gateway.python_parameters.propagate_java_exceptions = True
-    gateway.callback_server_parameters.propagate_java_exceptions = True
-    server.callback_server_parameters.propagate_java_exceptions = True
+    for parameters in (
+        gateway.python_parameters,
+        gateway.callback_server_parameters,
+        server.callback_server_parameters,
+    ):
+        parameters.propagate_java_exceptions = True
+        parameters.daemonize_connections = True  # else threads of the JVM's calls keep the process from ending
 
 
 def to_java_error(gateway: Gateway, error: Exception) -> Py4JJavaError:
