@@ -3,6 +3,7 @@
 import datetime
 import itertools
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -274,6 +275,21 @@ def test_two_catalogs_and_a_new_session(spark: SparkSession, warehouse: Path, na
     assert rows(spark.newSession().sql(f"SELECT * FROM ddl.db.{name}")) == [(1,)]
 
 
+def test_a_query_stopped_amid_a_call_of_its_function_has_not_failed(spark: SparkSession, name: str) -> None:
+    within = threading.Event()
+
+    def sleep(batch: DataFrame, number: int) -> None:
+        within.set()
+        batch.sparkSession._jvm.java.lang.Thread.sleep(60_000)  # the thread that Spark interrupts
+
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 2).load()
+    query = source.writeStream.foreachBatch(sleep).start()
+    assert within.wait(60)
+    query.stop()
+    failure = query.exception()
+    assert failure is None, str(failure)
+
+
 def test_foreach_batch_knows_the_catalog(spark: SparkSession, name: str) -> None:
     spark.sql(f"CREATE TABLE {name} (a BIGINT)")
     seen = []
@@ -290,6 +306,7 @@ def test_foreach_batch_knows_the_catalog(spark: SparkSession, name: str) -> None
             time.sleep(0.1)
     finally:
         query.stop()
-    assert query.exception() is None
+    failure = query.exception()
+    assert failure is None, str(failure)
     assert seen
     assert seen[0] == 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -146,8 +147,27 @@ class Gateway:
         raise PaimonError(f"this Spark version has no field {name} in {target.getClass().getName()}")
 
 
+class ProxyError(Py4JJavaError):  # type: ignore[misc]
+    """What a `Proxy` raises: Java is thrown the exception that it holds."""
+
+
+class _OfProxies:
+    """py4j's setting `propagate_java_exceptions`, true for what proxies raise only.
+
+    It belongs to the whole process. If a function of ``foreachBatch`` were included, an interrupted call in it would
+    reach Spark as an ``UndeclaredThrowableException``, and a query that is stopped would have failed.
+    """
+
+    def __init__(self, others: object) -> None:
+        self._others = others
+
+    def __bool__(self) -> bool:
+        """Asked by py4j while it handles an exception of a callback."""
+        return isinstance(sys.exc_info()[1], ProxyError) or bool(self._others)
+
+
 def start_callbacks(gateway: JavaObject) -> None:
-    """Let the JVM call Python, and let Java exceptions that Python raises pass as they are.
+    """Let the JVM call Python, and let Java exceptions that proxies raise pass as they are.
 
     Another library may have started py4j's callback server before (Java is then told where it listens, which py4j
     leaves to whoever starts it), or have shut it down (then there is a new one).
@@ -180,14 +200,17 @@ def start_callbacks(gateway: JavaObject) -> None:
         gateway.callback_server_parameters,
         server.callback_server_parameters,
     ):
-        parameters.propagate_java_exceptions = True
+        if not isinstance(parameters.propagate_java_exceptions, _OfProxies):
+            parameters.propagate_java_exceptions = _OfProxies(parameters.propagate_java_exceptions)
         parameters.daemonize_connections = True  # else threads of the JVM's calls keep the process from ending
 
 
-def to_java_error(gateway: Gateway, error: Exception) -> Py4JJavaError:
+def to_java_error(gateway: Gateway, error: Exception) -> ProxyError:
     """What to raise out of a proxied method so that Spark sees a fitting Java exception."""
-    if isinstance(error, Py4JJavaError):
+    if isinstance(error, ProxyError):
         return error
+    if isinstance(error, Py4JJavaError):
+        return ProxyError("", error.java_exception)
     origin = error._origin if isinstance(error, CapturedException) else None
     if origin is None:
         java = gateway.jvm.java.lang
@@ -197,7 +220,7 @@ def to_java_error(gateway: Gateway, error: Exception) -> Py4JJavaError:
             origin = java.IllegalArgumentException(str(error))
         else:
             origin = java.RuntimeException(f"{type(error).__name__}: {error}")
-    return Py4JJavaError("", origin)
+    return ProxyError("", origin)
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
