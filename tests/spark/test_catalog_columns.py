@@ -13,6 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
+from paimon_spark.spark.jvm.scan import ScanProxy
+from paimon_spark.spark.jvm.scan_plan import ScanPlan
 
 pytestmark = pytest.mark.spark
 
@@ -149,16 +151,30 @@ def test_filters_on_metadata_columns_leave_out_files(spark: SparkSession, name: 
         assert (condition, files_planned(frame), rows(frame)) == (condition, files, wanted)
 
 
-def test_a_join_leaves_out_files_by_their_path_and_bucket(spark: SparkSession, name: str) -> None:
-    """A runtime filter on metadata columns reaches the scan; its snapshot stays."""
-    spark.sql(f"CREATE TABLE {name} (k INT, v INT) TBLPROPERTIES ('bucket'='4', 'bucket-key'='k')")
-    spark.sql(f"INSERT INTO {name} SELECT id, id FROM range(1000)")
-    spark.sql(f"CREATE TABLE {name}_small (b INT, w INT)")
-    spark.sql(f"INSERT INTO {name}_small VALUES (1, 10), (2, 20)")
-    frame = spark.sql(
-        f"SELECT count(*) FROM (SELECT *, __paimon_bucket AS b FROM {name}) t JOIN {name}_small s ON t.b = s.b "
-        "WHERE s.w = 10"
-    )
-    expected = spark.sql(f"SELECT count(*) FROM {name} WHERE __paimon_bucket = 1").head()[0]
-    assert frame.head()[0] == expected
-    assert "RuntimeFilters: [dynamicpruningexpression(" in frame._jdf.queryExecution().executedPlan().toString()
+@pytest.mark.parametrize(("column", "value", "left"), [("p", "1", 4), ("b", "2", 5), ("file", None, 1)])
+def test_a_join_leaves_out_files(
+    spark: SparkSession, name: str, monkeypatch: pytest.MonkeyPatch, column: str, value: str | None, left: int
+) -> None:
+    """What the small side of a join holds keeps whole files of the large side from being read, on the same snapshot."""
+    spark.sql(f"CREATE TABLE {name} (k INT, p INT) PARTITIONED BY (p) TBLPROPERTIES ('bucket'='4', 'bucket-key'='k')")
+    spark.sql(f"INSERT INTO {name} SELECT id, id % 5 FROM range(1000)")
+    large = f"(SELECT *, __paimon_bucket AS b, __paimon_file_path AS file FROM {name})"
+    file = spark.sql(f"SELECT min(file) FROM {large} WHERE p = 3").head()[0]
+    spark.sql(f"CREATE TABLE {name}_small AS SELECT {value or repr(file)} AS c, 10 AS w UNION ALL SELECT NULL, 20")
+    batches: list[ScanPlan] = []
+    to_batch = ScanProxy.toBatch
+
+    def noted(scan: ScanProxy) -> object:
+        if scan.name == f"db.{name}":
+            batches.append(scan.plan)
+        return to_batch(scan)
+
+    expected = rows(spark.sql(f"SELECT k FROM {large} WHERE {column} = {value or repr(file)}"))
+    monkeypatch.setattr(ScanProxy, "toBatch", noted)
+    frame = spark.sql(f"SELECT k FROM {large} t JOIN {name}_small s ON t.{column} = s.c WHERE s.w = 10")
+    frame._jdf.queryExecution().executedPlan()
+    spark.sql(f"INSERT INTO {name} VALUES (-1, 1)")
+    assert rows(frame) == expected
+    assert batches[0].source == batches[-1].source
+    assert (len(batches[0].file_names), len(batches[-1].file_names)) == (20, left)
+    assert batches[-1].row_count == len(expected)

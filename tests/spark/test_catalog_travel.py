@@ -98,6 +98,8 @@ def test_options_of_the_session(catalog: SparkSession, key: str) -> None:
         assert rows(catalog, "SELECT * FROM t") == OLD
         assert rows(catalog, "SELECT * FROM t VERSION AS OF 2") == NEW
         assert catalog.read.option("scan.snapshot-id", "2").table("t").count() == 2
+        assert rows(catalog, "SELECT sum(record_count) FROM `t$files`") == [(len(OLD),)]
+        assert rows(catalog, "SELECT count(*) FROM `t$audit_log`") == [(len(OLD),)]
     finally:
         catalog.conf.unset(f"spark.paimon.{key}")
     assert rows(catalog, "SELECT * FROM t") == NEW

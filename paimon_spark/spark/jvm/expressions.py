@@ -10,6 +10,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from paimon_spark.read.metadata_columns import PARTITION
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.types import to_spark_type
@@ -139,7 +141,9 @@ def _value(value: Any, data_type: t.DataType) -> Any:
             return value
         case t.TinyIntType() | t.SmallIntType() | t.IntType() | t.BigIntType() if _is_int(value):
             return value
-        case t.FloatType() | t.DoubleType() if isinstance(value, float):
+        case t.FloatType() if isinstance(value, float):
+            return float(np.float32(value))  # py4j brings a Float as its shortest text, which is another double
+        case t.DoubleType() if isinstance(value, float):
             return value
         case t.DecimalType() if isinstance(value, Decimal):
             return value
