@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from paimon_spark.read.change_range import ChangeRange, ChangeSource
-from paimon_spark.read.fallback import refuse_other_branch
+from paimon_spark.read.change_range import ChangeRange
+from paimon_spark.read.diff_split import DiffSplit
+from paimon_spark.read.fallback import read_of_plan
 from paimon_spark.read.incremental_read import changed_rows, only_true, state_rows, written_rows
 from paimon_spark.read.plan import ReadPlan, judged_by_rows
 from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView, plan_source
@@ -44,18 +45,18 @@ def audit_log_fields(table: FileStoreTable) -> tuple[DataField, ...]:
     return (*special_fields(table), *table.schema.fields)
 
 
-def kind_rows(source: ReadSource, *, keys: bool) -> KindRows:
+def kind_rows(source: ReadSource) -> KindRows:
     """How the splits of a read are read with kinds."""
-    if not isinstance(source, ChangeRange):
-        return state_rows
-    return difference_rows if source.source is ChangeSource.DIFF and keys else written_rows
+    return rows_of_changes if isinstance(source, ChangeRange) else state_rows
 
 
-def difference_rows(
-    table: FileStoreTable, split: DataSplit, _fields: tuple[DataField, ...], pushed: Predicate | None
+def rows_of_changes(
+    table: FileStoreTable, split: DataSplit, read_fields: tuple[DataField, ...], pushed: Predicate | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what differs between two states, deletes included; all columns, as rows are compared whole."""
-    return changed_rows(table, split, pushed, keep_deletes=True)
+    """Yield rows as they were written; or what differs between two states, deletes included, with all columns."""
+    if isinstance(split, DiffSplit):  # rows are compared whole
+        return changed_rows(table, split, pushed, keep_deletes=True)
+    return written_rows(table, split, read_fields, pushed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +96,8 @@ def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> Re
     inner = replace(request, columns=tuple(table.schema.fields), predicate=own_part(table, request.predicate))
     if inner.predicate != request.predicate:
         inner = replace(inner, limit=None)
-    refuse_other_branch(table, "$audit_log")
     plan = plan_source(table, source, inner)
-    read = ReadAuditLog(kind_rows(source, keys=bool(table.schema.primary_keys)))
+    read = read_of_plan(plan, lambda _: ReadAuditLog(kind_rows(source)))
     residual = judged_by_rows(table.schema, request.predicate)
     return replace(plan, fields=request.columns, residual=residual, read=read)
 

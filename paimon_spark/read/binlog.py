@@ -17,7 +17,7 @@ import pyarrow as pa
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.read.audit_log import KindRows, kind_rows, special_fields, with_kind
 from paimon_spark.read.change_range import ChangeRange, ChangeSource
-from paimon_spark.read.fallback import refuse_other_branch
+from paimon_spark.read.fallback import read_of_plan
 from paimon_spark.read.incremental_read import only_true
 from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView, plan_source
@@ -108,15 +108,15 @@ def _arrays(rows: pa.RecordBatch, starts: npt.NDArray[np.int64], schema: pa.Sche
 
 
 def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> ReadPlan:
-    keys = bool(table.schema.primary_keys)
-    if isinstance(source, ChangeRange) and source.source is ChangeSource.DIFF and keys:
+    changes = isinstance(source, ChangeRange)
+    if isinstance(source, ChangeRange) and source.source is ChangeSource.DIFF and table.schema.primary_keys:
         raise UnsupportedError(
             "$binlog cannot show the difference of two states, which does not tell what rows were before. Read "
             "$audit_log, or the changes themselves: incremental-between-scan-mode = changelog."
         )
-    refuse_other_branch(table, "$binlog")
     plan = plan_source(table, source, PlanRequest(tuple(table.schema.fields), None, request.parallelism))
-    read = ReadBinlog(kind_rows(source, keys=keys), isinstance(source, ChangeRange) and keys)
+    rows = kind_rows(source)
+    read = read_of_plan(plan, lambda branch: ReadBinlog(rows, changes and bool(branch.schema.primary_keys)))
     return replace(plan, fields=request.columns, residual=request.predicate, read=read)
 
 

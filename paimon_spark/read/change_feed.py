@@ -23,6 +23,7 @@ from paimon_spark.spec.data_types import BigIntType, DataField, LocalZonedTimest
 from paimon_spark.spec.predicate import Predicate, fields
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.table.two_branches import refuse_other_branch
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
@@ -73,6 +74,7 @@ class ReadChangeFeed:
 
 def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> ReadPlan:
     assert isinstance(source, ChangeRange)
+    refuse_other_branch(table, "CHANGES")  # commits of two branches have no common order
     refuse_without_changelog(table)
     inner = replace(
         request, columns=tuple(table.schema.fields), predicate=own_part(table, request.predicate), limit=None

@@ -29,6 +29,9 @@ BETWEEN, BETWEEN_TIMESTAMP, TO_AUTO_TAG = INCREMENTAL_KEYS
 _SCAN_MODE = "incremental-between-scan-mode"
 _TAG_TO_SNAPSHOT = "incremental-between-tag-to-snapshot"
 
+CHANGE_KEYS = (*INCREMENTAL_KEYS, MODE, _SCAN_MODE, _TAG_TO_SNAPSHOT)
+"""The options that say which changes are read."""
+
 
 class ChangeSource(Enum):
     """Where changes are taken from."""

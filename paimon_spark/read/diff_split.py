@@ -43,4 +43,4 @@ class DiffSplit(DataSplit):
 
 def _restored(split: DataSplit, before: tuple[int, ...], after: tuple[int, ...]) -> DiffSplit:
     place = split.partition, split.bucket, split.total_buckets
-    return DiffSplit(split.snapshot_id, *place, split.files, False, None, before, after)
+    return DiffSplit(split.snapshot_id, *place, split.files, False, split.branch, before, after)

@@ -148,7 +148,7 @@ def _numbered(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file with their positions in it as the last column; nothing may be skipped in the file."""
     if (
-        (read is read_split or isinstance(read, BranchRead))
+        (read.of(split) if isinstance(read, BranchRead) else read) is read_split
         and table.schema.primary_keys
         and file.delete_row_count != 0
     ):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.read.change_range import ChangeRange
-from paimon_spark.read.plan import ReadPlan, plan_snapshot
+from paimon_spark.read.fallback import plan_branches
+from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView
 
 if TYPE_CHECKING:
@@ -27,15 +28,19 @@ def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> Re
         raise UnsupportedError(
             "$ro shows the rows of one version: read changes from the table itself, or its $audit_log"
         )
-    return plan_snapshot(
+    return plan_branches(
         table,
         source,
         request.columns,
         predicate=request.predicate,
         parallelism=request.parallelism,
         limit=request.limit,
-        only_level=table.options.num_levels - 1 if table.schema.primary_keys else None,
+        level_of=_top_level,
     )
+
+
+def _top_level(table: FileStoreTable) -> int | None:
+    return table.options.num_levels - 1 if table.schema.primary_keys else None
 
 
 READ_OPTIMIZED = RowView("ro", _own_fields, _plan)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.read.change_range import ChangeRange
+from paimon_spark.read.fallback import read_of_plan
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.incremental_read import only_true
 from paimon_spark.read.metadata_columns import first_row
@@ -94,7 +95,7 @@ def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> Re
     limit = request.limit if own == request.predicate else None
     plan = plan_source(table, source, replace(request, columns=tuple(table.schema.fields), predicate=own, limit=limit))
     residual = judged_by_rows(table.schema, request.predicate)
-    return replace(plan, fields=request.columns, residual=residual, read=read_tracked)
+    return replace(plan, fields=request.columns, residual=residual, read=read_of_plan(plan, lambda _: read_tracked))
 
 
 ROW_TRACKING = RowView("row_tracking", _fields, _plan)

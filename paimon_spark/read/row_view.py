@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError
 from paimon_spark.read.change_range import ChangeRange, asks_for_changes, resolve_changes
-from paimon_spark.read.fallback import plan_branches, refuse_other_branch
-from paimon_spark.read.incremental import plan_changes
+from paimon_spark.read.fallback import plan_branches, plan_changed_branches
 from paimon_spark.read.plan import ReadPlan
 from paimon_spark.spec.predicate import Predicate, fields
 from paimon_spark.spec.snapshot import Snapshot
@@ -68,12 +67,12 @@ def plan_source(table: FileStoreTable, source: ReadSource, request: PlanRequest)
 
     Raises:
         CorruptTableError: a metadata file is missing or cannot be read.
+        SnapshotNotFoundError: the other branch has not the changes asked for.
     """
     columns = request.columns
     predicate, parallelism, limit = request.predicate, request.parallelism, request.limit
     if isinstance(source, ChangeRange):
-        refuse_other_branch(table, "changes")
-        return plan_changes(table, source, columns, predicate=predicate, parallelism=parallelism, limit=limit)
+        return plan_changed_branches(table, source, columns, predicate=predicate, parallelism=parallelism, limit=limit)
     return plan_branches(table, source, columns, predicate=predicate, parallelism=parallelism, limit=limit)
 
 

@@ -1,16 +1,18 @@
 """Reads of two branches: a partition comes whole from the branch that comes first, or else from the other."""
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.errors import PaimonError, SchemaChangeError, UnsupportedError
+from paimon_spark.errors import PaimonError, SchemaChangeError, SnapshotNotFoundError, UnsupportedError
 from paimon_spark.maintain import branches, tags
-from paimon_spark.read.row_view import plan_view
+from paimon_spark.read.change_feed import CHANGE_FEED
+from paimon_spark.read.change_range import resolve_changes
+from paimon_spark.read.row_view import ROWS, PlanRequest, plan_view
 from paimon_spark.read.row_views import row_view
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.schema_change import SetOption
@@ -28,10 +30,14 @@ def write(table: FileStoreTable, partition: str, values: dict[int, str], branch:
     return snapshot_id
 
 
-def rows(path: str, options: dict[str, str], where: str | None = None, columns: list[str] | None = None) -> list[Any]:
+def rows(
+    path: str, options: dict[str, str], where: str | None = None, columns: list[str] | None = None, view: str = ""
+) -> list[Any]:
     table = load_table(path, options=options)
-    predicate = None if where is None else parse_filter(where, tuple(table.schema.fields))
-    plan = pickle.loads(pickle.dumps(plan_view(table, columns=columns, predicate=predicate)))
+    seen = row_view(view) if view else ROWS
+    assert seen is not None
+    predicate = None if where is None else parse_filter(where, seen.fields(table))
+    plan = pickle.loads(pickle.dumps(plan_view(table, seen, columns=columns, predicate=predicate)))
     found = [
         tuple(row.values())
         for split in plan.splits
@@ -124,11 +130,8 @@ def test_the_branch_must_be_there_when_the_option_is_set(table: FileStoreTable) 
 
 def test_what_would_miss_the_other_branch_is_refused(table: FileStoreTable) -> None:
     opened = load_table(table.path, options=FALLBACK)
-    for name in ("audit_log", "binlog"):
-        with pytest.raises(UnsupportedError, match=r"'scan.fallback-branch' = 'b' is not supported"):
-            plan_view(opened, row_view(name))
-    with pytest.raises(UnsupportedError, match="changes"):
-        plan_view(opened.with_options({"incremental-between": "1,2"}))
+    with pytest.raises(UnsupportedError, match=r"Reading CHANGES with option 'scan.fallback-branch' = 'b' is not"):
+        CHANGE_FEED.plan(opened, resolve_changes(opened.with_options({"incremental-between": "1,2"})), PlanRequest(()))
 
 
 def test_java_reads_the_same(oracle: Any, table: FileStoreTable) -> None:
@@ -152,3 +155,80 @@ def test_java_filters_the_same(oracle: Any, tmp_path: Path) -> None:
         told = oracle.read(path, filter=[(column, "=", value)]).to_pylist()
         assert rows(path, {}, f"{column} = {value!r}") == sorted(tuple(row.values()) for row in told)
     assert rows(path, {}) == sorted(oracle.rows(path)) == sorted([M1, M3, B2, B4])
+
+
+@pytest.fixture(scope="module")
+def both(oracle: Any) -> Iterator[tuple[Any, str]]:
+    """A table of Java with a changelog: main has the partitions 1 and 3; branch b 1, 2, and later 3 and 4."""
+    name = "fallback_views.t"
+    columns = [("k", "INT NOT NULL"), ("v", "STRING"), ("dt", "STRING NOT NULL")]
+    options = {"bucket": "1", "changelog-producer": "input"}
+    oracle.create(name, columns, pk=["dt", "k"], partition=["dt"], options=options)
+    oracle.create_branch(name, "b")
+    oracle.write(f"{name}$branch_b", [(1, "b1", "1"), (2, "b2", "2"), (5, "b5", "2")])
+    oracle.write(name, [(1, "m1", "1")])
+    oracle.write(name, [(1, "m1", "1"), (1, "m1x", "1"), (3, "m3", "3")], kinds=["-U", "+U", "+I"])
+    oracle.write(f"{name}$branch_b", [(1, "b3", "3"), (4, "b4", "4"), (5, "b5", "2")], kinds=["+I", "+I", "-D"])
+    yield oracle, name
+    oracle.drop(name)
+
+
+CHANGES: list[dict[str, str]] = [
+    {},
+    {"scan.snapshot-id": "1"},
+    {"incremental-between": "1,2"},
+    {"incremental-between": "0,2"},
+    {"incremental-between": "0,1"},
+    {"incremental-between": "1,2", "incremental-between-scan-mode": "delta"},
+    {"incremental-between-timestamp": "0,9999999999999"},
+]
+
+
+@pytest.mark.parametrize("key", [*FALLBACK, *PRIMARY])
+@pytest.mark.parametrize("view", ["", "audit_log", "binlog", "ro"])
+def test_views_and_changes_are_those_of_java(both: tuple[Any, str], key: str, view: str) -> None:
+    oracle, name = both
+    oracle.alter(name, ("set", key, "b"))
+    try:
+        path = oracle.location(name).removeprefix("file:")
+        for options in CHANGES[: 2 if view == "ro" else None]:
+            java = oracle.read(f"{name}${view}" if view else name, options=options).to_pylist()
+            assert rows(path, options, view=view) == sorted(tuple(row.values()) for row in java), options
+    finally:
+        oracle.alter(name, ("unset", key))
+
+
+def test_the_top_level_is_that_of_each_branch(oracle: Any, tmp_path: Path) -> None:
+    name = f"fallback_ro.{tmp_path.name}"
+    columns = [("k", "INT NOT NULL"), ("v", "STRING"), ("dt", "STRING NOT NULL")]
+    oracle.create(name, columns, pk=["dt", "k"], partition=["dt"], options={"bucket": "1"})
+    oracle.create_branch(name, "b")
+    oracle.write(f"{name}$branch_b", [B1, B2])
+    oracle.compact(f"{name}$branch_b")
+    oracle.write(name, [M1], options={"write-only": "true"})  # which the top level lacks
+    for key, told in (("scan.fallback-branch", [B1, B2]), ("scan.primary-branch", [B1, B2])):
+        oracle.alter(name, ("set", key, "b"))
+        path = oracle.location(name).removeprefix("file:")
+        assert rows(path, {}, view="ro") == sorted(oracle.rows(f"{name}$ro")) == told
+        assert rows(path, {}, "v = 'b1'", view="ro") == [B1]
+        oracle.alter(name, ("unset", key))
+    oracle.drop(name)
+
+
+def test_the_difference_of_two_states_takes_partitions_that_the_first_lacks_in_the_end(table: FileStoreTable) -> None:
+    diff = {"incremental-between": "1,2", "incremental-between-scan-mode": "diff"}
+    assert rows(table.path, {**FALLBACK, **diff}) == sorted([B2, M3])
+    assert rows(table.path, {**FALLBACK, **diff}, view="audit_log") == sorted([("+I", *B2), ("+I", *M3)])
+    assert rows(table.path, {**PRIMARY, **diff}) == sorted([B2, M3])
+    write(table, "3", {3: "m33"})
+    assert rows(table.path, {**FALLBACK, **diff, "incremental-between": "2,3"}) == [(3, "m33", "3")]
+    assert rows(table.path, {**PRIMARY, **diff, "incremental-between": "2,3"}) == [B3]
+
+
+def test_changes_that_the_other_branch_has_not_are_an_error_that_says_so(table: FileStoreTable) -> None:
+    branches.create_branch(table, "young")
+    options = {"scan.fallback-branch": "young"}
+    assert rows(table.path, {**options, "incremental-between": "0,2"}) == [M1, M3]  # it has no snapshot at all
+    write(table, "9", {9: "y"}, "young")
+    with pytest.raises(SnapshotNotFoundError, match=r"branch 'young' as well .*'scan.fallback-branch'.*\[1, 1\]"):
+        rows(table.path, {**options, "incremental-between": "1,2"})

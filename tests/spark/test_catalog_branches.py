@@ -10,6 +10,8 @@ from pyspark.sql import Row, SparkSession
 import paimon_spark
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import PaimonError
+from paimon_spark.maintain import branches
+from paimon_spark.table.table import load_table
 from tests.support.commits import data_file, make_table, message
 
 pytestmark = pytest.mark.spark
@@ -90,3 +92,27 @@ def test_branches_of_a_paimon_table(spark: SparkSession, warehouse: Path, table:
     assert main.branches().collect() == []
     with pytest.raises(PaimonError, match="'c' doesn't exist"):
         main.delete_branch("c")
+
+
+def test_partitions_of_both_branches_are_shown_and_only_own_ones_dropped(sql: SparkSession, warehouse: Path) -> None:
+    made = make_table(warehouse / "db.db" / "two", primary_key=["dt", "k"], partition=["dt"], bucket="1")
+    branches.create_branch(made, "b")
+    for branch, partition in (("main", "1"), ("b", "1"), ("b", "2")):
+        there = load_table(made.path, branch=branch)
+        commit(there, [message(there, data_file(there, {1: branch}, partition=partition), partition=partition)])
+    sql.sql("ALTER TABLE two SET TBLPROPERTIES ('scan.fallback-branch' = 'b')")
+    shown = [("dt=1",), ("dt=2",)]
+
+    def plain(statement: str) -> list[tuple[str]]:
+        frame = paimon_spark.sql(sql, statement, warehouse=str(warehouse), catalog="br", database="db")
+        return sorted((row[0],) for row in frame.collect())
+
+    for run in (lambda text: sorted(tuple(row) for row in sql.sql(text).collect()), plain):
+        assert run("SHOW PARTITIONS two") == shown
+        assert run("SHOW PARTITIONS two PARTITION (dt = '2')") == shown[1:]
+        with pytest.raises(PySparkException, match="PARTITIONS_NOT_FOUND"):
+            run("ALTER TABLE two DROP PARTITION (dt = '2')")
+    listed = sql.sql("SELECT partition_name FROM sys.partitions WHERE table_name = 'two' ORDER BY 1").collect()
+    assert [tuple(row) for row in listed] == shown
+    sql.sql("ALTER TABLE two DROP PARTITION (dt = '1')")
+    assert [row.v for row in sql.sql("SELECT v FROM two").collect()] == ["b", "b"]

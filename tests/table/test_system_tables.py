@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_spark.errors import CorruptTableError, SnapshotNotFoundError, TableNotFoundError, UnsupportedError
+from paimon_spark.errors import CorruptTableError, SnapshotNotFoundError, TableNotFoundError
 from paimon_spark.table.system.history import duration_text
 from paimon_spark.table.system.registry import SYSTEM_TABLES, system_table
 from paimon_spark.table.table import load_table
@@ -19,7 +19,7 @@ READS = [
     GoldenRead(table, read)
     for table in golden_tables()
     for read in table.expect["reads"]
-    if read.get("system") in SYSTEM_TABLES and "scan.fallback-branch" not in table.options()
+    if read.get("system") in SYSTEM_TABLES
 ]
 LATER_COLUMNS = {  # of Java 2.x; the golden tables are of 1.4
     "snapshots": {"operation", "writer_version"},
@@ -75,9 +75,13 @@ def test_consumers_and_a_table_without_snapshots(golden: Path, tmp_path: Path) -
     assert system_rows(path, "consumers").to_pylist() == [{"consumer_id": "me", "next_snapshot_id": 7}]
 
 
-def test_files_of_a_fallback_branch_are_not_left_out_in_silence(golden: Path) -> None:
-    with pytest.raises(UnsupportedError, match=r"scan\.fallback-branch"):
-        system_rows(golden / "branch_fallback" / "table", "partitions")
+def test_partitions_of_a_fallback_branch_are_listed_and_files_are_those_of_the_own_branch(golden: Path) -> None:
+    path = golden / "branch_fallback" / "table"
+    own = {row["partition"] for row in system_rows(path, "buckets").to_pylist()}
+    assert own == {row["partition"] for row in system_rows(path, "files").to_pylist()} == {"{24}", "{25}"}
+    listed = system_rows(path, "partitions")["partition"].to_pylist()
+    assert set(listed) > {"p=24", "p=25"}
+    assert len(listed) == len(set(listed))
 
 
 def test_names() -> None:

@@ -16,6 +16,7 @@ from paimon_spark.table.system.registry import SYSTEM_TABLES
 from paimon_spark.table.table import load_table
 
 DAY = 19723
+TWO_BRANCHES = ("sysb.falls_back", "sysb.other_first")
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +32,23 @@ def warehouse(oracle: Any) -> Iterator[str]:
     oracle.write("sysa.t", [(1, DAY, "a/b c"), (9, DAY, "a/b c")])
     oracle.write("sysa.plain", [(1, "x")])
     oracle.write("sysb.days", [(1, DAY), (2, None)])
+    for name, option in (("sysb.falls_back", "scan.fallback-branch"), ("sysb.other_first", "scan.primary-branch")):
+        _two_branches(oracle, name, option)
     yield oracle.location("sysa.t").removeprefix("file:").rsplit("/", 2)[0]
-    for name in ("sysa.t", "sysa.plain", "sysb.days"):
+    for name in ("sysa.t", "sysa.plain", "sysb.days", *TWO_BRANCHES):
         oracle.drop(name)
+
+
+def _two_branches(oracle: Any, name: str, option: str) -> None:
+    """A table that reads branch b too: partition 1 in both, 3 first in its own and then in both, 2 and 4 in b alone."""
+    columns = [("k", "INT NOT NULL"), ("v", "STRING"), ("dt", "STRING NOT NULL")]
+    oracle.create(name, columns, pk=["dt", "k"], partition=["dt"], options={"bucket": "1"})
+    oracle.create_branch(name, "b")
+    oracle.write(f"{name}$branch_b", [(1, "b1", "1"), (2, "b2", "2")])
+    oracle.write(name, [(1, "m1", "1")])
+    oracle.write(name, [(1, "m1x", "1"), (3, "m3", "3")])
+    oracle.write(f"{name}$branch_b", [(1, "b3", "3"), (4, "b4", "4")])
+    oracle.alter(name, ("set", option, "b"))
 
 
 def row_counts(rows: pa.Table) -> Counter[tuple[Any, ...]]:
@@ -64,6 +79,25 @@ def test_tables_of_a_table(oracle: Any, warehouse: str, table: str, name: str) -
     java = oracle.read(f"{table}${name}")
     assert set(java.schema.names) <= set(ours.schema.names)
     assert row_counts(ours.select(java.schema.names)) == row_counts(java)
+
+
+@pytest.mark.parametrize("options", [{}, {"scan.snapshot-id": "1"}], ids=["latest", "earlier"])
+@pytest.mark.parametrize("table", TWO_BRANCHES)
+@pytest.mark.parametrize(
+    "name", ["files", "file_key_ranges", "partitions", "buckets", "manifests", "snapshots", "table_indexes", "tags"]
+)
+def test_tables_of_a_table_that_reads_two_branches(
+    oracle: Any, warehouse: str, table: str, name: str, options: dict[str, str]
+) -> None:
+    ours = SYSTEM_TABLES[name].read(load_table(f"{warehouse}/{table.replace('.', '.db/')}", options=options))
+    java = oracle.read(f"{table}${name}", options={} if name == "buckets" else options)  # which does not travel in 1.4
+    if name == "buckets" and options:
+        assert ours["partition"].to_pylist() == ["{1}"]
+        return
+    assert row_counts(ours.select(java.schema.names)) == row_counts(java)
+    if name == "partitions":
+        listed = ["dt=1", "dt=2"] if options else ["dt=1", "dt=2", "dt=3", "dt=4"]
+        assert ours["partition"].to_pylist() == listed
 
 
 def test_credentials_are_not_shown(tmp_path: Path) -> None:

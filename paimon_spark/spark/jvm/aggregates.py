@@ -9,12 +9,12 @@ from pyspark.sql import types as spark
 
 from paimon_spark.read.aggregate import AggregateCall, AggregateRows, Aggregation, aggregate_snapshot
 from paimon_spark.read.change_range import ChangeRange
-from paimon_spark.read.fallback import other_branch
 from paimon_spark.read.row_view import ROWS
 from paimon_spark.spark.jvm.expressions import field_reference
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.schemas import java_struct
 from paimon_spark.spark.types import to_spark_struct
+from paimon_spark.table.two_branches import other_branch
 
 if TYPE_CHECKING:
     from paimon_spark.spark.jvm.scan_plan import ScanPlan

@@ -22,6 +22,7 @@ from paimon_spark.spark.jvm.schemas import java_struct
 from paimon_spark.spark.types import to_spark_struct
 from paimon_spark.spec import data_types as t
 from paimon_spark.table.table import FileStoreTable
+from paimon_spark.table.two_branches import live_partitions, matching_partitions, own_partitions
 
 PARTITION_INTERFACES = (
     "org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement",
@@ -57,7 +58,8 @@ class PartitionsProxy(Proxy):
         """SHOW PARTITIONS: those whose columns `names` have the values of `ident`."""
         fields = [self.loaded.table.schema.field(name) for name in names]
         wanted = {field.name: _value(ident, index, field.type) for index, field in enumerate(fields)}
-        rows = [self._row(values) for values in self._matching(wanted)]
+        table = self.loaded.table
+        rows = [self._row(values) for values in matching_partitions(table, wanted, live_partitions(table))]
         return self.gateway.array("org.apache.spark.sql.catalyst.InternalRow", rows)
 
     def partitionExists(self, ident: JavaObject) -> bool:
@@ -150,13 +152,8 @@ class PartitionsProxy(Proxy):
         return self.loaded.table
 
     def _matching(self, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
-        table = self.loaded.table
-        snapshot = table.snapshots.latest()
-        if snapshot is None:
-            return []
-        partitions = sorted(set(table.manifests.live_columns(snapshot).partitions))
-        rows: list[dict[str, Any]] = table.manifests.partition_batch(partitions).to_pylist()
-        return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+        """Partitions of the table's own branch: what can be changed."""
+        return matching_partitions(self.loaded.table, wanted, own_partitions(self.loaded.table))
 
     def _values(self, ident: JavaObject) -> dict[str, Any]:
         # fewer values than partition columns stand for all partitions that begin with them (see `drop_partitions`)

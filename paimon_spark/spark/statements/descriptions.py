@@ -11,13 +11,14 @@ from paimon_spark.spark.statements.calls import rows_frame
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.inserts import target
 from paimon_spark.spark.statements.parsing import Kind
-from paimon_spark.spark.statements.partitions import partition_values, partitions
+from paimon_spark.spark.statements.partitions import partition_values
 from paimon_spark.spark.statements.queries import Context
 from paimon_spark.spark.statements.warehouses import TableName, analysis_error, quoted, system_table_in
 from paimon_spark.spark.system_read import system_table_of
 from paimon_spark.spark.types import to_spark_struct
 from paimon_spark.spec.filter_text import literal_text, quoted_name
 from paimon_spark.spec.partition_path import escape_path_name, partition_value_text
+from paimon_spark.table.two_branches import live_partitions, matching_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -136,7 +137,8 @@ def run_show_partitions(context: Context, cursor: Cursor) -> DataFrame | None:
         )
     wanted = partition_values(context, table, cursor.group()) if cursor.take("PARTITION") else {}
     cursor.finish()
-    rows = sorted(_partition_text(table, values) for values in partitions(table, wanted))
+    found = matching_partitions(table, wanted, live_partitions(table))
+    rows = sorted(_partition_text(table, values) for values in found)
     return rows_frame(context, (ResultColumn("partition", nullable=False),), [(row,) for row in rows])
 
 

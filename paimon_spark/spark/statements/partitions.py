@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
@@ -12,19 +12,10 @@ from paimon_spark.spark.statements.queries import Context
 from paimon_spark.spark.statements.warehouses import analysis_error
 from paimon_spark.spark.types import to_spark_type
 from paimon_spark.spec.data_types import LocalZonedTimestampType
+from paimon_spark.table.two_branches import matching_partitions, own_partitions
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
-
-
-def partitions(table: FileStoreTable, wanted: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """The partitions that have files, those whose columns have the values wanted."""
-    snapshot = table.snapshots.latest()
-    if snapshot is None:
-        return []
-    found = sorted(set(table.manifests.live_columns(snapshot).partitions))
-    rows: list[dict[str, Any]] = table.manifests.partition_batch(found).to_pylist()
-    return [row for row in rows if all(row[name] == value for name, value in (wanted or {}).items())]
 
 
 def drop_partitions(context: Context, table: FileStoreTable, specs: Sequence[Cursor], *, tolerant: bool) -> None:
@@ -35,7 +26,7 @@ def drop_partitions(context: Context, table: FileStoreTable, specs: Sequence[Cur
     """
     found: list[dict[str, Any]] = []
     for spec in specs:
-        matching = partitions(table, partition_values(context, table, spec))
+        matching = matching_partitions(table, partition_values(context, table, spec), own_partitions(table))
         if not matching and not tolerant:
             raise analysis_error("PARTITIONS_NOT_FOUND", f"The partition PARTITION ({spec.source()}) cannot be found.")
         found += [values for values in matching if values not in found]

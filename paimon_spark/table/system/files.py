@@ -16,13 +16,14 @@ from paimon_spark.spec.file_names import data_file_format
 from paimon_spark.spec.manifest import FileSource
 from paimon_spark.table.system.definition import LONG, STRING, TIME, SystemTable, columns, required, table_of
 from paimon_spark.table.system.file_stats import value_stats_texts
-from paimon_spark.table.system.live_files import LiveFiles, wall_clock
+from paimon_spark.table.system.live_files import files_shown, wall_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.table.system.live_files import LiveFiles
     from paimon_spark.table.table import FileStoreTable
 
     Rows = Callable[[LiveFiles, ManifestColumns, Sequence[int]], Mapping[str, Any]]
@@ -99,17 +100,18 @@ def _all_columns(live: LiveFiles, files: ManifestColumns, numbers: Sequence[int]
 
 def _by_bucket(table: FileStoreTable, fields: Sequence[DataField], rows: Rows) -> pa.Table:
     """Rows of the living files, by partition and bucket."""
-    live = LiveFiles(table)
     parts = [table_of(fields, {field.name: [] for field in fields})]
-    numbers: list[int] = []
+    names: list[str] = []
     buckets: list[int] = []
-    for files in live.chunks_in_buckets():
+    for live, files in files_shown(table):
         of_these = live.partition_numbers(files.partitions)
         parts.append(table_of(fields, rows(live, files, of_these)))
-        numbers += of_these
+        names += [live.names[number] for number in of_these]
         buckets += files.buckets.tolist()
     found = pa.concat_tables(parts)
-    order = np.lexsort((np.array(buckets, dtype=np.int64), live.by_name()[np.array(numbers, dtype=np.int64)]))
+    ranks = {name: rank for rank, name in enumerate(sorted(set(names)))}
+    places = np.array([ranks[name] for name in names], dtype=np.int64)
+    order = np.lexsort((np.array(buckets, dtype=np.int64), places))
     return found if (np.diff(order) == 1).all() else found.take(order)
 
 

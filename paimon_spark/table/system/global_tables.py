@@ -17,7 +17,7 @@ from paimon_spark.spec.data_types import BooleanType, DataField
 from paimon_spark.spec.partition_path import partition_value_text
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 from paimon_spark.table.system.definition import LONG, STRING, columns, required, table_of_rows
-from paimon_spark.table.system.groups import grouped
+from paimon_spark.table.system.groups import partition_sums
 from paimon_spark.table.system.live_files import LiveFiles
 
 if TYPE_CHECKING:
@@ -122,8 +122,7 @@ def _partitions(catalog: FilesystemCatalog) -> pa.Table:
 
 
 def _partition_rows(table: FileStoreTable) -> Iterator[tuple[Any, ...]]:
-    live = LiveFiles(table)
-    for row in grouped(live, live.chunks_in_buckets(), ["partition"]).to_pylist():
+    for live, row in ((live, row) for live, sums in partition_sums(table) for row in sums.to_pylist()):
         yield (
             _directory_name(live, row["partition"]),
             row["record_count"],

@@ -1,19 +1,20 @@
 """``manifests``, ``partitions`` and ``buckets``: the files of one version in groups.
 
-Equals Java's ``ManifestsTable``, ``PartitionsTable`` and ``BucketsTable``. All travel in time.
+Equals Java's ``ManifestsTable``, ``PartitionsTable`` and ``BucketsTable``. All travel in time. Where a read takes
+partitions from two branches, ``partitions`` lists both; the others show the table's own branch.
 Java: ``buckets`` does not travel in 1.4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from paimon_spark.spec.data_types import BooleanType, IntType
 from paimon_spark.table.system.definition import LONG, STRING, TIME, SystemTable, columns, required, table_of
-from paimon_spark.table.system.live_files import LiveFiles, wall_clock
+from paimon_spark.table.system.live_files import LiveFiles, own_files, partition_sources, wall_clock
 from paimon_spark.table.system.texts import partition_texts
 from paimon_spark.table.time_travel import travel
 
@@ -131,19 +132,37 @@ def grouped(live: LiveFiles, chunks: Iterable[ManifestColumns], keys: Sequence[s
     return pa.table({**found, "last_update_time": wall_clock(found["last_update_time"].combine_chunks())})
 
 
+def partition_sums(table: FileStoreTable) -> Iterator[tuple[LiveFiles, pa.Table]]:
+    """Yield the sums of `grouped` by partition, for each branch that a read takes partitions from.
+
+    Raises:
+        SnapshotNotFoundError: there is no such version.
+        PaimonError: the branches that are read have not the same columns.
+    """
+    before: set[bytes] = set()
+    for live in partition_sources(table):
+        sums = grouped(live, live.chunks_in_buckets(), ["partition"])
+        has = live.partitions
+        yield (
+            live,
+            sums.filter(pa.array([has[number] not in before for number in sums["partition"].to_pylist()], pa.bool_())),
+        )
+        before |= set(has)
+
+
 _SHARED = ("record_count", "file_size_in_bytes", "file_count", "last_update_time")
 
 
 def _partitions(table: FileStoreTable) -> pa.Table:
     """The partitions that have files, sorted by name."""
-    live = LiveFiles(table)
-    sums = grouped(live, live.chunks_in_buckets(), ["partition"])
+    parts = list(partition_sums(table))
+    sums = pa.concat_tables([part for _, part in parts])
     nothing: list[None] = [None] * len(sums)
     found = table_of(
         _PARTITION_FIELDS,
         {
             **{name: sums[name].combine_chunks() for name in (*_SHARED, "total_buckets")},
-            "partition": [live.names[number] for number in sums["partition"].to_pylist()],
+            "partition": [live.names[number] for live, part in parts for number in part["partition"].to_pylist()],
             "created_at": nothing,
             "created_by": nothing,
             "updated_by": nothing,
@@ -157,7 +176,7 @@ def _partitions(table: FileStoreTable) -> pa.Table:
 
 def _buckets(table: FileStoreTable) -> pa.Table:
     """The buckets that have files, sorted by partition and number."""
-    live = LiveFiles(table)
+    live = own_files(table)
     sums = grouped(live, live.chunks(), ["partition", "bucket"])
     found = table_of(
         _BUCKET_FIELDS,

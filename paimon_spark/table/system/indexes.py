@@ -14,7 +14,7 @@ from paimon_spark.spec.data_types import ArrayType, BooleanType, IntType, RowTyp
 from paimon_spark.spec.file_index import FileIndexPart, decode_head, head_length
 from paimon_spark.spec.file_names import check_file_name
 from paimon_spark.table.system.definition import LONG, STRING, SystemTable, columns, required, table_of_rows
-from paimon_spark.table.system.live_files import LiveFiles
+from paimon_spark.table.system.live_files import files_shown
 from paimon_spark.table.system.texts import partition_texts
 from paimon_spark.table.time_travel import travel
 
@@ -102,9 +102,8 @@ def _rows_and_field(entry: IndexManifestEntry, names: dict[int, str]) -> tuple[A
 
 def _file_indexes(table: FileStoreTable) -> pa.Table:
     """One row for each index of each column of each data file."""
-    live = LiveFiles(table)
     rows: list[tuple[Any, ...]] = []
-    for files in live.chunks_in_buckets():
+    for live, files in files_shown(table):
         embedded, extra = files.file_values("_EMBEDDED_FILE_INDEX"), files.file_values("_EXTRA_FILES")
         indexed = [i for i in range(len(files)) if embedded[i] is not None or _index_files(extra[i])]
         files = files.take(indexed)

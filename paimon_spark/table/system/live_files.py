@@ -8,39 +8,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec.binary_row import decode_rows
 from paimon_spark.table.system.texts import key_texts, partition_names, partition_texts
 from paimon_spark.table.time_travel import travel
+from paimon_spark.table.two_branches import partitions_with_files, two_branches
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.table.data_layout import DataLayout
     from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.table.two_branches import Place
 
 _ARITY_BYTES = 4
 
 
 class LiveFiles:
-    """The files that live in the version that a table's scan options name, of every level.
+    """The files that live in one version of one branch, of every level.
 
     Partitions are numbered in the order in which their first file appears.
     """
 
-    def __init__(self, table: FileStoreTable) -> None:
-        """Find the version.
-
-        Raises:
-            UnsupportedError: the table has a fallback branch, whose files would belong here too.
-            SnapshotNotFoundError: there is no such version.
-        """
-        if "scan.fallback-branch" in table.options:
-            raise UnsupportedError(
-                "Option 'scan.fallback-branch' is not supported yet: the files of the fallback branch would be "
-                "missing. Read each branch by its own name, such as `t$branch_b$files`, from a table without that "
-                "option."
-            )
-        self.table, self.snapshot = travel(table)
+    def __init__(self, place: Place) -> None:
+        self.table, self.snapshot = place
         self.texts: list[str] = []
         """Each partition as ``{2024-01-01, a}``."""
         self.names: list[str] = []
@@ -122,6 +111,51 @@ class LiveFiles:
             found = self.table.paths.bucket_dir(self.table.paths.partition_path(partition), bucket)
             self._directories[partition, bucket] = found
         return found
+
+
+def own_files(table: FileStoreTable) -> LiveFiles:
+    """The files of the version that a table's scan options name, of its own branch alone.
+
+    Raises:
+        SnapshotNotFoundError: there is no such version.
+    """
+    return LiveFiles(travel(table))
+
+
+def partition_sources(table: FileStoreTable) -> list[LiveFiles]:
+    """Where a read takes partitions from: a partition that the first has is not taken from the second.
+
+    Raises:
+        SnapshotNotFoundError: there is no such version.
+        PaimonError: the branches that are read have not the same columns.
+    """
+    own = travel(table)
+    both = two_branches(*own)
+    return [LiveFiles(place) for place in ((own,) if both is None else (both.first, both.second))]
+
+
+def files_shown(table: FileStoreTable) -> Iterator[tuple[LiveFiles, ManifestColumns]]:
+    """Yield the files in buckets that tables of files show, some at a time.
+
+    They are those of the partitions that the table's own branch has; where a read takes such a partition from another
+    branch that comes first (`scan.primary-branch`), those of that branch, as in Java.
+
+    Raises:
+        SnapshotNotFoundError: there is no such version.
+        PaimonError: the branches that are read have not the same columns.
+    """
+    own = travel(table)
+    both = two_branches(*own)
+    if both is None or both.own_first:
+        live = LiveFiles(own)
+        for files in live.chunks_in_buckets():
+            yield live, files
+        return
+    mine, theirs = partitions_with_files(both.own), partitions_with_files(both.other)
+    for place, wanted in ((both.other, mine & theirs), (both.own, mine - theirs)):
+        live = LiveFiles(place)
+        for files in live.chunks_in_buckets():
+            yield live, files.filter(np.array([partition in wanted for partition in files.partitions], dtype=bool))
 
 
 def wall_clock(millis: Sequence[int | None] | pa.Array) -> pa.Array:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.options import is_secret
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.table.system.groups import grouped
-from paimon_spark.table.system.live_files import LiveFiles
+from paimon_spark.table.system.live_files import own_files
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
@@ -158,7 +158,7 @@ def lsm_shape(table: FileStoreTable, *, most_columns: int = MOST_COLUMNS) -> Lsm
     Raises:
         CorruptTableError: a metadata file is missing or cannot be read.
     """
-    live = LiveFiles(table)
+    live = own_files(table)
     sums = grouped(live, live.chunks(), ["partition", "bucket", "level"]).to_pylist()
     rank = live.by_name().tolist()
     places = sorted({(rank[row["partition"]], row["bucket"]) for row in sums})
