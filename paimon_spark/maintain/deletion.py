@@ -27,8 +27,7 @@ def delete_files(table: FileStoreTable, paths: Collection[str]) -> None:
     """Delete files, those that are missing or cannot be deleted left aside; several at once on a remote store."""
     io, threads = table.file_io, threads_of(table)
     if threads == 1 or len(paths) < 2:
-        for path in paths:
-            io.delete_quietly(path)
+        io.delete_all(paths)
         return
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(io.delete_quietly, paths))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS = 3
-_COMMITS_AT_ONCE = 256
+_COMMITS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,9 +266,10 @@ def _carry_out(table: FileStoreTable, expiry: _Expiry) -> int:
         delete_empty_directories(table.file_io, expiry.data, len(table.schema.partition_keys))
     delete_files(table, expiry.manifests)
     delete_files(table, expiry.lists)
-    for snapshot in expiry.snapshots:
-        if expiry.keep_changelogs:
-            write_changelog(table, snapshot)
+    if not expiry.keep_changelogs:
+        table.file_io.delete_all(paths.snapshot_path(snapshot.id) for snapshot in expiry.snapshots)
+    for snapshot in expiry.snapshots if expiry.keep_changelogs else ():
+        write_changelog(table, snapshot)
         table.file_io.delete_quietly(paths.snapshot_path(snapshot.id))
     table.snapshots.write_earliest_hint(expiry.end)
     _LOG.info(

@@ -49,6 +49,7 @@ class UnusedFiles:
         self.manifests: set[str] = set()
         self.lists: set[str] = set()
         self.read_lists: dict[str, list[str]] = {}
+        self._named: set[str] = set()
         self._handed_on: set[str] = set()
         self._index_files = False
         self._oldest = (0, 0)
@@ -118,7 +119,8 @@ class UnusedFiles:
             names = self.read_lists.pop(name, None)
             if names is None:
                 names = self._names(self.table.manifests.manifest_names, name)
-            self.manifests.update(map(paths.manifest_path, names))
+            self.manifests.update(paths.manifest_path(name) for name in names if name not in self._named)
+            self._named.update(names)
 
     def _names(self, read: Any, name: str) -> list[str]:
         try:

@@ -6,6 +6,7 @@ Follows the Avro 1.11 specification ("Object Container Files"). Records inside t
 from __future__ import annotations
 
 import bz2
+import contextlib
 import hashlib
 import lzma
 import zlib
@@ -19,6 +20,8 @@ MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 _MAX_RATIO = 200
 _MAX_SLACK_BYTES = 4 << 20
+_FIRST_READ_RATIO = 16
+_LONGEST_ZSTD_HEADER = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,21 @@ class _Input:
         return self.take(self.long())
 
 
+_LAST_HEADER: list[tuple[bytes, dict[bytes, bytes]]] = [(b"\0", {})]
+"""The header that was read last and what it says: the many files of one table have the same."""
+
+
 def _read_header(source: _Input) -> dict[bytes, bytes]:
+    header, known = _LAST_HEADER[0]
+    if source.data.startswith(header):
+        source.at = len(header)
+        return known
+    found = _parse_header(source)
+    _LAST_HEADER[0] = source.data[: source.at], found
+    return found
+
+
+def _parse_header(source: _Input) -> dict[bytes, bytes]:
     if source.take(min(len(MAGIC), len(source.data))) != MAGIC:
         raise source.fail("it does not begin with the magic 'Obj1'")
     meta: dict[bytes, bytes] = {}
@@ -117,8 +134,14 @@ def _unzip(data: bytes, codec: str, limit: int) -> bytes:
     if codec == "null":
         return data
     if codec == "zstandard":
+        size = _zstd_size(data)
+        if size is not None and size <= limit:
+            with contextlib.suppress(OSError):  # several frames, or a wrong size
+                return bytes(pa.decompress(data, decompressed_size=size, codec="zstd", asbytes=True))
         with pa.CompressedInputStream(pa.py_buffer(data), "zstd") as stream:
-            return bytes(stream.read(limit + 1))
+            few = min(limit + 1, _FIRST_READ_RATIO * len(data))  # a read takes memory for all that it asks for
+            start = bytes(stream.read(few))
+            return start if len(start) < few else start + bytes(stream.read(limit + 1 - few))
     if codec == "deflate":
         return zlib.decompressobj(-15).decompress(data, limit + 1)
     if codec == "snappy":
@@ -129,6 +152,16 @@ def _unzip(data: bytes, codec: str, limit: int) -> bytes:
     if codec == "bzip2":
         return bz2.BZ2Decompressor().decompress(data, limit + 1)
     return lzma.LZMADecompressor().decompress(data, limit + 1)
+
+
+def _zstd_size(data: bytes) -> int | None:
+    """The size that the header of a block's only zstd frame announces, None when it does not (RFC 8878, 3.1.1)."""
+    if len(data) < _LONGEST_ZSTD_HEADER or data[:4] != b"\x28\xb5\x2f\xfd":
+        return None
+    single_segment, kind = data[4] >> 5 & 1, data[4] >> 6
+    size = (single_segment, 2, 4, 8)[kind]
+    start = 5 + (1 - single_segment) + (0, 1, 2, 4)[data[4] & 3]
+    return int.from_bytes(data[start : start + size], "little") + (256 if kind == 1 else 0) if size else None
 
 
 def _snappy_size(data: bytes) -> int:

@@ -41,8 +41,6 @@ class _Walk:
         sizes = np.array([len(block) for block in blocks], dtype=np.int64)
         self.ends = np.cumsum(sizes)
         self.at: Positions = self.ends - sizes
-        marks = np.where(self._bytes < 0x80, np.arange(1, len(self._bytes) + 1, dtype=np.int32), np.int32(2**31 - 1))
-        self._after = np.minimum.accumulate(marks[::-1])[::-1]
         shape = (2, len(blocks), records)
         self.found = {name: np.full(shape, -1, dtype=np.int64) for name in wanted}
 
@@ -55,11 +53,8 @@ class _Walk:
             for field in schema["fields"]:
                 self.step(field["type"], lanes, record, field["name"])
         elif kind in ("int", "long"):
-            start = self._place(lanes)
-            if name in self.found:
-                self._note(name, lanes, record, start, self._number(lanes))
-            else:
-                self.at[lanes] = self._after[start]
+            start = self.at[lanes]
+            self._note(name, lanes, record, start, self._number(lanes))
         elif kind in ("bytes", "string"):
             size = self._number(lanes)
             if size.size and int(size.min()) < 0:
@@ -78,9 +73,10 @@ class _Walk:
             raise _CannotWalkError
         null = choices.index("null")
         chosen = self._number(lanes)
-        if ((chosen != 0) & (chosen != 1)).any():
+        if chosen.size and not 0 <= int(chosen.min()) <= int(chosen.max()) <= 1:
             raise _CannotWalkError
-        rest = lanes[chosen != null]
+        filled = chosen != null
+        rest = lanes if filled.all() else lanes[filled]
         if rest.size:
             self.step(choices[1 - null], rest, record, name)
 
@@ -111,15 +107,21 @@ class _Walk:
     def _number(self, lanes: Positions) -> Positions:
         """Read a number in each lane and go behind it."""
         at = self._place(lanes)
-        digits = self._after[at] - at
-        if digits.size and int(digits.max()) > _MOST_DIGITS:
-            raise _CannotWalkError
-        value = np.zeros(len(lanes), dtype=np.uint64)
-        for digit in range(int(digits.max(initial=0))):
-            byte = self._bytes[np.minimum(at + digit, len(self._bytes) - 1)] & np.uint8(0x7F)
-            value |= np.where(digits > digit, byte, 0).astype(np.uint64) << np.uint64(7 * digit)
-        self.at[lanes] = self._after[at]
-        return (value >> np.uint64(1)).astype(np.int64) ^ -(value & np.uint64(1)).astype(np.int64)
+        byte = self._bytes[at]
+        value = byte.astype(np.int64)
+        more = byte >= 0x80
+        digits = 1
+        while more.any():  # most numbers have one digit
+            if digits == _MOST_DIGITS:
+                raise _CannotWalkError
+            value &= ~(more.astype(np.int64) << (7 * digits))  # the bit that announced this digit
+            at = at + more
+            byte = np.where(more, self._bytes[np.minimum(at, len(self._bytes) - 1)], 0)
+            value |= byte.astype(np.int64) << (7 * digits)
+            more = byte >= 0x80
+            digits += 1
+        self.at[lanes] = at + 1
+        return (value >> 1 & (2**63 - 1)) ^ -(value & 1)
 
 
 def walk_entries(schema: Any, blocks: Sequence[bytes], counts: Sequence[int], version: int) -> list[list[Any]] | None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from paimon_spark.errors import PaimonError
@@ -98,6 +99,27 @@ def delete(path: str, *, recursive: bool) -> None:
         return
     with contextlib.suppress(OSError):
         os.unlink(path)
+
+
+def delete_all(paths: Iterable[str]) -> None:
+    """Delete files (plain or `file:` paths); errors are ignored. Quickest where files of one directory are together."""
+    if os.unlink not in os.supports_dir_fd:
+        for path in paths:
+            delete(local_path(path), recursive=False)
+        return
+    for directory, some in itertools.groupby(paths, key=lambda path: path.rpartition("/")[0]):
+        try:
+            handle = os.open(local_path(directory or "/"), os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            continue
+        try:
+            for path in some:
+                try:
+                    os.unlink(path[len(directory) + 1 :], dir_fd=handle)
+                except OSError:
+                    continue
+        finally:
+            os.close(handle)
 
 
 def delete_empty(path: str) -> bool:
