@@ -145,10 +145,13 @@ def walk_entries(schema: Any, blocks: Sequence[bytes], counts: Sequence[int], ve
     plain = (value["_EXTRA_FILES"] == 0).all() and (value["_EXTERNAL_PATH"] == -1).all()
     if not plain or not np.isin(value["_KIND"], (0, 1)).all():
         return None
+    starts = {name: found[0][inside].tolist() for name, found in walk.found.items()}
     try:
-        return [_entries(walk, lane, count) for lane, count in enumerate(counts)]
+        entries = _entries(walk.data, starts, {name: numbers.tolist() for name, numbers in value.items()})
     except UnicodeDecodeError:
         return None
+    ends = np.cumsum(counts).tolist()
+    return [entries[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def walk_names(schema: Any, blocks: Sequence[bytes], counts: Sequence[int], version: int) -> list[list[str]] | None:
@@ -187,28 +190,31 @@ def _walked(
     return walk if (walk.at == walk.ends).all() and (versions == version).all() else None
 
 
-def _entries(walk: _Walk, lane: int, count: int) -> list[Any]:
-    data = walk.data
-    columns = {name: found[:, lane, :count].tolist() for name, found in walk.found.items()}
-    names = [data[at : at + size].decode() for at, size in zip(*columns["_FILE_NAME"], strict=True)]
-    partitions = [data[at : at + size] for at, size in zip(*columns["_PARTITION"], strict=True)]
-    numbers = [columns[name][1] for name in ("_KIND", "_BUCKET")]
-    starts = [columns[name] for name in ("_CREATION_TIME", "_FILE_SOURCE")]
-    created, sources = ([None if at < 0 else of for at, of in zip(*pair, strict=True)] for pair in starts)
+def _entries(data: bytes, starts: dict[str, list[int]], values: dict[str, list[int]]) -> list[Any]:
     return [
         {
             "_KIND": kind,
-            "_PARTITION": partition,
+            "_PARTITION": data[partition : partition + partition_size],
             "_BUCKET": bucket,
             "_FILE": {
-                "_FILE_NAME": name,
+                "_FILE_NAME": data[name : name + name_size].decode(),
                 "_EXTRA_FILES": (),
-                "_CREATION_TIME": millis,
-                "_FILE_SOURCE": source,
+                "_CREATION_TIME": None if created < 0 else millis,
+                "_FILE_SOURCE": None if sourced < 0 else source,
                 "_EXTERNAL_PATH": None,
             },
         }
-        for kind, partition, bucket, name, millis, source in zip(
-            numbers[0], partitions, numbers[1], names, created, sources, strict=True
+        for kind, bucket, partition, partition_size, name, name_size, created, millis, sourced, source in zip(
+            values["_KIND"],
+            values["_BUCKET"],
+            starts["_PARTITION"],
+            values["_PARTITION"],
+            starts["_FILE_NAME"],
+            values["_FILE_NAME"],
+            starts["_CREATION_TIME"],
+            values["_CREATION_TIME"],
+            starts["_FILE_SOURCE"],
+            values["_FILE_SOURCE"],
+            strict=True,
         )
     ]
