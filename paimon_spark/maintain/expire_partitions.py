@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.commit.file_store_commit import BATCH, OverwriteSpec, commit
 from paimon_spark.errors import OptionError
 from paimon_spark.options import OPTIONS
-from paimon_spark.spec.partition_path import partition_value_text
-from paimon_spark.spec.partition_time import partition_time
 from paimon_spark.table.data_layout import DataLayout
+from paimon_spark.table.partition_times import partition_texts, time_of_partition
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest_columns import ManifestColumns
@@ -61,9 +60,10 @@ def expire_partitions(table: FileStoreTable) -> list[dict[str, str]]:
     live = table.manifests.live_columns(latest)
     chosen = _old_values(table, live, before) if strategy == "values-time" else _unchanged(live, before)
     layout = DataLayout.of(table.schema)
-    found = sorted(
-        ((_texts(layout, partition), partition) for partition in chosen), key=lambda item: ",".join(item[0].values())
-    )[: options.get(OPTIONS["partition.expiration-max-num"])]
+    told = [(partition_texts(layout, partition), partition) for partition in chosen]
+    found = sorted(told, key=lambda item: ",".join(item[0].values()))[
+        : options.get(OPTIONS["partition.expiration-max-num"])
+    ]
     _drop(table, layout, [partition for _, partition in found])
     return [texts for texts, _ in found]
 
@@ -100,24 +100,16 @@ def _is_time(table: FileStoreTable, interval: float, identifier: int) -> bool:
 
 def _old_values(table: FileStoreTable, live: ManifestColumns, before: datetime) -> list[bytes]:
     """Return the partitions whose values stand for a time before ``before``."""
-    options, layout = table.options, DataLayout.of(table.schema)
-    pattern = options.get(OPTIONS["partition.timestamp-pattern"])
-    formatter = options.get(OPTIONS["partition.timestamp-formatter"])
+    layout = DataLayout.of(table.schema)
     old = []
     for partition in dict.fromkeys(live.partitions):
-        values, texts = layout.partition_values(partition), _texts(layout, partition)
-        needed = [
-            value
-            for name, value in zip(layout.partition_keys, values, strict=True)
-            if (f"${name}" in pattern if pattern else name == layout.partition_keys[0])
-        ]
-        stands_for = None if None in needed else partition_time(texts, pattern, formatter)
+        stands_for = time_of_partition(layout, table.options, partition)
         if stands_for is None:
             _LOG.warning(
                 "%s: partition %s is no time and does not expire; drop it by hand, or set "
                 "'partition.expiration-strategy' to 'update-time'",
                 table.path,
-                texts,
+                partition_texts(layout, partition),
             )
         elif stands_for < before:
             old.append(partition)
@@ -133,16 +125,6 @@ def _unchanged(live: ManifestColumns, before: datetime) -> list[bytes]:
     epoch = datetime(1970, 1, 1)
     limit = (before - epoch) // timedelta(milliseconds=1)  # both are wall clocks
     return [partition for partition, millis in newest.items() if millis < limit]
-
-
-def _texts(layout: DataLayout, partition: bytes) -> dict[str, str]:
-    # Java: dates are numbers of days here and timestamps have a T, so that no such partition expires by its value
-    return {
-        name: partition_value_text(value, data_type, legacy=False, default_name=layout.default_partition_name)
-        for name, data_type, value in zip(
-            layout.partition_keys, layout.partition_types, layout.partition_values(partition), strict=True
-        )
-    }
 
 
 def _drop(table: FileStoreTable, layout: DataLayout, partitions: Sequence[bytes]) -> None:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, SnapshotNotFoundError
+from paimon_spark.maintain.tag_success_files import tell_created, tell_deleted
 from paimon_spark.maintain.unused_files import delete_unused_files
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.tag_period import TagPeriod
@@ -37,7 +38,8 @@ def create_tag(
         table: the branch.
         name: of the tag.
         snapshot_id: the snapshot, a tag of it if it has expired; the latest one when not given.
-        time_retained: how long the tag lives; `tag.default-time-retained` of the table when not given, else for ever.
+        time_retained: how long the tag lives; for ever when not given, whatever `tag.default-time-retained` says
+            (see `default_time_retained`), as with Java's ``CALL sys.create_tag``.
         ignore_if_exists: leave a tag of that name as it is instead of failing.
 
     Raises:
@@ -45,10 +47,18 @@ def create_tag(
         PaimonError: there is such a tag, or its name is not allowed.
     """
     snapshot = _snapshot(table, snapshot_id, "create")
-    retained = time_retained if time_retained is not None else table.options.get(_DEFAULT_RETAINED)
     if not table.tags.exists(name):
         _check_not_tagged(table, name, snapshot)
-    return table.tags.create(name, snapshot, time_retained=retained, ignore_if_exists=ignore_if_exists)
+    made = table.tags.create(name, snapshot, time_retained=time_retained, ignore_if_exists=ignore_if_exists)
+    if made:
+        tell_created(table, name)
+    return made
+
+
+def default_time_retained(table: FileStoreTable) -> timedelta | None:
+    """How long the table's option `tag.default-time-retained` lets new tags live; None without it."""
+    retained: timedelta | None = table.options.get(_DEFAULT_RETAINED)
+    return retained
 
 
 def replace_tag(
@@ -119,6 +129,7 @@ def delete_tags(table: FileStoreTable, names: str | Sequence[str], *, ignore_if_
         table.tags.put_away(name)
     for name in there:
         table.file_io.delete_quietly(table.paths.tag_path(name))
+        tell_deleted(table, name)
     if expired or aside:
         delete_unused_files(table, list(expired.values()), half_deleted=list(aside.values()))
     for name in {**aside, **expired}:

@@ -230,7 +230,7 @@ READING: tuple[Option, ...] = (
         "scan.fallback-branch.read-fail-fast",
         K.BOOL,
         False,
-        "Whether an error of the fallback branch is an error of the read.",
+        "An error of the other branch is an error of the read either way; other engines may go on without it.",
     ),
     Option("scan.primary-branch", K.STRING, None, "Branch whose partitions are read first.", supported=True),
     Option("query-auth.enabled", K.BOOL, False, "Whether a catalog may limit rows and columns of a query."),

@@ -37,16 +37,17 @@ class TagMethods(ABC):
             name: of the tag; no slash in it.
             snapshot_id: the snapshot; the latest one when not given. One that has expired serves if a tag holds it.
             time_retained: how long the tag lives; when not given, as long as the table's option
-                `tag.default-time-retained` says, or for ever.
+                `tag.default-time-retained` says, or for ever. (``CALL sys.create_tag`` without it: for ever, as with
+                the official connector.)
             ignore_if_exists: leave a tag of that name as it is instead of failing.
 
         Raises:
             SnapshotNotFoundError: there is no such snapshot, or none at all.
             PaimonError: there is such a tag, or its name is not allowed.
         """
-        tags.create_tag(
-            self._load(), name, snapshot_id=snapshot_id, time_retained=time_retained, ignore_if_exists=ignore_if_exists
-        )
+        table = self._load()
+        retained = tags.default_time_retained(table) if time_retained is None else time_retained
+        tags.create_tag(table, name, snapshot_id=snapshot_id, time_retained=retained, ignore_if_exists=ignore_if_exists)
 
     def create_tag_from_timestamp(self, name: str, time: datetime, *, time_retained: timedelta | None = None) -> int:
         """Give a name to the first snapshot that was committed at or after a time; return the snapshot's id.
@@ -60,8 +61,9 @@ class TagMethods(ABC):
             SnapshotNotFoundError: no snapshot is that young.
             PaimonError: there is such a tag, or its name is not allowed.
         """
-        found = tags.create_tag_from_timestamp(self._load(), name, _millis(time), time_retained=time_retained)
-        return found.id
+        table = self._load()
+        retained = tags.default_time_retained(table) if time_retained is None else time_retained
+        return tags.create_tag_from_timestamp(table, name, _millis(time), time_retained=retained).id
 
     def create_tag_from_watermark(self, name: str, watermark: int, *, time_retained: timedelta | None = None) -> int:
         """Give a name to the first snapshot whose watermark is as late or later; return the snapshot's id.
@@ -75,7 +77,9 @@ class TagMethods(ABC):
             SnapshotNotFoundError: no watermark is that late.
             PaimonError: there is such a tag, or its name is not allowed.
         """
-        return tags.create_tag_from_watermark(self._load(), name, watermark, time_retained=time_retained).id
+        table = self._load()
+        retained = tags.default_time_retained(table) if time_retained is None else time_retained
+        return tags.create_tag_from_watermark(table, name, watermark, time_retained=retained).id
 
     def create_automatic_tags(self) -> list[str]:
         """Make the tags that the option `tag.automatic-creation` asks for and that are due; return their names.

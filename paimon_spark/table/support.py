@@ -80,7 +80,6 @@ _WRITE_RULES = (
     _Rule("data-file.external-paths", _is_set, _USE_JAVA),
     _Rule("index-file-in-data-file-dir", _is_true, _USE_JAVA),
     _Rule("write.sequence-number-init-mode", _none_of("scan"), _USE_JAVA),
-    _Rule("partition.timestamp-format.strict", _is_true, _REMOVE),
     _Rule("primary-key.nullable", _is_true, _USE_JAVA),
     _Rule("file.format", _none_of("parquet", "orc", "avro"), "Data files can be parquet, orc or avro."),
 )

@@ -11,6 +11,8 @@ import pyarrow as pa
 from paimon_spark.merge.engine import merge_engine_for
 from paimon_spark.spec.file_names import index_file_names
 from paimon_spark.spec.hash_index import decode_hash_index, encode_hash_index
+from paimon_spark.table.data_layout import DataLayout
+from paimon_spark.table.partition_times import check_partition_time
 from paimon_spark.write.append_writer import AppendWriter
 from paimon_spark.write.dynamic_bucket import DynamicBuckets, Hashes, KnownBucket
 from paimon_spark.write.key_value_writer import KeyValueWriter
@@ -121,6 +123,7 @@ class _TaskWrite:
         self._writers: dict[tuple[bytes, int], BucketWriter] = {}
         self._buffered = 0
         self._num_buckets = schema.core_options.bucket
+        self._partitions: set[bytes] = set()
         self.budget = int(schema.core_options.value("write-buffer-size"))
 
     def write(self, chunk: pa.Table) -> None:
@@ -141,6 +144,9 @@ class _TaskWrite:
             existing = self._plan.total_buckets.get(routed.partition)
             if existing is not None:
                 raise bucket_number_error(self._plan.table, routed.partition, self._num_buckets, existing)
+            if routed.partition not in self._partitions:
+                check_partition_time(DataLayout.of(self._plan.table.schema), self._plan.table.options, routed.partition)
+                self._partitions.add(routed.partition)
             writer = self._writers[key] = self._new_writer(*key)
         return writer
 

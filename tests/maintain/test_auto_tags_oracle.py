@@ -13,6 +13,7 @@ from tests.support.commits import data_file, message
 
 COLUMNS = [("k", "INT NOT NULL"), ("v", "STRING")]
 HOUR = 3_600_000
+SUCCESS = {"tag.create-success-file": "true"}
 START = 1_700_006_400_000
 HOURS = [0.2, 1.5, 1.9, 3.1, 3.2, 7, 7.1, 7.2, 30, 31, 31.5, 55]
 
@@ -26,7 +27,7 @@ def tags_of(path: str) -> dict[str, tuple[int, Any]]:
     [
         {},
         {"tag.creation-period": "hourly", "tag.creation-delay": "10 min"},
-        {"tag.creation-period": "two-hours", "tag.num-retained-max": "2", "tag.default-time-retained": "2 d"},
+        {"tag.creation-period": "two-hours", "tag.num-retained-max": "2", "tag.default-time-retained": "2 d"} | SUCCESS,
         {"tag.creation-period": "hourly", "tag.period-formatter": "without_dashes", "tag.automatic-completion": "true"},
         {"tag.creation-period-duration": "20 min", "sink.watermark-time-zone": "Asia/Kolkata"},
     ],
@@ -55,6 +56,9 @@ def test_watermarks_make_the_tags_that_java_makes(oracle: Any, tmp_path: Path, o
     assert tags_of(ours) == tags_of(path)
     assert tags_of(both) == tags_of(path)
     assert len(tags_of(path)) >= 2
+    named = sorted(f"{tag}_SUCCESS" for tag in tags_of(path)) if SUCCESS.items() <= options.items() else []
+    for place in (path, ours, both):
+        assert sorted(file.name for file in Path(place).rglob("*_SUCCESS")) == named
     for tag in tags_of(ours):
         assert oracle.rows(ours, options={"scan.tag-name": tag}) == oracle.rows(name, options={"scan.tag-name": tag})
 

@@ -1,5 +1,6 @@
 """Tags: made, replaced, renamed, deleted with their files, expired; nothing goes that anything still needs."""
 
+import json
 import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.errors import PaimonError, SnapshotNotFoundError
+from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain import rollback, tags
 from paimon_spark.maintain.unused_files import unused_files
 from paimon_spark.read.plan import plan_read
@@ -142,8 +143,36 @@ def test_nothing_to_tag_and_default_time(tmp_path: Path) -> None:
     with pytest.raises(SnapshotNotFoundError, match="latest snapshot doesn't exist"):
         tags.create_tag(table, "x")
     commit(table, [message(table, data_file(table, {1: "a"}))])
-    tags.create_tag(table, "x")
+    tags.create_tag(table, "x", time_retained=tags.default_time_retained(table))
     assert table.tags.get("x").time_retained == timedelta(days=2)
+    tags.create_tag(table, "for_ever")
+    assert table.tags.get("for_ever").time_retained is None
+
+
+def test_success_files_come_and_go_with_tags(table: FileStoreTable) -> None:
+    def told() -> dict[str, dict[str, int]]:
+        folder = Path(table.paths.tag_dir, "tag-success-file")
+        return {path.name: json.loads(path.read_text()) for path in folder.glob("*")}
+
+    tags.create_tag(table, "silent")
+    assert told() == {}
+    table = table.with_options({"tag.create-success-file": "true"})
+    tags.create_tag(table, "a")
+    tags.create_tag(table, "b", time_retained=timedelta(microseconds=1))
+    (first,) = [file for name, file in told().items() if name == "a_SUCCESS"]
+    assert first["creationTime"] == first["modificationTime"] > 1_700_000_000_000
+    assert set(table.tags.names()) == {"one", "two", "three", "four", "silent", "a", "b"}
+    tags.expire_tags(table)
+    tags.delete_tag(table, "silent")
+    assert list(told()) == ["a_SUCCESS"]
+    table.file_io.delete_quietly(table.paths.tag_path("a"))
+    tags.create_tag(table, "a")
+    assert told()["a_SUCCESS"]["creationTime"] == first["creationTime"]
+    tags.delete_tag(table.with_options({"tag.create-success-file": "false"}), "a")
+    assert list(told()) == ["a_SUCCESS"]
+    Path(table.paths.tag_dir, "tag-success-file", "a_SUCCESS").write_text("[]")
+    with pytest.raises(CorruptTableError, match="a_SUCCESS"):
+        tags.create_tag(table, "a")
 
 
 def test_a_tag_of_the_first_snapshot_after_a_time(table: FileStoreTable) -> None:

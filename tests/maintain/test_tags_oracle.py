@@ -1,5 +1,6 @@
 """Deleting a tag takes the files that Java takes, and Java reads what rollbacks leave."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -52,3 +53,21 @@ def test_java_reads_and_writes_on_after_a_rollback(oracle: Any, table: str) -> N
     oracle.write(table, [{"k": 99, "v": "after"}])
     assert len(oracle.rows(table)) == len(expected) + 1
     assert load_table(place).snapshots.earliest_id() == done.current_snapshot_id
+
+
+def test_success_files_are_those_of_java(oracle: Any, tmp_path: Path) -> None:
+    name = f"tags.{tmp_path.name}"
+    oracle.create(name, COLUMNS, options={"bucket": "-1", "tag.create-success-file": "true"})
+    oracle.write(name, [{"k": 1, "v": "x"}])
+    path = oracle.location(name).removeprefix("file:")
+    oracle.create_tag(name, "java")
+    tags.create_tag(load_table(path), "ours")
+    told = {file.name: file for file in Path(path, "tag", "tag-success-file").iterdir()}
+    assert set(told) == {"java_SUCCESS", "ours_SUCCESS"}
+    texts = [re.sub(r"\d+", "0", file.read_text()) for file in told.values()]
+    assert texts[0] == texts[1]
+    assert sorted(row["tag_name"] for row in oracle.read(f"{name}$tags").to_pylist()) == ["java", "ours"]
+    oracle.delete_tag(name, "ours")
+    assert [file.name for file in Path(path, "tag", "tag-success-file").iterdir()] == ["java_SUCCESS"]
+    tags.delete_tag(load_table(path), "java")
+    assert list(Path(path, "tag", "tag-success-file").iterdir()) == []

@@ -266,3 +266,17 @@ def test_gathering() -> None:
     assert pa.concat_tables(chunks).equals(data)
     assert len(chunks) < 10
     assert list(gather([], data.schema, 1)) == []
+
+
+def test_a_partition_that_is_no_time_is_refused_where_the_table_is_strict(tmp_path: Path) -> None:
+    strict = {"partition__timestamp_format__strict": "true"}
+    data = pa.table({"k": [1, 2], "p": pa.array([20240101, 20249901], pa.int32()), "v": ["a", "b"]})
+    table = make(tmp_path, (), ("p",), partition__timestamp_formatter="yyyyMMdd", **strict)
+    with pytest.raises(DataError, match=r"Partition p=20249901 does not match the 'partition.timestamp-formatter'"):
+        run(table, data)
+    assert data_files(table) == []
+    assert [message.new_files[0].row_count for message in run(table, data.slice(0, 1)).messages] == [1]
+    loose = table.with_options({"partition.timestamp-format.strict": "false"})
+    assert len(run(loose, data).messages) == 2
+    without = make(tmp_path / "without", (), ("p",), **strict)
+    assert len(run(without, data).messages) == 2  # as in Java, there is nothing to match
