@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.options import OPTIONS
 from paimon_spark.storage.file_io import LocalFileIO
+from paimon_spark.storage.local_files import delete_all
 
 if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO
@@ -23,11 +24,21 @@ def threads_of(table: FileStoreTable) -> int:
     return threads or (1 if isinstance(table.file_io, LocalFileIO) else _REMOTE_THREADS)
 
 
-def delete_files(table: FileStoreTable, paths: Collection[str]) -> None:
-    """Delete files, those that are missing or cannot be deleted left aside; several at once on a remote store."""
-    io, threads = table.file_io, threads_of(table)
+def delete_files(table: FileStoreTable, paths: Collection[str], *, in_order: bool = False) -> None:
+    """Delete files, those that are missing or cannot be deleted left aside; several at once on a remote store.
+
+    Args:
+        table: whose they are.
+        paths: quickest where files of one directory are together.
+        in_order: one after the other wherever they are, so that an end on the way leaves the last ones.
+    """
+    io, threads = table.file_io, 1 if in_order else threads_of(table)
+    if isinstance(io, LocalFileIO) and threads == 1:
+        delete_all(paths)
+        return
     if threads == 1 or len(paths) < 2:
-        io.delete_all(paths)
+        for path in paths:
+            io.delete_quietly(path)
         return
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(io.delete_quietly, paths))

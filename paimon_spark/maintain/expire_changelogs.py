@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
+from paimon_spark.maintain.changelogs import changelog_ids, read_changelog
 from paimon_spark.maintain.deletion import delete_empty_directories, delete_files
 from paimon_spark.maintain.expire_snapshots import Retention
-from paimon_spark.maintain.unused_files import UnusedFiles, changelog_ids, keep_needed, read_changelog
+from paimon_spark.maintain.unused_files import UnusedFiles, keep_needed
 from paimon_spark.options import OPTIONS
 from paimon_spark.table.consumer_store import ConsumerStore
 

@@ -267,7 +267,7 @@ def _carry_out(table: FileStoreTable, expiry: _Expiry) -> int:
     delete_files(table, expiry.manifests)
     delete_files(table, expiry.lists)
     if not expiry.keep_changelogs:
-        table.file_io.delete_all(paths.snapshot_path(snapshot.id) for snapshot in expiry.snapshots)
+        delete_files(table, [paths.snapshot_path(snapshot.id) for snapshot in expiry.snapshots], in_order=True)
     for snapshot in expiry.snapshots if expiry.keep_changelogs else ():
         write_changelog(table, snapshot)
         table.file_io.delete_quietly(paths.snapshot_path(snapshot.id))

@@ -20,8 +20,9 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
+from paimon_spark.maintain.changelogs import changelog_ids, read_changelog
 from paimon_spark.maintain.deletion import delete_files, threads_of
-from paimon_spark.maintain.unused_files import changelog_ids, read_changelog, unneeded_names
+from paimon_spark.maintain.unused_files import unneeded_names
 from paimon_spark.spec.file_names import BUCKET_PREFIX, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.table.data_layout import DataLayout

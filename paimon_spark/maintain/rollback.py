@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CommitError, SnapshotNotFoundError
-from paimon_spark.maintain.unused_files import changelog_ids
+from paimon_spark.maintain.changelogs import changelog_ids
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot

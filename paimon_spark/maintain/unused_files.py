@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from paimon_spark.errors import CorruptTableError, PaimonError
+from paimon_spark.maintain.changelogs import changelog_ids, read_changelog
 from paimon_spark.maintain.deletion import delete_files, threads_of
-from paimon_spark.spec.file_names import CHANGELOG_PREFIX, check_file_name, numbered_name_id
+from paimon_spark.spec.file_names import check_file_name
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.table.paths import MAIN_BRANCH, TablePaths
@@ -208,8 +209,8 @@ class UnusedFiles:
             file = record["_FILE"]
             path = layout.data_file_path(directory, name, file.get("_EXTERNAL_PATH"))
             beside = path.rpartition("/")[0]
-            found[directory].append(path)
-            found[directory] += [f"{beside}/{check_file_name(extra, path=beside)}" for extra in file["_EXTRA_FILES"]]
+            extras = (f"{beside}/{check_file_name(extra, path=beside)}" for extra in file["_EXTRA_FILES"])
+            found[directory] += [path, *extras]
         return found
 
 
@@ -299,16 +300,6 @@ def _keep_changelogs(unused: UnusedFiles, paths: TablePaths, gone: Collection[in
                     _keep_added(unused, name)
 
 
-def read_changelog(table: FileStoreTable, paths: TablePaths, changelog_id: int) -> Snapshot:
-    """Return the long-lived changelog of a snapshot.
-
-    Raises:
-        FileNotFoundError: there is none.
-    """
-    path = paths.changelog_path(changelog_id)
-    return Snapshot.from_json(table.file_io.read_bytes(path), path=path)
-
-
 def _all_at_once(table: FileStoreTable, read: Callable[[_Key], Snapshot], keys: Sequence[_Key]) -> list[Snapshot]:
     """Read many small files, several at once on a remote store."""
     threads = threads_of(table)
@@ -391,10 +382,3 @@ def unneeded_names(table: FileStoreTable, created: Mapping[str, int]) -> set[str
         _keep_branch(unused, table.paths)
         keep_other_branches(unused)
     return set(unused.data)
-
-
-def changelog_ids(table: FileStoreTable, paths: TablePaths) -> list[int]:
-    """Return the ids of the long-lived changelogs of a branch, ascending."""
-    listed = table.file_io.list_names(paths.changelog_dir)
-    found = [numbered_name_id(entry.name, CHANGELOG_PREFIX) for entry in listed if not entry.is_dir]
-    return sorted(changelog_id for changelog_id in found if changelog_id is not None)

@@ -12,7 +12,7 @@ import contextlib
 import os
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -122,11 +122,6 @@ class FileIO(abc.ABC):
     def delete_quietly(self, path: str, *, recursive: bool = False) -> None:
         """Delete a file (a directory with `recursive`); one that is missing or cannot be deleted is left."""
 
-    def delete_all(self, paths: Iterable[str]) -> None:
-        """Delete files, one after the other; those that are missing or cannot be deleted are left."""
-        for path in paths:
-            self.delete_quietly(path)
-
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if nothing is in it; return whether it was (stores without directories leave it)."""
         return False
@@ -193,10 +188,6 @@ class LocalFileIO(FileIO):
     def delete_quietly(self, path: str, *, recursive: bool = False) -> None:
         """Delete, ignoring errors of the operating system."""
         local_files.delete(local_files.local_path(path), recursive=recursive)
-
-    def delete_all(self, paths: Iterable[str]) -> None:
-        """Delete files, ignoring errors of the operating system."""
-        local_files.delete_all(paths)
 
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if nothing is in it; the operating system refuses others."""
