@@ -159,8 +159,7 @@ def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteReques
     path = table_path(options)
     ours, others = _sorted_options(options, WRITE_KEYS, "a write")
     for key in others:
-        option = find_option(key)
-        if key.startswith(_READ_PREFIXES) or (option is not None and option.scope is Scope.READ):
+        if _is_for_reads(key):
             raise OptionError(f"option '{key}' has no meaning for a write")
         if key.startswith(f"{MERGE_SCHEMA}."):
             raise UnsupportedError(f"option '{key}' is not supported yet: leave it out")
@@ -177,6 +176,20 @@ def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteReques
         )
     merge_schema, one_task = (_boolean(key, ours.get(key, "false")) for key in (MERGE_SCHEMA, ONE_TASK_PER_BUCKET))
     return WriteRequest(path, others, dynamic, where, merge_schema, one_task)
+
+
+def known_to_writes(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of a session's options that mean something for a write; one for reads must not hinder it."""
+    return {
+        key: value
+        for key, value in options.items()
+        if not _is_for_reads(key) and not key.startswith(MERGE_SCHEMA) and (find_option(key) is not None)
+    }
+
+
+def _is_for_reads(key: str) -> bool:
+    option = find_option(key)
+    return key.startswith(_READ_PREFIXES) or (option is not None and option.scope is Scope.READ)
 
 
 def refuse_system_table(path: str, system_table: str | None, action: str) -> None:

@@ -50,6 +50,7 @@ _FROM_SPARK: dict[type[spark.DataType], paimon.DataType] = {
 }
 
 _CHAR_METADATA = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps CHAR(n) and VARCHAR(n) of a column it shows as STRING
+_BINARY_ORDER = "UTF8_BINARY"
 _CHAR_PATTERN = re.compile(r"(char|varchar)\((\d+)\)")
 
 
@@ -119,6 +120,11 @@ def from_spark_type(data_type: spark.DataType, *, nullable: bool, where: str) ->
         found = paimon.RowType(fields=tuple(from_spark_field(field, where=f"{where}.") for field in data_type.fields))
     else:
         found = _FROM_SPARK.get(type(data_type))
+    if isinstance(data_type, spark.StringType) and getattr(data_type, "collation", _BINARY_ORDER) != _BINARY_ORDER:
+        raise UnsupportedError(
+            f"column {where} has the collation {data_type.collation}, which Paimon does not keep: leave COLLATE out of "
+            "the column, and name it in queries"
+        )
     if found is None:
         raise UnsupportedError(
             f"column {where} is of Spark type {data_type.simpleString()}, which Paimon does not have"

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 AGAIN = "run: python tests/matrix/make_matrix.py"
 SHORT_CASES = ("agp_metadata", "pu_seed_groups", "se_evolution", "tg_tags", "tt_version", "wr_columns", "wr_save")
-"""The acceptance cases that CI runs on 4.1."""
-OLDEST_GROUPS = ("pu", "sq", "tt", "tg", "rb", "wr", "se", "sc", "sn", "agp", "sy")
-ON_OLDEST = [path for path in FILES if path.stem.split("_")[0] in OLDEST_GROUPS]
-"""Those that it runs on 4.0: all of SQL, time travel and tags."""
+"""The acceptance cases that CI runs on 4.1; on 4.0, the oldest, and on 4.3 it runs all."""
 
 
 def test_the_readme_shows_the_result() -> None:
@@ -45,8 +42,7 @@ def test_every_statement_on_the_newest_spark(spark: SparkSession, tmp_path: Path
 def older(request: pytest.FixtureRequest, shared: Path) -> tuple[str, dict[str, Any]]:
     """An older Spark, and what came of the short matrix and of acceptance cases there, in a process of its own."""
     version = str(request.param)
-    short = [path for path in ON_OLDEST if path.stem in SHORT_CASES]
-    cases = [str(path) for path in (ON_OLDEST if version == "4.0" else short)]
+    cases = [str(path) for path in FILES if version == "4.0" or path.stem in SHORT_CASES]
     return version, run(version, "--short", "--cases", str(CASES / "run.py"), *cases)
 
 
@@ -63,7 +59,7 @@ def test_the_short_matrix_on_older_sparks(older: tuple[str, dict[str, Any]]) -> 
 @pytest.mark.spark
 def test_the_acceptance_cases_on_older_sparks(older: tuple[str, dict[str, Any]]) -> None:
     version, result = older
-    assert len(result["cases"]) == (len(ON_OLDEST) if version == "4.0" else len(SHORT_CASES))
+    assert len(result["cases"]) == (len(FILES) if version == "4.0" else len(SHORT_CASES))
     wrong = {}
     for case, failure in result["cases"].items():
         reason, text = NOT_YET.get(case, ("", None))

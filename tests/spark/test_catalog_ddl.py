@@ -275,6 +275,35 @@ def test_two_catalogs_and_a_new_session(spark: SparkSession, warehouse: Path, na
     assert rows(spark.newSession().sql(f"SELECT * FROM ddl.db.{name}")) == [(1,)]
 
 
+@pytest.mark.parametrize(
+    ("definition", "words"),
+    [
+        ("(a STRING COLLATE UTF8_LCASE)", "column a has the collation UTF8_LCASE"),
+        ("(n STRUCT<a: STRING COLLATE UNICODE>)", r"column n\.a has the collation UNICODE"),
+        ("(a INT) CLUSTER BY (a)", r"partitioning by cluster_by\(a\) is not supported"),
+        ("(a DATE) PARTITIONED BY (years(a))", r"partitioning by years\(a\) is not supported"),
+        ("(a INT) CLUSTERED BY (a) INTO 4 BUCKETS", r"partitioning by bucket\(4, a\) is not supported"),
+    ],
+)
+def test_columns_and_partitions_that_paimon_does_not_have(
+    spark: SparkSession, name: str, definition: str, words: str
+) -> None:
+    with pytest.raises(PySparkException, match=words):
+        spark.sql(f"CREATE TABLE {name} {definition}")
+    assert not spark.catalog.tableExists(name)
+
+
+def test_create_table_of_the_catalog_api(spark: SparkSession, name: str) -> None:
+    """A format that nobody gave is the catalog's, as in saveAsTable; any other is refused."""
+    options = {"primary-key": "id", "bucket": "1"}
+    spark.catalog.createTable(name, schema=spark.range(1).schema, **options)
+    spark.range(3).writeTo(name).append()
+    spark.range(1).writeTo(name).append()
+    assert spark.table(name).count() == 3
+    with pytest.raises(PySparkException, match="Provider 'orc' is not supported"):
+        spark.catalog.createTable(f"{name}_orc", schema=spark.range(1).schema, source="orc")
+
+
 def test_a_query_stopped_amid_a_call_of_its_function_has_not_failed(spark: SparkSession, name: str) -> None:
     within = threading.Event()
 

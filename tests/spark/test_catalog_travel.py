@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyspark.errors import IllegalArgumentException
+from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
 
 import paimon_spark
@@ -103,6 +103,40 @@ def test_options_of_the_session(catalog: SparkSession, key: str) -> None:
     finally:
         catalog.conf.unset(f"spark.paimon.{key}")
     assert rows(catalog, "SELECT * FROM t") == NEW
+
+
+@pytest.mark.spark
+def test_spark_own_options_of_a_version(catalog: SparkSession) -> None:
+    for value, expected in (("one", OLD), ("1", OLD), ("2", NEW)):
+        assert sorted(tuple(row) for row in catalog.read.option("versionAsOf", value).table("t").collect()) == expected
+    assert catalog.read.option("timestampAsOf", "2100-01-01").table("t").count() == len(NEW)
+    with pytest.raises(PySparkException, match="'no' doesn't exist"):
+        catalog.read.option("versionAsOf", "no").table("t").collect()
+
+
+@pytest.mark.spark
+def test_options_of_the_session_count_for_writes(catalog: SparkSession) -> None:
+    catalog.sql("CREATE TABLE formats (id INT, dt STRING) PARTITIONED BY (dt)")
+    for key, value in (("file.format", "orc"), ("*.*.formats.file.format", "avro"), ("scan.mode", "latest")):
+        catalog.conf.set(f"spark.paimon.{key}", value)
+    try:
+        catalog.sql("INSERT INTO formats VALUES (1, 'a')")
+        catalog.sql("SELECT 2 AS id, 'b' AS dt").writeTo("formats").option("File.Format", "orc").append()
+        catalog.conf.unset("spark.paimon.*.*.formats.file.format")
+        catalog.sql("INSERT OVERWRITE formats PARTITION (dt = 'c') VALUES (3)")
+        assert rows(catalog, "SELECT partition, file_format FROM `formats$files`") == [
+            ("{a}", "avro"),
+            ("{b}", "orc"),
+            ("{c}", "orc"),
+        ]
+        catalog.conf.unset("spark.paimon.scan.mode")
+        catalog.sql("ALTER TABLE formats DROP PARTITION (dt = 'a')")
+        catalog.sql("TRUNCATE TABLE formats PARTITION (dt = 'b')")
+    finally:
+        for key in ("file.format", "*.*.formats.file.format", "scan.mode"):
+            catalog.conf.unset(f"spark.paimon.{key}")
+    assert rows(catalog, "SELECT * FROM formats") == [(3, "c")]
+    assert "TBLPROPERTIES" not in catalog.sql("SHOW CREATE TABLE formats").head()[0]
 
 
 @pytest.mark.spark

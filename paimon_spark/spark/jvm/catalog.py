@@ -1,9 +1,9 @@
 """Answers Spark's catalog interfaces for one warehouse: what is in it, and the tables that statements name.
 
-``TableCatalog``, ``StagingTableCatalog`` (see `ddl`), ``SupportsNamespaces`` (see `namespaces`) and
-``ProcedureCatalog`` (see `procedures`). Called on the driver while Spark analyses a statement. Signatures differ
-between Spark versions (`spark.md` §5): overloads of one Java name arrive here as one method with a varying number of
-arguments.
+``TableCatalog``, ``StagingTableCatalog`` (see `ddl`), ``SupportsNamespaces`` (see `namespaces`), ``ProcedureCatalog``
+(see `procedures`) and ``FunctionCatalog`` (see `scalar_functions`). Called on the driver while Spark analyses a
+statement. Signatures differ between Spark versions (`spark.md` §5): overloads of one Java name arrive here as one
+method with a varying number of arguments.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from paimon_spark.spark.jvm.ddl import TableDefinitionsProxy
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.jvm.global_table import GlobalTableProxy
 from paimon_spark.spark.jvm.loading import TableVersion, is_write, load_catalog_table, read_options
-from paimon_spark.spark.jvm.procedures import ProcedureCatalogProxy
 from paimon_spark.spark.jvm.read_version import POINTS_OF_TIME, session_options
+from paimon_spark.spark.jvm.scalar_functions import FunctionCatalogProxy
 from paimon_spark.spark.jvm.spark_errors import no_such_table
 from paimon_spark.spark.jvm.system_table import SystemTableProxy, catalog_system_table
 from paimon_spark.spark.jvm.table import TableProxy
@@ -27,10 +27,10 @@ from paimon_spark.table.system.global_tables import global_table
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 
 
-class CatalogProxy(TableDefinitionsProxy, ProcedureCatalogProxy):
+class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
     """The catalog object that Spark's catalog manager holds under its name."""
 
-    interfaces: ClassVar[tuple[str, ...]] = (*TableDefinitionsProxy.interfaces, *ProcedureCatalogProxy.interfaces)
+    interfaces: ClassVar[tuple[str, ...]] = (*TableDefinitionsProxy.interfaces, *FunctionCatalogProxy.interfaces)
 
     def initialize(self, _name: str, _options: JavaObject) -> None:
         """Never called: the catalog is put in place ready."""

@@ -136,14 +136,18 @@ class TableDefinitionsProxy(NamespacesProxy):
         for other in list(self.handed_out):
             if latest is not None and other.loaded.table.path == table.path:
                 other.pinned_snapshot_id = latest
-        if not self._by_save_as_table():
+        if not self._called_by("DataFrameWriter"):
             replace_table(table, self._schema(ident, definition))
         return StagedTableProxy(self.gateway, self.catalog_name, self._load(ident))
 
-    def _by_save_as_table(self) -> bool:
-        """Whether this is ``df.write.mode("overwrite").saveAsTable``, which keeps the definition of the table."""
+    def _called_by(self, *classes: str) -> bool:
+        """Whether this is for one of Spark's classes that look like a statement but mean less.
+
+        ``df.write.mode("overwrite").saveAsTable`` keeps the definition of the table; there and in
+        ``spark.catalog.createTable`` a format that nobody gave is Spark's default.
+        """
         frames = self.gateway.jvm.java.lang.Thread.currentThread().getStackTrace()
-        return any(frame.getClassName().endswith(".DataFrameWriter") for frame in frames)
+        return any(frame.getClassName().endswith(tuple(f".{name}" for name in classes)) for frame in frames)
 
     def _create(self, ident: JavaObject, schema: TableSchema) -> None:
         """Make a table, by name or by path.
@@ -175,8 +179,8 @@ class TableDefinitionsProxy(NamespacesProxy):
         else:
             columns, transforms, properties = definition
         given = self._own_path(ident, {**dict(properties), **(more or {})})
-        if self._by_save_as_table() and given.get("provider") == self._default_source():
-            del given["provider"]  # saveAsTable without a format means the catalog's
+        if self._called_by("DataFrameWriter", "classic.Catalog") and given.get("provider") == self._default_source():
+            del given["provider"]  # without a format, the catalog's is meant
         return schema_of_create(struct_from_columns(self.gateway, columns), transforms, given)
 
     def _default_source(self) -> str:

@@ -18,6 +18,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.spark.jvm.gateway import JavaObject, Proxy
 from paimon_spark.spark.jvm.loading import LoadedTable
+from paimon_spark.spark.jvm.read_version import POINTS_OF_TIME
 from paimon_spark.spark.jvm.schemas import java_struct
 from paimon_spark.spark.types import to_spark_struct
 from paimon_spark.spec import data_types as t
@@ -147,7 +148,7 @@ class PartitionsProxy(Proxy):
         commit(table, [], overwrite=OverwriteSpec.truncate(*partitions), after_commit=maintenance(table))
 
     def _writable(self) -> FileStoreTable:
-        if self.loaded.options:
+        if any(key in POINTS_OF_TIME for key in self.loaded.options):
             raise UnsupportedError("a table at an earlier version cannot be changed")
         return self.loaded.table
 

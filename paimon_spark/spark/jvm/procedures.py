@@ -136,7 +136,7 @@ class BoundProcedureProxy(Proxy):
         session = self.gateway.jvm.org.apache.spark.sql.classic.SparkSession.active()
         context = CallContext(
             SparkSession(self.gateway.context, session),
-            lambda name: _open_table(self.owner, session, name),
+            lambda name: open_table(self.owner, session, name),
             lambda database: _open_tables(self.owner, database),
         )
         rows = list(self.procedure.function(context, arguments))
@@ -196,7 +196,7 @@ class RowsProxy(Proxy):
         return next(constant for constant in mode.getEnumConstants() if constant.name() == "UNSUPPORTED")
 
 
-def _open_table(owner: ProcedureCatalogProxy, session: JavaObject, text: str) -> FileStoreTable:
+def open_table(owner: ProcedureCatalogProxy, session: JavaObject, text: str) -> FileStoreTable:
     """The table that an argument names; a name of one part is looked for in the current namespace."""
     parts = list(split_name(text))
     if len(parts) > 1 and parts[0] == owner.catalog_name and "/" not in text.partition(".")[0]:

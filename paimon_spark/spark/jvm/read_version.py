@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 SESSION_PREFIX = "spark.paimon."
+_DONE_BY_SPARK = ("versionasof", "timestampasof")
 POINTS_OF_TIME = (*TRAVEL_KEYS, *INCREMENTAL_KEYS, MODE)
 """Options that say what of the table's history is read."""
 
@@ -131,7 +132,8 @@ def _with_layer(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreT
 
 
 def _known(options: Mapping[str, str]) -> dict[str, str]:
-    """The options that are ours; Spark adds none of its own to the reads of a catalog's table."""
+    """The options that are ours; Spark hands over those, too, by which it has asked for the version of the table."""
+    options = {key: value for key, value in options.items() if key.lower() not in _DONE_BY_SPARK}
     unknown = [key for key in options if find_option(key) is None]
     if unknown:
         raise unknown_option_error(unknown[0], ())

@@ -29,6 +29,11 @@ def namespace_already_exists(gateway: Gateway, namespace: Iterable[str]) -> Py4J
     return _analysis(gateway, "NamespaceAlreadyExistsException", gateway.strings(namespace))
 
 
+def no_such_function(gateway: Gateway, ident: JavaObject) -> Py4JJavaError:
+    """ROUTINE_NOT_FOUND, or UNRESOLVED_ROUTINE where Spark has looked elsewhere too."""
+    return _analysis(gateway, "NoSuchFunctionException", ident)
+
+
 def namespace_not_empty(gateway: Gateway, namespace: Iterable[str]) -> Py4JJavaError:
     """SCHEMA_NOT_EMPTY."""
     return _analysis(gateway, "NonEmptyNamespaceException", gateway.strings(namespace))

@@ -10,7 +10,7 @@ from paimon_spark.spark.jvm.distribution import Parallelism, WriteDistribution, 
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.overwrite import overwrite_options
 from paimon_spark.spark.jvm.source import python_write_builder
-from paimon_spark.spark.source_options import ONE_TASK_PER_BUCKET, OVERWRITE_MODE
+from paimon_spark.spark.source_options import ONE_TASK_PER_BUCKET, OVERWRITE_MODE, known_to_writes
 from paimon_spark.spark.types import to_spark_struct
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.support import check_writable
@@ -63,7 +63,9 @@ class WriteBuilderProxy(Proxy):
         """The write, behind the shuffle that the table's keys need."""
         check_writable(self.loaded.table.schema)
         distribution = write_distribution(self.loaded.table, _parallelism(self.gateway))
-        options = {**self.given, **self.loaded.source_options}
+        own = {key.lower() for key in self.given}
+        session = {k: v for k, v in known_to_writes(self.loaded.options).items() if k.lower() not in own}
+        options = {**session, **self.given, **self.loaded.source_options}
         if self.overwriting is not None:
             options = {key: value for key, value in options.items() if key.lower() != OVERWRITE_MODE.lower()}
             options |= self.overwriting
