@@ -2,7 +2,8 @@
 
 Equals Java's ``FileSystemBranchManager`` (format.md §9), in an order that leaves nothing behind that cannot be read or
 finished when the process ends halfway: the newest schema, by which a branch is found, is written after the snapshot
-and before the older schemas, and goes last of all.
+and before the older schemas, and goes last of all. A branch that was half made is finished where it holds nothing but
+what it begins with; nothing is deleted or replaced to make a branch.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.schema_store import SchemaStore
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.paths import TablePaths
     from paimon_spark.table.table import FileStoreTable
 
@@ -45,43 +45,63 @@ def create_branch(
     Raises:
         SnapshotNotFoundError: there is no such tag or snapshot.
         OptionError: both are given.
-        PaimonError: there is such a branch, or its name is not allowed.
+        PaimonError: there is such a branch, or a part of one that begins elsewhere; or its name is not allowed.
     """
     if tag is not None and snapshot_id is not None:
         raise OptionError("A branch begins at a tag or at a snapshot: give one of tag and snapshot_id, not both.")
-    branches = table.branches
-    if ignore_if_exists and branches.exists(name) and not _is_half_made(table, name):
+    there = table.branches.exists(name)
+    if ignore_if_exists and there and not _is_half_made(table, name):
         return False
     check_new_branch_name(name)
     paths = table.paths.for_branch(name)
-    if branches.exists(name):
-        if not _is_half_made(table, name):
-            raise PaimonError(f"Branch name '{name}' already exists.")
-        _delete_directory(table, paths)
+    if there and not _is_half_made(table, name):
+        raise PaimonError(f"Branch name '{name}' already exists.")
     if snapshot_id is not None:
         tag = f"branch-{name}"
         if not table.tags.exists(tag) or table.tags.get(tag).snapshot.id != snapshot_id:
             create_tag(table, tag, snapshot_id=snapshot_id)
-    schema_id = table.schemas.ids()[-1]
-    if tag is not None:
-        schema_id = _copy_tag(table, tag, paths).schema_id
-    for number in reversed([number for number in table.schemas.ids() if number <= schema_id]):
-        data = table.file_io.read_bytes(table.paths.schema_path(number))
-        table.file_io.write_bytes(paths.schema_path(number), data, overwrite=True)
+    files = _files_to_copy(table, tag, paths)
+    if there:
+        _check_no_others(table, paths, set(files))
+    for path, data in files.items():
+        if not table.file_io.create_exclusive(path, data) and table.file_io.read_bytes(path) != data:
+            raise _not_ours(table, paths, path)
     return True
 
 
-def _copy_tag(table: FileStoreTable, tag: str, target: TablePaths) -> Snapshot:
-    """Copy a tag, and its snapshot whether it has expired or not, to another branch."""
-    snapshot = table.tags.get(tag).snapshot
-    try:
-        data = table.file_io.read_bytes(table.paths.snapshot_path(snapshot.id))
-    except FileNotFoundError:
-        data = snapshot.to_json().encode()
-    table.file_io.write_bytes(target.snapshot_path(snapshot.id), data, overwrite=True)
-    tag_data = table.file_io.read_bytes(table.paths.tag_path(tag))
-    table.file_io.write_bytes(target.tag_path(tag), tag_data, overwrite=True)
-    return snapshot
+def _files_to_copy(table: FileStoreTable, tag: str | None, target: TablePaths) -> dict[str, bytes]:
+    """What a new branch consists of, in the order in which it is written: a tag, its snapshot, schemas."""
+    files: dict[str, bytes] = {}
+    schema_ids = table.schemas.ids()
+    if tag is not None:
+        snapshot = table.tags.get(tag).snapshot
+        schema_ids = [number for number in schema_ids if number <= snapshot.schema_id]
+        try:
+            data = table.file_io.read_bytes(table.paths.snapshot_path(snapshot.id))
+        except FileNotFoundError:  # it has expired
+            data = snapshot.to_json().encode()
+        files[target.snapshot_path(snapshot.id)] = data
+        files[target.tag_path(tag)] = table.file_io.read_bytes(table.paths.tag_path(tag))
+    for number in reversed(schema_ids):
+        files[target.schema_path(number)] = table.file_io.read_bytes(table.paths.schema_path(number))
+    return files
+
+
+def _check_no_others(table: FileStoreTable, paths: TablePaths, expected: set[str]) -> None:
+    """Check that the directory of a half-made branch holds nothing that is not to be there: it is never deleted."""
+    for entry in table.file_io.list_names(paths.branch_root):
+        path = f"{paths.branch_root}/{entry.name}"
+        inside = [f"{path}/{each.name}" for each in table.file_io.list_names(path)] if entry.is_dir else [path]
+        other = next((p for p in inside if p not in expected and not p.rpartition("/")[2].startswith(".")), None)
+        if other is not None:
+            raise _not_ours(table, paths, other)
+
+
+def _not_ours(table: FileStoreTable, paths: TablePaths, path: str) -> PaimonError:
+    return PaimonError(
+        f"Branch name '{paths.branch}' already exists in part: {path} of {table.path} is not what this branch begins "
+        "with. If no other process is making or deleting the branch right now, delete it first (delete_branch)."
+    )
 
 
 def _is_half_made(table: FileStoreTable, name: str) -> bool:

@@ -19,7 +19,7 @@ from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.schema_validation import validate
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.table.paths import MAIN_BRANCH, parse_table_path
+from paimon_spark.table.paths import MAIN_BRANCH, parse_table_path, refuse_system_database
 from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 
@@ -49,6 +49,7 @@ def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:
     """
     name = parse_table_path(request.path)
     refuse_system_table(request.path, name.system_table, "written")
+    refuse_system_database(name.root)
     store = {key: value for key, value in request.options.items() if _has_scope(key, Scope.STORE)}
     others = {key: value for key, value in request.options.items() if key not in store}
     branch = others.pop("branch", None)

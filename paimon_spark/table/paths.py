@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spec.file_names import check_file_name
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 MAIN_BRANCH = "main"
 """The branch whose metadata lies in the table directory itself."""
+
+SYSTEM_DIRECTORY = "sys.db"
+"""Where the tables of the database ``sys`` would be if they had files."""
 
 _BRANCH_PREFIX = "branch_"
 
@@ -51,6 +54,21 @@ def parse_table_path(path: str) -> TableName:
     if suffixes or not name:
         raise PaimonError(f"Cannot read a table name from '{path}': it is <table>[$branch_<branch>][$<system table>].")
     return TableName(f"{parent}{slash}{name}", branch, system_table)
+
+
+def refuse_system_database(root: str) -> None:
+    """Refuse to write where the database of the system tables is: ``<warehouse>/sys.db/x``.
+
+    Catalogs never look there, so that such a table could be found by its path only.
+
+    Raises:
+        UnsupportedError: the table directory is in ``sys.db``.
+    """
+    if root.rpartition("/")[0].rpartition("/")[2] == SYSTEM_DIRECTORY:
+        raise UnsupportedError(
+            f"{root} cannot be written: the database sys has the system tables of the warehouse, and no catalog finds "
+            "a table there. Write to another database, such as <warehouse>/default.db/<table>."
+        )
 
 
 def is_plain_name(name: str) -> bool:

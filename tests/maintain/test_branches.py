@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,11 @@ def metadata(table: FileStoreTable) -> dict[str, bytes]:
         for folder in ("schema", "snapshot", "tag")
         for path in (Path(table.path) / folder).glob("*-*")
     }
+
+
+def files(table: FileStoreTable) -> dict[str, bytes]:
+    """All files of the table."""
+    return {str(path): path.read_bytes() for path in Path(table.path).rglob("*") if path.is_file()}
 
 
 @pytest.fixture
@@ -158,13 +164,53 @@ def test_renaming_a_branch(table: FileStoreTable) -> None:
         branches.rename_branch(table, "main", "d")
 
 
-def test_a_half_made_branch_is_made_anew(table: FileStoreTable) -> None:
+def test_a_half_made_branch_is_finished_and_nothing_in_it_is_deleted(table: FileStoreTable) -> None:
     branches.create_branch(table, "b", tag="one")
+    whole = files(table)
     Path(table.path, "branch/branch-b/schema/schema-0").unlink()
     tags.create_tag(table, "two")
-    branches.create_branch(table, "b", tag="two")
+    held = files(table)
+    with pytest.raises(PaimonError, match=r"exists in part: .*/(snapshot-1|tag-one) .*delete_branch"):
+        branches.create_branch(table, "b", tag="two")
+    with pytest.raises(PaimonError, match="exists in part"):
+        branches.create_branch(table, "b")
+    assert files(table) == held
+    assert branches.create_branch(table, "b", tag="one", ignore_if_exists=True)
+    assert files(table) == whole | held
     there = load_table(f"{table.path}$branch_b")
-    assert (there.tags.names(), there.snapshots.ids(), rows(table, "b")) == (["two"], [2], {1: "a", 2: "b"})
+    assert (there.tags.names(), there.snapshots.ids(), rows(table, "b")) == (["one"], [1], {1: "a"})
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "snapshot/snapshot-7", "snapshot/LATEST", "tag/tag-x", "mine/file"])
+def test_a_directory_with_something_else_is_not_made_a_branch(table: FileStoreTable, name: str) -> None:
+    kept = Path(table.path, "branch/branch-b", name)
+    kept.parent.mkdir(parents=True)
+    kept.write_text("somebody's")
+    with pytest.raises(PaimonError, match=f"exists in part: .*{name} .* is not what this branch begins with"):
+        branches.create_branch(table, "b", tag="one")
+    assert kept.read_text() == "somebody's"
+    branches.delete_branch(table, "b")
+    branches.create_branch(table, "b", tag="one")
+    assert rows(table, "b") == {1: "a"}
+
+
+def test_two_that_make_a_branch_at_once_do_not_harm_each_other(
+    table: FileStoreTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one comes while the first has written its snapshot, and somebody writes to what it has made."""
+    io, calls = type(table.file_io), []
+    create = io.create_exclusive
+
+    def slow(self: Any, path: str, data: bytes) -> bool:
+        calls.append(path)
+        if len(calls) == 2:  # the first maker pauses here
+            branches.create_branch(table, "b", tag="one")
+            write(table, "b", k7="x")
+        return create(self, path, data)
+
+    monkeypatch.setattr(io, "create_exclusive", slow)
+    branches.create_branch(table, "b", tag="one")
+    assert rows(table, "b") == {1: "a", 7: "x"}
 
 
 def test_fast_forward_takes_all_of_the_branch(table: FileStoreTable) -> None:

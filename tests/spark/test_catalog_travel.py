@@ -42,6 +42,27 @@ def rows(spark: SparkSession, query: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
+    ("table", "version", "key", "value"),
+    [
+        ("t", "VERSION AS OF 1", "incremental-between", "1,2"),
+        ("`t$audit_log`", "TIMESTAMP AS OF now()", "incremental-between", "1,2"),
+        ("`t$files`", "VERSION AS OF 1", "scan.tag-name", "one"),
+    ],
+)
+def test_a_read_is_of_one_version_or_of_changes(
+    catalog: SparkSession, table: str, version: str, key: str, value: str
+) -> None:
+    told = f"{key} must be null when VERSION AS OF or TIMESTAMP AS OF is given"
+    with pytest.raises(IllegalArgumentException, match=told):
+        catalog.sql(f"SELECT * FROM {table} {version} WITH ('{key}' = '{value}')").collect()
+    statement = f"SELECT * FROM {table} {version} WITH ('{key}' = '{value}')"
+    ((warehouse,),) = rows(catalog, "SELECT value FROM sys.catalog_options WHERE key = 'warehouse'")
+    with pytest.raises(OptionError, match=told):
+        paimon_spark.sql(catalog, statement, warehouse=warehouse, catalog="travel", database="db")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
     ("version", "expected"),
     [
         ("VERSION AS OF 1", OLD),

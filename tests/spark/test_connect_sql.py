@@ -1,5 +1,6 @@
 """`paimon_spark.sql`: statements with Paimon names on a session without our catalog (a classic one, it is faster)."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -502,6 +503,11 @@ def test_tags_and_procedures(own: Sql) -> None:
     assert rows(own("SHOW TAGS t")) == [("four",), ("one",)]
     own("ALTER TABLE t DELETE TAG one")
     assert rows(own("SELECT tag_name FROM `t$tags`")) == [("four",)]
+    stray = own("SELECT file_path FROM `t$files`").collect()[0][0].rpartition("/")[0] + "/data-stray.parquet"
+    Path(stray).write_bytes(b"12345")
+    os.utime(stray, (0, 0))
+    for name, found in (("db.*", (1, 5)), ("w.db.*", (0, 0))):
+        assert rows(own(f"CALL sys.remove_orphan_files(table => '{name}', mode => 'local')")) == [found]
 
 
 def test_where_a_session_stands(session: SparkSession, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from paimon_spark import PaimonTable
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.table.table import load_table
 
 pytestmark = pytest.mark.spark
@@ -250,3 +252,13 @@ def test_merge_schema_adds_nothing_when_the_rows_do_not_fit(save: Callable[..., 
     with pytest.raises(PySparkException, match="SchemaMismatchError"):
         save([(b"x", 1)], "v binary, n int", **{"write.merge-schema": "true"})
     assert load_table(path).schema.field_names == ("id", "v")
+
+
+def test_the_database_of_the_system_tables_is_not_written(spark: SparkSession, tmp_path: Path) -> None:
+    target = tmp_path / "wh" / "sys.db" / "tables"
+    for written in (str(target), f"{target}/", f"{target}$branch_b", f"file://{target}"):
+        with pytest.raises(PySparkException, match="sys has the system tables of the warehouse"):
+            spark.range(1).write.format("paimon").mode("append").save(written)
+    with pytest.raises(UnsupportedError, match="sys has the system tables of the warehouse"):
+        PaimonTable.create(spark, str(target), "id int")
+    assert not target.exists()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import TableNotFoundError
-from paimon_spark.spark.jvm.read_version import at_version, layered
+from paimon_spark.spark.jvm.read_version import at_version, layered, refuse_second_version
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.table import FileStoreTable, load_table
@@ -80,6 +80,8 @@ class LoadedTable:
     """Dynamic options: of the session, and those that came with the name (time travel)."""
     store: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Options of the store (``s3.*``, ``fs.*``), which the data source must be given as well; they hold credentials."""
+    pinned: bool = False
+    """Whether VERSION AS OF or TIMESTAMP AS OF said which version this is."""
     own_options: Mapping[str, str] = field(default_factory=dict)
     """The options of the table as it was defined, without those of the session and of the read."""
 
@@ -112,7 +114,10 @@ def load_catalog_table(
     Raises:
         TableNotFoundError: there is no such table.
         SnapshotNotFoundError: there is no such version.
+        OptionError: both `version` and `given` say what of the table's history is read.
     """
+    if version is not None:
+        refuse_second_version(given or {})
     if "/" in name:
         table, shown = load_table(name, options=catalog.options), name
     elif len(namespace) != 1:
@@ -120,4 +125,5 @@ def load_catalog_table(
     else:
         table, shown = catalog.load_table(namespace[0], name), f"{namespace[0]}.{name}"
     layers = (session or {}, given or {}, {} if version is None else version.options())
-    return LoadedTable(at_version(table, *layers), shown, layered(*layers), catalog.options, table.schema.options)
+    options, pinned = layered(*layers), version is not None
+    return LoadedTable(at_version(table, *layers), shown, options, catalog.options, pinned, table.schema.options)

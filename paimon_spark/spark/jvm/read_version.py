@@ -92,16 +92,37 @@ def layered(*layers: Mapping[str, str]) -> dict[str, str]:
     return result
 
 
-def with_read_options(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreTable:
+def with_read_options(table: FileStoreTable, options: Mapping[str, str], *, pinned: bool = False) -> FileStoreTable:
     """The table with the options of one read on top; its columns stay those that Spark was told.
 
+    Args:
+        table: as it was loaded.
+        options: given with the read.
+        pinned: whether VERSION AS OF or TIMESTAMP AS OF said which version the table is.
+
     Raises:
-        OptionError: an option is unknown, or cannot be changed for a read.
+        OptionError: an option is unknown, or cannot be changed for a read, or names a second point of time.
     """
     known = _known(options)
+    if pinned:
+        refuse_second_version(known)
     if not known:
         return table
     return _with_layer(table, known)
+
+
+def refuse_second_version(options: Mapping[str, str]) -> None:
+    """Refuse options that say what of the table's history is read, where VERSION AS OF or TIMESTAMP AS OF says it too.
+
+    Raises:
+        OptionError: names the option.
+    """
+    second = next((key for key in canonical_options(dict(options)) if key in POINTS_OF_TIME), None)
+    if second is not None:
+        raise OptionError(
+            f"{second} must be null when VERSION AS OF or TIMESTAMP AS OF is given: a read is of one version or of the "
+            "changes between two. Leave one of them out."
+        )
 
 
 def at_version(table: FileStoreTable, *layers: Mapping[str, str]) -> FileStoreTable:

@@ -50,7 +50,7 @@ class ScanBuilderProxy(Proxy):
         super().__init__(gateway)
         self.loaded = loaded
         self.view = view
-        self.table = with_read_options(loaded.table, options)
+        self.table = with_read_options(loaded.table, options, pinned=loaded.pinned)
         self.struct: StructType = to_spark_struct(view.fields(self.table))
         self.predicates: tuple[Predicate, ...] = ()
         self.places: tuple[Predicate, ...] = ()

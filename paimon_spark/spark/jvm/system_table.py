@@ -102,7 +102,7 @@ class SystemTableProxy(Proxy):
             builder = ScanBuilderProxy(self.gateway, self.loaded, given, self.system)
             refuse_other_columns(self.struct, builder.struct, self.table_name)
             return builder
-        system, table = self.system, with_read_options(self.table, given)
+        system, table = self.system, with_read_options(self.table, given, pinned=self.loaded.pinned)
         return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, lambda: system.read(table))
 
     def toString(self) -> str:

@@ -17,7 +17,7 @@ from pyspark.errors import ParseException, PySparkException
 
 from paimon_spark.errors import OptionError, TableNotFoundError, UnsupportedError
 from paimon_spark.options import find_option, unknown_option_error
-from paimon_spark.spark.jvm.read_version import at_version, layered, options_for_table
+from paimon_spark.spark.jvm.read_version import at_version, layered, options_for_table, refuse_second_version
 from paimon_spark.spark.session import activate
 from paimon_spark.spark.source_options import COLUMNS, FILTER
 from paimon_spark.spark.statements.conditions import filter_option
@@ -150,6 +150,7 @@ def _given(
 ) -> tuple[dict[str, str], int]:
     """The options that the clauses behind a name mean, and where the last one ends."""
     options: dict[str, str] = {}
+    given: dict[str, str] = {}
     end = reference.end
     for clause in clauses:
         if clause.start < end or text[end : clause.start].strip():
@@ -159,11 +160,13 @@ def _given(
             options["scan.version"] = clause.version
         elif clause.timestamp is not None:
             options["scan.timestamp-millis"] = str(_millis(context, clause.timestamp))
-        for key, value in clause.options.items():
+        for key in clause.options:
             if find_option(key) is None:
                 raise unknown_option_error(key, ())
-            options[key] = value
-    return options, end
+        given |= clause.options
+    if options:
+        refuse_second_version(given)
+    return {**options, **given}, end
 
 
 def _millis(context: Context, expression: str) -> int:
