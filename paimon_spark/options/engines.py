@@ -11,6 +11,14 @@ OURS: tuple[Option, ...] = (
     Option("columns", K.STRING, None, "Columns to read, as a comma list.", scope=Scope.READ, supported=True),
     Option("filter", K.STRING, None, "SQL predicate over the table's columns.", scope=Scope.READ, supported=True),
     Option(
+        "read.spark-parquet",
+        K.BOOL,
+        True,
+        "Whether the SQL catalog leaves local Parquet files that need no merging to Spark's own reader.",
+        scope=Scope.READ,
+        supported=True,
+    ),
+    Option(
         "read.merge.memory-budget",
         K.MEMORY,
         256 * MB,

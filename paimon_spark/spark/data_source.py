@@ -146,15 +146,16 @@ class PaimonReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Splits packed into tasks. Called once, on the driver; Spark wants a list, and one without splits is fine."""
+        return [PaimonPartition(splits) for splits in self.packed_splits()]
+
+    def packed_splits(self) -> list[tuple[DataSplit, ...]]:
+        """The splits of each task."""
         options = self._table.options
-        return [
-            PaimonPartition(splits)
-            for splits in pack_splits(
-                self._splits,
-                target_bytes=options.split_target_size_bytes,
-                open_file_cost_bytes=options.split_open_file_cost_bytes,
-            )
-        ]
+        return pack_splits(
+            self._splits,
+            target_bytes=options.split_target_size_bytes,
+            open_file_cost_bytes=options.split_open_file_cost_bytes,
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, in Spark's own Arrow types. Called in a task."""

@@ -7,7 +7,7 @@ Every scan has a builder and a plan of its own, nothing that is pushed down is s
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
@@ -19,6 +19,7 @@ from paimon_spark.read.row_view import ROWS, RowView
 from paimon_spark.spark.jvm.aggregates import LocalScanProxy, aggregated_rows, to_aggregation
 from paimon_spark.spark.jvm.expressions import to_predicate
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.native_scan import is_native, native_batch
 from paimon_spark.spark.jvm.read_version import with_read_options
 from paimon_spark.spark.jvm.scan_plan import ScanPlan, cheapest_column
 from paimon_spark.spark.jvm.schemas import java_struct
@@ -124,7 +125,7 @@ class ScanBuilderProxy(Proxy):
         if self.aggregated is not None:
             return LocalScanProxy(self.gateway, self.loaded.name, self.aggregated)
         plan = ScanPlan(self.table, self.struct, self.predicates, self.places, self.limit, self.view)
-        return ScanProxy(self.gateway, self.loaded.name, plan)
+        return ScanProxy(self.gateway, self.loaded.name, plan, self.pushed)
 
 
 class ScanProxy(Proxy):
@@ -132,9 +133,10 @@ class ScanProxy(Proxy):
 
     interfaces = (f"{_READ}.Scan", f"{_READ}.SupportsReportStatistics", f"{_READ}.SupportsRuntimeV2Filtering")
 
-    def __init__(self, gateway: Gateway, name: str, plan: ScanPlan) -> None:
+    def __init__(self, gateway: Gateway, name: str, plan: ScanPlan, pushed: Sequence[JavaObject] = ()) -> None:
         super().__init__(gateway)
         self.name = name
+        self.pushed = pushed
         self.plan = plan
         self._batch: JavaObject | None = None
 
@@ -144,13 +146,17 @@ class ScanProxy(Proxy):
 
     def description(self) -> str:
         """For EXPLAIN."""
-        return f"paimon {self.name} {self.plan.describe()}"
+        reader = ", reader=spark-parquet" if is_native(self.plan) else ""
+        return f"paimon {self.name} {self.plan.describe()}{reader}"
 
     def toBatch(self) -> JavaObject:
-        """Spark's own Python batch over our reader."""
+        """Spark's Parquet batch where the files are the rows, else its Python batch over our reader."""
         if self._batch is None:
-            struct = self.plan.struct
-            self._batch = planned_batch(self.gateway, java_struct(self.gateway, struct), struct, self.plan.reader())
+            struct, reader = self.plan.struct, self.plan.reader()
+            schema = java_struct(self.gateway, struct)
+            self._batch = native_batch(self.gateway, schema, self.plan, reader.packed_splits(), self.pushed)
+            if self._batch is None:
+                self._batch = planned_batch(self.gateway, schema, struct, reader)
         return self._batch
 
     def filterAttributes(self) -> JavaObject:

@@ -1,0 +1,113 @@
+"""Whether the rows of a planned read are those of its Parquet files as any reader sees them, one file after the other.
+
+Nothing is merged then, dropped, cast or filled in. Pure; runs on the driver.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from paimon_spark.read.split import DataSplit, SplitFile
+from paimon_spark.spec import data_types as t
+from paimon_spark.spec.special_fields import KEY_FIELD_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paimon_spark.read.plan import ReadPlan
+    from paimon_spark.table.table import FileStoreTable
+
+_PLAIN_TYPES: Final = (
+    t.BooleanType,
+    t.TinyIntType,
+    t.SmallIntType,
+    t.IntType,
+    t.BigIntType,
+    t.FloatType,
+    t.DoubleType,
+    t.DecimalType,
+    t.CharType,
+    t.VarCharType,
+    t.BinaryType,
+    t.VarBinaryType,
+    t.DateType,
+    t.TimestampType,
+    t.LocalZonedTimestampType,
+)
+_MOST_INT64_PRECISION: Final = 6
+
+
+def holds_plain_rows(plan: ReadPlan) -> bool:
+    """Whether reading the plan's columns by name from its files, row groups and all, gives exactly its rows.
+
+    Columns that partition the table are not plain: their values are the partition's, whatever the files hold.
+    """
+    partition_keys = set(plan.table.schema.partition_keys)
+    if not all(_is_plain_type(field.type) and field.name not in partition_keys for field in plan.fields):
+        return False
+    has_keys = bool(plan.table.schema.primary_keys)
+    if not all(_is_plain_split(split, has_keys=has_keys) for split in plan.splits):
+        return False
+    schema_ids = {file.schema_id for split in plan.splits for file in split.files}
+    return all(_same_columns(plan.table, schema_id, plan.fields) for schema_id in schema_ids)
+
+
+def _is_plain_type(kind: t.DataType) -> bool:
+    """Types with one form in Parquet: not TIMESTAMP(7) and finer (INT96), TIME, VARIANT and nested ones."""
+    if isinstance(kind, t.TimestampType | t.LocalZonedTimestampType):
+        return kind.precision <= _MOST_INT64_PRECISION
+    return isinstance(kind, _PLAIN_TYPES)
+
+
+def _is_plain_split(split: DataSplit, *, has_keys: bool) -> bool:
+    """Whether a split is nothing but files; whatever else a split may carry one day makes it differ from such a one."""
+    files = tuple(_only_a_file(file) for file in split.files)
+    plain = DataSplit(
+        split.snapshot_id, split.partition, split.bucket, split.total_buckets, files, raw_convertible=True
+    )
+    if has_keys:
+        return split == plain and all(file.format == "parquet" and file.delete_row_count == 0 for file in files)
+    return split in (plain, _merged(plain)) and all(file.format == "parquet" for file in files)
+
+
+def _merged(split: DataSplit) -> DataSplit:
+    """The split without the mark that files of append tables have no need of."""
+    return DataSplit(
+        split.snapshot_id, split.partition, split.bucket, split.total_buckets, split.files, raw_convertible=False
+    )
+
+
+def _only_a_file(file: SplitFile) -> SplitFile:
+    return SplitFile(
+        name=file.name,
+        path=file.path,
+        format=file.format,
+        size=file.size,
+        row_count=file.row_count,
+        level=file.level,
+        min_seq=file.min_seq,
+        max_seq=file.max_seq,
+        schema_id=file.schema_id,
+        delete_row_count=file.delete_row_count,
+        min_key=file.min_key,
+        max_key=file.max_key,
+        row_groups=file.row_groups,
+    )
+
+
+def _same_columns(table: FileStoreTable, schema_id: int, wanted: Sequence[t.DataField]) -> bool:
+    """Whether files of a schema have the columns in the same types under the same names, which no other column has."""
+    own = table.schemas.get(schema_id)
+    inner = [SEQUENCE_NUMBER.name, VALUE_KIND.name, *(KEY_FIELD_PREFIX + key for key in own.trimmed_primary_keys)]
+    names = Counter(name.lower() for name in (*(field.name for field in own.fields), *inner))
+    if any(names[field.name.lower()] > 1 for field in wanted):
+        return False
+    by_id = {field.id: field for field in own.fields}
+    found = [by_id.get(field.id) for field in wanted]
+    return all(
+        there is not None
+        and there.name == field.name
+        and there.type.with_nullable(True) == field.type.with_nullable(True)
+        for there, field in zip(found, wanted, strict=True)
+    )
