@@ -1,6 +1,6 @@
 """Whether the rows of a planned read are those of its Parquet files as any reader sees them, one file after the other.
 
-Nothing is merged then, dropped, cast or filled in. Pure; runs on the driver.
+Nothing is merged then, dropped, cast or filled in but the partition's values. Pure; runs on the driver.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.read.split import DataSplit, SplitFile
+from paimon_spark.read.split_read import read_split
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.special_fields import KEY_FIELD_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
@@ -18,39 +19,40 @@ if TYPE_CHECKING:
     from paimon_spark.read.plan import ReadPlan
     from paimon_spark.table.table import FileStoreTable
 
-_PLAIN_TYPES: Final = (
+_PARTITION_TYPES: Final = (
     t.BooleanType,
     t.TinyIntType,
     t.SmallIntType,
     t.IntType,
     t.BigIntType,
-    t.FloatType,
-    t.DoubleType,
-    t.DecimalType,
     t.CharType,
     t.VarCharType,
-    t.BinaryType,
-    t.VarBinaryType,
     t.DateType,
-    t.TimestampType,
-    t.LocalZonedTimestampType,
 )
+_PLAIN_TYPES: Final = (*_PARTITION_TYPES, t.FloatType, t.DoubleType, t.DecimalType, t.BinaryType, t.VarBinaryType)
 _MOST_INT64_PRECISION: Final = 6
 
 
 def holds_plain_rows(plan: ReadPlan) -> bool:
     """Whether reading the plan's columns by name from its files, row groups and all, gives exactly its rows.
 
-    Columns that partition the table are not plain: their values are the partition's, whatever the files hold.
+    Columns that partition the table are not read from the files, which need not hold them: their values are the
+    partition's, and they are of types that need no thought. A plan without files has no such rows.
     """
-    partition_keys = set(plan.table.schema.partition_keys)
-    if not all(_is_plain_type(field.type) and field.name not in partition_keys for field in plan.fields):
+    if plan.read is not read_split or not plan.splits:
+        return False
+    keys = set(plan.table.schema.partition_keys)
+    if not all(
+        isinstance(field.type, _PARTITION_TYPES) if field.name in keys else _is_plain_type(field.type)
+        for field in plan.fields
+    ):
         return False
     has_keys = bool(plan.table.schema.primary_keys)
     if not all(_is_plain_split(split, has_keys=has_keys) for split in plan.splits):
         return False
+    columns = [field for field in plan.fields if field.name not in keys]
     schema_ids = {file.schema_id for split in plan.splits for file in split.files}
-    return all(_same_columns(plan.table, schema_id, plan.fields) for schema_id in schema_ids)
+    return all(_same_columns(plan.table, schema_id, columns) for schema_id in schema_ids)
 
 
 def _is_plain_type(kind: t.DataType) -> bool:
@@ -64,18 +66,12 @@ def _is_plain_split(split: DataSplit, *, has_keys: bool) -> bool:
     """Whether a split is nothing but files; whatever else a split may carry one day makes it differ from such a one."""
     files = tuple(_only_a_file(file) for file in split.files)
     plain = DataSplit(
-        split.snapshot_id, split.partition, split.bucket, split.total_buckets, files, raw_convertible=True
+        split.snapshot_id, split.partition, split.bucket, split.total_buckets, files, split.raw_convertible
     )
-    if has_keys:
-        return split == plain and all(file.format == "parquet" and file.delete_row_count == 0 for file in files)
-    return split in (plain, _merged(plain)) and all(file.format == "parquet" for file in files)
-
-
-def _merged(split: DataSplit) -> DataSplit:
-    """The split without the mark that files of append tables have no need of."""
-    return DataSplit(
-        split.snapshot_id, split.partition, split.bucket, split.total_buckets, split.files, raw_convertible=False
-    )
+    if split != plain or any(file.format != "parquet" for file in files):
+        return False
+    # old files with keys that do not tell their deletes may have some; those of append tables are rows in any case
+    return not has_keys or (split.raw_convertible and all(file.delete_row_count == 0 for file in files))
 
 
 def _only_a_file(file: SplitFile) -> SplitFile:

@@ -145,8 +145,14 @@ class PaimonTable(SystemTables, TagMethods, BranchMethods, ExpireMethods, Change
                 ``filter="dt = '2024-01-31'"``.
         """
         activate(self._spark)
-        reader = self._spark.read.format("paimon")
-        return reader.options(**{**self._options, **_option_keys(options)}).load(self._path)
+        given = {**self._options, **_option_keys(options)}
+        if not type(self._spark).__module__.startswith("pyspark.sql.connect"):
+            from paimon_spark.spark.jvm.frames import native_frame  # needs py4j, which a Connect client may lack
+
+            frame = native_frame(self._spark, read_request({"path": self._path, **given}))
+            if frame is not None:
+                return frame
+        return self._spark.read.format("paimon").options(**given).load(self._path)
 
     def append(self, df: DataFrame, **options: Any) -> None:
         """Write rows; in a primary-key table they are merged with what is there.

@@ -311,6 +311,15 @@ QUERIES = [
     ),
     Statement(
         G,
+        "local Parquet files read by Spark's own reader",
+        planned("SELECT dt, k FROM {n} WHERE k > 1", "reader=spark-parquet"),
+        [("y", 2)],
+        given="days",
+        shared=True,
+        short=True,
+    ),
+    Statement(
+        G,
         "nested columns pruned",
         lambda m, n: (
             m.sql("CREATE TABLE {n} AS SELECT named_struct('a', 1, 'b', 2) AS s", n)

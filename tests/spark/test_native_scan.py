@@ -1,17 +1,25 @@
 """Scans of the catalog that Spark's own Parquet reader does: the rows of our reader, where files are the rows."""
 
-from collections.abc import Iterator
+import contextlib
+import datetime
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from spark.test_catalog_reads import calls_of
 from spark.test_golden import FULL, as_spark_shows, collected
 from support.golden import GoldenRead, row_multiset
 
 import paimon_spark
 from paimon_spark.read.plain_files import holds_plain_rows
-from paimon_spark.read.plan import plan_read
-from paimon_spark.table.table import load_table
+from paimon_spark.read.row_view import plan_view
+from paimon_spark.spec.data_types import CharType
+from paimon_spark.table.table import FileStoreTable, load_table
 
 pytestmark = pytest.mark.spark
 
@@ -20,13 +28,33 @@ BATCH = "NativeBatchProxy"
 
 
 @pytest.fixture(scope="module")
-def catalog(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session with a catalog `native` in use."""
-    paimon_spark.register_catalog(spark, "native", warehouse=str(tmp_path_factory.mktemp("native")))
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The warehouse of a catalog `native` that is in use."""
+    path = tmp_path_factory.mktemp("native")
+    paimon_spark.register_catalog(spark, "native", warehouse=str(path))
     spark.sql("CREATE DATABASE IF NOT EXISTS native.db")
     spark.sql("USE native.db")
-    yield spark
+    yield path
     spark.sql("USE spark_catalog.default")
+
+
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession, warehouse: Path) -> SparkSession:
+    """The session with the catalog."""
+    return spark
+
+
+@contextlib.contextmanager
+def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """The session with these settings for a while."""
+    before = {key: spark.conf.get(key, None) for key in values}
+    for key, value in values.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            spark.conf.unset(key) if value is None else spark.conf.set(key, value)
 
 
 def plan_of(frame: DataFrame) -> str:
@@ -39,29 +67,53 @@ def batch_of(frame: DataFrame) -> str:
     return str(leaf.scan().toBatch().toString())
 
 
-def plain_columns(case: GoldenRead) -> list[str]:
-    table = load_table(str(case.table.path) + (f"$branch_{case.branch}" if case.branch else ""))
-    return [f.name for f in table.schema.fields if holds_plain_rows(plan_read(table, columns=[f.name]))]
+def rows_read(frame: DataFrame) -> int:
+    """The rows that the only scan of a query gave when it ran."""
+    leaf = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
+    return int(leaf.metrics().apply("numOutputRows").value())
 
 
-PLAIN = [(case, columns) for case in FULL if (columns := plain_columns(case))]
+def path_of(case: GoldenRead) -> str:
+    return str(case.table.path) + (f"$branch_{case.branch}" if case.branch else "")
 
 
-@pytest.mark.parametrize(("case", "columns"), PLAIN, ids=[case.id for case, _ in PLAIN])
-def test_rows_of_golden_tables_are_javas(catalog: SparkSession, case: GoldenRead, columns: list[str]) -> None:
-    path = str(case.table.path) + (f"$branch_{case.branch}" if case.branch else "")
-    frame = catalog.sql(f"SELECT {', '.join(f'`{name}`' for name in columns)} FROM `{path}`")
-    assert BATCH in batch_of(frame) or not case.rows().num_rows
+def plain_columns(table: FileStoreTable) -> list[str]:
+    names = [f.name for f in table.schema.fields]
+    return [name for name in names if holds_plain_rows(plan_view(table, columns=[name]))]
+
+
+TABLES = {case.id: (case, load_table(path_of(case))) for case in FULL if not case.system}
+PLAIN = [(case, table, columns) for case, table in TABLES.values() if (columns := plain_columns(table))]
+
+
+@pytest.mark.parametrize(("case", "table", "columns"), PLAIN, ids=[case.id for case, _, _ in PLAIN])
+def test_rows_of_golden_tables_are_javas(
+    catalog: SparkSession, case: GoldenRead, table: FileStoreTable, columns: list[str]
+) -> None:
+    query = f"SELECT {', '.join(f'`{name}`' for name in columns)} FROM `{path_of(case)}`"
+    frame = catalog.sql(query)
+    assert BATCH in batch_of(frame)
     got, want = collected(frame), as_spark_shows(case.rows()).select(columns)
-    for name in columns:
-        assert (name, row_multiset(got.select([name]))) == (name, row_multiset(want.select([name])))
+    for at, name in enumerate(columns):
+        kind = table.schema.field(name).type
+        if isinstance(kind, CharType):  # which Spark pads
+            want = want.set_column(at, name, pc.utf8_rpad(want.column(name), kind.length))
     assert row_multiset(got) == row_multiset(want)
+    ours = catalog.sql(f"{query} WITH (`read.spark-parquet` = 'false')")
+    assert BATCH not in batch_of(ours)
+    assert row_multiset(collected(ours)) == row_multiset(got)
 
 
 def test_golden_tables_of_many_kinds_are_read_so() -> None:
-    names = {case.table.name for case, _ in PLAIN}
-    assert len(names) > 15
-    assert any(name.startswith("old_0_9") for name in names)
+    assert len(PLAIN) > 15
+    assert any(case.table.name.startswith("old_0_9") for case, _, _ in PLAIN)
+    assert any(table.schema.primary_keys for _, table, _ in PLAIN)
+    assert any(set(columns) & set(table.schema.partition_keys) for _, table, columns in PLAIN)
+    assert any(set(table.schema.partition_keys) < set(columns) == set(names_of(table)) for _, table, columns in PLAIN)
+
+
+def names_of(table: FileStoreTable) -> list[str]:
+    return [field.name for field in table.schema.fields]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +132,7 @@ def facts(catalog: SparkSession) -> str:
             "'ab' code",
             "timestamp_micros(-30000000000000000 + id * 1000001) at",
             "timestamp_ntz'1400-01-01 00:00:00.123456' + make_dt_interval(id) local",
-            "date_add(date'1500-02-28', int(id)) day",
+            "date_add(date'1582-10-01', int(id % 20)) day",
             "cast(id * 1.25 as decimal(12,2)) amount",
             "cast(id as decimal(30,4)) * -1 big",
             "id % 3 = 0 ok",
@@ -96,7 +148,8 @@ def facts(catalog: SparkSession) -> str:
         "SELECT id FROM {t} WHERE v > 1000",
         "SELECT id FROM {t} WHERE v = 0",
         "SELECT id FROM {t} WHERE v = double('NaN') AND id > 50",
-        "SELECT name, day FROM {t} WHERE day >= date'1500-04-01' AND name LIKE 'ü5%'",
+        "SELECT name, day FROM {t} WHERE day >= date'1582-10-08' AND name LIKE 'ü5%'",
+        "SELECT id FROM {t} WHERE day = date'1582-10-10'",
         "SELECT id FROM {t} WHERE at < timestamp_micros(-30000000000000000 + 17 * 1000001)",
         "SELECT id FROM {t} WHERE local IN (timestamp_ntz'1400-01-08 00:00:00.123456')",
         "SELECT id FROM {t} WHERE amount BETWEEN 10 AND 20 OR big = -99",
@@ -116,47 +169,205 @@ def test_queries_give_the_rows_of_our_reader(catalog: SparkSession, facts: str, 
     assert NATIVE in plan_of(native)
     assert NATIVE not in plan_of(ours)
     assert row_multiset(collected(native)) == row_multiset(collected(ours))
+    assert collected(ours).num_rows or "1000" in query
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY", "spark.sql.parquet.int96RebaseModeInRead": "LEGACY"},
+        {"spark.sql.parquet.datetimeRebaseModeInRead": "EXCEPTION"},
+        {"spark.sql.parquet.enableVectorizedReader": "false", "spark.sql.parquet.recordLevelFilter.enabled": "true"},
+        {"spark.sql.caseSensitive": "true", "spark.sql.parquet.fieldId.read.enabled": "true"},
+        {"spark.sql.parquet.binaryAsString": "true", "spark.sql.parquet.inferTimestampNTZ.enabled": "false"},
+        {"spark.sql.session.timeZone": "America/Los_Angeles", "spark.sql.datetime.java8API.enabled": "true"},
+        {"spark.sql.files.maxPartitionBytes": "1000", "spark.sql.codegen.wholeStage": "false"},
+    ],
+    ids=lambda values: next(iter(values)).removeprefix("spark.sql."),
+)
+def test_settings_of_the_session_do_not_change_rows(
+    catalog: SparkSession, facts: str, values: Mapping[str, str]
+) -> None:
+    query = f"SELECT * FROM {facts} WHERE day < date'1582-10-12' AND id >= 0 AND local > timestamp_ntz'1400-01-05'"
+    expected = collected(catalog.sql(f"SELECT * FROM ({query}) WHERE id > -1"))
+    with settings(catalog, values):
+        frame = catalog.sql(query)
+        assert NATIVE in plan_of(frame)
+        assert row_multiset(as_utc(collected(frame))) == row_multiset(expected)
+
+
+def as_utc(rows: pa.Table) -> pa.Table:
+    """Times as the session in UTC shows them; the moments are the same."""
+    return rows.cast(pa.schema([(f.name, utc(f.type)) for f in rows.schema]))
+
+
+def utc(kind: pa.DataType) -> pa.DataType:
+    return pa.timestamp("us", "UTC") if pa.types.is_timestamp(kind) and kind.tz else kind
+
+
+def test_settings_that_would_shift_times_leave_the_rows_to_us(catalog: SparkSession, facts: str) -> None:
+    assert NATIVE in plan_of(catalog.table(facts))
+    with settings(catalog, {"spark.sql.parquet.int96TimestampConversion": "true"}):
+        assert NATIVE not in plan_of(catalog.table(facts))
+    with settings(catalog, {"spark.paimon.read.spark-parquet": "false"}):
+        assert NATIVE not in plan_of(catalog.table(facts))
+
+
+@pytest.mark.parametrize("damage", ["missing", "corrupt"])
+def test_lost_files_are_never_passed_over(catalog: SparkSession, warehouse: Path, damage: str) -> None:
+    catalog.sql(f"CREATE TABLE {damage} (id INT)")
+    for value in (1, 2):
+        catalog.sql(f"INSERT INTO {damage} VALUES ({value})")
+    file = next((warehouse / "db.db" / damage).rglob("data-*.parquet"))
+    file.unlink() if damage == "missing" else file.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+    values = {"spark.sql.files.ignoreMissingFiles": "true", "spark.sql.files.ignoreCorruptFiles": "true"}
+    with settings(catalog, values):
+        frame = catalog.table(damage)
+        assert NATIVE in plan_of(frame)
+        with pytest.raises(Exception, match=f"FAILED_READ_FILE.*{file.name}"):
+            frame.collect()
 
 
 def test_row_groups_are_left_out_by_spark(catalog: SparkSession) -> None:
-    catalog.sql("CREATE TABLE groups (id BIGINT, v STRING) TBLPROPERTIES ('parquet.block.row.count.limit' = '100')")
-    catalog.range(0, 1000, 1, 1).selectExpr("id", "concat('v', id) v").writeTo("groups").append()
+    catalog.sql(
+        "CREATE TABLE groups (id BIGINT, v STRING, day DATE) TBLPROPERTIES ('parquet.block.row.count.limit' = '100')"
+    )
+    catalog.range(0, 1000, 1, 1).selectExpr(
+        "id", "concat('v', id) v", "date_add(date'1899-12-01', int(id)) day"
+    ).writeTo("groups").append()
     frame = catalog.sql("SELECT v FROM groups WHERE id = 950")
     assert [row[0] for row in frame.collect()] == ["v950"]
-    leaf = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
-    assert leaf.metrics().apply("numOutputRows").value() == 100
+    assert rows_read(frame) == 100
+    for day, rows in ((datetime.date(1902, 1, 1), 100), (datetime.date(1899, 12, 3), 1000)):
+        frame = catalog.sql(f"SELECT v FROM groups WHERE day = date'{day}'")
+        assert [row[0] for row in frame.collect()] == [f"v{(day - datetime.date(1899, 12, 1)).days}"]
+        assert rows_read(frame) == rows
 
 
 def shown(catalog: SparkSession, query: str) -> tuple[bool, list[tuple[Any, ...]]]:
     frame = catalog.sql(query)
-    return NATIVE in plan_of(frame), sorted(tuple(row) for row in frame.collect())
+    return NATIVE in plan_of(frame), sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def test_files_are_left_out_by_their_statistics_and_partitions(catalog: SparkSession) -> None:
+    catalog.sql("CREATE TABLE pruned (v INT, p INT, id INT) PARTITIONED BY (p)")
+    for low in (0, 100, 200):
+        catalog.sql(f"INSERT INTO pruned SELECT CAST(id AS INT), CAST(id % 2 AS INT), CAST(id AS INT) "
+                    f"FROM range({low}, {low + 10}, 1, 1)")  # fmt: skip
+    for condition, files, rows in (("true", 6, 30), ("id > 150", 2, 10), ("p = 1", 3, 15), ("p = 1 AND id < 50", 1, 5)):
+        frame = catalog.sql(f"SELECT * FROM pruned WHERE {condition}")
+        assert f"files={files}, {NATIVE}" in plan_of(frame)
+        found = [tuple(row) for row in frame.collect()]
+        assert len(found) == rows
+        assert all(v == id_ and p == v % 2 for v, p, id_ in found)
+    frame = catalog.sql("SELECT id FROM pruned LIMIT 3")
+    assert f"limit=3, snapshot=3, files=3, {NATIVE}" in plan_of(frame)
+    assert len(frame.collect()) == 3
+
+
+def test_values_of_partitions_are_not_read_from_files(catalog: SparkSession, warehouse: Path) -> None:
+    """Files of migrated tables lack these columns; here they hold other values."""
+    catalog.sql(
+        "CREATE TABLE parts (s STRING, id INT, t TINYINT, m SMALLINT, i INT, l BIGINT, b BOOLEAN, d DATE, c CHAR(2)) "
+        "PARTITIONED BY (s, t, m, i, l, b, d, c)"
+    )
+    rows = [
+        ("a=b/%ü c", 1, 1, -2, 3, 2**40, True, datetime.date(1500, 1, 1), "x "),
+        (None, 2, None, None, None, None, None, None, None),
+        ("'", 3, -128, 32767, -(2**31), 5, False, datetime.date(2024, 2, 29), "yz"),
+    ]
+    catalog.createDataFrame(rows, catalog.table("parts").schema).writeTo("parts").append()
+    assert shown(catalog, "SELECT * FROM parts") == (True, sorted(rows, key=repr))
+    assert shown(catalog, "SELECT id, l, s FROM parts WHERE l < 10") == (True, [(3, 5, "'")])
+    assert shown(catalog, "SELECT d FROM parts") == (True, sorted(((row[7],) for row in rows), key=repr))
+    first, second = sorted((warehouse / "db.db" / "parts").glob("s=[!_]*/**/data-*.parquet"))
+    contents = first.read_bytes(), second.read_bytes()
+    if len(contents[0]) == len(contents[1]):
+        shutil.copy(first, second)
+        native, found = shown(catalog, "SELECT l, s FROM parts WHERE s IS NOT NULL")
+        assert (native, found) == (True, [(2**40, "a=b/%ü c"), (5, "'")])
+
+
+def scan_of(frame: DataFrame, table: str) -> str:
+    """The scan of a table in the plan of a query."""
+    (line,) = [line for line in plan_of(frame).splitlines() if f"paimon db.{table} " in line]
+    return line
+
+
+def test_a_join_leaves_out_partitions_while_it_runs(catalog: SparkSession) -> None:
+    """Spark takes the reader of the files that were planned first, whatever files are left then."""
+    catalog.sql("CREATE TABLE daily (id INT, day STRING, v INT) PARTITIONED BY (day)")
+    catalog.sql("INSERT INTO daily VALUES (1, 'a', 1), (2, 'b', 2)")
+    catalog.sql("CREATE TABLE days (day STRING, name STRING)")
+    catalog.sql("INSERT INTO days VALUES ('a', 'first'), ('b', 'second'), ('c', 'third')")
+    query = "SELECT id, day, v FROM daily JOIN days USING (day) WHERE name = '{}'"
+    for name, rows in (("second", [(2, "b", 2)]), ("third", [])):
+        frame = catalog.sql(query.format(name))
+        assert scan_of(frame, "daily").count(NATIVE) == 1
+        assert [tuple(row) for row in frame.collect()] == rows
+    catalog.sql("ALTER TABLE daily ALTER COLUMN v TYPE BIGINT")
+    catalog.sql("INSERT INTO daily VALUES (3, 'c', 3)")
+    for name, rows in (("third", [(3, "c", 3)]), ("second", [(2, "b", 2)])):
+        frame = catalog.sql(query.format(name))
+        assert NATIVE not in scan_of(frame, "daily")  # the files of `daily` are not all alike, those that are left are
+        assert [tuple(row) for row in frame.collect()] == rows
 
 
 def test_only_files_that_are_the_rows_are_read_so(catalog: SparkSession) -> None:
-    catalog.sql("CREATE TABLE parts (id INT, p STRING) PARTITIONED BY (p)")
-    catalog.sql("INSERT INTO parts VALUES (1, 'a=b'), (2, 'c d'), (3, NULL)")
-    assert shown(catalog, "SELECT id FROM parts WHERE p = 'a=b'") == (True, [(1,)])
-    assert shown(catalog, "SELECT id FROM parts WHERE p IS NULL OR p = 'c d'") == (True, [(2,), (3,)])
-    assert shown(catalog, "SELECT id, p FROM parts WHERE p = 'c d'") == (False, [(2, "c d")])
     catalog.sql("CREATE TABLE keyed (id INT NOT NULL, v INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
     catalog.sql("INSERT INTO keyed VALUES (1, 1), (2, 2)")
+    assert shown(catalog, "SELECT * FROM keyed") == (True, [(1, 1), (2, 2)])
     catalog.sql("INSERT INTO keyed VALUES (1, 3)")
     assert shown(catalog, "SELECT * FROM keyed") == (False, [(1, 3), (2, 2)])
+    assert shown(catalog, "SELECT id, v FROM `keyed$audit_log`") == (False, [(1, 3), (2, 2)])
+    catalog.sql("DELETE FROM keyed")
     catalog.sql("CREATE TABLE orc (id INT) TBLPROPERTIES ('file.format' = 'orc')")
     catalog.sql("INSERT INTO orc VALUES (1)")
     assert shown(catalog, "SELECT * FROM orc") == (False, [(1,)])
-    assert shown(catalog, "SELECT id, __paimon_bucket FROM parts WHERE p IS NULL") == (False, [(3, 0)])
+    catalog.sql("CREATE TABLE odd (id INT, fine TIMESTAMP_NTZ, s STRUCT<a: INT>, v VARIANT)")
+    catalog.sql("INSERT INTO odd VALUES (1, timestamp_ntz'2024-01-31 00:00:00', struct(1), parse_json('2'))")
+    assert shown(catalog, "SELECT id, fine FROM odd")[0]
+    assert shown(catalog, "SELECT id, s.a FROM odd") == (False, [(1, 1)])
+    assert shown(catalog, "SELECT id, variant_get(v, '$', 'int') FROM odd") == (False, [(1, 2)])
+    assert shown(catalog, "SELECT id, __paimon_bucket FROM odd") == (False, [(1, 0)])
+
+
+def test_changes_are_read_by_us(catalog: SparkSession) -> None:
+    catalog.sql("CREATE TABLE changed (id INT NOT NULL, v INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
+    for values in ("(1, 1)", "(2, 2)"):
+        catalog.sql(f"INSERT INTO changed VALUES {values}")
+    query = "SELECT * FROM changed WITH (`incremental-between` = '1,2')"
+    assert shown(catalog, query) == (False, [(2, 2)])
 
 
 def test_changed_columns_are_read_by_us(catalog: SparkSession) -> None:
-    catalog.sql("CREATE TABLE changing (id INT, v INT, w STRING)")
-    catalog.sql("INSERT INTO changing VALUES (1, 10, 'a')")
+    catalog.sql("CREATE TABLE changing (id INT, v INT, w STRING, gone INT)")
+    catalog.sql("INSERT INTO changing VALUES (1, 10, 'a', 5)")
     catalog.sql("ALTER TABLE changing ALTER COLUMN v TYPE BIGINT")
     catalog.sql("ALTER TABLE changing RENAME COLUMN w TO x")
-    catalog.sql("INSERT INTO changing VALUES (2, 20, 'b')")
+    catalog.sql("ALTER TABLE changing DROP COLUMN gone")
+    catalog.sql("ALTER TABLE changing ADD COLUMNS (gone INT)")
+    catalog.sql("INSERT INTO changing VALUES (2, 20, 'b', 6)")
     assert shown(catalog, "SELECT id FROM changing") == (True, [(1,), (2,)])
     assert shown(catalog, "SELECT id, v FROM changing") == (False, [(1, 10), (2, 20)])
     assert shown(catalog, "SELECT x FROM changing") == (False, [("a",), ("b",)])
+    assert shown(catalog, "SELECT gone FROM changing") == (False, [(6,), (None,)])
+    assert shown(catalog, "SELECT gone FROM changing WHERE id = 2") == (True, [(6,)])
+
+
+def test_names_are_matched_as_the_session_does(catalog: SparkSession) -> None:
+    catalog.sql("CREATE TABLE cased (`Grüße a.b` INT, B INT)")
+    catalog.sql("INSERT INTO cased VALUES (1, 2)")
+    assert shown(catalog, "SELECT b FROM cased WHERE `grüße A.B` = 1") == (True, [(2,)])
+    with settings(catalog, {"spark.sql.caseSensitive": "true"}):
+        assert shown(catalog, "SELECT B FROM cased WHERE `Grüße a.b` = 1") == (True, [(2,)])
+
+
+def test_paths_are_taken_as_they_are(catalog: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "a b%20c" / "ü:#?*[x]{y}" / "t"
+    catalog.range(3).write.format("paimon").mode("append").save(str(path))
+    for name in (str(path), f"file:{path}", f"file://{path}"):
+        assert shown(catalog, f"SELECT * FROM `{name}`") == (True, [(0,), (1,), (2,)])
 
 
 def test_many_slices_of_one_file_hold_each_row_once(catalog: SparkSession) -> None:
@@ -169,6 +380,7 @@ def test_many_slices_of_one_file_hold_each_row_once(catalog: SparkSession) -> No
     assert NATIVE in plan_of(frame)
     assert frame.rdd.getNumPartitions() > 5
     assert frame.selectExpr("count(*)", "count(DISTINCT id)", "sum(id)").first() == (20_000, 20_000, 199_990_000)
+    assert [row[0] for row in frame.select("id").collect()] == list(range(20_000))  # in the order of the plan
 
 
 def test_a_snapshot_stays_what_it_was(catalog: SparkSession) -> None:
@@ -181,3 +393,50 @@ def test_a_snapshot_stays_what_it_was(catalog: SparkSession) -> None:
     catalog.sql("INSERT OVERWRITE history VALUES (3)")
     assert sorted(row[0] for row in frame.collect()) == [1, 2]
     assert shown(catalog, "SELECT * FROM history") == (True, [(3,)])
+
+
+def test_the_number_of_calls_does_not_grow_with_files_or_columns(catalog: SparkSession) -> None:
+    catalog.sql("CREATE TABLE one (a INT, p INT) PARTITIONED BY (p)")
+    catalog.sql("INSERT INTO one VALUES (1, 1)")
+    columns = ", ".join(f"c{n} INT" for n in range(40))
+    catalog.sql(f"CREATE TABLE forty ({columns}, p INT) PARTITIONED BY (p)")
+    catalog.sql(f"INSERT INTO forty SELECT {', '.join(['1'] * 40)}, CAST(id AS INT) FROM range(40)")
+    calls = [calls_of(catalog, f"SELECT * FROM {name}") for name in ("one", "forty")]
+    assert all(NATIVE in plan_of(catalog.table(name)) for name in ("one", "forty"))
+    assert calls[0] == calls[1]
+
+
+def test_where_spark_lacks_a_class_we_read(catalog: SparkSession, facts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paimon_spark.spark.jvm.file_partitions._SOURCE", "return new org.nowhere.FilePartition();")
+    frame = catalog.table(facts)
+    assert BATCH not in batch_of(frame)
+    assert NATIVE not in plan_of(frame)
+    assert frame.count() == 100
+
+
+def test_frames_of_a_table_by_its_path(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    table = paimon_spark.PaimonTable.create(spark, path, "id INT, c CHAR(4), p STRING", partition_by="p")
+    table.append(spark.createDataFrame([(1, "a", "x"), (2, "b", "y")], "id INT, c STRING, p STRING"))
+    table.create_tag("first")
+    frame = table.to_df()
+    assert NATIVE in plan_of(frame)
+    assert frame.schema == spark.read.format("paimon").load(path).schema
+    assert "files=1" in plan_of(frame.where("p = 'y'"))
+    assert "LocalTableScan" in plan_of(frame.selectExpr("count(*)", "max(id)"))
+    cached = frame.cache()
+    assert sorted(map(tuple, cached.collect())) == [(1, "a", "x"), (2, "b", "y")]
+    table.append(spark.createDataFrame([(3, "c", "x")], "id INT, c STRING, p STRING"))
+    assert frame.count() == 2  # a frame stays on its snapshot
+    assert table.to_df().count() == 3
+    assert "InMemoryTableScan" not in plan_of(table.to_df())
+    cached.unpersist()
+    some = table.to_df(columns="p, id", scan_tag_name="first")
+    assert NATIVE in plan_of(some)
+    assert sorted(map(tuple, some.collect())) == [("x", 1), ("y", 2)]
+    for options in ({"filter": "id > 1"}, {"incremental_between": "1,2"}, {"read_spark_parquet": False}):
+        assert NATIVE not in plan_of(table.to_df(**options))
+    assert [row.id for row in table.to_df(incremental_between="1,2").collect()] == [3]
+    assert table.read_optimized().count() == 3
+    table.overwrite(table.to_df().where("id < 3"))
+    assert sorted(row.id for row in table.to_df().collect()) == [1, 2]

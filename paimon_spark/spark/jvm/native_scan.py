@@ -1,39 +1,56 @@
 """Spark's own vectorised Parquet reader over exactly the files of a plan, where these files are the rows of the table.
 
 Rows then never pass through Python: reading costs what ``spark.read.parquet`` costs. What Spark would find out of the
-files' directories is not asked for: which files there are, how large they are and where they are cut is in the plan.
+files' directories is not asked for: which files there are, how large they are, where they are cut and what their
+partition is, is in the plan. No setting of the session may change the rows, as none changes those of our reader.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql.types import StructType
 
-from paimon_spark.read.plain_files import holds_plain_rows
+from paimon_spark.errors import PaimonError
+from paimon_spark.spark.jvm.file_partitions import file_partitions, file_uri, task_files
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.schemas import java_struct
 from paimon_spark.spec.data_types import DoubleType, FloatType
-from paimon_spark.storage.local_files import local_path
+from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
 
 if TYPE_CHECKING:
-    from paimon_spark.read.split import DataSplit, SplitFile
+    from paimon_spark.read.split import DataSplit
     from paimon_spark.spark.jvm.scan_plan import ScanPlan
 
 _LOG = logging.getLogger(__name__)
 
 _READ: Final = "org.apache.spark.sql.connector.read"
 _DATASOURCES: Final = "org.apache.spark.sql.execution.datasources"
-_FILTER: Final = "org.apache.spark.sql.sources.Filter"
-MOST_FILES: Final = 2000
-"""Each file costs the driver two calls of the JVM (half a millisecond)."""
+_PREDICATE: Final = "org.apache.spark.sql.connector.expressions.filter.Predicate"
 _OPTIONS: Final = {
     "mergeSchema": "false",
     "recursiveFileLookup": "true",
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
 }
+"""What else the session's settings would say."""
+_SHIFTS_TIMES: Final = "spark.sql.parquet.int96TimestampConversion"
+"""A setting that moves times of files which other engines wrote; there is no such option."""
+_FIRST_SAFE_YEAR: Final = 1900
+"""Dates and times before it change on their way through ``java.sql``, in which Spark tells them to its reader."""
+
+REFUSALS: Final = (Py4JError, PySparkException, PaimonError, TypeError)
+"""What comes of calling classes and methods that another Spark has not."""
+
+Judged = tuple[Predicate, JavaObject]
+"""A predicate of ours, and the one of Spark's that it was."""
 
 
 class NativeBatchProxy(Proxy):
@@ -56,57 +73,106 @@ class NativeBatchProxy(Proxy):
 
 
 def native_batch(
-    gateway: Gateway,
-    schema: JavaObject,
-    scan: ScanPlan,
-    partitions: Sequence[Sequence[DataSplit]],
-    pushed: Sequence[JavaObject],
+    gateway: Gateway, scan: ScanPlan, tasks: Sequence[Sequence[DataSplit]], pushed: Sequence[Judged]
 ) -> NativeBatchProxy | None:
-    """A batch of Spark's Parquet reader, or None where the scan needs ours.
+    """A batch of Spark's Parquet reader; None where this Spark does not let us make one.
 
     Args:
         gateway: the JVM.
-        schema: the columns of the scan as the JVM's ``StructType``.
-        scan: what is read.
-        partitions: the splits of the scan's plan, packed into tasks.
-        pushed: V2 predicates that Spark judges once more: they only leave out row groups.
+        scan: what is read; partition columns come last in its struct.
+        tasks: the splits of the scan's plan, packed into tasks.
+        pushed: predicates that Spark judges once more: here they only leave out row groups.
     """
-    if not is_native(scan):
-        return None
+    keys = scan.table.schema.partition_keys
+    partition_fields = [field for field in scan.plan.fields if field.name in keys]
+    partition = StructType([column for column in scan.struct.fields if column.name in keys])
+    data = StructType([column for column in scan.struct.fields if column.name not in keys])
     try:
-        factory = _parquet_scan(gateway, schema, _filters(gateway, scan, pushed)).createReaderFactory()
-        file_partitions = _FilePartitions(gateway)
-        tasks = [file_partitions.of(at, splits) for at, splits in enumerate(partitions)]
-        return NativeBatchProxy(gateway, gateway.array(f"{_READ}.InputPartition", tasks), factory)
-    except Py4JError as error:
-        _LOG.warning("Spark's own Parquet reader cannot be used here, Paimon's is: %s", error)
+        partitions = file_partitions(gateway, task_files(scan.table, partition_fields, tasks))
+        reader = _parquet_scan(gateway, java_struct(gateway, data), _filters(gateway, scan, pushed))
+        if partition_fields:
+            gateway.field(reader, "readPartitionSchema").set(reader, java_struct(gateway, partition))
+        return NativeBatchProxy(gateway, partitions, reader.createReaderFactory())
+    except REFUSALS as error:
+        note_refusal(error)
         return None
 
 
-def is_native(scan: ScanPlan) -> bool:
-    """Whether a scan is left to Spark's Parquet reader: rows of local files as they are, not too many of them."""
-    if not scan.table.options.value("read.spark-parquet") or scan.metadata:
+def note_refusal(error: Exception) -> None:
+    """Log why rows come by our reader that Spark's could give."""
+    reason = error.java_exception if isinstance(error, Py4JJavaError) else str(error).partition("\n")[0]
+    _LOG.warning("Spark's own Parquet reader cannot be used here, Paimon's is: %s", reason)
+
+
+def is_native(gateway: Gateway, scan: ScanPlan) -> bool:
+    """Whether a scan is left to Spark's Parquet reader: rows of local files as they are."""
+    if not scan.table.options.value("read.spark-parquet") or scan.metadata or not _is_local(scan.table.path):
+        return False
+    if not scan.has_plain_rows:
         return False
     paths = {file.path for split in scan.plan.splits for file in split.files}
-    if not 0 < len(paths) <= MOST_FILES or not all(_is_local(path) for path in paths):
-        return False
-    return holds_plain_rows(scan.plan)
+    return all(map(_is_local, paths)) and _reads_as_written(gateway) and _can_open(gateway, paths)
 
 
 def _is_local(path: str) -> bool:
     return path.startswith("/") or path[:5].lower() == "file:"
 
 
-def _filters(gateway: Gateway, scan: ScanPlan, pushed: Sequence[JavaObject]) -> JavaObject:
-    """The filters by which Spark may leave out row groups and pages.
+def _reads_as_written(gateway: Gateway) -> bool:
+    """Whether the session reads times as they are."""
+    conf = gateway.jvm.org.apache.spark.sql.internal.SQLConf.get()
+    return str(conf.getConfString(_SHIFTS_TIMES, "false")).lower() != "true"
 
-    Only such as speak of columns that are read, since a column that is not looks to page filters as if it were null
-    everywhere; and of no floating point numbers, since their maxima leave out NaN.
-    """
+
+def _can_open(gateway: Gateway, paths: set[str]) -> bool:
+    """Whether the JVM has names for the files: it was started in a locale, which may know ASCII only."""
+    if all(map(str.isascii, paths)):
+        return True
+    encoding = gateway.jvm.java.lang.System.getProperty("sun.jnu.encoding")
+    return str(encoding).upper() in ("UTF-8", "UTF8") and all(map(_is_unicode, map(file_uri, paths)))
+
+
+def _is_unicode(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _filters(gateway: Gateway, scan: ScanPlan, pushed: Sequence[Judged]) -> JavaObject:
+    """The filters by which Spark may leave out row groups and pages."""
+    keys = scan.table.schema.partition_keys
+    usable = {
+        field.name
+        for field in scan.plan.fields
+        if field.name not in keys and not isinstance(field.type, FloatType | DoubleType)
+    }
+    kept = [theirs for ours, theirs in pushed if _may_leave_out(ours, usable)]
     utils = gateway.jvm.org.apache.spark.sql.internal.connector.PredicateUtils
-    usable = {f.name for f in scan.plan.fields if not isinstance(f.type, FloatType | DoubleType)}
-    filters = utils.toV1(gateway.array("org.apache.spark.sql.connector.expressions.filter.Predicate", list(pushed)))
-    return gateway.array(_FILTER, [f for f in filters if usable.issuperset(f.references())])
+    return utils.toV1(gateway.array(_PREDICATE, kept))
+
+
+def _may_leave_out(predicate: Predicate, usable: set[str]) -> bool:
+    """Whether a filter means to Spark's reader what it means in SQL.
+
+    It must speak of columns that are read only, since a column that is not looks to page filters as if it were null
+    everywhere; of no floating point numbers, since their maxima leave out NaN; and of no dates of long ago.
+    """
+    literals = (value for leaf in _leaves(predicate) for value in leaf.literals)
+    old = (isinstance(value, date | datetime) and value.year < _FIRST_SAFE_YEAR for value in literals)
+    return bool(fields(predicate)) and fields(predicate) <= usable and not any(old)
+
+
+def _leaves(predicate: Predicate) -> Iterator[Leaf]:
+    match predicate:
+        case Leaf():
+            yield predicate
+        case Not():
+            yield from _leaves(predicate.child)
+        case And() | Or():
+            for child in predicate.children:
+                yield from _leaves(child)
 
 
 def _parquet_scan(gateway: Gateway, schema: JavaObject, filters: JavaObject) -> JavaObject:
@@ -128,29 +194,3 @@ def _parquet_scan(gateway: Gateway, schema: JavaObject, filters: JavaObject) -> 
     builder = execution.v2.parquet.ParquetScanBuilder(session, index, schema, schema, gateway.options(_OPTIONS))
     getattr(builder, "pushedDataFilters_$eq")(filters)
     return builder.build()
-
-
-class _FilePartitions:
-    """Makes ``FilePartition``s; the JVM's classes are looked up once, since each look-up is a call."""
-
-    def __init__(self, gateway: Gateway) -> None:
-        jvm = gateway.jvm
-        self._gateway = gateway
-        self._partition = jvm.org.apache.spark.sql.execution.datasources.FilePartition
-        self._file = jvm.org.apache.spark.sql.execution.datasources.PartitionedFile
-        self._path = jvm.org.apache.spark.paths.SparkPath.fromPathString
-        self._no_values = jvm.org.apache.spark.sql.catalyst.InternalRow.empty()
-        self._nowhere = gateway.strings([])
-        self._no_constants = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(gateway.string_map({}))
-
-    def of(self, at: int, splits: Sequence[DataSplit]) -> JavaObject:
-        """The partition of task `at`."""
-        files = [self._partitioned_file(file) for split in splits for file in split.files]
-        return self._partition(at, self._gateway.array(f"{_DATASOURCES}.PartitionedFile", files))
-
-    def _partitioned_file(self, file: SplitFile) -> JavaObject:
-        """A file, or a share of its bytes: a row group belongs to the share that holds its middle."""
-        part, parts = file.row_groups or (0, 1)
-        start, end = file.size * part // parts, file.size * (part + 1) // parts
-        path = self._path(f"file:{local_path(file.path)}")
-        return self._file(self._no_values, path, start, end - start, self._nowhere, 0, file.size, self._no_constants)

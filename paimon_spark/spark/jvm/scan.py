@@ -19,9 +19,9 @@ from paimon_spark.read.row_view import ROWS, RowView
 from paimon_spark.spark.jvm.aggregates import LocalScanProxy, aggregated_rows, to_aggregation
 from paimon_spark.spark.jvm.expressions import to_predicate
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
-from paimon_spark.spark.jvm.native_scan import is_native, native_batch
+from paimon_spark.spark.jvm.native_scan import Judged, is_native, native_batch
 from paimon_spark.spark.jvm.read_version import with_read_options
-from paimon_spark.spark.jvm.scan_plan import ScanPlan, cheapest_column
+from paimon_spark.spark.jvm.scan_plan import ScanPlan, cheapest_column, partition_columns_last
 from paimon_spark.spark.jvm.schemas import java_struct
 from paimon_spark.spark.jvm.source import planned_batch
 from paimon_spark.spark.types import to_spark_struct
@@ -56,6 +56,7 @@ class ScanBuilderProxy(Proxy):
         self.predicates: tuple[Predicate, ...] = ()
         self.places: tuple[Predicate, ...] = ()
         self.pushed: list[JavaObject] = []
+        self.judged: list[Judged] = []
         self.limit: int | None = None
         self.left_to_spark = False
         self.aggregated: AggregateRows | None = None
@@ -82,6 +83,7 @@ class ScanBuilderProxy(Proxy):
             if ours is not None:
                 self.predicates += (ours,)
                 self.pushed.append(predicate)
+                self.judged.append((ours, predicate))
             if ours is None or judged_by_rows(self.table.schema, ours) is not None:
                 rest.append(predicate)
         self.left_to_spark = bool(rest)
@@ -124,8 +126,11 @@ class ScanBuilderProxy(Proxy):
         """The scan."""
         if self.aggregated is not None:
             return LocalScanProxy(self.gateway, self.loaded.name, self.aggregated)
-        plan = ScanPlan(self.table, self.struct, self.predicates, self.places, self.limit, self.view)
-        return ScanProxy(self.gateway, self.loaded.name, plan, self.pushed)
+        struct = self.struct
+        if self.view is ROWS:
+            struct = partition_columns_last(struct, self.table.schema.partition_keys)
+        plan = ScanPlan(self.table, struct, self.predicates, self.places, self.limit, self.view)
+        return ScanProxy(self.gateway, self.loaded.name, plan, self.judged)
 
 
 class ScanProxy(Proxy):
@@ -133,11 +138,12 @@ class ScanProxy(Proxy):
 
     interfaces = (f"{_READ}.Scan", f"{_READ}.SupportsReportStatistics", f"{_READ}.SupportsRuntimeV2Filtering")
 
-    def __init__(self, gateway: Gateway, name: str, plan: ScanPlan, pushed: Sequence[JavaObject] = ()) -> None:
+    def __init__(self, gateway: Gateway, name: str, plan: ScanPlan, pushed: Sequence[Judged] = ()) -> None:
         super().__init__(gateway)
         self.name = name
         self.pushed = pushed
         self.plan = plan
+        self._native: bool | None = None
         self._batch: JavaObject | None = None
 
     def readSchema(self) -> JavaObject:
@@ -146,18 +152,26 @@ class ScanProxy(Proxy):
 
     def description(self) -> str:
         """For EXPLAIN."""
-        reader = ", reader=spark-parquet" if is_native(self.plan) else ""
+        reader = ", reader=spark-parquet" if self._is_native() else ""
         return f"paimon {self.name} {self.plan.describe()}{reader}"
 
     def toBatch(self) -> JavaObject:
         """Spark's Parquet batch where the files are the rows, else its Python batch over our reader."""
         if self._batch is None:
-            struct, reader = self.plan.struct, self.plan.reader()
-            schema = java_struct(self.gateway, struct)
-            self._batch = native_batch(self.gateway, schema, self.plan, reader.packed_splits(), self.pushed)
+            reader = self.plan.reader()
+            if self._is_native():
+                self._batch = native_batch(self.gateway, self.plan, reader.packed_splits(), self.pushed)
+                self._native = self._batch is not None
             if self._batch is None:
-                self._batch = planned_batch(self.gateway, schema, struct, reader)
+                schema = java_struct(self.gateway, self.plan.struct)
+                self._batch = planned_batch(self.gateway, schema, self.plan.struct, reader)
         return self._batch
+
+    def _is_native(self) -> bool:
+        """Whether Spark's reader is used: said once, since Spark gives the reader of the first batch all later ones."""
+        if self._native is None:
+            self._native = is_native(self.gateway, self.plan)
+        return self._native
 
     def filterAttributes(self) -> JavaObject:
         """Columns by which a join may leave out files while the query runs, as far as they are read.

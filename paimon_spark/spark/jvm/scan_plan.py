@@ -14,6 +14,7 @@ from pyspark.sql import types as spark
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.metadata_columns import METADATA_COLUMNS, metadata_fields, refuse_merged_splits
 from paimon_spark.read.place import at_places
+from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.read.row_view import ROWS, PlanRequest, ReadSource, RowView, resolve_source
 from paimon_spark.spark.data_source import PaimonReader
 from paimon_spark.spark.splits import cores_here
@@ -69,6 +70,11 @@ class ScanPlan:
             plan = at_places(plan, all_of(self.places))
         refuse_merged_splits(plan.splits, self.metadata)
         return plan
+
+    @cached_property
+    def has_plain_rows(self) -> bool:
+        """Whether any reader of Parquet finds the rows in the files."""
+        return holds_plain_rows(self.plan)
 
     @property
     def metadata(self) -> tuple[str, ...]:
@@ -130,6 +136,11 @@ def cheapest_column(struct: spark.StructType, partition_keys: tuple[str, ...]) -
     """One column to count rows by: a partition column, else the narrowest."""
     first = min(struct.fields, key=lambda f: (f.name not in partition_keys, _width(f.dataType)))
     return spark.StructType([first])
+
+
+def partition_columns_last(struct: spark.StructType, partition_keys: tuple[str, ...]) -> spark.StructType:
+    """The columns in the order in which Spark's reader of files gives them."""
+    return spark.StructType(sorted(struct.fields, key=lambda column: column.name in partition_keys))
 
 
 def _text(predicate: Predicate) -> str:

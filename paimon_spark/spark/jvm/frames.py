@@ -1,0 +1,92 @@
+"""A DataFrame of a table by its path, as a catalog would give it, without any catalog: `PaimonTable.to_df` asks for it.
+
+It is made only where Spark's own reader finds the rows; filters, columns, limits and counts are then pushed down too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_spark.read.row_view import ROWS, resolve_source
+from paimon_spark.spark.jvm.gateway import Gateway
+from paimon_spark.spark.jvm.loading import LoadedTable
+from paimon_spark.spark.jvm.native_scan import REFUSALS, is_native, note_refusal
+from paimon_spark.spark.jvm.read_version import POINTS_OF_TIME
+from paimon_spark.spark.jvm.scan import quoted
+from paimon_spark.spark.jvm.scan_plan import ScanPlan
+from paimon_spark.spark.jvm.table import TableProxy
+from paimon_spark.spark.read_columns import read_columns
+from paimon_spark.spark.system_read import metadata_source, row_view_of
+from paimon_spark.spark.types import to_spark_struct
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.support import check_readable
+from paimon_spark.table.table import load_table
+
+if TYPE_CHECKING:
+    from paimon_spark.spark.source_options import ReadRequest
+
+_CATALOG = "org.apache.spark.sql.connector.catalog"
+_GATEWAYS: WeakKeyDictionary[SparkSession, Gateway] = WeakKeyDictionary()
+
+
+class PathTableProxy(TableProxy):
+    """A table that is only read, on one snapshot, with the columns that ``format("paimon")`` shows: CHAR not padded."""
+
+    interfaces: ClassVar[tuple[str, ...]] = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsRead")
+
+    def __init__(self, gateway: Gateway, loaded: LoadedTable, snapshot: Snapshot) -> None:
+        super().__init__(gateway, "paimon", loaded)
+        self.struct = to_spark_struct(loaded.table.schema.fields)
+        self.snapshot = snapshot
+
+    def toString(self) -> str:
+        """What equality compares: the same columns of the same snapshot, read in the same way."""
+        schema = self.loaded.table.schema
+        options = ",".join(f"{key}={value}" for key, value in sorted(schema.options.items()))
+        return f"{super().toString()}#{self.snapshot.id},{self.snapshot.uuid},{schema.id}?{options}"
+
+
+def native_frame(spark: SparkSession, request: ReadRequest) -> DataFrame | None:
+    """The rows that a load asks for, of the snapshot that it means now.
+
+    Args:
+        spark: a classic session.
+        request: a load of ``format("paimon")``.
+
+    Returns:
+        None where ``format("paimon")`` must read: rows need our reader, or a filter is given in Paimon's own words.
+
+    Raises:
+        TableNotFoundError: there is no table at the path.
+        OptionError: an option has a value that cannot be used.
+        UnsupportedError: the table cannot be read yet.
+    """
+    if request.filter is not None or metadata_source(request) is not None:
+        return None
+    if row_view_of(request.path) is not ROWS:
+        return None
+    table = load_table(request.path, options=request.options)
+    check_readable(table.schema)
+    table, snapshot = resolve_source(table)
+    if not isinstance(snapshot, Snapshot):
+        return None
+    columns = read_columns(table.schema.fields, request.columns)
+    try:
+        gateway = _GATEWAYS.get(spark) or _GATEWAYS.setdefault(spark, Gateway(spark))
+        if not is_native(gateway, ScanPlan(table, to_spark_struct(columns))):
+            return None
+        proxy = PathTableProxy(gateway, LoadedTable(table, table.path), snapshot)
+        if not any(key in table.options for key in POINTS_OF_TIME):
+            proxy.pinned_snapshot_id = snapshot.id
+        nothing = gateway.jvm.scala.Option.empty()
+        v2 = gateway.jvm.org.apache.spark.sql.execution.datasources.v2
+        relation = v2.DataSourceV2Relation.create(proxy, nothing, nothing)
+        dataset = gateway.jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, relation)
+    except REFUSALS as error:
+        note_refusal(error)
+        return None
+    frame = DataFrame(dataset, spark)
+    return frame if request.columns is None else frame.select([quoted(column.name) for column in columns])
