@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from paimon_spark.spec.data_types import BigIntType, DataType, SmallIntType, TinyIntType
 from paimon_spark.storage.local_files import local_path
@@ -71,6 +72,8 @@ for (int at = 0; at < result.length; at++) {
 return result;
 """
 
+_SCRIPTS: WeakKeyDictionary[Gateway, JavaObject] = WeakKeyDictionary()
+
 
 @dataclass(frozen=True)
 class TaskFiles:
@@ -110,7 +113,23 @@ def file_partitions(gateway: Gateway, files: TaskFiles) -> JavaObject:
     pickled = pickle.dumps((files.kinds, files.rows, files.tasks), _JAVA_PICKLE_PROTOCOL)
     given = gateway.jvm.net.razorvine.pickle.Unpickler().loads(pickled)
     constants = gateway.jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(gateway.string_map({}))
-    return gateway.run_java(_SOURCE, pickled=given, constants=constants)
+    return _compiled(gateway).evaluate(gateway.array("java.lang.Object", [given, constants]))
+
+
+def _compiled(gateway: Gateway) -> JavaObject:
+    """The lines of Java, compiled once in a JVM."""
+    script = _SCRIPTS.get(gateway)
+    if script is None:
+        any_class = gateway.java_class("java.lang.Object")
+        script = gateway.jvm.org.codehaus.janino.ScriptEvaluator()
+        script.setParentClassLoader(gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader())
+        script.setReturnType(any_class)
+        script.setParameters(
+            gateway.strings(["pickled", "constants"]), gateway.array("java.lang.Class", [any_class] * 2)
+        )
+        script.cook(_SOURCE)
+        _SCRIPTS[gateway] = script
+    return script
 
 
 def _as_spark_keeps(value: Any) -> Any:

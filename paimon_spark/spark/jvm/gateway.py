@@ -61,7 +61,6 @@ class Gateway:
         self._sets: dict[tuple[str, ...], JavaObject] = {}
         self._fields: dict[tuple[str, str], JavaObject] = {}
         self._structs: dict[str, JavaObject] = {}
-        self._scripts: dict[str, JavaObject] = {}
         self._mapper: JavaObject = self.jvm.com.fasterxml.jackson.databind.ObjectMapper()
         start_callbacks(self.gateway)
 
@@ -131,24 +130,6 @@ class Gateway:
         """A catalog ``Identifier``."""
         catalog = self.jvm.org.apache.spark.sql.connector.catalog
         return catalog.Identifier.of(self.strings(namespace), name)
-
-    def run_java(self, source: str, **given: JavaObject) -> JavaObject:
-        """The object that lines of Java return, compiled by Janino, which Spark compiles its queries with.
-
-        Args:
-            source: the lines; compiled once.
-            given: objects that they name.
-        """
-        script = self._scripts.get(source)
-        if script is None:
-            any_class = self.java_class("java.lang.Object")
-            script = self.jvm.org.codehaus.janino.ScriptEvaluator()
-            script.setParentClassLoader(self.jvm.java.lang.Thread.currentThread().getContextClassLoader())
-            script.setReturnType(any_class)
-            script.setParameters(self.strings(given), self.array("java.lang.Class", [any_class] * len(given)))
-            script.cook(source)
-            self._scripts[source] = script
-        return script.evaluate(self.array("java.lang.Object", list(given.values())))
 
     def field(self, target: JavaObject, name: str) -> JavaObject:
         """A private field of a Java object, wherever in its classes it is declared."""
