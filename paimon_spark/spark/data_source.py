@@ -28,12 +28,11 @@ from paimon_spark.read.metadata_columns import read_with_metadata
 from paimon_spark.read.row_view import plan_view, resolve_source
 from paimon_spark.spark.arrow_cast import convert_batches
 from paimon_spark.spark.read_columns import match_columns, read_columns
-from paimon_spark.spark.source_options import read_request, write_request
+from paimon_spark.spark.source_options import read_request, row_condition, write_request
 from paimon_spark.spark.splits import cores_here, even_batches, pack_splits
 from paimon_spark.spark.system_read import metadata_reader, metadata_source, row_view_of
 from paimon_spark.spark.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.write_target import overwrite_of, target_table
-from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.message import TaskMessage
@@ -86,7 +85,7 @@ class PaimonDataSource(DataSource):
         table = _open(request.path, request.options)
         fields = view.fields(resolve_source(table)[0])
         names = match_columns(fields, schema)
-        predicate = None if request.filter is None else parse_filter(request.filter, fields)
+        predicate = None if request.filter is None else row_condition(request.filter, fields)
         plan = plan_view(table, view, columns=names, predicate=predicate, parallelism=cores_here())
         return PaimonReader(plan, spark_arrow_schema(schema))
 

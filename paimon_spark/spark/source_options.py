@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Scope, canonical_options, find_option, unknown_option_error
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.spec.schema import TableSchema
 
 COLUMNS = "columns"
 FILTER = "filter"
@@ -200,3 +206,11 @@ def refuse_system_table(path: str, system_table: str | None, action: str) -> Non
     """
     if system_table is not None:
         raise UnsupportedError(f"system tables (${system_table} in '{path}') cannot be {action}: they are for reading")
+
+
+def row_condition(text: str, columns: TableSchema | Sequence[DataField]) -> Predicate:
+    """The predicate that the text of option `filter` or `replaceWhere` states; errors as of `parse_filter`."""
+    # the SQL parser takes as long to import as all the rest, and each Python worker pays for it: most have no condition
+    from paimon_spark.spec.sql_filter import parse_filter
+
+    return parse_filter(text, columns)

@@ -12,9 +12,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from paimon_spark.read.row_views import row_view
 from paimon_spark.spark.arrow_cast import convert_batches
 from paimon_spark.spark.read_columns import match_columns
+from paimon_spark.spark.source_options import row_condition
 from paimon_spark.spark.types import spark_arrow_schema
 from paimon_spark.spec.predicate import evaluate
-from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.filesystem_catalog import DATABASE_SUFFIX, SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.system.global_tables import GLOBAL_TABLES
@@ -118,7 +118,7 @@ def metadata_reader(source: MetadataSource, request: ReadRequest, schema: Struct
     names = match_columns(source.fields, schema)
     rows = source.rows()
     if request.filter is not None:
-        rows = rows.filter(evaluate(parse_filter(request.filter, source.fields), rows))
+        rows = rows.filter(evaluate(row_condition(request.filter, source.fields), rows))
     return SystemTableReader(rows.select(names), spark_arrow_schema(schema))
 
 

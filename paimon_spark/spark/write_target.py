@@ -12,12 +12,11 @@ from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
 from paimon_spark.options import Scope, canonical_options, find_option
 from paimon_spark.spark.merge_schema import merge_schema
-from paimon_spark.spark.source_options import REPLACE_WHERE, refuse_system_table
+from paimon_spark.spark.source_options import REPLACE_WHERE, refuse_system_table, row_condition
 from paimon_spark.spark.types import saved_columns
 from paimon_spark.spec.predicate import Leaf, Predicate, fields, split_and
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.schema_validation import validate
-from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.paths import MAIN_BRANCH, parse_table_path, refuse_system_database
 from paimon_spark.table.support import check_writable
@@ -141,7 +140,7 @@ def overwrite_of(request: WriteRequest, table: FileStoreTable) -> OverwriteSpec:
         return OverwriteSpec.dynamic()
     if request.replace_where is None:
         return OverwriteSpec.static()
-    condition = parse_filter(request.replace_where, table.schema)
+    condition = row_condition(request.replace_where, table.schema)
     check_partition_condition(condition, table, f'option {REPLACE_WHERE} "{request.replace_where}"')
     spec = _partition_of(condition)
     return OverwriteSpec.matching(condition) if spec is None else OverwriteSpec.static(spec)

@@ -1,0 +1,9 @@
+"""What a Python worker pays for before its first row: the source must not import what most reads never use."""
+
+import subprocess
+import sys
+
+
+def test_the_sql_parser_is_imported_for_conditions_only() -> None:
+    code = "import sys, paimon_spark.spark.data_source; print('sqlglot' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
