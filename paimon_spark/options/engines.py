@@ -14,7 +14,7 @@ OURS: tuple[Option, ...] = (
         "read.spark-parquet",
         K.BOOL,
         True,
-        "Whether the SQL catalog leaves local Parquet files that need no merging to Spark's own reader.",
+        "Whether the SQL catalog and `to_df` leave local Parquet files that need no merging to Spark's own reader.",
         scope=Scope.READ,
         supported=True,
     ),
