@@ -224,14 +224,14 @@ def test_two_threads_insert_at_once(
 def test_a_conflict_is_one_sentence(
     spark: SparkSession, create: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from paimon_spark.commit import file_store_commit
     from paimon_spark.errors import CommitConflictError
-    from paimon_spark.spark import data_source
 
     def lose(*_: object, **__: object) -> None:
         raise CommitConflictError("rivals won")
 
     name = create("k INT")
-    monkeypatch.setattr(data_source, "commit", lose)
+    monkeypatch.setattr(file_store_commit, "commit", lose)
     with pytest.raises(PySparkException) as caught:
         spark.sql(f"INSERT INTO {name} VALUES (1)")
     assert str(caught.value) == "CommitConflictError: rivals won"

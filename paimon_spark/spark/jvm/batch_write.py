@@ -20,7 +20,7 @@ from paimon_spark.spark.data_source import PaimonDataSource
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 
 if TYPE_CHECKING:
-    from paimon_spark.spark.data_source import PaimonWriter
+    from paimon_spark.spark.writer import PaimonWriter
 
 _PYTHON = "org.apache.spark.sql.execution.datasources.v2.python"
 _WRITER_MODULE = "pyspark.sql.worker.write_into_data_source"

@@ -16,7 +16,7 @@ from paimon_spark.read.metadata_columns import METADATA_COLUMNS, metadata_fields
 from paimon_spark.read.place import at_places
 from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.read.row_view import ROWS, PlanRequest, ReadSource, RowView, resolve_source
-from paimon_spark.spark.data_source import PaimonReader
+from paimon_spark.spark.reader import PaimonReader
 from paimon_spark.spark.splits import cores_here
 from paimon_spark.spark.types import spark_arrow_schema, to_spark_type
 from paimon_spark.spec import data_types as t
