@@ -22,6 +22,8 @@ settings.load_profile("shared_machine")
 # Spark's tasks must run on the interpreter (and so the packages) that runs the tests.
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+# As in pyproject.toml, for the JVMs of the processes that tests start: their jobs are short too.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def absent(what: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AGAIN = "run: python tests/matrix/make_matrix.py"
+OLDER = ("4.0", "4.1")
 SHORT_CASES = ("agp_metadata", "pu_seed_groups", "se_evolution", "tg_tags", "tt_version", "wr_columns", "wr_save")
 """The acceptance cases that CI runs on 4.1; on 4.0, the oldest, and on 4.3 it runs all."""
 
@@ -33,17 +36,29 @@ def test_every_version_has_every_statement_once() -> None:
         assert list(found) == shown, f"{AGAIN} {version}"
 
 
+@pytest.fixture(scope="module")
+def runs(shared: Path) -> Iterator[dict[str, Future[dict[str, Any]]]]:
+    """The short matrix and acceptance cases on each older Spark, in processes that run beside each other."""
+    with ThreadPoolExecutor(len(OLDER)) as threads:
+        found = {}
+        for version in OLDER:
+            cases = [str(path) for path in FILES if version == "4.0" or path.stem in SHORT_CASES]
+            found[version] = threads.submit(run, version, "--short", "--cases", str(CASES / "run.py"), *cases)
+        yield found
+
+
+@pytest.mark.peer
 @pytest.mark.spark
-def test_every_statement_on_the_newest_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_every_statement_on_the_newest_spark(spark: SparkSession, tmp_path: Path, runs: object) -> None:
+    assert runs, "they go on meanwhile"
     assert outcomes(spark, str(tmp_path), STATEMENTS) == read_results()[NEWEST], f"{AGAIN} {NEWEST}"
 
 
-@pytest.fixture(scope="module", params=["4.0", "4.1"])
-def older(request: pytest.FixtureRequest, shared: Path) -> tuple[str, dict[str, Any]]:
-    """An older Spark, and what came of the short matrix and of acceptance cases there, in a process of its own."""
+@pytest.fixture(scope="module", params=OLDER)
+def older(request: pytest.FixtureRequest, runs: dict[str, Future[dict[str, Any]]]) -> tuple[str, dict[str, Any]]:
+    """An older Spark, and what came of its run."""
     version = str(request.param)
-    cases = [str(path) for path in FILES if version == "4.0" or path.stem in SHORT_CASES]
-    return version, run(version, "--short", "--cases", str(CASES / "run.py"), *cases)
+    return version, runs[version].result()
 
 
 @pytest.mark.peer
