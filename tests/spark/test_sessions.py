@@ -165,6 +165,24 @@ print(type(spark).__module__, users)
 files, levels = users.files().count(), users.lsm().shape
 print(files == levels.total.files, users.history().first().snapshot_id, "<svg" in users.lsm()._repr_html_())
 print("Newest of 3 snapshots" in users._repr_html_(), users.read_optimized().count())
+print(sorted(tuple(row) for row in users.changes(0, 2).collect()), users.changes(0, 1).count())
+changed = users.changes(1, 2, source="diff", with_kinds=True, columns="rowkind, id")
+print(sorted(tuple(row) for row in changed.collect()))
+users.create_branch("b", tag="first")
+b = paimon_spark.PaimonTable.for_path(spark, path + "$branch_b")
+b.append(spark.createDataFrame([(7, "Kay")], "id long, name string"))
+print(sorted(row.id for row in b.to_df().collect()), [row.branch_name for row in users.branches().collect()])
+users.rename_tag("first", "one")
+users.replace_tag("one", snapshot_id=2)
+print([tuple(row) for row in users.tags().select("tag_name", "snapshot_id").collect()], users.audit_log().count())
+users.fast_forward("b")
+users.rename_branch("b", "c")
+users.delete_branch("c")
+print(sorted(row.id for row in users.to_df().collect()), users.branches().count())
+users.rollback_to(snapshot_id=1)
+users.create_tag("again")
+users.delete_tag("again")
+print(users.to_df().count(), [row.tag_name for row in users.tags().collect()])
 """
 
 
@@ -184,6 +202,12 @@ def test_spark_connect(connect: str, tmp_path: Path) -> None:
         "True",
         "True 3 True",
         "True 1",
+        "[(1, 'Ada'), (2, 'Alan'), (2, 'Alan T.'), (3, 'Grace')] 2",
+        "[('+I', 2), ('+I', 3)]",
+        "[1, 2, 7] ['b']",
+        "[('one', 2)] 1",
+        "[1, 2, 7] 0",
+        "2 ['first']",
     ]
 
 
@@ -241,7 +265,7 @@ def test_sql_on_spark_connect(connect: str, tmp_path: Path) -> None:
         assert alternative in refusal
     assert lines == [
         "[]",
-        "[(1, 'a', 'x'), (12, 'b', 'd')] [(2,)]",
+        "[(1, 'a ', 'x'), (12, 'b ', 'd')] [(2,)]",
         "[(1, 1), (2, 12)] 1 4",
         "[(1,)]",
         "[(2, 1)] [('first',)]",

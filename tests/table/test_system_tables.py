@@ -60,6 +60,13 @@ def test_what_is_in_a_snapshot_travels(golden: Path) -> None:
     assert system_rows(path, "partitions", **{"scan.tag-name": "t1"})["file_count"].to_pylist() == [2, 2]
     assert system_rows(path, "manifests", **{"scan.version": "2"}).num_rows == 2
     assert system_rows(path, "buckets", **{"scan.version": "1"})["record_count"].to_pylist() == [12, 3, 7, 8]
+    for watermark in ("5", "10"):
+        assert system_rows(path, "files", **{"scan.watermark": watermark}).num_rows == 8
+    assert system_rows(path, "buckets", **{"scan.watermark": "0"})["record_count"].to_pylist() == [12, 3, 7, 8]
+    assert system_rows(path, "manifests", **{"scan.version": "watermark-10"}).num_rows == 2
+    for name in ("files", "partitions", "buckets", "manifests", "table_indexes", "statistics"):
+        with pytest.raises(SnapshotNotFoundError, match=r"later than or equal to watermark\[21\].*\[20\]"):
+            system_rows(path, name, **{"scan.watermark": "21"})
     assert system_rows(path, "snapshots", **{"scan.version": "1"}).num_rows == 5
     stats = system_rows(path, "files", **{"scan.version": "2"})["null_value_counts"].to_pylist()
     assert set(stats) == {"{k=0, p=0, v=0}"}  # in the columns of that time

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import (
-    ArrayType,
-    CharType,
-    DataType,
-    MapType,
-    StringType,
-    StructField,
     StructType,
-    VarcharType,
 )
 
 from paimon_spark.errors import UnsupportedError
@@ -23,10 +16,8 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.stored_defaults import stored_default
 from paimon_spark.spark.types import from_spark_struct
 from paimon_spark.spark.write_target import new_table_schema
-from paimon_spark.spec import data_types as paimon
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
 
 _SPARK_PROPERTIES = {
@@ -94,37 +85,6 @@ def _partition_column(transform: Any) -> str:
 
 def _struct(java_struct: JavaObject) -> StructType:
     return StructType.fromJson(json.loads(java_struct.json()))
-
-
-def declared_struct(struct: StructType, fields: Sequence[DataField]) -> StructType:
-    """The columns with CHAR(n) and VARCHAR(n) as they were declared: Spark then pads and checks lengths itself.
-
-    Args:
-        struct: the columns as Spark shows them, strings.
-        fields: the same columns of the table.
-    """
-    return StructType(
-        [
-            StructField(column.name, _declared(column.dataType, field.type), column.nullable, column.metadata)
-            for column, field in zip(struct.fields, fields, strict=True)
-        ]
-    )
-
-
-def _declared(shown: DataType, data_type: paimon.DataType) -> DataType:
-    match shown, data_type:
-        case StringType(), paimon.CharType():
-            return CharType(data_type.length)
-        case StringType(), paimon.VarCharType() if data_type.length != paimon.VarCharType.MAX:
-            return VarcharType(data_type.length)
-        case ArrayType(), paimon.ArrayType():
-            return ArrayType(_declared(shown.elementType, data_type.element), shown.containsNull)
-        case MapType(), paimon.MapType():
-            key, value = _declared(shown.keyType, data_type.key), _declared(shown.valueType, data_type.value)
-            return MapType(key, value, shown.valueContainsNull)
-        case StructType(), paimon.RowType():
-            return declared_struct(shown, data_type.fields)
-    return shown
 
 
 def java_struct(gateway: Gateway, struct: StructType) -> JavaObject:
