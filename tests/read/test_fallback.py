@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.errors import PaimonError, SchemaChangeError, SnapshotNotFoundError, UnsupportedError
+from paimon_spark.errors import (
+    CorruptTableError,
+    PaimonError,
+    SchemaChangeError,
+    SnapshotNotFoundError,
+    UnsupportedError,
+)
 from paimon_spark.maintain import branches, tags
 from paimon_spark.read.change_feed import CHANGE_FEED
 from paimon_spark.read.change_range import resolve_changes
@@ -232,3 +238,13 @@ def test_changes_that_the_other_branch_has_not_are_an_error_that_says_so(table: 
     write(table, "9", {9: "y"}, "young")
     with pytest.raises(SnapshotNotFoundError, match=r"branch 'young' as well .*'scan.fallback-branch'.*\[1, 1\]"):
         rows(table.path, {**options, "incremental-between": "1,2"})
+
+
+@pytest.mark.parametrize("fail_fast", ["true", "false"])
+def test_an_error_of_the_other_branch_is_always_one_of_the_read(table: FileStoreTable, fail_fast: str) -> None:
+    options = {**FALLBACK, "scan.fallback-branch.read-fail-fast": fail_fast}
+    assert rows(table.path, options) == sorted([M1, M3, B2, B4])
+    for file in Path(table.path, "dt=2").rglob("*.parquet"):
+        file.unlink()
+    with pytest.raises(CorruptTableError, match="dt=2"):
+        rows(table.path, options)
