@@ -22,7 +22,7 @@ from paimon_spark.spark.reader import PaimonReader
 from paimon_spark.spark.source_options import read_request, row_condition, write_request
 from paimon_spark.spark.splits import cores_here
 from paimon_spark.spark.system_read import metadata_reader, metadata_source, row_view_of
-from paimon_spark.spark.types import shown_struct, spark_arrow_schema, to_spark_struct
+from paimon_spark.spark.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.write_target import overwrite_of, target_table
 from paimon_spark.spark.writer import PaimonWriter
 from paimon_spark.table.support import check_readable
@@ -55,7 +55,7 @@ class PaimonDataSource(DataSource):
             return to_spark_struct(read_columns(source.fields, request.columns))
         view = row_view_of(request.path)
         table, _ = resolve_source(_open(request.path, request.options))
-        return shown_struct(read_columns(view.fields(table), request.columns))
+        return to_spark_struct(read_columns(view.fields(table), request.columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan the read. Called by Spark once per loaded DataFrame, which stays on the snapshot planned here.

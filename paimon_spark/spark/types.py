@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import pyarrow as pa
 from pyspark.sql import types as spark
@@ -21,7 +21,7 @@ _ATOMIC: dict[type[paimon.DataType], spark.DataType] = {
     paimon.BigIntType: spark.LongType(),
     paimon.FloatType: spark.FloatType(),
     paimon.DoubleType: spark.DoubleType(),
-    paimon.CharType: spark.StringType(),
+    paimon.CharType: spark.StringType(),  # never padded, so Spark must not know that it is CHAR
     paimon.VarCharType: spark.StringType(),
     paimon.BinaryType: spark.BinaryType(),
     paimon.VarBinaryType: spark.BinaryType(),
@@ -51,7 +51,6 @@ _FROM_SPARK: dict[type[spark.DataType], paimon.DataType] = {
 
 _CHAR_METADATA = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps CHAR(n) and VARCHAR(n) of a column it shows as STRING
 _BINARY_ORDER = "UTF8_BINARY"
-_CHAR_READABLE = re.compile(r"[\w<>:,()]+", re.ASCII)
 _CHAR_PATTERN = re.compile(r"(char|varchar)\((\d+)\)")
 
 
@@ -92,68 +91,6 @@ def to_spark_struct(fields: Iterable[paimon.DataField]) -> spark.StructType:
             for field in fields
         ]
     )
-
-
-def declared_struct(struct: spark.StructType, fields: Sequence[paimon.DataField]) -> spark.StructType:
-    """The columns with CHAR(n) and VARCHAR(n) as they were declared: Spark then pads and checks lengths itself.
-
-    Args:
-        struct: the columns as Spark shows them, strings.
-        fields: the same columns of the table.
-    """
-    return spark.StructType(
-        [
-            spark.StructField(column.name, _readable(column.dataType, field.type), column.nullable, column.metadata)
-            for column, field in zip(struct.fields, fields, strict=True)
-        ]
-    )
-
-
-def _readable(shown: spark.DataType, data_type: paimon.DataType) -> spark.DataType:
-    """The declared type, unless Spark could not read its text again, in which it quotes no name of a nested field."""
-    declared = _declared(shown, data_type)
-    return declared if _CHAR_READABLE.fullmatch(declared.simpleString()) else shown
-
-
-def _declared(shown: spark.DataType, data_type: paimon.DataType) -> spark.DataType:
-    match shown, data_type:
-        case spark.StringType(), paimon.CharType():
-            return spark.CharType(data_type.length)
-        case spark.StringType(), paimon.VarCharType() if data_type.length != paimon.VarCharType.MAX:
-            return spark.VarcharType(data_type.length)
-        case spark.ArrayType(), paimon.ArrayType():
-            return spark.ArrayType(_declared(shown.elementType, data_type.element), shown.containsNull)
-        case spark.MapType(), paimon.MapType():
-            key, value = _declared(shown.keyType, data_type.key), _declared(shown.valueType, data_type.value)
-            return spark.MapType(key, value, shown.valueContainsNull)
-        case spark.StructType(), paimon.RowType():
-            return declared_struct(shown, data_type.fields)
-    return shown
-
-
-def shown_struct(fields: Sequence[paimon.DataField]) -> spark.StructType:
-    """The Spark schema of columns that a load shows: CHAR(n) is a string that Spark pads, and compares padded."""
-    plain = to_spark_struct(fields)
-    shown = []
-    for column, field, declared in zip(plain.fields, fields, declared_struct(plain, fields).fields, strict=True):
-        metadata = column.metadata
-        if _holds_char(field.type) and declared.dataType != column.dataType:
-            metadata = {**(metadata or {}), _CHAR_METADATA: declared.dataType.simpleString()}
-        shown.append(spark.StructField(column.name, column.dataType, column.nullable, metadata))
-    return spark.StructType(shown)
-
-
-def _holds_char(data_type: paimon.DataType) -> bool:
-    match data_type:
-        case paimon.CharType():
-            return True
-        case paimon.ArrayType():
-            return _holds_char(data_type.element)
-        case paimon.MapType():
-            return _holds_char(data_type.key) or _holds_char(data_type.value)
-        case paimon.RowType():
-            return any(_holds_char(field.type) for field in data_type.fields)
-    return False
 
 
 def from_spark_type(data_type: spark.DataType, *, nullable: bool, where: str) -> paimon.DataType:

@@ -18,7 +18,6 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spec.char_comparison import char_forms, compare_char
 from paimon_spark.spec.data_types import BooleanType, CharType, DataField, VarCharType
 from paimon_spark.spec.filter_literals import (
     Fitted,
@@ -183,10 +182,7 @@ class _Translator:
             self._refuse(node)
         fitted = [self._fit(value, field) for value in values]
         # a literal that no value of the column's type equals decides nothing
-        texts = tuple(dict.fromkeys(f.value for f in fitted if f.exact))
-        if isinstance(field.type, CharType):
-            texts = char_forms(texts, field.type.length)
-        return Leaf("in", field.name, texts)
+        return Leaf("in", field.name, tuple(dict.fromkeys(f.value for f in fitted if f.exact)))
 
     def _like(self, node: exp.Like, escape: str) -> Predicate:
         field = self._column(node.this, CharType, VarCharType)
@@ -282,8 +278,6 @@ def _bare(node: exp.Expression) -> exp.Expression:
 def _compare(op: str, field: DataField, literal: Fitted) -> Predicate:
     """The comparison, made exact where the column's type cannot hold the literal."""
     name, value = field.name, literal.value
-    if isinstance(field.type, CharType) and value is not None:
-        return compare_char(op, name, value, field.type.length)
     if literal.exact:
         return Leaf(op, name, (value,))
     true_if_not_null, false_if_not_null = Leaf("not_in", name, ()), Leaf("in", name, ())

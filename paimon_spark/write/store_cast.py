@@ -3,8 +3,8 @@
 Stricter than Spark's ANSI store assignment: integers may narrow and become decimals or floating point numbers as long
 as every value arrives exactly, decimals may change precision and scale likewise, timestamps their unit. A string never
 becomes a number nor the other way round, a wall clock time never an instant. CHAR(n) and VARCHAR(n) are checked as
-Spark checks them on write: trailing spaces beyond n are cut, any other character beyond n is an error; and CHAR(n) is
-padded with spaces up to n, so that rows written by SQL and by a save have the same keys.
+Spark checks them on write: trailing spaces beyond n are cut, any other character beyond n is an error; nothing is
+padded.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def store_cast(array: pa.Array, target: DataType, column: str) -> pa.Array:
         return _cast_map(array, target, column)
     if array.type != wanted:
         array = _cast_atomic(array, target, wanted, column)
-    return _fit_length(array, target, column)
+    return _check_length(array, target, column)
 
 
 def needs_store_cast(source: pa.DataType, target: DataType) -> bool:
@@ -255,12 +255,6 @@ def _first_bad(cast: Callable[[pa.Array], pa.Array], array: pa.Array) -> int:
 def _shown(scalar: pa.Scalar) -> str:
     text = repr(scalar.as_py()) if not pa.types.is_decimal(scalar.type) else str(scalar.as_py())
     return text if len(text) <= 100 else text[:97] + "..."
-
-
-def _fit_length(array: pa.Array, target: DataType, column: str) -> pa.Array:
-    """Values of the length that a type allows; those of CHAR(n) padded."""
-    array = _check_length(array, target, column)
-    return pc.utf8_rpad(array, target.length, " ") if isinstance(target, CharType) else array
 
 
 def _check_length(array: pa.Array, target: DataType, column: str) -> pa.Array:

@@ -64,16 +64,6 @@ def _shown(array: pa.Array) -> pa.Array:
     return array.cast(_shown_type(array.type), safe=False)
 
 
-def padded(rows: pa.Table, case: GoldenRead) -> pa.Table:
-    """CHAR(n) columns with the spaces that Spark shows them with, in every source that tells it of CHAR."""
-    for name, text in case.table.expect["columns"]:
-        length = re.match(r"CHAR\((\d+)\)", text)
-        if length and name in rows.schema.names:
-            place = rows.schema.get_field_index(name)
-            rows = rows.set_column(place, rows.schema.field(place), pc.utf8_rpad(rows[name], int(length[1]), " "))
-    return rows
-
-
 def collected(df: DataFrame) -> pa.Table:
     """Rows as Arrow, so that neither Python's time zones nor its floats come between."""
     if not any(isinstance(field.dataType, VariantType) for field in df.schema.fields):
@@ -95,7 +85,7 @@ def plain_type(data_type: pa.DataType) -> str:
 
 def assert_javas_rows(spark: SparkSession, case: GoldenRead) -> None:
     got = collected(load(spark, case))
-    want = padded(as_spark_shows(case.rows()), case)
+    want = as_spark_shows(case.rows())
     assert got.schema.names == want.schema.names
     unordered = case.read.get("unordered_columns") or ()
     for name in want.schema.names:

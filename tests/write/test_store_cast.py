@@ -109,13 +109,6 @@ def test_varchar_cuts_trailing_spaces_only_beyond_its_length() -> None:
     assert cast(pa.array(["ab ", "ab   ", "é   ", None]), "VARCHAR(3)").to_pylist() == ["ab ", "ab ", "é  ", None]
 
 
-def test_char_is_padded_to_its_length_in_characters() -> None:
-    values = pa.array(["ab ", "", "é", "😀", "abcd  ", None])
-    assert cast(values, "CHAR(4)").to_pylist() == ["ab  ", "    ", "é   ", "😀   ", "abcd", None]
-    nested = parse_type({"type": "ARRAY", "element": "CHAR(2)"})
-    assert store_cast(pa.array([["a"], None, []]), nested, "c").to_pylist() == [["a "], None, []]
-
-
 def test_nested_by_name_with_casts_and_slices() -> None:
     target = parse_type({"type": "ARRAY", "element": row(("X", "INT"), ("y", "STRING"), ("z", "DOUBLE"))})
     source = pa.array(

@@ -20,7 +20,7 @@ from paimon_spark.spark.jvm.scan_plan import ScanPlan
 from paimon_spark.spark.jvm.table import TableProxy
 from paimon_spark.spark.read_columns import read_columns
 from paimon_spark.spark.system_read import metadata_source, row_view_of
-from paimon_spark.spark.types import shown_struct, to_spark_struct
+from paimon_spark.spark.types import to_spark_struct
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import load_table
@@ -33,13 +33,13 @@ _GATEWAYS: WeakKeyDictionary[SparkSession, Gateway] = WeakKeyDictionary()
 
 
 class PathTableProxy(TableProxy):
-    """A table that is only read, on one snapshot, with the columns that ``format("paimon")`` shows."""
+    """A table that is only read, on one snapshot, with the columns that ``format("paimon")`` shows: CHAR not padded."""
 
     interfaces: ClassVar[tuple[str, ...]] = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsRead")
 
     def __init__(self, gateway: Gateway, loaded: LoadedTable, snapshot: Snapshot) -> None:
         super().__init__(gateway, "paimon", loaded)
-        self.struct = shown_struct(loaded.table.schema.fields)
+        self.struct = to_spark_struct(loaded.table.schema.fields)
         self.snapshot = snapshot
 
     def toString(self) -> str:

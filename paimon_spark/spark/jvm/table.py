@@ -15,9 +15,8 @@ from paimon_spark.spark.jvm.metadata import MetadataColumnProxy
 from paimon_spark.spark.jvm.partitions import PARTITION_INTERFACES, PartitionsProxy
 from paimon_spark.spark.jvm.scan import ScanBuilderProxy, quoted
 from paimon_spark.spark.jvm.scan_plan import metadata_struct
-from paimon_spark.spark.jvm.schemas import java_struct
+from paimon_spark.spark.jvm.schemas import declared_struct, java_struct
 from paimon_spark.spark.jvm.write import WriteBuilderProxy
-from paimon_spark.spark.types import declared_struct
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 

@@ -61,7 +61,7 @@ def _literal(value: Value, data_type: t.DataType) -> str | None:
     match data_type:
         case t.TinyIntType() | t.SmallIntType() | t.IntType() | t.BigIntType() | t.DecimalType():
             return value.text if value.kind == "number" and _is_plain_number(value.text) else None
-        case t.VarCharType():  # Spark compares CHAR with its own padding
+        case t.CharType() | t.VarCharType():
             return literal_text(value.text) if value.kind == "text" else None
         case t.DateType():
             return f"DATE '{value.text}'" if value.kind in ("date", "text") and _is_plain_date(value.text) else None
