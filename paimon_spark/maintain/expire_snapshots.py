@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS = 3
-_COMMITS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,19 +229,17 @@ def _changes(
     Raises:
         CorruptTableError: those of the last commit, which stays, cannot be read.
     """
-    for start in range(0, len(snapshots), _COMMITS_AT_ONCE):
-        some = snapshots[start : start + _COMMITS_AT_ONCE]
-        if some[-1] is snapshots[-1]:
-            table.manifests.manifest_names(snapshots[-1].delta_manifest_list)
-        wanted = [unused.read_lists.get(snapshot.delta_manifest_list, []) for snapshot in some]
-        columns = iter(table.manifests.files_of([name for names in wanted for name in names]))
-        for snapshot, names in zip(some, wanted, strict=True):
-            found = [next(columns) for _ in names]
-            there = [part for part in found if part is not None]
-            if len(there) < len(found) and snapshot is snapshots[-1]:
-                raise CorruptTableError(f"A manifest of snapshot {snapshot.id} of {table.path} is missing.")
-            complete = len(there) == len(found) and snapshot.delta_manifest_list in unused.read_lists
-            yield snapshot, there if complete else None
+    if snapshots:
+        table.manifests.manifest_names(snapshots[-1].delta_manifest_list)
+    wanted = [unused.read_lists.get(snapshot.delta_manifest_list, []) for snapshot in snapshots]
+    columns = table.manifests.files_of(name for names in wanted for name in names)
+    for snapshot, names in zip(snapshots, wanted, strict=True):
+        found = [next(columns) for _ in names]
+        there = [part for part in found if part is not None]
+        if len(there) < len(found) and snapshot is snapshots[-1]:
+            raise CorruptTableError(f"A manifest of snapshot {snapshot.id} of {table.path} is missing.")
+        complete = len(there) == len(found) and snapshot.delta_manifest_list in unused.read_lists
+        yield snapshot, there if complete else None
 
 
 def _changelog(table: FileStoreTable, manifest_list: str) -> list[ManifestColumns]:

@@ -107,7 +107,7 @@ class UnusedFiles:
         """Read many manifest lists at once, for the calls that follow; those that are missing or damaged are left."""
         names = list(dict.fromkeys(lists))
         try:
-            found = self.table.manifests.names_of(names)
+            found = list(self.table.manifests.names_of(names))
         except CorruptTableError:
             found = [self._names(self.table.manifests.manifest_names, name) or None for name in names]
         self.read_lists |= {name: of for name, of in zip(names, found, strict=True) if of is not None}

@@ -7,8 +7,9 @@ names, in the order of the manifests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _Decoded = TypeVar("_Decoded")
 _REMOTE_THREADS = 16
 _MANIFESTS_AT_ONCE = 1024
+_BYTES_AT_ONCE = 8 << 20
 _ARITY_BYTES = 4
 
 
@@ -67,8 +69,8 @@ class ManifestStore:
         """Yield the entries of each manifest of these names; as `read_columns`."""
         return self._columns([self._paths.manifest_path(name) for name in names])
 
-    def files_of(self, names: Sequence[str]) -> list[ManifestColumns | None]:
-        """Return the entries of many manifests, None for those that are missing.
+    def files_of(self, names: Iterable[str]) -> Iterator[ManifestColumns | None]:
+        """Yield the entries of many manifests, None for those that are missing; some are read ahead.
 
         They may hold only what tells which file an entry is about: see `avro_codec.decode_manifest_files`.
 
@@ -77,8 +79,8 @@ class ManifestStore:
         """
         return self._decoded(names, avro_codec.decode_manifest_files)
 
-    def names_of(self, lists: Sequence[str]) -> list[list[str] | None]:
-        """Return the names of the manifests in each of many manifest lists, None for those that are missing.
+    def names_of(self, lists: Iterable[str]) -> Iterator[list[str] | None]:
+        """Yield the names of the manifests in each of many manifest lists, None for those that are missing.
 
         Raises:
             CorruptTableError: a list cannot be read.
@@ -86,20 +88,25 @@ class ManifestStore:
         return self._decoded(lists, avro_codec.decode_names_of_lists)
 
     def _decoded(
-        self, names: Sequence[str], decode: Callable[[Sequence[tuple[str, bytes]]], Sequence[_Decoded]]
-    ) -> list[_Decoded | None]:
-        found: list[_Decoded | None] = []
-        for start in range(0, len(names), _MANIFESTS_AT_ONCE):
-            paths = [self._paths.manifest_path(name) for name in names[start : start + _MANIFESTS_AT_ONCE]]
-            if isinstance(self._file_io, LocalFileIO):
-                read = [self._if_there(path) for path in paths]
-            else:
-                with ThreadPoolExecutor(_REMOTE_THREADS) as pool:
-                    read = list(pool.map(self._if_there, paths))
-            there = [(path, data) for path, data in zip(paths, read, strict=True) if data is not None]
-            decoded = iter(decode(there))
-            found += [None if data is None else next(decoded) for data in read]
-        return found
+        self, names: Iterable[str], decode: Callable[[Sequence[tuple[str, bytes]]], Sequence[_Decoded]]
+    ) -> Iterator[_Decoded | None]:
+        waiting: list[tuple[str, bytes | None]] = []
+        size = 0
+        for path, data in self._read_ahead(map(self._paths.manifest_path, names)):
+            waiting.append((path, data))
+            size += len(data or b"")
+            if len(waiting) == _MANIFESTS_AT_ONCE or size >= _BYTES_AT_ONCE:
+                yield from _decode_some(waiting, decode)
+                waiting, size = [], 0
+        yield from _decode_some(waiting, decode)
+
+    def _read_ahead(self, paths: Iterator[str]) -> Iterator[tuple[str, bytes | None]]:
+        if isinstance(self._file_io, LocalFileIO):
+            yield from ((path, self._if_there(path)) for path in paths)
+            return
+        with ThreadPoolExecutor(_REMOTE_THREADS) as pool:
+            while some := list(islice(paths, _REMOTE_THREADS)):
+                yield from zip(some, pool.map(self._if_there, some), strict=True)
 
     def _if_there(self, path: str) -> bytes | None:
         try:
@@ -309,3 +316,11 @@ class ManifestStore:
                 f"{what} {path} is missing: the snapshot may have expired while it was read, or the table is damaged.",
                 path=path,
             ) from error
+
+
+def _decode_some(
+    files: Sequence[tuple[str, bytes | None]], decode: Callable[[Sequence[tuple[str, bytes]]], Sequence[_Decoded]]
+) -> Iterator[_Decoded | None]:
+    decoded = iter(decode([(path, data) for path, data in files if data is not None]))
+    for _, data in files:
+        yield None if data is None else next(decoded)
