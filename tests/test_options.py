@@ -42,7 +42,8 @@ def test_java_immutable_options() -> None:
 
 def test_supported_options_are_used() -> None:
     """An option that says it is supported is read somewhere outside the table of options."""
-    tables = {f"options/{name}.py" for name in ("reading", "writing", "storing", "maintaining", "engines", "patterns")}
+    names = ("reading", "writing", "storing", "compacting", "maintaining", "engines", "patterns")
+    tables = {f"options/{name}.py" for name in names}
     text = "".join(
         file.read_text(encoding="utf-8")
         for file in PACKAGE.rglob("*.py")

@@ -1,4 +1,4 @@
-"""Options of commits, snapshots, tags, expiry, compaction and the schema."""
+"""Options of commits, snapshots, tags, expiry and the schema."""
 
 from datetime import timedelta
 
@@ -6,7 +6,6 @@ from paimon_spark.options.option import Option
 from paimon_spark.options.option import OptionKind as K
 
 MAINTAINING: tuple[Option, ...] = (
-    Option("compaction.force-rewrite-all-files", K.BOOL, False, "Whether a full compaction rewrites every file."),
     Option(
         "partition.default-name",
         K.STRING,
@@ -54,7 +53,6 @@ MAINTAINING: tuple[Option, ...] = (
         fallback_keys=("snapshot.expire.clean-empty-directories",),
         supported=True,
     ),
-    Option("compaction.small-file-ratio", K.FLOAT, 0.7, "Files below this share of the target size are small."),
     Option("commit.force-compact", K.BOOL, False, "Whether every commit compacts first."),
     Option("commit.timeout", K.DURATION, None, "How long a commit is tried again.", supported=True),
     Option("commit.max-retries", K.INT, 10, "How often a commit is tried again.", supported=True),
@@ -72,28 +70,6 @@ MAINTAINING: tuple[Option, ...] = (
         "Longest wait before a commit is tried again.",
         supported=True,
     ),
-    Option(
-        "compaction.max-size-amplification-percent",
-        K.INT,
-        200,
-        "Share of newer data that starts a full compaction.",
-    ),
-    Option("compaction.force-up-level-0", K.BOOL, False, "Whether compaction always takes all of level 0."),
-    Option("compaction.size-ratio", K.INT, 1, "Percentage by which a sorted run may differ to be compacted along."),
-    Option("compaction.offpeak.start.hour", K.INT, -1, "Hour from which on more is compacted."),
-    Option("compaction.offpeak.end.hour", K.INT, -1, "Hour until which more is compacted."),
-    Option("compaction.offpeak-ratio", K.INT, 0, "Size ratio in the hours when more is compacted."),
-    Option(
-        "compaction.optimization-interval",
-        K.DURATION,
-        None,
-        "How often a full compaction keeps the read-optimized table fresh.",
-    ),
-    Option("compaction.total-size-threshold", K.MEMORY, None, "Tables below this size are always compacted in full."),
-    Option("compaction.incremental-size-threshold", K.MEMORY, None, "New data of this size starts a full compaction."),
-    Option("compaction.min.file-num", K.INT, 5, "Files of an append table that make a compaction."),
-    Option("compaction.file-num-limit", K.INT, 100000, "Files looked at by one compaction of an append table."),
-    Option("compaction.delete-ratio-threshold", K.FLOAT, 0.2, "Share of deleted rows that gets a file compacted."),
     Option("format-table.scan.list-parallelism", K.INT, 64, "Directories of a format table listed at once."),
     Option("auto-create", K.BOOL, False, "Whether a missing table is created on access."),
     Option(
@@ -113,12 +89,6 @@ MAINTAINING: tuple[Option, ...] = (
     ),
     Option("partition.expiration-max-num", K.INT, 100, "Partitions expired at once at most.", supported=True),
     Option("partition.expiration-batch-size", K.INT, None, "Partitions expired in one commit.", supported=True),
-    Option(
-        "compaction.skip-expired-partitions",
-        K.BOOL,
-        False,
-        "Whether expired partitions are left out of compaction.",
-    ),
     Option("partition.timestamp-formatter", K.STRING, None, "Format of the time in partition values.", supported=True),
     Option(
         "partition.timestamp-pattern",

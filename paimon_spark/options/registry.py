@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from paimon_spark.errors import OptionError
+from paimon_spark.options.compacting import COMPACTING
 from paimon_spark.options.engines import ENGINES
 from paimon_spark.options.maintaining import MAINTAINING
 from paimon_spark.options.option import Option
@@ -16,7 +17,7 @@ from paimon_spark.options.reading import READING
 from paimon_spark.options.storing import STORING
 from paimon_spark.options.writing import WRITING
 
-_ALL: tuple[Option, ...] = (*STORING, *READING, *WRITING, *MAINTAINING, *ENGINES)
+_ALL: tuple[Option, ...] = (*STORING, *READING, *WRITING, *COMPACTING, *MAINTAINING, *ENGINES)
 
 PATTERNS: tuple[Option, ...] = (*(option for option in _ALL if "<" in option.key), *FREE_PATTERNS)
 """Options whose key has a free part, such as `fields.<field>.aggregate-function`."""

@@ -145,10 +145,15 @@ def _without_deletes(batches: Iterator[pa.RecordBatch], columns: int) -> Iterato
 
 def partition_constants(table: FileStoreTable, split: DataSplit) -> dict[str, pa.Scalar]:
     """Return the partition values of a split by column name, in the types of the read."""
+    return partition_scalars(table, split.partition)
+
+
+def partition_scalars(table: FileStoreTable, partition: bytes) -> dict[str, pa.Scalar]:
+    """Return the values of a partition by column name, in the types of the table."""
     schema = table.schema
     if not schema.partition_keys:
         return {}
-    values = DataLayout.of(schema).partition_values(split.partition)
+    values = DataLayout.of(schema).partition_values(partition)
     types = [to_arrow_type(schema.field(name).type) for name in schema.partition_keys]
     return {
         name: pa.scalar(value, data_type)

@@ -10,6 +10,7 @@ from pyspark.sql.types import DataType, StructType
 from paimon_spark.options import OPTIONS, Scope, find_option
 from paimon_spark.spark.branch_methods import BranchMethods
 from paimon_spark.spark.change_methods import ChangeMethods
+from paimon_spark.spark.compact_methods import CompactMethods
 from paimon_spark.spark.expire_methods import ExpireMethods
 from paimon_spark.spark.session import activate, register
 from paimon_spark.spark.shuffled_write import can_shuffle, write_shuffled
@@ -53,7 +54,7 @@ def _store_options(options: Mapping[str, str]) -> dict[str, str]:
     return {key: options[key] for key, option in found.items() if option is not None and option.scope is Scope.STORE}
 
 
-class PaimonTable(SystemTables, TagMethods, BranchMethods, ExpireMethods, ChangeMethods, TableDisplay):
+class PaimonTable(SystemTables, TagMethods, BranchMethods, ExpireMethods, CompactMethods, ChangeMethods, TableDisplay):
     """One table, by its path. Nothing of the table is kept: every call sees it as it is then.
 
     Every option of Paimon can be given as a keyword, dots and dashes as underscores (``scan_tag_name="t"``), or by its

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.procedures.branches import BRANCH_PROCEDURES
+from paimon_spark.spark.procedures.compact import COMPACT_PROCEDURES
 from paimon_spark.spark.procedures.consumers import CONSUMER_PROCEDURES
 from paimon_spark.spark.procedures.expire import EXPIRE_PROCEDURES
 from paimon_spark.spark.procedures.orphans import ORPHAN_PROCEDURES
@@ -26,6 +27,7 @@ PROCEDURES: Mapping[str, Procedure] = {
         *ROLLBACK_PROCEDURES,
         *EXPIRE_PROCEDURES,
         *ORPHAN_PROCEDURES,
+        *COMPACT_PROCEDURES,
         *CONSUMER_PROCEDURES,
         *TAG_STATEMENT_PROCEDURES,
     )

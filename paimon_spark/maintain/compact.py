@@ -1,0 +1,169 @@
+"""Compaction: the files of each bucket become fewer and sorted, in one COMPACT snapshot; no row changes.
+
+Equals Java's ``CompactProcedure`` (format.md §7). The driver decides from metadata which files are rewritten; an
+executor does that, here or in the tasks of an engine; one commit deletes exactly the files that were read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.commit.settings import CommitSettings
+from paimon_spark.errors import CommitError, CommitStateUnknownError, UnsupportedError
+from paimon_spark.maintain.after_commit import maintenance
+from paimon_spark.maintain.compact_levels import CompactStrategy
+from paimon_spark.maintain.compact_rewrite import Rewrite, rewrite_files
+from paimon_spark.maintain.compact_scope import CompactScope
+from paimon_spark.maintain.compact_step import AppendSteps, BucketFiles, KeyedSteps, Step
+from paimon_spark.merge.engine import merge_engine_for
+from paimon_spark.spec.schema import BucketMode
+from paimon_spark.table.support import check_writable
+from paimon_spark.write.message import CommitMessage
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.table.table import FileStoreTable
+
+_LOG = logging.getLogger(__name__)
+
+Executor = Callable[["FileStoreTable", Sequence[Rewrite]], Iterable[tuple["DataFileMeta", ...]]]
+"""Does `rewrite_files` for each of the rewrites and gives the new files in the same order."""
+
+
+def rewrite_here(table: FileStoreTable, rewrites: Sequence[Rewrite]) -> Iterable[tuple[DataFileMeta, ...]]:
+    """Rewrite in this process, one after the other: the simplest executor."""
+    return (rewrite_files(table, rewrite) for rewrite in rewrites)
+
+
+def compact(
+    table: FileStoreTable,
+    scope: CompactScope | None = None,
+    *,
+    full: bool = True,
+    execute: Executor = rewrite_here,
+) -> int | None:
+    """Compact a table; return the id of the new snapshot, None when there is nothing to do. Runs on the driver.
+
+    Args:
+        table: with dynamic options; ``write-only`` counts for what comes after the commit only.
+        scope: which part of it; all when not given.
+        full: every bucket becomes one sorted run at the highest level; otherwise what a writer would compact by itself.
+        execute: does the rewriting.
+
+    Raises:
+        UnsupportedError: the table has a feature with which it cannot be compacted yet; nothing was read or written.
+        CommitConflictError: another commit took away a file that was read; nothing is changed and no file is left.
+        CommitStateUnknownError: it is not known whether the commit took place.
+        CorruptTableError: a file is missing or damaged.
+    """
+    check_compactable(table)
+    after = maintenance(table)
+    snapshot = table.snapshots.latest()
+    if snapshot is None:
+        return None
+    work = _Work(table, (scope or CompactScope()).bucket_files(table, snapshot), full=full)
+    try:
+        for _ in range(1 if full else 2):  # Java picks again when it has finished what it picked first
+            if not work.step(execute):
+                break
+    except BaseException:
+        work.discard()
+        raise
+    messages = work.messages()
+    if not messages:
+        _LOG.info("Nothing to compact in %s (snapshot %d).", table.path, snapshot.id)
+        return None
+    try:
+        return commit(table, messages, after_commit=after)
+    except CommitStateUnknownError:
+        raise
+    except CommitError:
+        work.discard()
+        raise
+
+
+def check_compactable(table: FileStoreTable) -> None:
+    """Refuse a table with a feature whose compaction does more than merge or join files.
+
+    Raises:
+        UnsupportedError: names the option and what to do.
+        OptionError: options of the merge engine contradict each other.
+    """
+    check_writable(table.schema)
+    CommitSettings.of(table.options)
+    if table.options.value("clustering.incremental"):
+        raise UnsupportedError(
+            "Compacting with option 'clustering.incremental' = 'true' is not supported yet: its files must be "
+            "clustered. Compact this table with another Paimon engine, or remove the option."
+        )
+    if table.schema.primary_keys:
+        merge_engine_for(table.schema)
+
+
+class _Work:
+    """The buckets of one compaction, as they were and as they are after each step."""
+
+    def __init__(self, table: FileStoreTable, buckets: Sequence[BucketFiles], *, full: bool) -> None:
+        self._table = table
+        self._before = list(buckets)
+        self._now = [list(bucket.files) for bucket in buckets]
+        self._created: list[tuple[BucketFiles, DataFileMeta]] = []
+        self._strategy = CompactStrategy.of(table.options, full=full)
+        keyed = bool(table.schema.primary_keys)
+        self._keyed = KeyedSteps(table, rewrite_all=self._strategy.rewrite_all) if keyed else None
+        unaware = table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE
+        self._append = AppendSteps(table, full=full, unaware=unaware)
+
+    def step(self, execute: Executor) -> bool:
+        """Do what is due in every bucket; tell whether anything was."""
+        steps = [self._next(bucket, files) for bucket, files in zip(self._before, self._now, strict=True)]
+        rewrites = [(at, rewrite, old) for at, step in enumerate(steps) for rewrite, old in step.rewrites]
+        if rewrites:
+            size = sum(rewrite.size_bytes for _, rewrite, _ in rewrites)
+            _LOG.info("Compacting %s: %d rewrites of %d bytes.", self._table.path, len(rewrites), size)
+        results = iter(execute(self._table, [rewrite for _, rewrite, _ in rewrites])) if rewrites else iter(())
+        for (at, _, old), new in zip(rewrites, results, strict=True):
+            self._created += [(self._before[at], file) for file in new]
+            self._now[at] = [*_without(self._now[at], old), *new]
+        for at, step in enumerate(steps):
+            lifted = [file.upgraded(step.level) for file in step.upgrades]
+            self._now[at] = [*_without(self._now[at], step.upgrades), *lifted]
+        return any(steps)
+
+    def _next(self, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> Step:
+        now = BucketFiles(bucket.partition, bucket.bucket, bucket.total_buckets, tuple(files))
+        if self._keyed is None:
+            return self._append.step(now)
+        unit = self._strategy.pick(files)
+        if unit is None:
+            return Step()
+        return self._keyed.step(now, unit, self._strategy.top_level(files))
+
+    def messages(self) -> list[CommitMessage]:
+        """Return what is different now; files that came and went in between are deleted."""
+        kept = {file.file_name for files in self._now for file in files}
+        self.discard(keep=kept)
+        messages = []
+        for bucket, files in zip(self._before, self._now, strict=True):
+            old, new = ({(file.file_name, file.level) for file in some} for some in (bucket.files, files))
+            gone = tuple(file for file in bucket.files if (file.file_name, file.level) not in new)
+            come = tuple(file for file in files if (file.file_name, file.level) not in old)
+            if gone or come:
+                place = (bucket.partition, bucket.bucket, bucket.total_buckets)
+                messages.append(CommitMessage(*place, (), compact_before=gone, compact_after=come))
+        return messages
+
+    def discard(self, keep: frozenset[str] | set[str] = frozenset()) -> None:
+        """Delete the files that were made, except those of these names: no snapshot knows them."""
+        for bucket, file in self._created:
+            if file.file_name not in keep:
+                path = self._table.paths.data_file_path(bucket.partition, bucket.bucket, file)
+                self._table.file_io.delete_quietly(path)
+
+
+def _without(files: Sequence[DataFileMeta], gone: Sequence[DataFileMeta]) -> list[DataFileMeta]:
+    names = {file.file_name for file in gone}
+    return [file for file in files if file.file_name not in names]

@@ -1,0 +1,143 @@
+"""One unit of a compaction: files of a bucket are read, merged where keys meet, and written as new files.
+
+Equals Java's ``MergeTreeCompactRewriter`` and ``BaseAppendFileStoreWrite.compactRewrite``. Runs in tasks; memory is
+bounded by ``read.merge.memory-budget`` and what the file format keeps of an open file.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.merge.engine import merge_engine_for
+from paimon_spark.merge.stream import block_rows, merge_sorted_runs
+from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.sections import runs_of
+from paimon_spark.read.split_read import partition_scalars, row_bytes
+from paimon_spark.spec.manifest import FileSource
+from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS
+from paimon_spark.write.data_file_spec import data_file_spec
+from paimon_spark.write.key_value_writer import physical_rows
+from paimon_spark.write.rolling import RollingFiles
+from paimon_spark.write.task_write import gather
+
+if TYPE_CHECKING:
+    from paimon_spark.read.split import SplitFile
+    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.table.table import FileStoreTable
+
+_LOG = logging.getLogger(__name__)
+_CHUNK_BYTES = 16 << 20
+_FLUSH_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Files of one bucket that become new files, in one go. Picklable and small: it travels to a task."""
+
+    partition: bytes
+    bucket: int
+    level: int
+    """Of the new files."""
+    sections: tuple[tuple[SplitFile, ...], ...]
+    """With keys: groups of files whose keys meet, in key order. Without: each file by itself, in the order of rows."""
+    drop_deletes: bool = False
+    first_sequence: int = 0
+    """Without keys: sequence number of the first row."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes to read."""
+        return sum(file.size for section in self.sections for file in section)
+
+
+def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> tuple[DataFileMeta, ...]:
+    """Write the rows of some files into new ones and return these; on any error they are deleted.
+
+    Args:
+        table: with the schema and options that the new files get.
+        rewrite: what to read.
+
+    Raises:
+        CorruptTableError: a data file is missing or damaged.
+        DataError: the merge engine cannot take a row.
+    """
+    schema = table.schema
+    spec = data_file_spec(schema, level=rewrite.level, limit_rows=False)
+    directory = table.paths.bucket_dir(table.paths.partition_path(rewrite.partition), rewrite.bucket)
+    files = RollingFiles(
+        table.file_io,
+        spec,
+        directory,
+        spec.file_names(),
+        next_sequence=rewrite.first_sequence,
+        source=FileSource.COMPACT,
+    )
+    batches = _merged(table, rewrite) if schema.primary_keys else _appended(table, rewrite)
+    unflushed = 0
+    try:
+        for rows in gather(batches, spec.arrow_schema, _CHUNK_BYTES):
+            files.write(physical_rows(rows, spec) if spec.keyed else rows)
+            unflushed += rows.nbytes
+            if unflushed >= _FLUSH_BYTES:
+                files.flush()
+                unflushed = 0
+        written = files.close()
+    except BaseException:
+        files.abort()
+        raise
+    _LOG.info(
+        "Compacted %d files (%d bytes) of %s to %d files of level %d.",
+        sum(map(len, rewrite.sections)),
+        rewrite.size_bytes,
+        directory,
+        len(written),
+        rewrite.level,
+    )
+    return written
+
+
+def _appended(table: FileStoreTable, rewrite: Rewrite) -> Iterator[pa.RecordBatch]:
+    reader = FileRead(table, tuple(table.schema.fields), partition_scalars(table, rewrite.partition))
+    for section in rewrite.sections:
+        yield from reader.run(section, None)
+
+
+def _merged(table: FileStoreTable, rewrite: Rewrite) -> Iterator[pa.RecordBatch]:
+    constants = partition_scalars(table, rewrite.partition)
+    for section in rewrite.sections:
+        runs = runs_of(section)
+        if len(runs) == 1:
+            # every key comes once, and Java gives a single row to no merge function
+            reader = FileRead(table, tuple(table.schema.fields), constants, key_value=True)
+            rows = reader.run(runs[0], None)
+            yield from _without_deletes(rows) if rewrite.drop_deletes else rows
+        else:
+            yield from _merged_section(table, runs, constants, drop_deletes=rewrite.drop_deletes)
+
+
+def _merged_section(
+    table: FileStoreTable, runs: Sequence[Sequence[SplitFile]], constants: dict[str, pa.Scalar], *, drop_deletes: bool
+) -> Iterator[pa.RecordBatch]:
+    budget = table.options.value("read.merge.memory-budget")
+    rows = block_rows(budget, len(runs), row_bytes(runs), most=DEFAULT_BATCH_ROWS)
+    reader = FileRead(table, tuple(table.schema.fields), constants, key_value=True, batch_rows=rows)
+    yield from merge_sorted_runs(
+        [reader.run(run, None) for run in runs],
+        merge_engine_for(table.schema),
+        budget_bytes=budget,
+        drop_deletes=drop_deletes,
+    )
+
+
+def _without_deletes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Leave out -U and -D rows (kinds 1 and 3)."""
+    for batch in batches:
+        kinds = batch.column(VALUE_KIND.name)
+        yield batch.filter(pc.equal(pc.bit_wise_and(kinds, pa.scalar(1, pa.int8())), pa.scalar(0, pa.int8())))

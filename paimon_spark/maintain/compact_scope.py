@@ -1,0 +1,191 @@
+"""Which partitions and buckets a compaction looks at.
+
+Equals what Java's ``CompactProcedure`` does with its arguments partitions, where, buckets and partition_idle_time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paimon_spark.commit.overwrite import PartitionScope
+from paimon_spark.errors import OptionError
+from paimon_spark.maintain.compact_step import BucketFiles, small_file_bytes
+from paimon_spark.options import OPTIONS
+from paimon_spark.spec.file_names import POSTPONE_BUCKET
+from paimon_spark.spec.schema import BucketMode
+from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.table.data_layout import DataLayout
+from paimon_spark.table.partition_times import time_of_partition
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
+    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_RANGE = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
+_EPOCH = datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactScope:
+    """Which part of a table is compacted; all of it by default."""
+
+    partitions: Predicate | None = None
+    """Over partition columns; None is every partition."""
+    buckets: frozenset[int] | None = None
+    """None is every bucket."""
+    idle_time: timedelta | None = None
+    """Only partitions that got their newest file at least so long ago."""
+
+    def bucket_files(self, table: FileStoreTable, snapshot: Snapshot) -> list[BucketFiles]:
+        """Return the live files that may be compacted, bucket by bucket. Runs on the driver.
+
+        Raises:
+            CorruptTableError: a manifest is missing or cannot be read.
+        """
+        live = table.manifests.live_columns(snapshot, predicate=self.partitions)
+        live = live.filter(live.buckets != POSTPONE_BUCKET)
+        if self.buckets is not None:
+            live = live.filter(np.isin(live.buckets, list(self.buckets)))
+        live = live.filter(self._wanted(table, live))
+        if table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
+            small = np.flatnonzero(live.file_sizes < small_file_bytes(table.options, keyed=False))
+            live = live.take(small[: int(table.options.value("compaction.file-num-limit"))])
+        return _by_bucket(live)
+
+    def _wanted(self, table: FileStoreTable, live: ManifestColumns) -> npt.NDArray[np.bool_]:
+        """Tell for each file whether its partition is idle long enough and has not expired."""
+        unwanted = _expired(table, live.partitions)
+        if self.idle_time is not None:
+            limit = (datetime.now() - self.idle_time - _EPOCH) // timedelta(milliseconds=1)  # both are wall clocks
+            times = live.file_values("_CREATION_TIME")
+            unwanted |= {p for p, millis in zip(live.partitions, times, strict=True) if (millis or 0) > limit}
+        return np.array([partition not in unwanted for partition in live.partitions], dtype=bool)
+
+
+def _expired(table: FileStoreTable, partitions: Sequence[bytes]) -> set[bytes]:
+    """Partitions that are about to be dropped, where ``compaction.skip-expired-partitions`` leaves them alone."""
+    options = table.options
+    age: timedelta | None = options.get(OPTIONS["partition.expiration-time"])
+    by_values = options.value("partition.expiration-strategy") == "values-time"
+    if age is None or not by_values or not options.value("compaction.skip-expired-partitions"):
+        return set()
+    layout, before = DataLayout.of(table.schema), datetime.now() - age
+    times = {partition: time_of_partition(layout, options, partition) for partition in set(partitions)}
+    return {partition for partition, time in times.items() if time is not None and time < before}
+
+
+def _by_bucket(live: ManifestColumns) -> list[BucketFiles]:
+    groups: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+    for entry in live:
+        groups.setdefault((entry.partition, entry.bucket), []).append(entry)
+    return [BucketFiles(p, bucket, e[0].total_buckets, _files(e)) for (p, bucket), e in groups.items()]
+
+
+def _files(entries: Sequence[ManifestEntry]) -> tuple[DataFileMeta, ...]:
+    return tuple(entry.file for entry in entries)
+
+
+def scope_of(
+    table: FileStoreTable,
+    *,
+    partitions: Sequence[Mapping[str, str | None]] | None = None,
+    where: str | None = None,
+    buckets: Sequence[int] | str | None = None,
+    idle_time: timedelta | None = None,
+) -> CompactScope:
+    """Return the part of a table that arguments name.
+
+    Args:
+        table: whose partitions and buckets.
+        partitions: values of some or all partition columns, as texts that are cast; any of these is compacted.
+        where: instead, an SQL condition over the partition columns.
+        buckets: numbers of buckets, or a text such as ``"0,3-5"``.
+        idle_time: only partitions that got their newest file at least so long ago.
+
+    Raises:
+        OptionError: the table has no partitions, a name or number is none of the table's, or both ``partitions`` and
+            ``where`` are given.
+    """
+    if partitions is not None and where is not None:
+        raise OptionError("partitions and where cannot be used together.")
+    chosen = None
+    if partitions is not None or where is not None:
+        keys = table.schema.partition_keys
+        if not keys:
+            raise OptionError("Table should be a partitioned table when using partition predicate.")
+        chosen = _condition(table, where) if where is not None else _specs(table, partitions or ())
+    return CompactScope(chosen, None if buckets is None else _buckets(table, buckets), idle_time)
+
+
+def _condition(table: FileStoreTable, where: str) -> Predicate:
+    keys = table.schema.partition_keys
+    columns = [field for field in table.schema.fields if field.name in keys]
+    try:
+        return parse_filter(where, columns)
+    except OptionError as error:
+        raise OptionError(
+            f"Only partition predicate is supported, your predicate is {where}, but partition keys are "
+            f"[{', '.join(keys)}]: {error}"
+        ) from None
+
+
+def _specs(table: FileStoreTable, partitions: Sequence[Mapping[str, str | None]]) -> Predicate | None:
+    keys = table.schema.partition_keys
+    unknown = sorted({name for spec in partitions for name in spec} - set(keys))
+    if unknown:
+        raise OptionError(
+            f"Partition keys [{', '.join(unknown)}] are invalid. Available partition keys are [{', '.join(keys)}]"
+        )
+    return PartitionScope(table, partitions).predicate
+
+
+def parse_partitions(text: str) -> list[dict[str, str]]:
+    """Return the partition values of a text such as ``dt=2024-01-01,hh=0;dt='2024-01-02'``.
+
+    Raises:
+        OptionError: the text is not of this form.
+    """
+    return [_parse_spec(part) for part in text.split(";")]
+
+
+def _parse_spec(text: str) -> dict[str, str]:
+    spec: dict[str, str] = {}
+    for pair in text.split(","):
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise OptionError(f"Invalid key-value string '{pair}'. Please use format 'key=value'.")
+        value = value.strip()
+        quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+        spec[name.strip()] = value[1:-1] if quoted else value
+    return spec
+
+
+def _buckets(table: FileStoreTable, buckets: Sequence[int] | str) -> frozenset[int]:
+    mode, count = table.schema.bucket_mode, table.options.bucket
+    if mode is not BucketMode.HASH_FIXED:
+        raise OptionError(
+            f"Specifying buckets is only supported for fixed-bucket tables, but the table bucket mode is {mode.name}."
+        )
+    found: set[int] = set()
+    for token in buckets.split(",") if isinstance(buckets, str) else map(str, buckets):
+        match = _RANGE.fullmatch(token.strip())
+        if match is None:
+            raise OptionError(f"Invalid integer or range: '{token.strip()}'.")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if first > last:
+            raise OptionError(f"Integer range start {first} must not be greater than end {last}.")
+        if last >= count:
+            raise OptionError(f"Integer or range '{token.strip()}' is out of range [0, {count}).")
+        found.update(range(first, last + 1))
+    return frozenset(found)

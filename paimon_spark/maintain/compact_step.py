@@ -1,0 +1,223 @@
+"""One step of a bucket's compaction: which files are rewritten together, and which only move to another level.
+
+Equals Java's ``MergeTreeCompactTask`` for tables with keys, ``AppendCompactCoordinator`` and
+``BucketedAppendCompactManager`` for those without. Everything is decided from metadata; no data file is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paimon_spark.maintain.compact_rewrite import Rewrite
+from paimon_spark.read.key_ranks import key_ranks
+from paimon_spark.read.sections import sections_of
+from paimon_spark.read.split import SplitFile
+from paimon_spark.spec.file_names import data_file_format
+
+if TYPE_CHECKING:
+    from paimon_spark.maintain.compact_levels import CompactUnit
+    from paimon_spark.options import CoreOptions
+    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.table.table import FileStoreTable
+
+_FULL_MIN_FILES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFiles:
+    """The files of one (partition, bucket)."""
+
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    files: tuple[DataFileMeta, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is done to a bucket at once."""
+
+    rewrites: tuple[tuple[Rewrite, tuple[DataFileMeta, ...]], ...] = ()
+    """What a task does, and the files that its result replaces."""
+    upgrades: tuple[DataFileMeta, ...] = ()
+    """Files that move to `level` as they are."""
+    level: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.rewrites or self.upgrades)
+
+
+def small_file_bytes(options: CoreOptions, *, keyed: bool) -> int:
+    """Return the size from which on a file is large enough to be left as it is."""
+    return int(options.target_file_size_bytes(keyed) * float(options.value("compaction.small-file-ratio")))
+
+
+class KeyedSteps:
+    """Steps of buckets of a table with keys: small files are rewritten with their neighbours, large ones lifted."""
+
+    def __init__(self, table: FileStoreTable, *, rewrite_all: bool) -> None:
+        """Take what is the same for all buckets.
+
+        Args:
+            table: with dynamic options.
+            rewrite_all: no file is lifted, all are rewritten.
+        """
+        self._table = table
+        self._rewrite_all = rewrite_all
+        self._small_bytes = small_file_bytes(table.options, keyed=True)
+
+    def step(self, bucket: BucketFiles, unit: CompactUnit, top: int) -> Step:
+        """Return what a unit of compaction does.
+
+        Args:
+            bucket: where.
+            unit: the files and where they go.
+            top: the highest level of the bucket.
+        """
+        groups: list[list[SplitFile]] = []
+        chosen: list[list[list[SplitFile]]] = []
+        upgrades: list[SplitFile] = []
+
+        def rewrite() -> None:
+            if len(groups) == 1 and len(groups[0]) == 1 and not unit.each_alone:
+                lift(groups[0][0])
+            elif groups:
+                chosen.append(list(groups))
+            groups.clear()
+
+        def lift(file: SplitFile) -> None:
+            may_delete = unit.level == top and file.delete_row_count != 0
+            if may_delete or self._rewrite_all:
+                chosen.append([[file]])
+            elif file.level != unit.level:
+                upgrades.append(file)
+
+        for section in self._sections(bucket, unit.files):
+            if len(section) > 1 or (section[0].size < self._small_bytes and not unit.each_alone):
+                groups.append(section)
+            elif unit.each_alone:
+                chosen.append([section])
+            else:
+                rewrite()
+                lift(section[0])
+        rewrite()
+        metas = {file.file_name: file for file in unit.files}
+        return Step(
+            tuple(
+                (
+                    Rewrite(bucket.partition, bucket.bucket, unit.level, _frozen(sections), unit.drop_deletes),
+                    tuple(metas[file.name] for section in sections for file in section),
+                )
+                for sections in chosen
+            ),
+            tuple(metas[file.name] for file in upgrades),
+            unit.level,
+        )
+
+    def _sections(self, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> list[list[SplitFile]]:
+        low, high = key_ranks(
+            self._table, [f.min_key for f in files], [f.max_key for f in files], [f.schema_id for f in files]
+        )
+        return sections_of(split_files(self._table, bucket, files), low, high)
+
+
+class AppendSteps:
+    """Steps of buckets of a table without keys: small files are joined."""
+
+    def __init__(self, table: FileStoreTable, *, full: bool, unaware: bool) -> None:
+        """Take what is the same for all buckets.
+
+        Args:
+            table: with dynamic options.
+            full: of buckets, whether all is joined where most files are small; else only the next few.
+            unaware: the table has no buckets: files may be joined in any order.
+        """
+        options = table.options
+        self._table = table
+        self._full = full
+        self._unaware = unaware
+        self._target_bytes = options.target_file_size_bytes(False)
+        self._small_bytes = small_file_bytes(options, keyed=False)
+        self._min_files = int(options.value("compaction.min.file-num"))
+        self._open_cost = options.split_open_file_cost_bytes
+        self._rewrite_all = bool(options.value("compaction.force-rewrite-all-files"))
+
+    def step(self, bucket: BucketFiles) -> Step:
+        """Return what is done to a bucket (of a table without buckets: to a partition)."""
+        if self._unaware:
+            packs: Sequence[Sequence[DataFileMeta]] = self._packed(bucket.files)
+        else:
+            ordered = sorted(bucket.files, key=lambda file: file.min_sequence_number)
+            packs = [self._all(ordered) if self._full else self._next(ordered)]
+        return Step(tuple((self._rewrite(bucket, pack), tuple(pack)) for pack in packs if pack))
+
+    def _rewrite(self, bucket: BucketFiles, pack: Sequence[DataFileMeta]) -> Rewrite:
+        sections = tuple((file,) for file in split_files(self._table, bucket, pack))
+        return Rewrite(bucket.partition, bucket.bucket, 0, sections, first_sequence=pack[0].min_sequence_number)
+
+    def _packed(self, files: Sequence[DataFileMeta]) -> list[list[DataFileMeta]]:
+        """Join small files, the smallest first, to about twice the target size; the rest if it is many."""
+        packs: list[list[DataFileMeta]] = []
+        pack: list[DataFileMeta] = []
+        size = 0
+        for file in sorted(files, key=lambda f: (f.file_size, f.creation_time_millis or 0)):
+            if file.file_size >= self._small_bytes:
+                break
+            pack.append(file)
+            size += file.file_size + self._open_cost
+            if len(pack) > 1 and size >= self._target_bytes * 2:
+                packs.append(pack)
+                pack, size = [], 0
+        if len(pack) >= max(2, self._min_files):
+            packs.append(pack)
+        return packs
+
+    def _all(self, ordered: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
+        """All files but large ones at the beginning, if most of them are small."""
+        if self._rewrite_all:
+            return ordered
+        if len(ordered) < _FULL_MIN_FILES:
+            return ()
+        first = next((i for i, file in enumerate(ordered) if file.file_size < self._small_bytes), len(ordered))
+        rest = ordered[first:]
+        small = sum(file.file_size < self._small_bytes for file in rest)
+        return rest if small > len(rest) - small and len(rest) >= _FULL_MIN_FILES else ()
+
+    def _next(self, ordered: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
+        """The first files next to each other that are enough and not too large together."""
+        start = size = 0
+        for end, file in enumerate(ordered, start=1):
+            size += file.file_size
+            if end - start >= self._min_files:
+                return ordered[start:end]
+            if size >= self._target_bytes * 2:
+                size -= ordered[start].file_size
+                start += 1
+        return ()
+
+
+def split_files(table: FileStoreTable, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> list[SplitFile]:
+    """Return what a task must know to read files of a bucket, in the same order; names and paths are checked."""
+    return [
+        SplitFile(
+            name=file.file_name,
+            path=table.paths.data_file_path(bucket.partition, bucket.bucket, file),
+            format=data_file_format(file.file_name),
+            size=file.file_size,
+            row_count=file.row_count,
+            level=file.level,
+            min_seq=file.min_sequence_number,
+            max_seq=file.max_sequence_number,
+            schema_id=file.schema_id,
+            delete_row_count=file.delete_row_count,
+            min_key=file.min_key,
+            max_key=file.max_key,
+        )
+        for file in files
+    ]
+
+
+def _frozen(sections: Sequence[Sequence[SplitFile]]) -> tuple[tuple[SplitFile, ...], ...]:
+    return tuple(map(tuple, sections))

@@ -1,0 +1,117 @@
+"""Compaction as a Spark job: tasks rewrite files and answer with what they wrote; the driver plans and commits.
+
+A plain Python UDF over a range does it, one row per task: that needs neither pandas nor a JVM at hand, so it is the
+same on classic and Connect sessions.
+"""
+
+from __future__ import annotations
+
+import heapq
+import pickle
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import BinaryType
+
+from paimon_spark.errors import OptionError
+from paimon_spark.maintain.compact import compact, rewrite_here
+from paimon_spark.maintain.compact_rewrite import Rewrite, rewrite_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from paimon_spark.maintain.compact_scope import CompactScope
+    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.table.table import FileStoreTable
+
+_DRIVER_BYTES = 16 << 20
+"""A compaction that reads no more runs on the driver: a job would take longer to start."""
+_MOST_TASKS = 1000
+
+
+def compact_table(
+    spark: SparkSession, table: FileStoreTable, scope: CompactScope | None = None, *, full: bool = True
+) -> int | None:
+    """Compact a table in tasks, or on the driver where there is little to do; see `maintain.compact`.
+
+    Args:
+        spark: a classic or a Connect session.
+        table: with dynamic options.
+        scope: which part of it; all when not given.
+        full: every bucket becomes one sorted run; otherwise what a writer would compact by itself.
+    """
+    return compact(table, scope, full=full, execute=partial(_execute, spark))
+
+
+def _execute(
+    spark: SparkSession, table: FileStoreTable, rewrites: Sequence[Rewrite]
+) -> Iterable[tuple[DataFileMeta, ...]]:
+    if len(rewrites) == 1 or sum(rewrite.size_bytes for rewrite in rewrites) <= _DRIVER_BYTES:
+        return rewrite_here(table, rewrites)
+    return rewrite_in_tasks(spark, table, rewrites)
+
+
+def rewrite_in_tasks(
+    spark: SparkSession, table: FileStoreTable, rewrites: Sequence[Rewrite]
+) -> list[tuple[DataFileMeta, ...]]:
+    """Rewrite files in the tasks of one Spark job; return the new files of each rewrite, in order."""
+    shares = shared_out([rewrite.size_bytes for rewrite in rewrites], _number_of_tasks(spark, len(rewrites)))
+    work = [[(at, rewrites[at]) for at in share] for share in shares]
+    # not deterministic: Spark must not run it twice in one plan
+    run = _udf_of(spark)(_task(table, work), BinaryType(), useArrow=False).asNondeterministic()
+    answers = spark.range(0, len(work), 1, len(work)).select(run("id").alias("files")).collect()
+    found: dict[int, tuple[DataFileMeta, ...]] = {}
+    for answer in answers:
+        found.update(pickle.loads(bytes(answer.files)))
+    return [found[at] for at in range(len(rewrites))]
+
+
+def _udf_of(spark: SparkSession) -> Any:
+    """The function `udf` of the session's kind: a process may have sessions of both kinds."""
+    kind = "pyspark.sql.functions" if hasattr(spark, "_sc") else "pyspark.sql.connect.functions"
+    return import_module(kind).udf
+
+
+def _task(table: FileStoreTable, work: Sequence[Sequence[tuple[int, Rewrite]]]) -> Callable[[int], bytes]:
+    def rewrite_share(task: int) -> bytes:
+        return pickle.dumps({at: rewrite_files(table, rewrite) for at, rewrite in work[task]})
+
+    return rewrite_share
+
+
+def _number_of_tasks(spark: SparkSession, rewrites: int) -> int:
+    """As many tasks as there are rewrites, within the parallelism of the session (at least its shuffle partitions)."""
+    wanted = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
+    context = getattr(spark, "_sc", None)
+    if context is not None:
+        wanted = max(wanted, int(context.defaultParallelism))
+    return min(rewrites, wanted, _MOST_TASKS)
+
+
+def shared_out(sizes: Sequence[int], shares: int) -> list[list[int]]:
+    """Give each size to the share that has least so far, the largest first; return the positions of each share."""
+    heap = [(0, share) for share in range(shares)]
+    result: list[list[int]] = [[] for _ in range(shares)]
+    for at in sorted(range(len(sizes)), key=lambda at: -sizes[at]):
+        filled, share = heapq.heappop(heap)
+        result[share].append(at)
+        heapq.heappush(heap, (filled + sizes[at] + 1, share))
+    return result
+
+
+def compactable(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreTable:
+    """Return the table with dynamic options; ``write-only`` does not hold here unless it is given with the call."""
+    return table.with_options({"write-only": "false", **options})
+
+
+def is_full(strategy: str | None) -> bool:
+    """Tell whether a compaction is full; it is when nothing is said.
+
+    Raises:
+        OptionError: another word than full and minor.
+    """
+    if strategy is not None and strategy.lower() not in ("full", "minor"):
+        raise OptionError(f"The compact strategy only supports 'full' or 'minor', but '{strategy}' is configured.")
+    return strategy is None or strategy.lower() == "full"

@@ -1,0 +1,251 @@
+"""Compaction by us and by Java of the same table: the same files with the same rows; each goes on with the other's."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_spark.maintain.compact import compact
+from paimon_spark.maintain.compact_step import BucketFiles, split_files
+from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.plan import plan_read
+from paimon_spark.read.split_read import partition_scalars, read_split
+from paimon_spark.spec.manifest import ManifestEntry
+from paimon_spark.spec.snapshot import CommitKind
+from paimon_spark.table.table import FileStoreTable, load_table
+
+pytestmark = pytest.mark.oracle
+NUMBERS = count()
+COLUMNS = [("k", "INT NOT NULL"), ("a", "INT"), ("b", "STRING"), ("g", "INT"), ("s", "INT"), ("h", "INT")]
+GROUPS = {
+    "merge-engine": "partial-update",
+    "fields.g.sequence-group": "a,b",
+    "fields.h.sequence-group": "s",
+    "fields.s.aggregate-function": "sum",
+}
+ENGINES: dict[str, dict[str, str]] = {
+    "deduplicate": {},
+    "sequence": {"sequence.field": "g"},
+    "ignore_delete": {"ignore-delete": "true"},
+    "partial_update": {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
+    "groups": GROUPS,
+    "removing_group": {**GROUPS, "partial-update.remove-record-on-sequence-group": "g"},
+}
+MINOR = {"num-sorted-run.compaction-trigger": "3", "num-levels": "4"}
+KEEP = {"snapshot.num-retained.min": "1000", "snapshot.num-retained.max": "1000"}
+Facts = list[tuple[Any, ...]]
+
+
+class Twins:
+    """A table that Java made and wrote, and a copy of it: Java compacts the one, we the other."""
+
+    def __init__(
+        self,
+        oracle: Any,
+        folder: Path,
+        options: dict[str, str],
+        *,
+        partitioned: bool = False,
+        keys: Sequence[str] = ("k",),
+    ) -> None:
+        self.oracle, self.folder = oracle, folder
+        self.name = f"compact.t{next(NUMBERS)}"
+        columns = [*COLUMNS, ("p", "STRING NOT NULL")] if partitioned else COLUMNS
+        pk = [*keys, "p"] if partitioned and keys else list(keys)
+        made = {"bucket": "1", "write-only": "true", **options}
+        oracle.create(self.name, columns, pk=pk, partition=["p"] if partitioned else [], options=made)
+        self.path = oracle.location(self.name).removeprefix("file:")
+        self.partitioned = partitioned
+
+    def write(self, rng: random.Random, rows: int = 6, *, keys: int = 12, kinds: str = "+I") -> None:
+        values = [
+            (rng.randrange(keys), maybe(rng, 5), maybe(rng, 3, "x{}"), maybe(rng, 4), maybe(rng, 9), maybe(rng, 4))
+            for _ in range(rows)
+        ]
+        data = [(*row, f"p{row[0] % 2}") for row in values] if self.partitioned else values
+        self.oracle.write(self.path, data, kinds=[rng.choice(kinds.split(",")) for _ in data])
+
+    def both(self, *, full: bool, options: dict[str, str] | None = None) -> tuple[FileStoreTable, FileStoreTable]:
+        """Compact both; return the tables, Java's first."""
+        twin = self.folder / f"twin{next(NUMBERS)}"
+        shutil.copytree(self.path, twin)
+        given = {"write-only": "false", **KEEP, **(options or {})}
+        self.oracle.compact(self.path, full=full, options=given)
+        compact(load_table(str(twin), options=given), full=full)
+        return load_table(self.path), load_table(str(twin))
+
+
+def maybe(rng: random.Random, most: int, text: str | None = None) -> Any:
+    if rng.random() < 0.3:
+        return None
+    value = rng.randrange(most)
+    return value if text is None else text.format(value)
+
+
+def live(table: FileStoreTable) -> list[ManifestEntry]:
+    return table.manifests.live_entries(table.snapshots.latest())
+
+
+def facts(table: FileStoreTable) -> Facts:
+    """What metadata says of every file, and its rows with sequence numbers and kinds; names and times left out."""
+    found = []
+    for entry in live(table):
+        file = entry.file
+        found.append(
+            (
+                (entry.partition, entry.bucket, entry.total_buckets, file.level, file.min_key, file.max_key),
+                (file.min_sequence_number, file.max_sequence_number, file.row_count, file.delete_row_count),
+                (file.schema_id, file.file_source, file.key_stats, file.value_stats, file.value_stats_cols),
+                (file.extra_files, file.embedded_file_index, file.external_path, file.first_row_id, file.write_cols),
+                file_rows(table, entry),
+            )
+        )
+    return sorted(found, key=repr)
+
+
+def file_rows(table: FileStoreTable, entry: ManifestEntry) -> list[tuple[Any, ...]]:
+    keyed = bool(table.schema.primary_keys)
+    constants = partition_scalars(table, entry.partition)
+    reader = FileRead(table, tuple(table.schema.fields), constants, key_value=keyed)
+    (file,) = split_files(table, BucketFiles(entry.partition, entry.bucket, entry.total_buckets, ()), [entry.file])
+    return [tuple(row.values()) for batch in reader.batches(file, None) for row in batch.to_pylist()]
+
+
+def ours(table: FileStoreTable, **options: str) -> list[tuple[Any, ...]]:
+    plan = plan_read(load_table(table.path, options=options))
+    batches = [b for s in plan.splits for b in read_split(plan.table, s, plan.fields, plan.residual)]
+    return sorted((tuple(row.values()) for batch in batches for row in batch.to_pylist()), key=repr)
+
+
+def theirs(oracle: Any, table: FileStoreTable, **options: str) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in oracle.read(table.path, options=options).to_pylist()), key=repr)
+
+
+def kinds_for(engine: str) -> str:
+    return "+I,+I,+U,-D" if engine != "groups" else "+I,+U,-U"
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_full_compaction_makes_the_files_that_java_makes(
+    oracle: Any, tmp_path: Path, engine: str, file_format: str
+) -> None:
+    rng = random.Random(f"{engine}{file_format}")
+    twins = Twins(oracle, tmp_path, {"file.format": file_format, **ENGINES[engine]}, partitioned=file_format == "orc")
+    for _ in range(4):
+        twins.write(rng, kinds=kinds_for(engine))
+    before = theirs(oracle, load_table(twins.path))
+    java, mine = twins.both(full=True)
+    assert facts(mine) == facts(java)
+    assert {entry.file.level for entry in live(mine)} == {5}
+    latest, of_java = mine.snapshots.latest(), java.snapshots.latest()
+    assert latest is not None
+    assert of_java is not None
+    assert latest.commit_kind is CommitKind.COMPACT
+    assert (latest.id, latest.total_record_count, latest.delta_record_count, latest.schema_id, latest.watermark) == (
+        (of_java.id, of_java.total_record_count, of_java.delta_record_count, of_java.schema_id, of_java.watermark)
+    )
+    assert theirs(oracle, mine) == ours(mine) == before
+    assert theirs(oracle, mine, **{"scan.snapshot-id": "4"}) == before, "the past stays"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("seed", range(3))
+def test_minor_compaction_picks_what_java_picks(oracle: Any, tmp_path: Path, engine: str, seed: int) -> None:
+    """Runs of many sizes on several levels, deletes that must stay while older rows may be below."""
+    rng = random.Random(f"{engine}{seed}")
+    amplification = rng.choice([{}, {"compaction.max-size-amplification-percent": "100000"}])
+    ratio = {"compaction.size-ratio": str(rng.choice([0, 1, 50]))}
+    twins = Twins(oracle, tmp_path, {**ENGINES[engine], **MINOR, **amplification, **ratio})
+    for _ in range(4):
+        for _ in range(rng.randrange(1, 5)):
+            twins.write(rng, rows=rng.choice([1, 3, 40]), keys=60, kinds=kinds_for(engine))
+        java, mine = twins.both(full=False)
+        assert facts(mine) == facts(java)
+        assert theirs(oracle, mine) == ours(mine) == theirs(oracle, java)
+        assert mine.snapshots.latest_id() == java.snapshots.latest_id()
+
+
+def test_compacted_tables_change_hands(oracle: Any, tmp_path: Path) -> None:
+    """Java writes into a table that we have compacted and compacts it, we compact again, and so on.
+
+    Another table is compacted at the same times by Java alone: aggregates with retractions depend on these times.
+    """
+    rng = random.Random(7)
+    shared = Twins(oracle, tmp_path, {**GROUPS, **MINOR}, partitioned=True)
+    of_java = Twins(oracle, tmp_path, {**GROUPS, **MINOR}, partitioned=True)
+    for round_number in range(6):
+        seed, full = rng.random(), round_number % 2 == 0
+        for one in (shared, of_java):
+            one.write(random.Random(seed), rows=20, keys=30, kinds="+I,+U,-U")
+        oracle.compact(of_java.path, full=full, options=KEEP)
+        if round_number % 3 == 2:
+            oracle.compact(shared.path, full=full, options=KEEP)
+        else:
+            compact(load_table(shared.path, options={"write-only": "false", **KEEP}), full=full)
+        table, expected = load_table(shared.path), theirs(oracle, load_table(of_java.path))
+        assert facts(table) == facts(load_table(of_java.path))
+        assert theirs(oracle, table) == ours(table) == expected
+
+
+UPGRADES = {"target-file-size": "100 b"}
+
+
+@pytest.mark.parametrize("options", [{}, MINOR, {"num-levels": "3"}], ids=["usual", "few", "three"])
+@pytest.mark.parametrize("full", [True, False], ids=["full", "minor"])
+def test_large_files_alone_are_lifted_as_in_java(
+    oracle: Any, tmp_path: Path, options: dict[str, str], *, full: bool
+) -> None:
+    """With a tiny target size every file is large: those whose keys meet no others change their level only."""
+    rng = random.Random(3)
+    twins = Twins(oracle, tmp_path, {**options, **UPGRADES})
+    for low in (0, 100, 200, 300, 100, 400):
+        rows = [(low + rng.randrange(20), 1, "x", 1, 1, 1) for _ in range(5)]
+        oracle.write(twins.path, rows, kinds="-D" if low == 400 else "+I")
+    names = {entry.file.file_name for entry in live(load_table(twins.path))}
+    java, mine = twins.both(full=full)
+    assert facts(mine) == facts(java)
+    kept = [{e.file.file_name for e in live(table)} & names for table in (mine, java)]
+    assert kept[0] == kept[1]
+    assert kept[0], "some files are lifted"
+    assert theirs(oracle, mine) == ours(mine) == theirs(oracle, java)
+
+
+def test_a_table_that_is_compacted_gets_no_snapshot(oracle: Any, tmp_path: Path) -> None:
+    twins = Twins(oracle, tmp_path, {})
+    assert compact(load_table(twins.path)) is None, "it is empty"
+    twins.write(random.Random(1))
+    twins.write(random.Random(2))
+    assert compact(load_table(twins.path)) == 3
+    assert compact(load_table(twins.path)) is None
+    assert compact(load_table(twins.path), full=False) is None
+    assert oracle.compact(twins.path) == []
+
+
+def test_every_file_is_rewritten_where_the_option_says_so(oracle: Any, tmp_path: Path) -> None:
+    rng = random.Random(5)
+    twins = Twins(oracle, tmp_path, {})
+    for _ in range(3):
+        twins.write(rng)
+    forced = {"compaction.force-rewrite-all-files": "true", "file.format": "orc"}
+    twins.both(full=True)
+    java, mine = twins.both(full=True, options=forced)
+    assert facts(mine) == facts(java)
+    assert [entry.file.file_name[-4:] for entry in live(mine)] == [".orc"]
+
+
+def test_old_schemas_end_with_compaction(oracle: Any, tmp_path: Path) -> None:
+    rng = random.Random(6)
+    twins = Twins(oracle, tmp_path, {})
+    twins.write(rng)
+    oracle.alter(twins.name, ("type", "a", "BIGINT"), ("rename", "b", "bb"), ("drop", "h"), ("add", "z", "STRING"))
+    oracle.write(twins.path, [(3, 2**40, "new", 1, 2, "z"), (50, 1, None, None, None, None)])
+    java, mine = twins.both(full=True)
+    assert facts(mine) == facts(java)
+    assert {entry.file.schema_id for entry in live(mine)} == {1}

@@ -1,0 +1,202 @@
+"""CALL sys.compact and PaimonTable.compact: what they take and answer, on the driver and as a Spark job."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import IllegalArgumentException, UnsupportedOperationException
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from paimon_spark.maintain.compact_rewrite import Rewrite
+from paimon_spark.maintain.compact_scope import CompactScope
+from paimon_spark.maintain.compact_step import BucketFiles, split_files
+from paimon_spark.spark import compact_job
+from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.history import table_files
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compacting")
+
+
+@pytest.fixture(scope="module")
+def sql(spark: SparkSession, warehouse: Path) -> Iterator[SparkSession]:
+    """A session of its own with the catalog ``co``, where it is current."""
+    session = SparkSession(spark.sparkContext, spark._jsparkSession.newSession())
+    paimon_spark.register_catalog(session, "co", warehouse=str(warehouse))
+    session.sql("CREATE DATABASE co.db")
+    session.sql("USE co.db")
+    yield session
+    paimon_spark.register(spark)
+    spark.range(1).collect()  # the session of the other tests is the active one again
+
+
+@pytest.fixture
+def name(sql: SparkSession, request: pytest.FixtureRequest) -> str:
+    """A table of days with keys, three buckets in each of two partitions, two files in each bucket."""
+    named = f"db.t{abs(hash(request.node.name))}"
+    sql.sql(
+        f"CREATE TABLE co.{named} (k INT NOT NULL, v INT, dt DATE NOT NULL) PARTITIONED BY (dt) "
+        "TBLPROPERTIES ('primary-key' = 'dt,k', 'bucket' = '3', 'write-only' = 'true')"
+    )
+    for version in (1, 2):
+        day = "date_add(DATE'2024-01-01', int(id % 2))"
+        sql.sql(f"INSERT INTO co.{named} SELECT int(id), int(id * {version}), {day} FROM range(60)")
+    return named
+
+
+def call(sql: SparkSession, text: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in sql.sql(f"CALL co.sys.{text}").collect()]
+
+
+def table_of(warehouse: Path, name: str) -> FileStoreTable:
+    return load_table(str(warehouse / name.replace(".", ".db/", 1)))
+
+
+def levels(table: FileStoreTable) -> dict[tuple[str, int], list[int]]:
+    """Levels of the files in each (partition, bucket)."""
+    found: dict[tuple[str, int], list[int]] = {}
+    for entry in table.manifests.live_entries(table.snapshots.latest()):
+        place = (table.paths.partition_path(entry.partition)[-1:], entry.bucket)
+        found.setdefault(place, []).append(entry.file.level)
+    return found
+
+
+def contents(sql: SparkSession, name: str) -> list[tuple[Any, ...]]:
+    return sorted((row.k, row.v) for row in sql.table(f"co.{name}").collect())
+
+
+ROWS = [(k, 2 * k) for k in range(60)]
+FIRST_DAY, BOTH_DAYS = {("3", bucket) for bucket in range(3)}, {(d, bucket) for d in "34" for bucket in range(3)}
+CHOICES = {
+    "partitions => 'dt=2024-01-01'": FIRST_DAY,
+    "partitions => 'dt=\"2024-01-01\";dt=2030-01-01'": FIRST_DAY,
+    "partitions => \"dt='2024-01-01';dt=2024-01-02\"": BOTH_DAYS,
+    "where => \"dt < '2024-01-02'\"": FIRST_DAY,
+    "where => \"dt = DATE'2024-01-01' AND dt IS NOT NULL\", compact_strategy => 'FULL'": FIRST_DAY,
+    "buckets => '0'": {("3", 0), ("4", 0)},
+    "buckets => '0,1-2', where => \"dt = '2024-01-01'\"": FIRST_DAY,
+    "partition_idle_time => '1 h'": set(),
+    "partition_idle_time => '1 ms', order_strategy => 'none'": BOTH_DAYS,
+    "compact_strategy => 'minor'": set(),
+    "compact_strategy => 'minor', options => 'num-sorted-run.compaction-trigger=2, num-levels=6'": BOTH_DAYS,
+    "partitions => '', where => '', compact_strategy => ''": BOTH_DAYS,
+}
+
+
+@pytest.mark.parametrize("arguments", CHOICES)
+def test_what_is_compacted(sql: SparkSession, warehouse: Path, name: str, arguments: str) -> None:
+    assert call(sql, f"compact(table => '{name}', {arguments})") == [(True,)]
+    table, chosen = table_of(warehouse, name), CHOICES[arguments]
+    assert {place for place, found in levels(table).items() if found == [5]} == chosen
+    assert table.snapshots.latest_id() == (3 if chosen else 2)
+    assert contents(sql, name) == ROWS
+
+
+REFUSED = {
+    "partitions => 'dt=2024-01-01', where => 'dt IS NULL'": "partitions and where cannot be used together",
+    "partitions => 'k=1'": r"Partition keys \[k\] are invalid. Available partition keys are \[dt\]",
+    "partitions => 'dt'": "Invalid key-value string 'dt'. Please use format 'key=value'",
+    "where => 'k = 1'": r"Only partition predicate is supported, your predicate is k = 1, .*\[dt\]",
+    "compact_strategy => 'half'": "The compact strategy only supports 'full' or 'minor', but 'half' is configured",
+    "order_by => 'k'": 'order_strategy "none" cannot work with order_by columns',
+    "order_strategy => 'order', order_by => 'dt'": "order_by should not contain partition cols",
+    "order_strategy => 'sorted'": "cannot match type: sorted for ordering",
+    "order_strategy => 'zorder', partition_idle_time => '1 h'": "do not support 'partition_idle_time'",
+    "buckets => '3'": r"Integer or range '3' is out of range \[0, 3\)",
+    "buckets => '2-1'": "Integer range start 2 must not be greater than end 1",
+    "buckets => 'x'": "Invalid integer or range: 'x'",
+    "partition_idle_time => 'long'": "long",
+    "options => 'bucket=7'": "Cannot change bucket",
+}
+
+
+def test_what_is_refused(sql: SparkSession, warehouse: Path, name: str) -> None:
+    before = table_files(table_of(warehouse, name))
+    for arguments, text in REFUSED.items():
+        with pytest.raises(IllegalArgumentException, match=text):
+            call(sql, f"compact(table => '{name}', {arguments})")
+    for strategy in ("order", "ZORDER", "hilbert"):
+        with pytest.raises(UnsupportedOperationException, match=f"order_strategy => '{strategy.lower()}'"):
+            call(sql, f"compact(table => '{name}', order_strategy => '{strategy}', order_by => 'k')")
+    assert table_files(table_of(warehouse, name)) == before
+
+
+def test_methods(sql: SparkSession, warehouse: Path, name: str) -> None:
+    opened = paimon_spark.PaimonTable.for_path(sql, table_of(warehouse, name).path)
+    assert opened.compact(partition_idle_time=timedelta(hours=1)) is None
+    assert opened.compact(partitions={"dt": "2024-01-01"}, buckets=[1]) == 3
+    assert {place for place, found in levels(table_of(warehouse, name)).items() if found == [5]} == {("3", 1)}
+    assert opened.compact(where="dt = '2024-01-01'", partition_idle_time="1 ms") == 4
+    assert opened.compact(partitions=[{"dt": "2024-01-01"}]) is None, "it is done"
+    assert opened.compact(compact_strategy="minor", num_sorted_run_compaction_trigger=2, num_levels=6) == 5
+    assert opened.compact() is None
+    assert contents(sql, name) == ROWS
+    with pytest.raises(paimon_spark.OptionError, match="only supports 'full' or 'minor'"):
+        opened.compact(compact_strategy="most")  # type: ignore[arg-type]
+
+
+def test_expiry_comes_after_it_although_the_table_is_write_only(sql: SparkSession, warehouse: Path, name: str) -> None:
+    one = "snapshot.num-retained.min=1,snapshot.num-retained.max=1"
+    assert call(sql, f"compact(table => '{name}', options => 'write-only=true,{one}')") == [(True,)]
+    assert table_of(warehouse, name).snapshots.ids() == [1, 2, 3]
+    sql.sql(f"INSERT INTO co.{name} SELECT * FROM co.{name}")
+    assert call(sql, f"compact(table => '{name}', options => '{one}')") == [(True,)]
+    assert table_of(warehouse, name).snapshots.ids() == [5]
+    assert contents(sql, name) == ROWS
+
+
+def test_a_job_does_what_the_driver_does(
+    sql: SparkSession, warehouse: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compact_job, "_DRIVER_BYTES", 0)
+    seen: list[int] = []
+    in_tasks = compact_job.rewrite_in_tasks
+
+    def watched(spark: SparkSession, table: FileStoreTable, rewrites: Any) -> Any:
+        seen.append(len(rewrites))
+        return in_tasks(spark, table, rewrites)
+
+    monkeypatch.setattr(compact_job, "rewrite_in_tasks", watched)
+    assert call(sql, f"compact(table => '{name}')") == [(True,)]
+    assert seen == [6]
+    assert levels(table_of(warehouse, name)) == {place: [5] for place in BOTH_DAYS}
+    assert contents(sql, name) == ROWS
+
+
+def test_answers_of_tasks_are_in_order(sql: SparkSession, warehouse: Path, name: str) -> None:
+    table = table_of(warehouse, name)
+    buckets = CompactScope().bucket_files(table, table.snapshots.get(2))
+    rewrites = [rewrite_of(table, bucket) for bucket in buckets]
+    answers = compact_job.rewrite_in_tasks(sql, table, rewrites)
+    assert [sum(file.row_count for file in answer) for answer in answers] == [
+        sum(file.row_count for file in bucket.files) for bucket in buckets
+    ]
+    for bucket, answer in zip(buckets, answers, strict=True):
+        for file in answer:
+            assert Path(table.paths.data_file_path(bucket.partition, bucket.bucket, file)).exists()
+    assert compact_job.shared_out([5, 1, 9, 3], 2) == [[2, 1], [0, 3]]
+
+
+def rewrite_of(table: FileStoreTable, bucket: BucketFiles) -> Rewrite:
+    """Every file by itself, so that rows count as in the files."""
+    sections = tuple((file,) for file in split_files(table, bucket, bucket.files))
+    return Rewrite(bucket.partition, bucket.bucket, 3, sections)
+
+
+def test_an_error_in_a_task_names_the_file(sql: SparkSession, warehouse: Path, name: str) -> None:
+    table = table_of(warehouse, name)
+    bucket, *_ = CompactScope().bucket_files(table, table.snapshots.get(2))
+    lost = Path(table.paths.data_file_path(bucket.partition, bucket.bucket, bucket.files[0]))
+    lost.unlink()
+    before = table_files(table)
+    with pytest.raises(Exception, match=lost.name):
+        call(sql, f"compact(table => '{name}')")
+    assert table.snapshots.latest_id() == 2
+    assert table_files(table) == before
