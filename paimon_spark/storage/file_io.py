@@ -10,16 +10,22 @@ from __future__ import annotations
 import abc
 import contextlib
 import os
-import threading
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
 
 from paimon_spark.errors import PaimonError, UnsupportedError
-from paimon_spark.storage import local_files
+from paimon_spark.storage import deletes, local_files
+from paimon_spark.storage.exclusive_creation import (
+    CONDITIONAL_PUT,
+    UNSAFE_RENAME,
+    check_conditional_put,
+    not_exclusive,
+    put_if_absent,
+    rename_if_absent,
+)
 from paimon_spark.storage.file_status import FileStatus as FileStatus
 from paimon_spark.storage.file_status import status_of
 from paimon_spark.storage.store_options import (
@@ -32,8 +38,8 @@ from paimon_spark.storage.store_options import (
     store_options,
 )
 
-UNSAFE_RENAME: Final = "commit.unsafe-rename"
-"""The option that lets a store publish by "exists? then write" where it can do nothing better."""
+_THREADS: Final = 16
+"""How many requests a remote store is sent at once."""
 
 
 class FileIO(abc.ABC):
@@ -122,6 +128,20 @@ class FileIO(abc.ABC):
     def delete_quietly(self, path: str, *, recursive: bool = False) -> None:
         """Delete a file (a directory with `recursive`); one that is missing or cannot be deleted is left."""
 
+    @property
+    def threads(self) -> int:
+        """How many files are worth working on at once: many, where each request waits for its answer."""
+        return _THREADS
+
+    def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> None:
+        """Delete many files, in no order; those that are missing or cannot be deleted are left.
+
+        Args:
+            paths: of files; quickest where those of one directory are together.
+            threads: how many are deleted at once; with 1 one after the other. As the store is best used when not given.
+        """
+        deletes.each(self.delete_quietly, paths, threads or self.threads)
+
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if nothing is in it; return whether it was (stores without directories leave it)."""
         return False
@@ -159,7 +179,7 @@ class LocalFileIO(FileIO):
             return local_files.create_by_link(target, data)
         except local_files.NoHardLinksError:
             if not self.unsafe_rename:
-                raise _not_exclusive(path, "This file system has no hard links, so it") from None
+                raise not_exclusive(path, "This file system has no hard links, so it") from None
         if os.path.exists(target):
             return False
         local_files.write_file(target, data, overwrite=True)
@@ -188,6 +208,15 @@ class LocalFileIO(FileIO):
     def delete_quietly(self, path: str, *, recursive: bool = False) -> None:
         """Delete, ignoring errors of the operating system."""
         local_files.delete(local_files.local_path(path), recursive=recursive)
+
+    @property
+    def threads(self) -> int:
+        """One: a small file is read sooner than another thread is woken."""
+        return 1
+
+    def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> None:
+        """Delete many files; the operating system frees them in several threads at once."""
+        local_files.delete_all(paths, threads)
 
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if nothing is in it; the operating system refuses others."""
@@ -259,30 +288,19 @@ class FsspecFileIO(FileIO):
         with self._guard(path):
             store = self.filesystem(path)
             self._make_parent(path)
-            if self.scheme in _CONDITIONAL_PUT:
-                self._check_conditional_put(store, path)
-                return _put_if_absent(store, self._key(path), data, path)
+            if self.scheme in CONDITIONAL_PUT:
+                if self.scheme == "s3" and not self.unsafe_rename:
+                    endpoint = str(self.storage_options.get("endpoint_url", ""))
+                    check_conditional_put(store, self._key(path), path, endpoint)
+                return put_if_absent(store, self._key(path), data, path)
             if self.scheme == "webhdfs":
-                return _rename_if_absent(store, self._key(path), data)
+                return rename_if_absent(store, self._key(path), data)
             if not self.unsafe_rename:
-                raise _not_exclusive(path, f"The store '{self.scheme}:'")
+                raise not_exclusive(path, f"The store '{self.scheme}:'")
             if store.exists(self._key(path)):
                 return False
             store.pipe_file(self._key(path), data)
             return True
-
-    def _check_conditional_put(self, store: Any, path: str) -> None:
-        """Once per process and endpoint: S3-compatible stores other than Amazon's may ignore the condition silently."""
-        endpoint = str(self.storage_options.get("endpoint_url", ""))
-        if self.scheme != "s3" or not endpoint or ".amazonaws.com" in endpoint or endpoint in _PROVEN_ENDPOINTS:
-            return
-        probe = f"{self._key(path).rpartition('/')[0]}/.probe-{uuid.uuid4()}"
-        _put_if_absent(store, probe, b"1", path)
-        refused = not _put_if_absent(store, probe, b"2", path)
-        store.rm_file(probe)
-        if not refused and not self.unsafe_rename:
-            raise _not_exclusive(path, f"The store at {redact(endpoint)} ignores the condition of a put, so it")
-        _PROVEN_ENDPOINTS.add(endpoint)
 
     def exists(self, path: str) -> bool:
         """Whether there is an object or a prefix."""
@@ -313,13 +331,29 @@ class FsspecFileIO(FileIO):
 
     def rename(self, source: str, target: str) -> None:
         """Move (copy and delete on object stores)."""
+        if deletes.is_pattern(source + target):
+            raise UnsupportedError(
+                f"'{redact(source)}' cannot be moved to '{redact(target)}': stores of '{self.scheme}:' take the "
+                "characters * ? [ in a name for a pattern. Choose a name without them."
+            )
         with self._guard(source):
             self.filesystem(source).mv(self._key(source), self._key(target), recursive=True)
 
     def delete_quietly(self, path: str, *, recursive: bool = False) -> None:
         """Delete, ignoring what the store says."""
         with contextlib.suppress(OSError, ValueError), self._guard(path):
-            self.filesystem(path).rm(self._key(path), recursive=recursive)
+            store, key = self.filesystem(path), self._key(path)
+            if recursive:
+                deletes.delete_tree(store, key)
+            else:
+                store.rm_file(key)
+
+    def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> None:
+        """Delete many objects: a thousand with one request where the store can, else several at once."""
+        if self.scheme in deletes.BULK and len(paths) > 1 and threads != 1:
+            left = deletes.delete_in_bulk(self.filesystem(paths[0]), [self._key(path) for path in paths])
+            paths = [paths[place] for place in left]
+        deletes.each(self.delete_quietly, paths, threads or self.threads)
 
     def _key(self, path: str) -> str:
         """The path as fsspec's file system wants it: without the scheme, or with the scheme in fsspec's spelling."""
@@ -349,49 +383,6 @@ class FsspecFileIO(FileIO):
 _HOST_OPTIONS: Final = frozenset({"host", "port", "username", "password", "user"})
 _NO_DIRECTORIES: Final = frozenset({"s3", "gs", "abfs", "oss"})
 _SIZE_SAVES_A_REQUEST: Final = frozenset({"s3", "gs", "abfs"})
-_CONDITIONAL_PUT: Final = frozenset({"memory", "s3", "gs", "abfs"})
-
-
-_PROVEN_ENDPOINTS: Final[set[str]] = set()
-_MEMORY_LOCK: Final = threading.Lock()
-
-
-def _put_if_absent(store: Any, key: str, data: bytes, path: str) -> bool:
-    try:
-        if store.protocol == "memory":
-            with _MEMORY_LOCK:
-                store.pipe_file(key, data, mode="create")
-        else:
-            with store.open(key, "xb") as file:
-                file.write(data)
-    except FileExistsError:
-        return False
-    except (NotImplementedError, ValueError) as unsupported:
-        raise _not_exclusive(path, f"The installed {type(store).__module__.split('.')[0]}") from unsupported
-    return True
-
-
-def _rename_if_absent(store: Any, key: str, data: bytes) -> bool:
-    """WebHDFS renames refuse an existing target without an error: whose file is where says who won."""
-    directory, _, name = key.rpartition("/")
-    aside = f"{directory}/.{name}.{uuid.uuid4()}.tmp"
-    store.pipe_file(aside, data)
-    if store.exists(key):
-        store.rm(aside)
-        return False
-    store.mv(aside, key)
-    if store.exists(aside):
-        store.rm(aside)
-        return False
-    return True
-
-
-def _not_exclusive(path: str, what: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"{what} cannot create '{redact(path)}' so that only one of several writers succeeds: commits could be lost. "
-        "If you make sure that only one process at a time commits to this table, "
-        f"set the option '{UNSAFE_RENAME}' to 'true'."
-    )
 
 
 def _is_true(options: Mapping[str, str], key: str) -> bool:

@@ -21,7 +21,6 @@ from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.binary_row import decode_rows
 from paimon_spark.spec.manifest_columns import Identity, ManifestColumns
 from paimon_spark.spec.predicate import evaluate, prune_stats
-from paimon_spark.storage.file_io import LocalFileIO
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from paimon_spark.table.paths import TablePaths
 
 _Decoded = TypeVar("_Decoded")
-_REMOTE_THREADS = 16
 _MANIFESTS_AT_ONCE = 1024
 _BYTES_AT_ONCE = 8 << 20
 _ARITY_BYTES = 4
@@ -101,11 +99,11 @@ class ManifestStore:
         yield from _decode_some(waiting, decode)
 
     def _read_ahead(self, paths: Iterator[str]) -> Iterator[tuple[str, bytes | None]]:
-        if isinstance(self._file_io, LocalFileIO):
+        if self._file_io.threads == 1:
             yield from ((path, self._if_there(path)) for path in paths)
             return
-        with ThreadPoolExecutor(_REMOTE_THREADS) as pool:
-            while some := list(islice(paths, _REMOTE_THREADS)):
+        with ThreadPoolExecutor(self._file_io.threads) as pool:
+            while some := list(islice(paths, self._file_io.threads)):
                 yield from zip(some, pool.map(self._if_there, some), strict=True)
 
     def _if_there(self, path: str) -> bytes | None:
@@ -252,11 +250,11 @@ class ManifestStore:
         return self._columns([self._paths.manifest_path(meta.file_name) for meta in manifests])
 
     def _columns(self, paths: Sequence[str]) -> Iterator[ManifestColumns]:
-        if isinstance(self._file_io, LocalFileIO) or len(paths) < 2:
+        if self._file_io.threads == 1 or len(paths) < 2:
             for path in paths:
                 yield avro_codec.decode_manifest_columns(self._read(path, "Manifest"), path=path)
             return
-        with ThreadPoolExecutor(_REMOTE_THREADS) as pool:
+        with ThreadPoolExecutor(self._file_io.threads) as pool:
             for path, data in zip(paths, pool.map(lambda p: self._read(p, "Manifest"), paths), strict=True):
                 yield avro_codec.decode_manifest_columns(data, path=path)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import PaimonError, UnsupportedError
-from paimon_spark.storage import local_files
+from paimon_spark.storage import deletes, local_files
 from paimon_spark.storage.file_io import FileIO, FsspecFileIO, LocalFileIO
 
 
@@ -67,6 +67,77 @@ def test_moves_and_deletes(file_io: FileIO, root: str) -> None:
     file_io.write_bytes(FileIO.join(root, "f", "g", "h"), b"1")
     file_io.delete_quietly(FileIO.join(root, "f"), recursive=True)
     assert not file_io.exists(FileIO.join(root, "f", "g", "h"))
+
+
+def test_a_name_is_never_a_pattern(file_io: FileIO, root: str) -> None:
+    """fsspec's own `rm` would take the others as well."""
+    for name in ("tag-a", "tag-b", "tag-*", "tag-[ab]", "tag-?"):
+        file_io.write_bytes(FileIO.join(root, "tag", name), b"1")
+        file_io.write_bytes(FileIO.join(root, "branch", name, "schema", "schema-0"), b"1")
+    for name in ("tag-*", "tag-[ab]", "tag-?"):
+        file_io.delete_quietly(FileIO.join(root, "tag", name))
+        file_io.delete_quietly(FileIO.join(root, "branch", name), recursive=True)
+    assert {status.name for status in file_io.list_names(FileIO.join(root, "tag"))} == {"tag-a", "tag-b"}
+    assert {status.name for status in file_io.list_names(FileIO.join(root, "branch"))} == {"tag-a", "tag-b"}
+    assert file_io.exists(FileIO.join(root, "branch", "tag-a", "schema", "schema-0"))
+
+
+def test_a_pattern_is_not_moved(root: str, file_io: FileIO) -> None:
+    file_io.write_bytes(FileIO.join(root, "branch", "b-*", "x"), b"1")
+    file_io.write_bytes(FileIO.join(root, "branch", "b-a", "x"), b"1")
+    if isinstance(file_io, LocalFileIO):
+        file_io.rename(FileIO.join(root, "branch", "b-*"), FileIO.join(root, "branch", "c"))
+        assert {status.name for status in file_io.list_names(FileIO.join(root, "branch"))} == {"b-a", "c"}
+        return
+    with pytest.raises(UnsupportedError, match="pattern"):
+        file_io.rename(FileIO.join(root, "branch", "b-*"), FileIO.join(root, "branch", "c"))
+    assert {status.name for status in file_io.list_names(FileIO.join(root, "branch"))} == {"b-a", "b-*"}
+
+
+@pytest.mark.parametrize("threads", [None, 1, 3])
+def test_deletes_many(file_io: FileIO, root: str, threads: int | None) -> None:
+    paths = [FileIO.join(root, f"bucket-{n % 3}", f"data-{n}") for n in range(700)]
+    for path in paths:
+        file_io.write_bytes(path, b"1")
+    kept = {paths.pop(450), paths.pop(7)}
+    missing = [FileIO.join(root, "bucket-0", "none"), FileIO.join(root, "nowhere", "none")]
+    file_io.delete_files([*missing, *paths, *missing], threads=threads)
+    left = {
+        FileIO.join(root, f"bucket-{n}", e.name) for n in range(3) for e in file_io.list_names(f"{root}/bucket-{n}")
+    }
+    assert left == kept
+    file_io.delete_files([])
+
+
+class _BulkStore:
+    """Deletes many objects with one request, all or nothing."""
+
+    def __init__(self, keys: list[str]) -> None:
+        self.keys = set(keys)
+        self.requests: list[int] = []
+
+    def rm(self, keys: list[str]) -> None:
+        self.requests.append(len(keys))
+        if not self.keys.issuperset(keys):
+            raise FileNotFoundError(next(iter(set(keys) - self.keys)))
+        self.keys -= set(keys)
+
+
+def test_deletes_in_bulk() -> None:
+    keys = [f"b/data-{n}" for n in range(2500)]
+    store = _BulkStore(keys)
+    assert deletes.delete_in_bulk(store, keys) == []
+    assert (store.requests, store.keys) == ([1000, 1000, 500], set())
+
+
+def test_what_cannot_be_deleted_in_bulk_is_left_to_be_deleted_singly() -> None:
+    keys = [f"b/data-{n}" for n in range(2500)]
+    store = _BulkStore(keys)
+    with_missing = [*keys[:1500], "b/missing", *keys[1500:2100], "b/pattern-*", *keys[2101:]]
+    left = deletes.delete_in_bulk(store, with_missing)
+    assert left == list(range(1000, len(with_missing)))
+    assert store.requests == [1000, 1000], "the patterns' part is not even tried"
+    assert {with_missing[place] for place in left} >= store.keys - {keys[2100]}
 
 
 def test_arrow_reads_and_writes(file_io: FileIO, root: str) -> None:

@@ -1,0 +1,63 @@
+"""Deleting from an fsspec store: what lies below a directory, and many objects at once.
+
+fsspec takes ``*``, ``?`` and ``[`` in what it is told to remove for a pattern, which would take other files as well;
+the names of tags, branches and directories may hold them. Keys are paths in fsspec's own spelling.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+BULK: Final = frozenset({"s3", "gs"})
+"""Schemes whose stores delete many objects with one request."""
+
+_MOST_IN_BULK: Final = 1000
+
+
+def is_pattern(path: str) -> bool:
+    """Tell whether fsspec takes a path for a pattern."""
+    return any(character in path for character in "*?[")
+
+
+def delete_tree(store: Any, key: str) -> None:
+    """Delete a directory with all that is below it, whatever its name."""
+    if not is_pattern(key):
+        store.rm(key, recursive=True)
+        return
+    found = store.find(key, withdirs=True, detail=True)
+    for name in sorted(found, reverse=True):
+        if found[name]["type"] == "directory":
+            store.rmdir(name)
+        else:
+            store.rm_file(name)
+    with contextlib.suppress(OSError, NotImplementedError):
+        store.rmdir(key)
+
+
+def delete_in_bulk(store: Any, keys: Sequence[str]) -> list[int]:
+    """Delete many objects with few requests; return the positions of those that may still be there."""
+    left: list[int] = []
+    for start in range(0, len(keys), _MOST_IN_BULK):
+        places = range(start, min(start + _MOST_IN_BULK, len(keys)))
+        some = [keys[place] for place in places]
+        if any(map(is_pattern, some)):
+            left += places
+            continue
+        try:
+            store.rm(some)
+        except (OSError, ValueError):  # one that is missing, or that must not be deleted, may spoil it for all
+            left += places
+    return left
+
+
+def each(deed: Callable[[str], None], paths: Sequence[str], threads: int) -> None:
+    """Do something with each of many paths, some at once; in their order with one thread."""
+    if threads == 1 or len(paths) < 2:
+        for path in paths:
+            deed(path)
+        return
+    with ThreadPoolExecutor(min(threads, len(paths))) as pool:
+        list(pool.map(deed, paths))
