@@ -19,7 +19,7 @@ from paimon_spark.options import OPTIONS
 from paimon_spark.table.consumer_store import ConsumerStore
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.spec.manifest_walk import FileChange
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
@@ -126,10 +126,11 @@ def _unused(table: FileStoreTable, going: Sequence[Snapshot], end: Snapshot) -> 
     return unused
 
 
-def _entries(table: FileStoreTable, manifest_list: str) -> list[ManifestColumns] | None:
+def _entries(table: FileStoreTable, manifest_list: str) -> list[FileChange] | None:
     """Return the entries of the manifests of a list; None when one of them is gone already."""
     manifests = table.manifests
     try:
-        return list(manifests.columns_of(manifests.manifest_names(manifest_list)))
+        found = manifests.columns_of(manifests.manifest_names(manifest_list))
+        return [change for columns in found for change in columns.changes()]
     except CorruptTableError:
         return None

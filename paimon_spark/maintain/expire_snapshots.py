@@ -21,7 +21,7 @@ from paimon_spark.options import OPTIONS, CoreOptions
 from paimon_spark.table.consumer_store import ConsumerStore
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.spec.manifest_walk import FileChange
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
@@ -223,7 +223,7 @@ def _existing(table: FileStoreTable, ids: Sequence[int]) -> list[Snapshot]:
 
 def _changes(
     table: FileStoreTable, snapshots: Sequence[Snapshot], unused: UnusedFiles
-) -> Iterator[tuple[Snapshot, list[ManifestColumns] | None]]:
+) -> Iterator[tuple[Snapshot, list[FileChange] | None]]:
     """Yield the changes of commits, None where some of a commit's manifests are gone already.
 
     Raises:
@@ -232,22 +232,22 @@ def _changes(
     if snapshots:
         table.manifests.manifest_names(snapshots[-1].delta_manifest_list)
     wanted = [unused.read_lists.get(snapshot.delta_manifest_list, []) for snapshot in snapshots]
-    columns = table.manifests.files_of(name for names in wanted for name in names)
+    changes = table.manifests.files_of(name for names in wanted for name in names)
     for snapshot, names in zip(snapshots, wanted, strict=True):
-        found = [next(columns) for _ in names]
+        found = [next(changes) for _ in names]
         there = [part for part in found if part is not None]
         if len(there) < len(found) and snapshot is snapshots[-1]:
             raise CorruptTableError(f"A manifest of snapshot {snapshot.id} of {table.path} is missing.")
         complete = len(there) == len(found) and snapshot.delta_manifest_list in unused.read_lists
-        yield snapshot, there if complete else None
+        yield snapshot, [change for part in there for change in part] if complete else None
 
 
-def _changelog(table: FileStoreTable, manifest_list: str) -> list[ManifestColumns]:
+def _changelog(table: FileStoreTable, manifest_list: str) -> list[FileChange]:
     """Return the changelog files of a commit; what is gone already is left out."""
-    found: list[ManifestColumns] = []
+    found: list[FileChange] = []
     try:
-        for name in table.manifests.manifest_names(manifest_list):
-            found += table.manifests.columns_of([name])
+        for columns in table.manifests.columns_of(table.manifests.manifest_names(manifest_list)):
+            found += columns.changes()
     except CorruptTableError:
         return found
     return found

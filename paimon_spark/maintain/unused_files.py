@@ -18,13 +18,13 @@ from paimon_spark.maintain.changelogs import changelog_ids, read_changelog
 from paimon_spark.maintain.deletion import delete_files, threads_of
 from paimon_spark.spec.file_names import check_file_name
 from paimon_spark.spec.manifest import FileKind
+from paimon_spark.spec.manifest_walk import FileChange
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.table.paths import MAIN_BRANCH, TablePaths
 from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.table.table import FileStoreTable
 
 _Key = TypeVar("_Key", int, str)
@@ -38,7 +38,7 @@ class UnusedFiles:
     """Files that may go, less those that holders turn out to need.
 
     Attributes:
-        data: data files by name, as records of a manifest.
+        data: data files by name, as manifests tell of them.
         manifests: paths of manifests, index files and statistics.
         lists: paths of what names those: manifest lists and index manifests.
         read_lists: names in manifest lists that have been read already, by the list's name.
@@ -46,7 +46,7 @@ class UnusedFiles:
 
     def __init__(self, table: FileStoreTable) -> None:
         self.table = table
-        self.data: dict[str, Mapping[str, Any]] = {}
+        self.data: dict[str, FileChange] = {}
         self.manifests: set[str] = set()
         self.lists: set[str] = set()
         self.read_lists: dict[str, list[str]] = {}
@@ -55,29 +55,24 @@ class UnusedFiles:
         self._index_files = False
         self._oldest = (0, 0)
 
-    def add_deleted(self, columns: Sequence[ManifestColumns], *, compacted_only: bool = False) -> None:
+    def add_deleted(self, changes: Iterable[FileChange], *, compacted_only: bool = False) -> None:
         """Take the files that a commit's changes delete, unless they add them as well (moves to another level).
 
         Args:
-            columns: all changes of one commit.
+            changes: all changes of one commit.
             compacted_only: leave files that a write made: they serve as a changelog.
         """
         added = []
-        for part in columns:
-            for record in part.records:
-                name = record["_FILE"]["_FILE_NAME"]
-                if record["_KIND"] != FileKind.DELETE:
-                    added.append(name)
-                elif not compacted_only or record["_FILE"].get("_FILE_SOURCE"):
-                    self.data[name] = record
+        for change in changes:
+            if change.kind != FileKind.DELETE:
+                added.append(change.name)
+            elif not compacted_only or change.source:
+                self.data[change.name] = change
         self.keep_data(added)
 
-    def add_all(self, columns: Iterable[ManifestColumns]) -> None:
+    def add_all(self, changes: Iterable[FileChange]) -> None:
         """Take the files that changes add, or that live."""
-        for part in columns:
-            for record in part.records:
-                if record["_KIND"] == FileKind.ADD:
-                    self.data[record["_FILE"]["_FILE_NAME"]] = record
+        self.data.update((change.name, change) for change in changes if change.kind == FileKind.ADD)
 
     def add_metadata(self, snapshot: Snapshot, *, data_lists: bool = True, changelog: bool = False) -> None:
         """Take the metadata of a snapshot that is to go; what is missing of it is gone already.
@@ -185,7 +180,7 @@ class UnusedFiles:
     def oldest_millis(self) -> int:
         """Return when the oldest of the data files was made, 0 when one does not say."""
         if self._oldest[0] != len(self.data):  # files only go away while this is asked
-            millis = min((record["_FILE"].get("_CREATION_TIME") or 0 for record in self.data.values()), default=0)
+            millis = min((file.created_millis or 0 for file in self.data.values()), default=0)
             self._oldest = len(self.data), millis
         return self._oldest[1]
 
@@ -199,18 +194,18 @@ class UnusedFiles:
         assert layout is not None
         directories: dict[tuple[bytes, int], str] = {}
         found: dict[str, list[str]] = {}
-        for name, record in self.data.items():
-            place = record["_PARTITION"], record["_BUCKET"]
+        for name, file in self.data.items():
+            place = file.partition, file.bucket
             directory = directories.get(place)
             if directory is None:
                 directory = layout.bucket_dir(root, layout.partition_path(place[0]), place[1])
                 directories[place] = directory
                 found[directory] = []
-            file = record["_FILE"]
-            path = layout.data_file_path(directory, name, file.get("_EXTERNAL_PATH"))
-            beside = path.rpartition("/")[0]
-            extras = (f"{beside}/{check_file_name(extra, path=beside)}" for extra in file["_EXTRA_FILES"])
-            found[directory] += [path, *extras]
+            path = layout.data_file_path(directory, name, file.external_path)
+            found[directory].append(path)
+            if file.extra_files:
+                beside = path.rpartition("/")[0]
+                found[directory] += (f"{beside}/{check_file_name(extra, path=beside)}" for extra in file.extra_files)
         return found
 
 
@@ -352,11 +347,11 @@ def _unused(table: FileStoreTable, snapshots: Sequence[Snapshot], half_deleted: 
     """Return the data files, what names them, and what names that."""
     unused = UnusedFiles(table)
     for snapshot in snapshots:
-        unused.add_all([table.manifests.live_columns(snapshot)])
+        unused.add_all(table.manifests.live_columns(snapshot).changes())
         unused.add_metadata(snapshot)
     for snapshot in half_deleted:
         with contextlib.suppress(CorruptTableError):  # a manifest is gone, so the data files are
-            unused.add_all([table.manifests.live_columns(snapshot)])
+            unused.add_all(table.manifests.live_columns(snapshot).changes())
         unused.add_metadata(snapshot)
     if not unused.lists and not unused.manifests:
         return []
@@ -377,7 +372,9 @@ def unneeded_names(table: FileStoreTable, created: Mapping[str, int]) -> set[str
         PaimonError: a metadata file of something in the table cannot be read.
     """
     unused = UnusedFiles(table)
-    unused.data = {name: {"_FILE": {"_CREATION_TIME": millis}} for name, millis in created.items()}
+    unused.data = {
+        name: FileChange(FileKind.DELETE, name, b"", 0, millis, None, (), None) for name, millis in created.items()
+    }
     if unused.data:
         _keep_branch(unused, table.paths)
         keep_other_branches(unused)

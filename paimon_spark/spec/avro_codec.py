@@ -18,7 +18,7 @@ from fastavro.schema import SchemaParseException
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import avro_schemas
-from paimon_spark.spec.avro_container import AvroBlocks, encode_long, read_container, write_container
+from paimon_spark.spec.avro_container import AvroBlocks, encode_long, read_container, read_containers, write_container
 from paimon_spark.spec.avro_schemas import Schema, SchemaCheck, plain_schema, schema_json
 from paimon_spark.spec.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from paimon_spark.spec.manifest_columns import ManifestColumns
@@ -33,7 +33,7 @@ from paimon_spark.spec.manifest_records import (
     manifest_from_record,
     manifest_record,
 )
-from paimon_spark.spec.manifest_walk import walk_entries, walk_names
+from paimon_spark.spec.manifest_walk import FileChange, walk_entries, walk_names
 
 RECORDS_PER_BLOCK = 500
 """Records in one block of the files we write (Java cuts blocks at about 64 KB)."""
@@ -168,8 +168,8 @@ def decode_manifest_columns(data: bytes, *, path: str | None = None) -> Manifest
     return ManifestColumns(records)
 
 
-def decode_manifest_files(files: Sequence[tuple[str, bytes]]) -> list[ManifestColumns]:
-    """Decode many manifests into columns that hold only what `walk_entries` gives, where they allow it.
+def decode_manifest_files(files: Sequence[tuple[str, bytes]]) -> list[list[FileChange]]:
+    """Decode many manifests, but only what tells which files their entries are about.
 
     Args:
         files: path and bytes of each.
@@ -178,9 +178,7 @@ def decode_manifest_files(files: Sequence[tuple[str, bytes]]) -> list[ManifestCo
         CorruptTableError: a file is damaged.
     """
     walked = _walked(files, "MANIFEST_WITH_COLUMN_SEQUENCES", walk_entries)
-    if walked is None:
-        return [decode_manifest_columns(data, path=path) for path, data in files]
-    return [ManifestColumns(entries) for entries in walked]
+    return [decode_manifest_columns(data, path=path).changes() for path, data in files] if walked is None else walked
 
 
 def decode_names_of_lists(files: Sequence[tuple[str, bytes]]) -> list[list[str]]:
@@ -203,7 +201,7 @@ def _walked(files: Sequence[tuple[str, bytes]], kind: str, walk: _Walker) -> lis
     """Walk the records of many files of one schema side by side, None where that cannot be done."""
     if len(files) < _FEWEST_TO_WALK:
         return None
-    contents = [read_container(data, path=path) for path, data in files]
+    contents = read_containers(files)
     text = contents[0].schema_json
     if any(content.schema_json != text for content in contents):
         return None

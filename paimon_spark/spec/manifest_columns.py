@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from paimon_spark.spec.manifest import FileKind, ManifestEntry
 from paimon_spark.spec.manifest_records import Record, entry_from_record, stats_from_record
+from paimon_spark.spec.manifest_walk import FileChange
 from paimon_spark.spec.simple_stats import SimpleStats
 
 Identity = tuple[Any, ...]
@@ -90,6 +91,23 @@ class ManifestColumns(Sequence[ManifestEntry]):
                 and (record["_FILE"]["_FILE_NAME"] not in names or _identity(record) not in deleted)
             ]
         )
+
+    def changes(self) -> list[FileChange]:
+        """Return of each entry only what tells which file it is about."""
+        return [
+            FileChange(
+                record["_KIND"],
+                file["_FILE_NAME"],
+                record["_PARTITION"],
+                record["_BUCKET"],
+                file.get("_CREATION_TIME"),
+                file.get("_FILE_SOURCE"),
+                file["_EXTRA_FILES"],
+                file.get("_EXTERNAL_PATH"),
+            )
+            for record in self.records
+            for file in (record["_FILE"],)
+        ]
 
     def _entry_values(self, name: str) -> list[Any]:
         return [record[name] for record in self.records]

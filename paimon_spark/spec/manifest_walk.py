@@ -8,8 +8,9 @@ once, then the second, each step a few numpy operations. `walk_entries` answers 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,19 @@ _WANTED = ("_VERSION", "_KIND", "_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTRA_F
 _WANTED_OR_NULL = ("_CREATION_TIME", "_FILE_SOURCE", "_EXTERNAL_PATH")
 _PADDING = 16
 _MOST_DIGITS = 10
+
+
+class FileChange(NamedTuple):
+    """What one entry of a manifest says about which file there is."""
+
+    kind: int
+    name: str
+    partition: bytes
+    bucket: int
+    created_millis: int | None
+    source: int | None
+    extra_files: Sequence[str]
+    external_path: str | None
 
 
 class _CannotWalkError(Exception):
@@ -124,7 +138,9 @@ class _Walk:
         return (value >> 1 & (2**63 - 1)) ^ -(value & 1)
 
 
-def walk_entries(schema: Any, blocks: Sequence[bytes], counts: Sequence[int], version: int) -> list[list[Any]] | None:
+def walk_entries(
+    schema: Any, blocks: Sequence[bytes], counts: Sequence[int], version: int
+) -> list[list[FileChange]] | None:
     """Return what the blocks of manifests say about files, None when they must be decoded otherwise.
 
     Args:
@@ -134,8 +150,7 @@ def walk_entries(schema: Any, blocks: Sequence[bytes], counts: Sequence[int], ve
         version: what the entries must give as their version.
 
     Returns:
-        For each block its entries as dicts with the keys of `ManifestColumns.records`, but only those that tell which
-        file it is, its partition and bucket, what happened to it, its source and creation time.
+        For each block what its entries say.
     """
     walk = _walked(schema, blocks, counts, version, (*_WANTED, *_WANTED_OR_NULL))
     if walk is None:
@@ -147,7 +162,7 @@ def walk_entries(schema: Any, blocks: Sequence[bytes], counts: Sequence[int], ve
         return None
     starts = {name: found[0][inside].tolist() for name, found in walk.found.items()}
     try:
-        entries = _entries(walk.data, starts, {name: numbers.tolist() for name, numbers in value.items()})
+        entries = _changes(walk.data, starts, {name: numbers.tolist() for name, numbers in value.items()})
     except UnicodeDecodeError:
         return None
     ends = np.cumsum(counts).tolist()
@@ -190,31 +205,17 @@ def _walked(
     return walk if (walk.at == walk.ends).all() and (versions == version).all() else None
 
 
-def _entries(data: bytes, starts: dict[str, list[int]], values: dict[str, list[int]]) -> list[Any]:
-    return [
-        {
-            "_KIND": kind,
-            "_PARTITION": data[partition : partition + partition_size],
-            "_BUCKET": bucket,
-            "_FILE": {
-                "_FILE_NAME": data[name : name + name_size].decode(),
-                "_EXTRA_FILES": (),
-                "_CREATION_TIME": None if created < 0 else millis,
-                "_FILE_SOURCE": None if sourced < 0 else source,
-                "_EXTERNAL_PATH": None,
-            },
-        }
-        for kind, bucket, partition, partition_size, name, name_size, created, millis, sourced, source in zip(
-            values["_KIND"],
-            values["_BUCKET"],
-            starts["_PARTITION"],
-            values["_PARTITION"],
-            starts["_FILE_NAME"],
-            values["_FILE_NAME"],
-            starts["_CREATION_TIME"],
-            values["_CREATION_TIME"],
-            starts["_FILE_SOURCE"],
-            values["_FILE_SOURCE"],
-            strict=True,
-        )
-    ]
+def _changes(data: bytes, starts: dict[str, list[int]], values: dict[str, list[int]]) -> list[FileChange]:
+    names = [data[at : at + size].decode() for at, size in zip(starts["_FILE_NAME"], values["_FILE_NAME"], strict=True)]
+    partitions = [data[at : at + size] for at, size in zip(starts["_PARTITION"], values["_PARTITION"], strict=True)]
+    created = _or_none(starts["_CREATION_TIME"], values["_CREATION_TIME"])
+    sources = _or_none(starts["_FILE_SOURCE"], values["_FILE_SOURCE"])
+    nothing = itertools.repeat(())
+    columns = zip(
+        values["_KIND"], names, partitions, values["_BUCKET"], created, sources, nothing, itertools.repeat(None)
+    )
+    return list(map(FileChange._make, columns))
+
+
+def _or_none(starts: list[int], values: list[int]) -> list[int | None]:
+    return [None if at < 0 else value for at, value in zip(starts, values, strict=True)]

@@ -155,8 +155,7 @@ class LocalFileIO(FileIO):
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file."""
-        with open(local_files.local_path(path), "rb") as file:
-            return file.read()
+        return local_files.read_file(local_files.local_path(path))
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """The file as an operating system file; pyarrow reads it without Python's lock."""

@@ -25,6 +25,7 @@ from paimon_spark.spec.predicate import evaluate, prune_stats
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta
+    from paimon_spark.spec.manifest_walk import FileChange
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.spec.snapshot import Snapshot
@@ -67,10 +68,10 @@ class ManifestStore:
         """Yield the entries of each manifest of these names; as `read_columns`."""
         return self._columns([self._paths.manifest_path(name) for name in names])
 
-    def files_of(self, names: Iterable[str]) -> Iterator[ManifestColumns | None]:
-        """Yield the entries of many manifests, None for those that are missing; some are read ahead.
+    def files_of(self, names: Iterable[str]) -> Iterator[list[FileChange] | None]:
+        """Yield which files the entries of many manifests are about, None for those that are missing.
 
-        They may hold only what tells which file an entry is about: see `avro_codec.decode_manifest_files`.
+        Some are read ahead.
 
         Raises:
             CorruptTableError: a manifest cannot be read.

@@ -10,9 +10,14 @@ from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import avro_codec
 from paimon_spark.spec.avro_container import read_container
 from paimon_spark.spec.avro_schemas import plain_schema
-from paimon_spark.spec.manifest_walk import walk_entries, walk_names
+from paimon_spark.spec.manifest_walk import FileChange, walk_entries, walk_names
 
 Files = list[tuple[str, bytes]]
+
+
+def plain_changes(changes: list[list[FileChange]]) -> list[list[FileChange]]:
+    """The same with lists as tuples."""
+    return [[change._replace(extra_files=tuple(change.extra_files)) for change in of] for of in changes]
 
 
 def files(folder: Path, kind: str) -> Files:
@@ -33,15 +38,8 @@ def test_manifests(many: Path) -> None:
     blocks = [block for content in contents for block in content.blocks]
     walked = walk_entries(schema, [data for _, data in blocks], [count for count, _ in blocks], 2)
     assert walked is not None, "else nothing is tested here"
-    for (path, data), columns in zip(found, avro_codec.decode_manifest_files(found), strict=True):
-        whole = avro_codec.decode_manifest_columns(data, path=path)
-        assert len(columns.records) == len(whole.records)
-        for few, every in zip(columns.records, whole.records, strict=True):
-            assert {key: every[key] for key in ("_KIND", "_PARTITION", "_BUCKET")} == {
-                key: few[key] for key in ("_KIND", "_PARTITION", "_BUCKET")
-            }
-            for key, value in few["_FILE"].items():
-                assert (list(value) if key == "_EXTRA_FILES" else value) == every["_FILE"][key]
+    expected = [avro_codec.decode_manifest_columns(data, path=path).changes() for path, data in found]
+    assert plain_changes(avro_codec.decode_manifest_files(found)) == plain_changes(expected)
 
 
 def test_manifest_lists(many: Path) -> None:
@@ -60,11 +58,15 @@ def test_manifest_lists(many: Path) -> None:
 def test_all_kinds_of_tables(golden: Path, folder: str) -> None:
     """Also those that cannot be walked: with files beside data files, with older schemas."""
     found = files(golden / folder, "manifest") * 16
-    expected = [avro_codec.decode_manifest_columns(data).file_names for _, data in found]
-    assert [columns.file_names for columns in avro_codec.decode_manifest_files(found)] == expected
-    extras = [avro_codec.decode_manifest_columns(data).file_values("_EXTRA_FILES") for _, data in found]
-    got = [columns.file_values("_EXTRA_FILES") for columns in avro_codec.decode_manifest_files(found)]
-    assert [[list(extra) for extra in of] for of in got] == extras
+    whole = [avro_codec.decode_manifest_columns(data) for _, data in found]
+    got = avro_codec.decode_manifest_files(found)
+    assert [[change.name for change in of] for of in got] == [columns.file_names for columns in whole]
+    assert [[list(change.extra_files) for change in of] for of in got] == [
+        [list(extra) for extra in columns.file_values("_EXTRA_FILES")] for columns in whole
+    ]
+    assert [[change.external_path for change in of] for of in got] == [
+        columns.file_values("_EXTERNAL_PATH") for columns in whole
+    ]
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -32,9 +32,9 @@ def test_files_come_in_groups(
     found = table.manifests.files_of(names)
     first = next(found)
     assert first is not None
-    assert first.file_names == ["data-0.parquet"]
+    assert [change.name for change in first] == ["data-0.parquet"]
     assert len(decoded) == 1
-    rest = [None if part is None else part.file_names for part in found]
+    rest = [None if part is None else [change.name for change in part] for part in found]
     assert rest == [*([f"data-{n}.parquet"] for n in (1, 2, 3)), None, *([f"data-{n}.parquet"] for n in (4, 5, 6))]
     assert sum(decoded) == 7
     assert max(decoded) == largest
