@@ -80,9 +80,9 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> tuple[DataFileMeta
         source=FileSource.COMPACT,
     )
     batches = _merged(table, rewrite) if schema.primary_keys else _appended(table, rewrite)
-    unflushed = 0
+    budget, unflushed = int(table.options.value("read.merge.memory-budget")), 0
     try:
-        for rows in gather(batches, spec.arrow_schema, _CHUNK_BYTES):
+        for rows in gather(batches, spec.arrow_schema, min(_CHUNK_BYTES, budget)):
             files.write(physical_rows(rows, spec) if spec.keyed else rows)
             unflushed += rows.nbytes
             if unflushed >= _FLUSH_BYTES:

@@ -249,3 +249,94 @@ def test_old_schemas_end_with_compaction(oracle: Any, tmp_path: Path) -> None:
     java, mine = twins.both(full=True)
     assert facts(mine) == facts(java)
     assert {entry.file.schema_id for entry in live(mine)} == {1}
+
+
+EXTRAS: dict[str, dict[str, str]] = {
+    "level 0 always": {"compaction.force-up-level-0": "true"},
+    "small tables in full": {"compaction.total-size-threshold": "12 kb"},
+    "much new data": {"compaction.incremental-size-threshold": "6 kb"},
+    "often": {"compaction.optimization-interval": "1 ms"},
+    "one level": {"num-levels": "2", "num-sorted-run.compaction-trigger": "1"},
+    "formats by level": {"file.format.per.level": "0:avro,3:orc", "file.compression.per.level": "3:zlib"},
+    "thin": {"data-file.thin-mode": "true", "metadata.stats-mode.per.level": "3:none"},
+    "dense off": {"metadata.stats-dense-store": "false", "metadata.stats-mode": "truncate(2)"},
+}
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_options_of_compaction(oracle: Any, tmp_path: Path, extra: str) -> None:
+    rng = random.Random(extra)
+    twins = Twins(oracle, tmp_path, {**MINOR, "num-levels": "4", **EXTRAS[extra]})
+    for _ in range(3):
+        for _ in range(3):
+            twins.write(rng, rows=rng.choice([1, 3, 40]), keys=60, kinds="+I,+I,-D")
+        java, mine = twins.both(full=False)
+        assert facts(mine) == facts(java)
+        assert mine.snapshots.latest_id() == java.snapshots.latest_id()
+        assert theirs(oracle, mine) == ours(mine)
+
+
+APPEND: dict[str, dict[str, str]] = {
+    "unaware": {"bucket": "-1", "compaction.min.file-num": "2"},
+    "few": {"bucket": "-1"},
+    "packed": {"bucket": "-1", "target-file-size": "6 kb", "source.split.open-file-cost": "1 kb"},
+    "bucketed": {"bucket": "2", "bucket-key": "k"},
+    "large": {"bucket": "1", "bucket-key": "k", "target-file-size": "3 kb"},
+}
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("kind", APPEND)
+def test_append_tables_get_the_files_that_java_makes(oracle: Any, tmp_path: Path, kind: str, file_format: str) -> None:
+    """Java joins the files of a bucket in the order of a heap, we in the order of their rows."""
+    rng = random.Random(f"{kind}{file_format}")
+    twins = Twins(oracle, tmp_path, {"file.format": file_format, **APPEND[kind]}, partitioned=True, keys=())
+    for number in range(7):
+        twins.write(rng, rows=2 + 40 * number + rng.randrange(9), keys=1000)
+    before = theirs(oracle, load_table(twins.path))
+    java, mine = twins.both(full=True)
+    assert [without_order(fact) for fact in facts(mine)] == [without_order(fact) for fact in facts(java)]
+    assert (
+        mine.snapshots.latest_id() == java.snapshots.latest_id() == (7 if kind == "few" and len(live(mine)) > 9 else 8)
+    )
+    assert theirs(oracle, mine) == ours(mine) == before
+    oracle.write(mine.path, [(5, 1, "x", 1, 1, 1, "p1")])
+    oracle.compact(mine.path, options=KEEP)
+    assert len(ours(load_table(mine.path))) == len(before) + 1
+
+
+def without_order(fact: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (*fact[:-1], sorted(fact[-1], key=repr))
+
+
+def test_dynamic_buckets(oracle: Any, tmp_path: Path) -> None:
+    """Dynamic buckets keep their index."""
+    rng = random.Random(9)
+    twins = Twins(oracle, tmp_path, {"bucket": "-1", "dynamic-bucket.target-row-num": "4"}, partitioned=True)
+    for _ in range(4):
+        twins.write(rng, rows=10, keys=40)
+    java, mine = twins.both(full=True)
+    assert len({(entry.partition, entry.bucket) for entry in live(mine)}) > 6
+    assert facts(mine) == facts(java)
+    compacted = mine.snapshots.latest()
+    assert compacted is not None
+    assert compacted.index_manifest == mine.snapshots.get(compacted.id - 1).index_manifest
+    values = [(key, 1, "after", 1, 1, 1, f"p{key % 2}") for key in range(40)]
+    oracle.write(mine.path, values)
+    oracle.write(java.path, values)
+    assert theirs(oracle, mine) == ours(mine) == theirs(oracle, java)
+
+
+def test_partitions_with_another_number_of_buckets_keep_it(oracle: Any, tmp_path: Path) -> None:
+    """Java refuses to compact these until they are rewritten; nothing is wrong with it."""
+    rng = random.Random(9)
+    twins = Twins(oracle, tmp_path, {"bucket": "2"}, partitioned=True)
+    for _ in range(2):
+        twins.write(rng, rows=30, keys=40)
+    oracle.alter(twins.name, ("set", "bucket", "3"))
+    oracle.write(twins.path, [(1, 1, "new", 1, 1, 1, "p1")], overwrite={"p": "p1"})
+    table = load_table(twins.path)
+    before = theirs(oracle, table)
+    assert compact(table) == 4
+    assert {(entry.total_buckets, entry.file.level) for entry in live(table)} == {(2, 5), (3, 5)}
+    assert theirs(oracle, table) == ours(table) == before

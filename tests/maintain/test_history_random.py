@@ -16,6 +16,7 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.maintain import branches, rollback, tags
+from paimon_spark.maintain.compact import compact
 from paimon_spark.maintain.expire_snapshots import Retention, expire_snapshots
 from paimon_spark.maintain.fast_forward import fast_forward
 from paimon_spark.maintain.orphan_files import remove_files_before
@@ -81,13 +82,20 @@ class History:
         line.snapshots[table.snapshots.latest_id() or 0] = {**old, **new}
 
     def compact(self) -> None:
-        """Java compacts the main branch: files are rewritten, or move to another level."""
-        line = self.lines["main"]
-        if line.snapshots:
-            self.log.append("java compacts")
-            self.oracle.compact(self.path, options={"write-only": "false", "compaction.min.file-num": "2"} | KEEP)
-            latest = self.table().snapshots.latest_id() or 0
-            line.snapshots[latest] = line.snapshots[max(line.snapshots)]
+        """Java or we compact the main branch, or we another one: files are rewritten, or move to another level."""
+        branch, full = self.random.choice(sorted(self.lines)), self.random.random() < 0.5
+        line = self.lines[branch]
+        if not line.snapshots:
+            return
+        java = branch == "main" and self.random.random() < 0.4
+        options = {"write-only": "false", "compaction.min.file-num": "2"} | KEEP
+        self.log.append(f"{'java compacts' if java else 'we compact'} {branch} full={full}")
+        if java:
+            self.oracle.compact(self.path, full=full, options=options)
+        else:
+            compact(load_table(self.path, branch=branch, options=options), full=full)
+        latest = self.table(branch).snapshots.latest_id() or 0
+        line.snapshots[latest] = line.snapshots[max(line.snapshots)]
 
     def tag(self) -> None:
         branch = self.random.choice(sorted(self.lines))
@@ -240,7 +248,14 @@ def needed(table: FileStoreTable) -> set[str]:
 def test_nothing_that_lives_loses_a_file(oracle: Any, tmp_path: Path, seed: int, *, keys: bool) -> None:
     history = History(oracle, f"history.{tmp_path.name}", seed, keys=keys)
     happenings = [history.write] * 5 + [history.tag] * 2 + [history.expire] * 2
-    happenings += [history.delete_tag, history.rollback, history.branch, history.end_branch, history.compact]
+    happenings += [
+        history.delete_tag,
+        history.rollback,
+        history.branch,
+        history.end_branch,
+        history.compact,
+        history.compact,
+    ]
     happenings += [history.clean]
     try:
         history.write()

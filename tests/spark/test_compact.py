@@ -1,5 +1,8 @@
 """CALL sys.compact and PaimonTable.compact: what they take and answer, on the driver and as a Spark job."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -200,3 +203,42 @@ def test_an_error_in_a_task_names_the_file(sql: SparkSession, warehouse: Path, n
         call(sql, f"compact(table => '{name}')")
     assert table.snapshots.latest_id() == 2
     assert table_files(table) == before
+
+
+NO_PANDAS = """
+import sys
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas":
+            raise ModuleNotFoundError("pandas is not here")
+sys.meta_path.insert(0, Nothing())
+"""
+WITHOUT_PANDAS = """
+import sys
+from pyspark.sql import SparkSession
+import paimon_spark
+from paimon_spark.spark import compact_job
+
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+paimon_spark.register(spark)
+compact_job._DRIVER_BYTES = 0
+table = paimon_spark.PaimonTable.create(
+    spark, sys.argv[1], "id long not null", primary_key="id", options={"bucket": "4"}
+)
+for _ in range(2):
+    spark.range(100).write.format("paimon").mode("append").save(sys.argv[1])
+try:
+    import pandas
+except ImportError:
+    print(table.compact(), table.files().where("level = 5").count(), table.to_df().count(), table.compact())
+"""
+
+
+def test_without_pandas(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(NO_PANDAS)  # for the workers as well
+    known = os.pathsep.join([str(tmp_path), *sys.path[1:]])
+    command = [sys.executable, "-c", WITHOUT_PANDAS, str(tmp_path / "t")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": known})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "3 4 100 None"

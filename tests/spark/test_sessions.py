@@ -238,6 +238,11 @@ print(sorted(map(tuple, kept.collect())), kept.where("code = 'b'").count(), kept
 print(sql("WITH t AS (SELECT 5 AS id) SELECT count(*) FROM t JOIN shop.t AS o ON o.id < t.id"))
 print(sql("CALL sys.rollback(table => 't', tag => 'first')"), sql("SELECT tag_name FROM `t$tags`"))
 print(sql("CREATE TABLE u AS SELECT id FROM t"), sql("SHOW TABLES"), sql("DESCRIBE u"))
+from paimon_spark.spark import compact_job
+compact_job._DRIVER_BYTES = 0  # so that tasks of the server do it
+for days in ("1", "2"):
+    sql("INSERT INTO t SELECT id, 'c', dt FROM t WHERE dt <> :d", args={"d": days})
+print(sql("CALL sys.compact(table => 't')"), sql("SELECT level, partition, record_count FROM `t$files`"))
 print([view.name for view in spark.catalog.listTables()], sql("SELECT * FROM VALUES (1)"))
 for wrong in ("SELECT * FROM paimon.shop.nix", "SELECT * FROM t WHER id = 1 2", "INSERT INTO t VALUES (1)"):
     try:
@@ -270,6 +275,7 @@ def test_sql_on_spark_connect(connect: str, tmp_path: Path) -> None:
         "[(1,)]",
         "[(2, 1)] [('first',)]",
         "[] [('shop', 't', False), ('shop', 'u', False)] [('id', 'bigint', None)]",
+        "[(True,)] [(5, '{d}', 1), (5, '{x}', 1)]",
         "[] [(1,)]",
         "AnalysisException [TABLE_OR_VIEW_NOT_FOUND]",
         "ParseException [PARSE_SYNTAX_ERROR]",
