@@ -592,6 +592,15 @@ TAGS = [
     ),
     Statement(
         G,
+        "CALL sys.compact",
+        "CALL sys.compact(table => 'db.{n}')",
+        [(5, 1)],
+        "SELECT level, count(*) FROM `{n}$files` GROUP BY level",
+        "history",
+        short=True,
+    ),
+    Statement(
+        G,
         "SHOW PROCEDURES",
         lambda m, n: any("create_tag" in str(row) for row in m.sql("SHOW PROCEDURES IN m.sys", n)),
         True,
