@@ -7,7 +7,8 @@ executor does that, here or in the tasks of an engine; one commit deletes exactl
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.file_store_commit import commit
@@ -15,11 +16,12 @@ from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.errors import CommitError, CommitStateUnknownError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact_levels import CompactStrategy
-from paimon_spark.maintain.compact_rewrite import Rewrite, rewrite_files
+from paimon_spark.maintain.compact_rewrite import Rewrite, delete_written, rewrite_files
 from paimon_spark.maintain.compact_scope import CompactScope
 from paimon_spark.maintain.compact_step import AppendSteps, BucketFiles, KeyedSteps, Step
 from paimon_spark.merge.engine import merge_engine_for
 from paimon_spark.spec.schema import BucketMode
+from paimon_spark.spec.simple_stats import EMPTY_STATS
 from paimon_spark.table.support import check_writable
 from paimon_spark.write.message import CommitMessage
 
@@ -143,25 +145,29 @@ class _Work:
         return self._keyed.step(now, unit, self._strategy.top_level(files))
 
     def messages(self) -> list[CommitMessage]:
-        """Return what is different now; files that came and went in between are deleted."""
-        kept = {file.file_name for files in self._now for file in files}
-        self.discard(keep=kept)
+        """Return what is different now; files that came and went in between are deleted.
+
+        A bucket keeps the number of buckets that its partition has. Java: it refuses partitions with another number
+        than the table's.
+        """
+        self.discard(keep={file.file_name for files in self._now for file in files})
+        drop_stats = self._table.options.value("manifest.delete-file-drop-stats")
         messages = []
         for bucket, files in zip(self._before, self._now, strict=True):
             old, new = ({(file.file_name, file.level) for file in some} for some in (bucket.files, files))
             gone = tuple(file for file in bucket.files if (file.file_name, file.level) not in new)
             come = tuple(file for file in files if (file.file_name, file.level) not in old)
             if gone or come:
+                if drop_stats:
+                    gone = tuple(replace(file, value_stats=EMPTY_STATS, value_stats_cols=()) for file in gone)
                 place = (bucket.partition, bucket.bucket, bucket.total_buckets)
                 messages.append(CommitMessage(*place, (), compact_before=gone, compact_after=come))
         return messages
 
-    def discard(self, keep: frozenset[str] | set[str] = frozenset()) -> None:
+    def discard(self, keep: Container[str] = ()) -> None:
         """Delete the files that were made, except those of these names: no snapshot knows them."""
-        for bucket, file in self._created:
-            if file.file_name not in keep:
-                path = self._table.paths.data_file_path(bucket.partition, bucket.bucket, file)
-                self._table.file_io.delete_quietly(path)
+        places = [(bucket.partition, bucket.bucket, file) for bucket, file in self._created]
+        delete_written(self._table, places, keep=keep)
 
 
 def _without(files: Sequence[DataFileMeta], gone: Sequence[DataFileMeta]) -> list[DataFileMeta]:

@@ -7,13 +7,14 @@ bounded by ``read.merge.memory-budget`` and what the file format keeps of an ope
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.maintain.deletion import delete_files
 from paimon_spark.merge.engine import merge_engine_for
 from paimon_spark.merge.stream import block_rows, merge_sorted_runs
 from paimon_spark.read.file_read import FileRead
@@ -101,6 +102,21 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> tuple[DataFileMeta
         rewrite.level,
     )
     return written
+
+
+def delete_written(
+    table: FileStoreTable, written: Iterable[tuple[bytes, int, DataFileMeta]], *, keep: Container[str] = ()
+) -> None:
+    """Delete files that a compaction has made and that no snapshot knows.
+
+    Args:
+        table: whose they are.
+        written: partition, bucket and file.
+        keep: names of files that stay.
+    """
+    paths = [table.paths.data_file_path(*place) for place in written if place[2].file_name not in keep]
+    if paths:
+        delete_files(table, paths)
 
 
 def _appended(table: FileStoreTable, rewrite: Rewrite) -> Iterator[pa.RecordBatch]:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import BinaryType
 
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.maintain.compact import compact, rewrite_here
-from paimon_spark.maintain.compact_rewrite import Rewrite, rewrite_files
+from paimon_spark.maintain.compact_rewrite import Rewrite, delete_written, rewrite_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,8 +63,14 @@ def rewrite_in_tasks(
     run = _udf_of(spark)(_task(table, work), BinaryType(), useArrow=False).asNondeterministic()
     answers = spark.range(0, len(work), 1, len(work)).select(run("id").alias("files")).collect()
     found: dict[int, tuple[DataFileMeta, ...]] = {}
+    errors: list[PaimonError] = []
     for answer in answers:
-        found.update(pickle.loads(bytes(answer.files)))
+        written, error = pickle.loads(bytes(answer.files))
+        found.update(written)
+        errors += [error] if error is not None else []
+    if errors:
+        delete_written(table, [(rewrites[at].partition, rewrites[at].bucket, f) for at in found for f in found[at]])
+        raise errors[0]
     return [found[at] for at in range(len(rewrites))]
 
 
@@ -75,8 +81,19 @@ def _udf_of(spark: SparkSession) -> Any:
 
 
 def _task(table: FileStoreTable, work: Sequence[Sequence[tuple[int, Rewrite]]]) -> Callable[[int], bytes]:
+    """What a task does: it answers with the files of its rewrites, and the error of the one after which it stopped.
+
+    An error of the table is an answer, since trying again would not help, and the driver can raise it as it is.
+    """
+
     def rewrite_share(task: int) -> bytes:
-        return pickle.dumps({at: rewrite_files(table, rewrite) for at, rewrite in work[task]})
+        written: dict[int, tuple[DataFileMeta, ...]] = {}
+        try:
+            for at, rewrite in work[task]:
+                written[at] = rewrite_files(table, rewrite)
+        except PaimonError as error:
+            return pickle.dumps((written, error))
+        return pickle.dumps((written, None))
 
     return rewrite_share
 

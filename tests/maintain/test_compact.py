@@ -400,6 +400,18 @@ def test_expiry_takes_what_was_compacted_away_unless_a_tag_holds_it(tmp_path: Pa
     assert data_files(table) == {file.file_name for file in live(table)}
 
 
+def test_what_goes_needs_no_statistics(tmp_path: Path) -> None:
+    table = keyed(tmp_path / "t", manifest__delete_file_drop_stats="true")
+    compact(table)
+    delta = [
+        entry
+        for columns in table.manifests.read_columns(table.manifests.delta_manifests(table.snapshots.get(4)))
+        for entry in columns
+    ]
+    assert [(entry.kind, len(entry.file.value_stats.null_counts)) for entry in delta] == [(1, 0)] * 3 + [(0, 2)]
+    assert len(rows(table)) == 12
+
+
 def test_a_lifted_file_outlives_its_old_place(tmp_path: Path) -> None:
     """Deleted at one level and added at another by the same snapshot: expiry must leave it."""
     table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", target_file_size="1 kb")

@@ -193,7 +193,10 @@ def rewrite_of(table: FileStoreTable, bucket: BucketFiles) -> Rewrite:
     return Rewrite(bucket.partition, bucket.bucket, 3, sections)
 
 
-def test_an_error_in_a_task_names_the_file(sql: SparkSession, warehouse: Path, name: str) -> None:
+def test_an_error_in_a_task_is_the_error_of_the_call_and_leaves_nothing(
+    sql: SparkSession, warehouse: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compact_job, "_DRIVER_BYTES", 0)
     table = table_of(warehouse, name)
     bucket, *_ = CompactScope().bucket_files(table, table.snapshots.get(2))
     lost = Path(table.paths.data_file_path(bucket.partition, bucket.bucket, bucket.files[0]))
@@ -201,6 +204,8 @@ def test_an_error_in_a_task_names_the_file(sql: SparkSession, warehouse: Path, n
     before = table_files(table)
     with pytest.raises(Exception, match=lost.name):
         call(sql, f"compact(table => '{name}')")
+    with pytest.raises(paimon_spark.CorruptTableError, match=lost.name):
+        paimon_spark.PaimonTable.for_path(sql, table.path).compact()
     assert table.snapshots.latest_id() == 2
     assert table_files(table) == before
 
