@@ -2,8 +2,9 @@
 
 Equals Java's ``FileSystemBranchManager`` (format.md §9), in an order that leaves nothing behind that cannot be read or
 finished when the process ends halfway: the newest schema, by which a branch is found, is written after the snapshot
-and before the older schemas, and goes last of all. A branch that was half made is finished where it holds nothing but
-what it begins with; nothing is deleted or replaced to make a branch.
+and before the older schemas, and goes last of all. Who makes a branch first writes, as the only one, a file that says
+what it is to begin with: of several at once, those that begin with something else fail. A branch that was half made is
+finished where it holds nothing but what it begins with; nothing is deleted or replaced to make a branch.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, PaimonError
-from paimon_spark.maintain.tags import create_tag
+from paimon_spark.maintain.tags import create_tag, snapshot_to_tag
+from paimon_spark.spec.json_text import flat_json
 from paimon_spark.table.branch_store import check_new_branch_name
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.schema_store import SchemaStore
 
 if TYPE_CHECKING:
+    from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.paths import TablePaths
     from paimon_spark.table.table import FileStoreTable
 
+_CLAIM = ".begins-with"
+"""In the branch's directory while it is made; no engine looks at it."""
 _READ_FROM = ("scan.fallback-branch", "scan.primary-branch")
 
 
@@ -49,24 +54,66 @@ def create_branch(
     """
     if tag is not None and snapshot_id is not None:
         raise OptionError("A branch begins at a tag or at a snapshot: give one of tag and snapshot_id, not both.")
-    there = table.branches.exists(name)
-    if ignore_if_exists and there and not _is_half_made(table, name):
+    if ignore_if_exists and _is_made(table, name):
         return False
     check_new_branch_name(name)
     paths = table.paths.for_branch(name)
-    if there and not _is_half_made(table, name):
-        raise PaimonError(f"Branch name '{name}' already exists.")
+    _check_not_made(table, name)
+    begin: Snapshot | None = None
     if snapshot_id is not None:
-        tag = f"branch-{name}"
-        if not table.tags.exists(tag) or table.tags.get(tag).snapshot.id != snapshot_id:
+        begin, tag = snapshot_to_tag(table, snapshot_id, "create"), f"branch-{name}"
+    elif tag is not None:
+        begin = table.tags.get(tag).snapshot
+    claim, told = f"{paths.branch_root}/{_CLAIM}", _claim(tag, begin)
+    first = table.file_io.create_exclusive(claim, told)
+    try:
+        held = told if first else _claimed(table, claim)
+        _check_not_made(table, name)  # another process may have made it all meanwhile
+        if held != told:
+            raise _not_ours(table, paths, claim)
+        if snapshot_id is not None and tag is not None and not _is_tagged(table, tag, snapshot_id):
             create_tag(table, tag, snapshot_id=snapshot_id)
-    files = _files_to_copy(table, tag, paths)
-    if there:
+        files = _files_to_copy(table, tag, paths)
         _check_no_others(table, paths, set(files))
+    except PaimonError:
+        if first:
+            table.file_io.delete_quietly(claim)
+            table.file_io.delete_empty_directory(paths.branch_root)
+        raise
     for path, data in files.items():
         if not table.file_io.create_exclusive(path, data) and table.file_io.read_bytes(path) != data:
             raise _not_ours(table, paths, path)
+    table.file_io.delete_quietly(claim)
     return True
+
+
+def _is_made(table: FileStoreTable, name: str) -> bool:
+    """Tell whether there is a whole branch; the claim of a process that ended right behind its work is taken away."""
+    made = table.branches.exists(name) and not _is_half_made(table, name)
+    if made and name != MAIN_BRANCH:
+        table.file_io.delete_quietly(f"{table.paths.for_branch(name).branch_root}/{_CLAIM}")
+    return made
+
+
+def _check_not_made(table: FileStoreTable, name: str) -> None:
+    if _is_made(table, name):
+        raise PaimonError(f"Branch name '{name}' already exists.")
+
+
+def _claim(tag: str | None, begin: Snapshot | None) -> bytes:
+    return flat_json({"tag": tag, "snapshotId": None if begin is None else begin.id}).encode()
+
+
+def _claimed(table: FileStoreTable, claim: str) -> bytes | None:
+    """Return what a rival's branch is to begin with, None where it has just been finished."""
+    try:
+        return table.file_io.read_bytes(claim)
+    except FileNotFoundError:
+        return None
+
+
+def _is_tagged(table: FileStoreTable, tag: str, snapshot_id: int) -> bool:
+    return table.tags.exists(tag) and table.tags.get(tag).snapshot.id == snapshot_id
 
 
 def _files_to_copy(table: FileStoreTable, tag: str | None, target: TablePaths) -> dict[str, bytes]:

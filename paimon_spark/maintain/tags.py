@@ -46,7 +46,7 @@ def create_tag(
         SnapshotNotFoundError: there is no such snapshot, or none at all.
         PaimonError: there is such a tag, or its name is not allowed.
     """
-    snapshot = _snapshot(table, snapshot_id, "create")
+    snapshot = snapshot_to_tag(table, snapshot_id, "create")
     if not table.tags.exists(name):
         _check_not_tagged(table, name, snapshot)
     made = table.tags.create(name, snapshot, time_retained=time_retained, ignore_if_exists=ignore_if_exists)
@@ -70,7 +70,7 @@ def replace_tag(
         SnapshotNotFoundError: there is no such tag, or no such snapshot.
     """
     table.tags.get(name)
-    snapshot = _snapshot(table, snapshot_id, "replace")
+    snapshot = snapshot_to_tag(table, snapshot_id, "replace")
     _check_not_tagged(table, name, snapshot)
     table.tags.replace(name, snapshot, time_retained=time_retained)
 
@@ -211,7 +211,12 @@ def _is_over(created: datetime, retained: timedelta, now: datetime) -> bool:
         return False
 
 
-def _snapshot(table: FileStoreTable, snapshot_id: int | None, verb: str) -> Snapshot:
+def snapshot_to_tag(table: FileStoreTable, snapshot_id: int | None, verb: str) -> Snapshot:
+    """Return a snapshot, or what a tag holds of it if it has expired; the latest one when none is given.
+
+    Raises:
+        SnapshotNotFoundError: there is no such snapshot, or none at all.
+    """
     if snapshot_id is None:
         latest = table.snapshots.latest()
         if latest is None:

@@ -1,5 +1,7 @@
 """Branches: made, written, deleted, renamed, fast-forwarded and merged."""
 
+import contextlib
+import multiprocessing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -203,7 +205,7 @@ def test_two_that_make_a_branch_at_once_do_not_harm_each_other(
 
     def slow(self: Any, path: str, data: bytes) -> bool:
         calls.append(path)
-        if len(calls) == 2:  # the first maker pauses here
+        if len(calls) == 3:  # the first maker pauses here
             branches.create_branch(table, "b", tag="one")
             write(table, "b", k7="x")
         return create(self, path, data)
@@ -211,6 +213,75 @@ def test_two_that_make_a_branch_at_once_do_not_harm_each_other(
     monkeypatch.setattr(io, "create_exclusive", slow)
     branches.create_branch(table, "b", tag="one")
     assert rows(table, "b") == {1: "a", 7: "x"}
+
+
+def _make_branches(path: str, number: int, barrier: Any, results: Any) -> None:
+    """Make branches at once with other processes, each from its own tag; half of the branches are made by two."""
+    table, made = load_table(path), []
+    for turn in range(_TURNS):
+        barrier.wait()
+        with contextlib.suppress(PaimonError):
+            branches.create_branch(table, f"b{turn}", tag=f"t{number // 2 if turn % 2 else number}")
+            made.append(turn)
+    results.put((number, made))
+
+
+_TURNS = 20
+
+
+def test_of_several_processes_one_makes_a_branch(table: FileStoreTable) -> None:
+    """Each branch begins with one tag, that of a process that was told so; never with two."""
+    for number in range(4):
+        write(table, **{f"k{number + 10}": "x"})
+        tags.create_tag(table, f"t{number}")
+    context = multiprocessing.get_context("spawn")
+    barrier, results = context.Barrier(4), context.Queue()
+    makers = [
+        context.Process(target=_make_branches, args=(table.path, number, barrier, results)) for number in range(4)
+    ]
+    for process in makers:
+        process.start()
+    made = dict(results.get(timeout=120) for _ in makers)
+    for process in makers:
+        process.join()
+    for turn in range(_TURNS):
+        there = load_table(f"{table.path}$branch_b{turn}")
+        (tag,) = there.tags.names()
+        winners = [number for number, turns in made.items() if turn in turns]
+        assert winners, "somebody must have made it"
+        assert {f"t{number // 2 if turn % 2 else number}" for number in winners} == {tag}
+        assert turn % 2 or len(winners) == 1
+        assert there.snapshots.ids() == [there.tags.get(tag).snapshot.id]
+        assert rows(table, f"b{turn}") == rows(table, scan_tag_name=tag)
+        assert not any(path.name.startswith(".") for path in Path(there.paths.branch_root).rglob("*"))
+
+
+@pytest.mark.parametrize("tag", ["one", "two", None])
+def test_a_claim_that_was_left_behind(table: FileStoreTable, tag: str | None) -> None:
+    """Who was ended before the first file was written is succeeded only by one who makes the same branch."""
+    tags.create_tag(table, "two")
+    claim = Path(table.path, "branch/branch-b/.begins-with")
+    claim.parent.mkdir(parents=True)
+    claim.write_text('{"tag":"one","snapshotId":1}')
+    if tag == "one":
+        branches.create_branch(table, "b", tag="one")
+        assert rows(table, "b") == {1: "a"}
+        assert not claim.exists()
+        return
+    with pytest.raises(PaimonError, match=r"exists in part: .*begins-with .*delete_branch"):
+        branches.create_branch(table, "b", tag=tag)
+    branches.delete_branch(table, "b")
+    branches.create_branch(table, "b", tag=tag)
+    assert rows(table, "b") == ({} if tag is None else {1: "a", 2: "b"})
+
+
+def test_nothing_is_left_of_a_branch_that_could_not_be_made(table: FileStoreTable) -> None:
+    tags.create_tag(table, "branch-b", snapshot_id=2)
+    before = files(table)
+    with pytest.raises(PaimonError, match="Tag 'branch-b' already exists"):
+        branches.create_branch(table, "b", snapshot_id=1)
+    assert files(table) == before
+    assert table.branches.names() == []
 
 
 def test_fast_forward_takes_all_of_the_branch(table: FileStoreTable) -> None:
