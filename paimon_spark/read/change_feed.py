@@ -1,13 +1,14 @@
 """Changes with the commit that made them, as Spark 4.3's ``CHANGES FROM VERSION`` shows them.
 
 Rows come from changelog files, or from the files that commits added to a table without primary key. A primary-key table
-without a changelog does not tell whether a row is new: its changes are refused.
+without a changelog does not tell whether a row is new: its changes are refused. Of a table that reads two branches
+(`scan.fallback-branch`) the versions of a partition's changes are snapshots of the branch that gives the partition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,15 +16,16 @@ import pyarrow as pa
 from paimon_spark.errors import OptionError
 from paimon_spark.read.audit_log import own_part
 from paimon_spark.read.change_range import ChangeRange, ChangeSource, snapshots_of
+from paimon_spark.read.fallback import plan_changed_branches
+from paimon_spark.read.incremental import plan_changes
 from paimon_spark.read.incremental_read import only_true, written_rows
 from paimon_spark.read.plan import ReadPlan
-from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView, plan_source
+from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.data_types import BigIntType, DataField, LocalZonedTimestampType, VarCharType
 from paimon_spark.spec.predicate import Predicate, fields
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.spec.special_fields import VALUE_KIND
-from paimon_spark.table.two_branches import refuse_other_branch
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
@@ -74,12 +76,21 @@ class ReadChangeFeed:
 
 def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> ReadPlan:
     assert isinstance(source, ChangeRange)
-    refuse_other_branch(table, "CHANGES")  # commits of two branches have no common order
-    refuse_without_changelog(table)
-    inner = replace(
-        request, columns=tuple(table.schema.fields), predicate=own_part(table, request.predicate), limit=None
+    return plan_changed_branches(
+        table,
+        source,
+        request.columns,
+        predicate=request.predicate,
+        plan_of=lambda branch, its, said: _plan_branch(branch, its, request, said),
     )
-    commits = snapshots_of(table, source)
+
+
+def _plan_branch(
+    table: FileStoreTable, asked: ChangeRange, request: PlanRequest, predicate: Predicate | None
+) -> ReadPlan:
+    refuse_without_changelog(table)
+    changes = ChangeRange(feed_source(table), asked.start_id, asked.end_id)
+    commits = snapshots_of(table, changes)
     overwrite = next((commit.id for commit in commits if commit.commit_kind is CommitKind.OVERWRITE), None)
     if overwrite is not None:
         raise OptionError(
@@ -87,10 +98,20 @@ def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> Re
             "it, or compare two states by SELECT * FROM `t$audit_log` WITH ('incremental-between' = 'a,b', "
             "'incremental-between-scan-mode' = 'diff')."
         )
-    plans = [plan_source(table, ChangeRange(source.source, c.id - 1, c.id), inner) for c in commits]
-    splits = tuple(split for plan in plans for split in plan.splits)
+    rows, said = tuple(table.schema.fields), own_part(table, predicate)
+    splits = [
+        split
+        for commit in commits
+        for split in plan_changes(
+            table,
+            ChangeRange(changes.source, commit.id - 1, commit.id),
+            rows,
+            predicate=said,
+            parallelism=request.parallelism,
+        ).splits
+    ]
     read = ReadChangeFeed({commit.id: commit.time_millis for commit in commits})
-    return ReadPlan(None, table.schema, request.columns, splits, request.predicate, table, read)
+    return ReadPlan(None, table.schema, request.columns, tuple(splits), predicate, table, read)
 
 
 def refuse_without_changelog(table: FileStoreTable) -> None:

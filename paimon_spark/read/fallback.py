@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 
+PlanOfChanges = Callable[["FileStoreTable", ChangeRange, Predicate | None], ReadPlan]
+"""Plans the read of the changes of one branch for which a predicate is true."""
+
+
 @dataclass(frozen=True)
 class BranchRead:
     """Reads the splits of two branches, each with its own schemas and merge engine. Picklable."""
@@ -128,10 +132,18 @@ def plan_changed_branches(
     predicate: Predicate | None = None,
     parallelism: int = 1,
     limit: int | None = None,
+    plan_of: PlanOfChanges | None = None,
 ) -> ReadPlan:
     """Plan the read of changes, and of those of the other branch in partitions that the first one has none of.
 
-    Arguments as of `plan_changes`.
+    Args:
+        table: as in `plan_changes`, like the rest.
+        changes: of the table.
+        read_fields: of the result, in order.
+        predicate: rows of the result are those for which it is true.
+        parallelism: as in `plan_changes`.
+        limit: as in `plan_changes`.
+        plan_of: plans the changes of one branch, in place of `plan_changes`.
 
     Raises:
         PaimonError: the branches have not the same columns.
@@ -141,6 +153,8 @@ def plan_changed_branches(
     """
 
     def planned(branch: FileStoreTable, its: ChangeRange, said: Predicate | None, most: int | None) -> ReadPlan:
+        if plan_of is not None:
+            return plan_of(branch, its, said)
         return plan_changes(branch, its, read_fields, predicate=said, parallelism=parallelism, limit=most)
 
     own = planned(table, changes, predicate, limit)

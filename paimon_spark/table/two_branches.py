@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paimon_spark.errors import PaimonError, SnapshotNotFoundError, UnsupportedError
+from paimon_spark.errors import PaimonError, SnapshotNotFoundError
 from paimon_spark.spec.predicate import Always, project
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID
 from paimon_spark.table.support import check_readable
@@ -51,20 +51,6 @@ def other_branch(table: FileStoreTable) -> str | None:
 def option_of_other(table: FileStoreTable) -> str:
     """Return the key of the option that names the other branch."""
     return FALLBACK if table.options.get(FALLBACK) else PRIMARY
-
-
-def refuse_other_branch(table: FileStoreTable, what: str) -> None:
-    """Refuse to read something of a table that reads a second branch as well.
-
-    Raises:
-        UnsupportedError: names the option.
-    """
-    if other_branch(table) is not None:
-        key = option_of_other(table)
-        raise UnsupportedError(
-            f"Reading {what} with option '{key}' = '{table.options.get(key)}' is not supported yet: those of the other "
-            "branch would be missing. Read each branch by its own name, <table>$branch_<branch>, without the option."
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import (
     CorruptTableError,
+    OptionError,
     PaimonError,
     SchemaChangeError,
     SnapshotNotFoundError,
@@ -17,8 +18,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.maintain import branches, tags
 from paimon_spark.read.change_feed import CHANGE_FEED
-from paimon_spark.read.change_range import resolve_changes
-from paimon_spark.read.row_view import ROWS, PlanRequest, plan_view
+from paimon_spark.read.row_view import ROWS, RowView, plan_view
 from paimon_spark.read.row_views import row_view
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.schema_change import SetOption
@@ -37,10 +37,14 @@ def write(table: FileStoreTable, partition: str, values: dict[int, str], branch:
 
 
 def rows(
-    path: str, options: dict[str, str], where: str | None = None, columns: list[str] | None = None, view: str = ""
+    path: str,
+    options: dict[str, str],
+    where: str | None = None,
+    columns: list[str] | None = None,
+    view: str | RowView = ROWS,
 ) -> list[Any]:
     table = load_table(path, options=options)
-    seen = row_view(view) if view else ROWS
+    seen = view if isinstance(view, RowView) else row_view(view) if view else ROWS
     assert seen is not None
     predicate = None if where is None else parse_filter(where, seen.fields(table))
     plan = pickle.loads(pickle.dumps(plan_view(table, seen, columns=columns, predicate=predicate)))
@@ -134,12 +138,6 @@ def test_the_branch_must_be_there_when_the_option_is_set(table: FileStoreTable) 
     assert rows(table.path, {}) == rows(table.path, FALLBACK)
 
 
-def test_what_would_miss_the_other_branch_is_refused(table: FileStoreTable) -> None:
-    opened = load_table(table.path, options=FALLBACK)
-    with pytest.raises(UnsupportedError, match=r"Reading CHANGES with option 'scan.fallback-branch' = 'b' is not"):
-        CHANGE_FEED.plan(opened, resolve_changes(opened.with_options({"incremental-between": "1,2"})), PlanRequest(()))
-
-
 def test_java_reads_the_same(oracle: Any, table: FileStoreTable) -> None:
     schema = Path(table.path, "schema/schema-0")
     schema.write_text(schema.read_text().replace('"bucket" : "1"', '"bucket" : "1", "scan.fallback-branch" : "b"'))
@@ -202,6 +200,51 @@ def test_views_and_changes_are_those_of_java(both: tuple[Any, str], key: str, vi
             assert rows(path, options, view=view) == sorted(tuple(row.values()) for row in java), options
     finally:
         oracle.alter(name, ("unset", key))
+
+
+@pytest.mark.parametrize("key", [*FALLBACK, *PRIMARY])
+def test_changes_with_their_commits(both: tuple[Any, str], key: str) -> None:
+    """What happened is what Java's audit log says; versions and times are of the branch that has the partition."""
+    oracle, name = both
+    oracle.alter(name, ("set", key, "b"))
+    kinds = {"insert": "+I", "update_preimage": "-U", "update_postimage": "+U", "delete": "-D"}
+    try:
+        path = oracle.location(name).removeprefix("file:")
+        for between in ("0,2", "1,2", "0,1"):
+            options = {"incremental-between": between, "incremental-between-scan-mode": "changelog"}
+            told = rows(path, options, view=CHANGE_FEED)
+            java = oracle.read(f"{name}$audit_log", options=options).to_pylist()
+            assert sorted((kinds[row[3]], *row[:3]) for row in told) == sorted(tuple(row.values()) for row in java)
+            for row in told:
+                from_b = row[1].startswith("b")
+                commit_of = load_table(path, branch="b" if from_b else "main").snapshots.get(row[4])
+                assert row[5].timestamp() * 1000 == pytest.approx(commit_of.time_millis)
+                assert between != "1,2" or row[4] == 2
+            some = rows(path, options, "k = 1 AND _change_type = 'insert'", ["v", "_commit_version"], CHANGE_FEED)
+            assert some == sorted((row[1], row[4]) for row in told if row[0] == 1 and row[3] == "insert")
+    finally:
+        oracle.alter(name, ("unset", key))
+
+
+def test_an_overwrite_in_the_other_branch_does_not_tell_what_changed(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t", partition=["dt"], bucket="-1")
+    branches.create_branch(table, "b")
+    write(table, "1", {1: "m1"})
+    there = load_table(table.path, branch="b")
+    write(table, "2", {2: "b2"}, "b")
+    between = {**FALLBACK, "incremental-between": "0,1"}
+    assert [row[:5] for row in rows(table.path, between, view=CHANGE_FEED)] == [
+        (1, "m1", "1", "insert", 1),
+        (2, "b2", "2", "insert", 1),
+    ]
+    write(table, "1", {3: "m3"})
+    commit(
+        there,
+        [message(there, data_file(there, {9: "x"}, partition="2"), partition="2")],
+        overwrite=OverwriteSpec.dynamic(),
+    )
+    with pytest.raises(OptionError, match="Snapshot 2 is an overwrite"):
+        rows(table.path, between | {"incremental-between": "0,2"}, view=CHANGE_FEED)
 
 
 def test_the_top_level_is_that_of_each_branch(oracle: Any, tmp_path: Path) -> None:
