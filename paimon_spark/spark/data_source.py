@@ -89,7 +89,7 @@ class PaimonDataSource(DataSource):
         arrow_schema = spark_arrow_schema(schema)
         mode = None if overwrite_spec is None else OverwriteMode(overwrite_spec.kind.value)
         plan = plan_write(table, overwrite=mode, data_schema=arrow_schema, shuffled=request.one_task_per_bucket)
-        return PaimonWriter(plan, overwrite_spec)
+        return PaimonWriter(plan, overwrite_spec, request.operation)
 
 
 def _open(path: str, options: Mapping[str, str]) -> FileStoreTable:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import DataType, StructType
 
 from paimon_spark.options import OPTIONS, Scope, find_option
+from paimon_spark.spark.active_session import activate
 from paimon_spark.spark.branch_methods import BranchMethods
 from paimon_spark.spark.change_methods import ChangeMethods
 from paimon_spark.spark.compact_methods import CompactMethods
 from paimon_spark.spark.expire_methods import ExpireMethods
-from paimon_spark.spark.session import activate, register
+from paimon_spark.spark.row_methods import RowMethods
+from paimon_spark.spark.session import register
 from paimon_spark.spark.shuffled_write import can_shuffle, write_shuffled
 from paimon_spark.spark.source_options import (
     read_request,
@@ -54,7 +56,9 @@ def _store_options(options: Mapping[str, str]) -> dict[str, str]:
     return {key: options[key] for key, option in found.items() if option is not None and option.scope is Scope.STORE}
 
 
-class PaimonTable(SystemTables, TagMethods, BranchMethods, ExpireMethods, CompactMethods, ChangeMethods, TableDisplay):
+class PaimonTable(
+    RowMethods, SystemTables, TagMethods, BranchMethods, ExpireMethods, CompactMethods, ChangeMethods, TableDisplay
+):
     """One table, by its path. Nothing of the table is kept: every call sees it as it is then.
 
     Every option of Paimon can be given as a keyword, dots and dashes as underscores (``scan_tag_name="t"``), or by its

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.spark.active_session import activate
 from paimon_spark.spark.data_source import PaimonDataSource
 
 if TYPE_CHECKING:
@@ -90,12 +91,6 @@ def _follow_new_sessions(spark: SparkSession, prepare: Callable[[SparkSession], 
         return new
 
     spark.newSession = new_session  # type: ignore[method-assign]
-
-
-def activate(spark: SparkSession) -> None:
-    """Let the thread that calls this find the format: in a new thread, Spark looks for Python sources in no session."""
-    if getattr(spark, "_sc", None) is not None and type(spark).getActiveSession() is None:
-        spark.createDataFrame([], "unused int")  # makes the session the thread's active one, as any query would
 
 
 def _check_workers(spark: SparkSession) -> None:

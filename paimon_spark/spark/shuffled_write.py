@@ -40,13 +40,16 @@ def can_shuffle(table: FileStoreTable) -> bool:
     return table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE and find_spec("pandas") is not None
 
 
-def write_shuffled(df: DataFrame, table: FileStoreTable, overwrite: OverwriteSpec | None) -> int | None:
+def write_shuffled(
+    df: DataFrame, table: FileStoreTable, overwrite: OverwriteSpec | None, *, operation: str | None = None
+) -> int | None:
     """Write the rows and commit them; return the id of the new snapshot. Runs on the driver.
 
     Args:
         df: the rows; columns are matched by name.
         table: the table with the options of this write.
         overwrite: what to replace; None to append.
+        operation: what the snapshot says about the statement; None for nothing.
 
     Raises:
         SchemaMismatchError: the rows do not fit the table's columns.
@@ -66,6 +69,7 @@ def write_shuffled(df: DataFrame, table: FileStoreTable, overwrite: OverwriteSpe
         table,
         messages,
         overwrite=overwrite,
+        operation=operation,
         planned_snapshot_id=plan.snapshot_id or 0,
         after_commit=maintenance(table),
     )

@@ -28,8 +28,11 @@ REPLACE_WHERE = "replaceWhere"
 ONE_TASK_PER_BUCKET = "paimon.one-task-per-bucket"
 """Not for users: the SQL catalog says that Spark brings all rows of a (partition, bucket) to one task."""
 
+OPERATION = "paimon.operation"
+"""Not for users: which statement writes; the snapshot says it."""
+
 READ_KEYS = (COLUMNS, FILTER)
-WRITE_KEYS = (MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, ONE_TASK_PER_BUCKET)
+WRITE_KEYS = (MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, ONE_TASK_PER_BUCKET, OPERATION)
 
 # What Spark itself hands over: save(path), load([...]), CREATE TABLE ... USING paimon OPTIONS (...), saveAsTable.
 _SPARK_KEYS = frozenset(
@@ -77,6 +80,8 @@ class WriteRequest:
     """Whether columns that the table lacks are added to it."""
     one_task_per_bucket: bool = False
     """Whether all rows of a (partition, bucket) come to one task."""
+    operation: str | None = None
+    """What the snapshot says about the statement, a name of `Operation`."""
 
 
 def parse_columns(text: str) -> tuple[str, ...]:
@@ -181,7 +186,7 @@ def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteReques
             f"option '{REPLACE_WHERE}' and {OVERWRITE_MODE}=dynamic contradict each other: give one of them"
         )
     merge_schema, one_task = (_boolean(key, ours.get(key, "false")) for key in (MERGE_SCHEMA, ONE_TASK_PER_BUCKET))
-    return WriteRequest(path, others, dynamic, where, merge_schema, one_task)
+    return WriteRequest(path, others, dynamic, where, merge_schema, one_task, ours.get(OPERATION))
 
 
 def known_to_writes(options: Mapping[str, str]) -> dict[str, str]:

@@ -29,9 +29,10 @@ class PaimonCommitMessage(WriterCommitMessage):
 class PaimonWriter(DataSourceArrowWriter):
     """A planned write: made on the driver, pickled to every task and to the commit (which sees no state of tasks)."""
 
-    def __init__(self, plan: WritePlan, overwrite: OverwriteSpec | None) -> None:
+    def __init__(self, plan: WritePlan, overwrite: OverwriteSpec | None, operation: str | None = None) -> None:
         self._plan = plan
         self._overwrite = overwrite
+        self._operation = operation
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task. Called in every attempt, also without rows; one attempt per task is committed."""
@@ -57,6 +58,7 @@ class PaimonWriter(DataSourceArrowWriter):
             table,
             tasks,
             overwrite=self._overwrite,
+            operation=self._operation,
             planned_snapshot_id=self._plan.snapshot_id or 0,
             after_commit=maintenance(table),
         )

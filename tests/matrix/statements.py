@@ -875,8 +875,9 @@ SESSIONS = [
 
 G = "Row-level changes"
 CHANGES = [
-    Statement(G, "DELETE FROM", "DELETE FROM {n} WHERE k = 1", [(2, "b")], ALL, "append", short=True),
-    Statement(G, "UPDATE", "UPDATE {n} SET v = 'z' WHERE k = 1", [(1, "z"), (2, "b")], ALL, "append", short=True),
+    Statement(G, "DELETE FROM", "DELETE FROM {n} WHERE v = 'a'", [(2, "b")], ALL, "keyed", short=True),
+    Statement(G, "DELETE FROM, of whole partitions", "DELETE FROM {n} WHERE dt < 'y'", [(2, "y")], ALL, "days"),
+    Statement(G, "UPDATE", "UPDATE {n} SET v = 'z' WHERE k = 1", [(1, "z"), (2, "b")], ALL, "keyed", short=True),
     Statement(
         G,
         "MERGE INTO",

@@ -29,17 +29,10 @@ CASES = SHARED / "acceptance"
 GROUPS = ("pu", "sq", "tt", "tg", "rb", "br", "ex", "wr", "se", "sc", "sn", "agp", "sy", "inc", "an", "cp")
 FILES = sorted(path for group in GROUPS for path in CASES.glob(f"{group}_*.slt"))
 
-_DELETE = ("DELETE comes with the issue on row-level changes", "does not support deletes|DELETE")
 _CROSS_PARTITION = ("keys that move between partitions come with a later issue", "rows of a key may move")
 
 NOT_YET: dict[str, tuple[str, str]] = {
-    "an_audit": _DELETE,
-    "cp_pk": _DELETE,
-    "inc_tags": _DELETE,
     "pu_cross_partition": _CROSS_PARTITION,
-    "pu_remove_on_delete": _DELETE,
-    "rb_rollback": _DELETE,
-    "tg_seed_tags": _DELETE,
     "wr_dynamic_bucket": _CROSS_PARTITION,
 }
 """Case -> why it does not hold yet, and what its failure must say."""

@@ -55,7 +55,7 @@ class Gateway:
 
     def __init__(self, spark: SparkSession) -> None:
         self.context = context = spark.sparkContext
-        self.gateway = context._gateway
+        self.gateway: Any = context._gateway
         self.jvm: JavaObject = _Names(context._jvm)
         self._classes: dict[str, JavaObject] = {}
         self._sets: dict[tuple[str, ...], JavaObject] = {}
@@ -145,6 +145,13 @@ class Gateway:
                     return candidate
             java_class = java_class.getSuperclass()
         raise PaimonError(f"this Spark version has no field {name} in {target.getClass().getName()}")
+
+
+def python_object(gateway: Gateway, proxy: JavaObject) -> Any:
+    """The Python object that answers for a Java proxy of this process."""
+    handler = gateway.jvm.java.lang.reflect.Proxy.getInvocationHandler(proxy)
+    pool: Mapping[str, Any] = gateway.gateway.gateway_property.pool
+    return pool[gateway.field(handler, "id").get(handler)]
 
 
 class ProxyError(Py4JJavaError):  # type: ignore[misc]

@@ -13,10 +13,9 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.spark.jvm.gateway import JavaObject, Proxy
+from paimon_spark.maintain.row_level import truncate
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.loading import LoadedTable
 from paimon_spark.spark.jvm.read_version import POINTS_OF_TIME
 from paimon_spark.spark.jvm.schemas import java_struct
@@ -60,7 +59,10 @@ class PartitionsProxy(Proxy):
         fields = [self.loaded.table.schema.field(name) for name in names]
         wanted = {field.name: _value(ident, index, field.type) for index, field in enumerate(fields)}
         table = self.loaded.table
-        rows = [self._row(values) for values in matching_partitions(table, wanted, live_partitions(table))]
+        rows = [
+            catalyst_row(self.gateway, table.schema.partition_fields, values)
+            for values in matching_partitions(table, wanted, live_partitions(table))
+        ]
         return self.gateway.array("org.apache.spark.sql.catalyst.InternalRow", rows)
 
     def partitionExists(self, ident: JavaObject) -> bool:
@@ -144,8 +146,7 @@ class PartitionsProxy(Proxy):
         return len(found) == len(partitions)
 
     def _truncate(self, *partitions: Mapping[str, Any]) -> None:
-        table = self._writable()
-        commit(table, [], overwrite=OverwriteSpec.truncate(*partitions), after_commit=maintenance(table))
+        truncate(self._writable(), *partitions)
 
     def _writable(self) -> FileStoreTable:
         if any(key in POINTS_OF_TIME for key in self.loaded.options):
@@ -161,31 +162,39 @@ class PartitionsProxy(Proxy):
         fields = self.loaded.table.schema.partition_fields[: ident.numFields()]
         return {field.name: _value(ident, index, field.type) for index, field in enumerate(fields)}
 
-    def _row(self, values: Mapping[str, Any]) -> JavaObject:
-        fields = self.loaded.table.schema.partition_fields
-        row = self.gateway.jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(len(fields))
-        for index, field in enumerate(fields):
-            self._set(row, index, values[field.name], field.type)
-        return row
-
-    def _set(self, row: JavaObject, index: int, value: Any, data_type: t.DataType) -> None:
-        if value is None:
-            row.setNullAt(index)
-        elif isinstance(data_type, t.CharType | t.VarCharType):
-            row.update(index, self.gateway.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(value))
-        elif isinstance(data_type, t.DecimalType):
-            number = self.gateway.jvm.java.math.BigDecimal(str(value))
-            row.update(index, self.gateway.jvm.org.apache.spark.sql.types.Decimal.apply(number))
-        else:
-            setter = _SETTERS.get(type(data_type))
-            if setter is None:
-                raise UnsupportedError(f"partition columns of type {data_type.sql()} cannot be listed")
-            getattr(row, setter)(index, _catalyst(value))
-
     def _no_such_partition(self, ident: JavaObject) -> Py4JJavaError:
         table = self.gateway.identifier([], self.loaded.name)
         analysis = self.gateway.jvm.org.apache.spark.sql.catalyst.analysis
         return Py4JJavaError("", analysis.NoSuchPartitionException(table.name(), ident, self.partitionSchema()))
+
+
+def catalyst_row(gateway: Gateway, fields: Sequence[t.DataField], values: Mapping[str, Any], *more: int) -> JavaObject:
+    """The values of a partition as a row of Catalyst, and behind them `more` numbers.
+
+    Raises:
+        UnsupportedError: a partition column is of a type whose values cannot be told to Spark here.
+    """
+    row = gateway.jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(len(fields) + len(more))
+    for index, field in enumerate(fields):
+        _set(gateway, row, index, values[field.name], field.type)
+    for index, number in enumerate(more, len(fields)):
+        row.setInt(index, number)
+    return row
+
+
+def _set(gateway: Gateway, row: JavaObject, index: int, value: Any, data_type: t.DataType) -> None:
+    if value is None:
+        row.setNullAt(index)
+    elif isinstance(data_type, t.CharType | t.VarCharType):
+        row.update(index, gateway.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(value))
+    elif isinstance(data_type, t.DecimalType):
+        number = gateway.jvm.java.math.BigDecimal(str(value))
+        row.update(index, gateway.jvm.org.apache.spark.sql.types.Decimal.apply(number))
+    else:
+        setter = _SETTERS.get(type(data_type))
+        if setter is None:
+            raise UnsupportedError(f"partition columns of type {data_type.sql()} cannot be listed")
+        getattr(row, setter)(index, _catalyst(value))
 
 
 def _catalyst(value: Any) -> Any:

@@ -19,6 +19,8 @@ from paimon_spark.spark.jvm.schemas import declared_struct, java_struct
 from paimon_spark.spark.jvm.write import WriteBuilderProxy
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
+STATEMENT_MARK = " <- "
+"""Stands in plans behind a table that a statement changes, before the statement."""
 
 
 class TableProxy(PartitionsProxy):
@@ -119,3 +121,9 @@ class TableProxy(PartitionsProxy):
         """What equality compares: the same table at the same version is the same relation."""
         version = ",".join(f"{k}={v}" for k, v in sorted(self.loaded.options.items()))
         return f"{self.loaded.table.path}@{self.loaded.table.branch}?{version}"
+
+    def equals(self, other: Any) -> bool:
+        """Whether it is the same table at the same version, also one that a statement changes (see `row_level`)."""
+        return other is not None and (
+            other is self or str(other.toString()).partition(STATEMENT_MARK)[0] == self.toString()
+        )

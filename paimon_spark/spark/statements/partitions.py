@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.maintain.row_level import truncate as truncate_table
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.queries import Context
 from paimon_spark.spark.statements.warehouses import analysis_error
@@ -31,7 +31,7 @@ def drop_partitions(context: Context, table: FileStoreTable, specs: Sequence[Cur
             raise analysis_error("PARTITIONS_NOT_FOUND", f"The partition PARTITION ({spec.source()}) cannot be found.")
         found += [values for values in matching if values not in found]
     if found:
-        commit(table, [], overwrite=OverwriteSpec.truncate(*found))
+        truncate_table(table, *found)
 
 
 def partition_values(context: Context, table: FileStoreTable, spec: Cursor) -> dict[str, Any]:
@@ -62,6 +62,6 @@ def partition_values(context: Context, table: FileStoreTable, spec: Cursor) -> d
 def truncate(context: Context, table: FileStoreTable, spec: Cursor | None) -> None:
     """Empty a table, or its partitions of a PARTITION clause."""
     if spec is None:
-        commit(table, [], overwrite=OverwriteSpec.truncate())
+        truncate_table(table)
     else:
         drop_partitions(context, table, [spec], tolerant=False)

@@ -17,8 +17,8 @@ from pyspark.errors import ParseException, PySparkException
 
 from paimon_spark.errors import OptionError, TableNotFoundError, UnsupportedError
 from paimon_spark.options import find_option, unknown_option_error
+from paimon_spark.spark.active_session import activate
 from paimon_spark.spark.jvm.read_version import at_version, layered, options_for_table, refuse_second_version
-from paimon_spark.spark.session import activate
 from paimon_spark.spark.source_options import COLUMNS, FILTER
 from paimon_spark.spark.statements.conditions import filter_option
 from paimon_spark.spark.statements.cursor import Cursor
@@ -110,7 +110,7 @@ def run_query(context: Context, cursor: Cursor, *, before: str = "", whole: str 
     if not reads:
         return context.spark_sql(whole or before + text)
     frames = _frames(context, query, reads, tokens)
-    return context.spark_sql(_escaped(before) + _rewritten(text, query, reads, list(frames), tokens), _named(frames))
+    return context.spark_sql(escaped(before) + _rewritten(text, query, reads, list(frames), tokens), _named(frames))
 
 
 def _tokens(text: str) -> Cursor:
@@ -250,13 +250,13 @@ def _rewritten(
         changes.append((read.reference.start, read.end, placeholder))
         if read.reference.alias is None:
             at = _behind_sample(read.end, tokens)
-            changes.append((at, at, f" AS {_escaped(_alias(read, reads))} "))
+            changes.append((at, at, f" AS {escaped(_alias(read, reads))} "))
     changes += _qualifiers(query, reads)
     pieces, at = [], 0
     for start, end, replacement in sorted(changes, key=lambda change: change[:2]):
-        pieces += [_escaped(text[at:start]), replacement]
+        pieces += [escaped(text[at:start]), replacement]
         at = end
-    return "".join([*pieces, _escaped(text[at:])])
+    return "".join([*pieces, escaped(text[at:])])
 
 
 def _behind_sample(end: int, tokens: Sequence[Token]) -> int:
@@ -288,7 +288,7 @@ def _qualifiers(query: Query, reads: Sequence[_Read]) -> list[tuple[int, int, st
                 (r for parts, r in own.items() if len(names) >= length and parts[-length:] == names[:length]), None
             )
             if read is not None:
-                changes.append((column.places[0][0], column.places[length - 1][1], _escaped(_alias(read, reads))))
+                changes.append((column.places[0][0], column.places[length - 1][1], escaped(_alias(read, reads))))
                 break
     return changes
 
@@ -301,7 +301,8 @@ def _placeholder(number: int) -> str:
     return f"paimon{number}"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """A text in which braces mean no DataFrame."""
     return text.replace("{", "{{").replace("}", "}}")
 
 

@@ -16,6 +16,7 @@ from paimon_spark.spark.statements.definitions import run_create_table, run_drop
 from paimon_spark.spark.statements.inserts import empty, run_insert, target
 from paimon_spark.spark.statements.partitions import truncate
 from paimon_spark.spark.statements.queries import Context, names_ours, run_query
+from paimon_spark.spark.statements.row_level import run_delete, run_update
 from paimon_spark.spark.statements.warehouses import DEFAULT_CATALOG, add_warehouse, use, warehouses_of
 
 if TYPE_CHECKING:
@@ -44,11 +45,11 @@ def sql(
     ``paimon.`/path/of/a/table` ``; `` `t$snapshots` `` and `` `t$branch_b` `` name system tables and branches. A
     name without the catalog is Spark's where the warehouse has no such table; CTEs and temporary views come first.
 
-    Queries (with VERSION AS OF, TIMESTAMP AS OF, ``WITH ('k' = 'v')``), INSERT INTO and OVERWRITE, CREATE, REPLACE,
-    ALTER, DROP and TRUNCATE TABLE, databases, SHOW, DESCRIBE, USE, CALL and the statements about tags are understood.
-    A statement that names no Paimon table goes to ``spark.sql`` as it is. Nothing is left in the session: a query
-    carries its tables in its own plan. As every DataFrame of Spark Connect, it is planned anew by each action, and so
-    sees later writes; name a version to stay on one.
+    Queries (with VERSION AS OF, TIMESTAMP AS OF, ``WITH ('k' = 'v')``), INSERT INTO and OVERWRITE, DELETE,
+    UPDATE, CREATE, REPLACE, ALTER, DROP and TRUNCATE TABLE, databases, SHOW, DESCRIBE, USE, CALL and the statements
+    about tags are understood. A statement that names no Paimon table goes to ``spark.sql`` as it is. Nothing is left in
+    the session: a query carries its tables in its own plan. As every DataFrame of Spark Connect, it is planned anew by
+    each action, and so sees later writes; name a version to stay on one.
 
     It works on a classic session too and does the same there; `register_catalog` gives those more: ``spark.sql``
     itself, ``spark.table`` and ``saveAsTable``, filters of every kind, limits and counts pushed down.
@@ -108,8 +109,10 @@ def _run(context: Context, cursor: Cursor) -> DataFrame | None:
 
 
 def _query_or_insert(context: Context, cursor: Cursor) -> DataFrame:
-    """A query; or an INSERT behind a WITH clause or, for several tables at once, behind FROM."""
+    """A query; or a statement behind a WITH clause; or an INSERT, of several tables at once, behind FROM."""
     first = cursor.tokens[0]
+    if first.is_word("WITH") and (found := _change_behind_ctes(context, Cursor(cursor.text, cursor.tokens))):
+        return found
     before = cursor.until("INSERT")
     if cursor.at_end():
         cursor.at = 0
@@ -120,6 +123,16 @@ def _query_or_insert(context: Context, cursor: Cursor) -> DataFrame:
     if names_ours(context, whole):
         raise UnsupportedError("FROM … INSERT is not supported for Paimon tables: write INSERT INTO … SELECT … FROM …")
     return context.spark_sql(cursor.text)
+
+
+def _change_behind_ctes(context: Context, cursor: Cursor) -> DataFrame | None:
+    """DELETE or UPDATE behind a WITH clause; None where there is none, or the table is Spark's."""
+    ctes = cursor.until("DELETE", "UPDATE", "SELECT", "INSERT", "FROM")
+    if not ctes.tokens or not ctes.tokens[-1].is_sign(")"):
+        return None
+    if cursor.take("DELETE", "FROM"):
+        return run_delete(context, cursor.rest(), ctes=ctes.source() + " ")
+    return run_update(context, cursor.rest(), ctes=ctes.source() + " ") if cursor.take("UPDATE") else None
 
 
 def _before(rest: Cursor) -> str:
@@ -202,13 +215,12 @@ def _cache(context: Context, cursor: Cursor) -> DataFrame | None:
     return None
 
 
-def _row_level(context: Context, cursor: Cursor) -> DataFrame | None:
-    name = target(context, cursor.name())
-    if name is None:
+def _merge(context: Context, cursor: Cursor) -> DataFrame | None:
+    if target(context, cursor.name()) is None:
         return None
     raise UnsupportedError(
-        f"{cursor.tokens[0].text.upper()} is not supported by paimon_spark.sql yet. Rows of a primary-key table are "
-        "replaced by INSERT INTO, partitions by INSERT OVERWRITE"
+        "MERGE is not supported by paimon_spark.sql yet. Rows of a primary-key table are replaced by INSERT INTO and "
+        "UPDATE, and deleted by DELETE"
     )
 
 
@@ -247,7 +259,7 @@ _STATEMENTS: list[tuple[tuple[str, ...], _Run]] = [
     (("DESC",), _describe),
     (("REFRESH", "TABLE"), _refresh),
     (("CACHE",), _cache),
-    (("DELETE", "FROM"), _row_level),
-    (("UPDATE",), _row_level),
-    (("MERGE", "INTO"), _row_level),
+    (("DELETE", "FROM"), run_delete),
+    (("UPDATE",), run_update),
+    (("MERGE", "INTO"), _merge),
 ]

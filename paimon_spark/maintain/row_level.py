@@ -1,0 +1,147 @@
+"""DELETE and UPDATE: which tables take them row by row, and the commit that takes whole partitions out.
+
+Rows of a primary-key table are changed by writing what became of them: a row of kind -D, or the new row as +U. Equals
+Java's ``validatePKUpsertDeletable``, ``RowLevelOp`` and ``TruncatePaimonTableWithFilterExec``. Runs on the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.maintain.after_commit import maintenance
+from paimon_spark.spec.snapshot import Operation
+from paimon_spark.table.support import check_readable, check_writable
+from paimon_spark.table.two_branches import other_branch, own_partitions
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.table.table import FileStoreTable
+
+_REMOVES = "partial-update.remove-record-on-delete"
+_REMOVES_BY_GROUP = "partial-update.remove-record-on-sequence-group"
+_AGGREGATION_REMOVES = "aggregation.remove-record-on-delete"
+_UPDATABLE = ("deduplicate", "partial-update")
+
+
+def check_row_delete(table: FileStoreTable) -> None:
+    """Refuse a DELETE of single rows where writing them as -D would not take them out.
+
+    Raises:
+        UnsupportedError: names the option that is in the way, and what to do.
+    """
+    _check_changeable(table, "DELETE")
+    schema = table.schema
+    options = schema.core_options
+    kind_field = options.rowkind_field
+    if kind_field is not None:
+        raise UnsupportedError(
+            f"DELETE is not supported with option 'rowkind.field' = '{kind_field}': column {kind_field} of each row "
+            f"says whether it is deleted. INSERT the rows with '-D' in it."
+        )
+    engine = _merge_engine(schema)
+    if engine == "partial-update":
+        if not options.value(_REMOVES) and options.get(_REMOVES_BY_GROUP) is None:
+            raise _cannot_delete(
+                engine,
+                f"set {_REMOVES} to true when there is no fields.<field>.sequence-group, or set {_REMOVES_BY_GROUP}",
+            )
+    elif engine == "aggregation":
+        if not options.value(_AGGREGATION_REMOVES):
+            raise _cannot_delete(engine, f"set {_AGGREGATION_REMOVES} to true")
+    elif engine != "deduplicate":
+        raise UnsupportedError(
+            f"Merge engine {engine} can not support batch delete. Whole partitions can be deleted: "
+            f"compare partition columns only."
+        )
+
+
+def check_update(table: FileStoreTable, columns: Collection[str]) -> None:
+    """Refuse an UPDATE that cannot be done by writing the new rows.
+
+    Args:
+        table: the table.
+        columns: names of the columns that get other values.
+
+    Raises:
+        UnsupportedError: names the column or the option that is in the way.
+    """
+    _check_changeable(table, "UPDATE")
+    keys = [key for key in table.schema.primary_keys if key in columns]
+    if keys:
+        raise UnsupportedError(
+            f"Can't update the primary key column {', '.join(keys)} of table {table.path}: DELETE the rows and INSERT "
+            f"them with the new primary key."
+        )
+    engine = _merge_engine(table.schema)
+    if engine not in _UPDATABLE:
+        raise UnsupportedError(
+            f"merge engine {engine} can not support Update, currently only {', '.join(_UPDATABLE)} can support Update."
+        )
+
+
+def _check_changeable(table: FileStoreTable, statement: str) -> None:
+    check_readable(table.schema)
+    check_writable(table.schema)
+    if other_branch(table) is not None:
+        raise UnsupportedError(
+            f"{statement} is not supported for a table that reads a second branch as well: change each branch by its "
+            f"own name, <table>$branch_<branch>, without option scan.fallback-branch or scan.primary-branch."
+        )
+    if not table.schema.primary_keys:
+        raise UnsupportedError(
+            f"{statement} of single rows is not supported yet for table {table.path}, which has no primary key: whole "
+            f"partitions can be deleted (a condition on partition columns only), or all rows (no condition), and "
+            f"INSERT OVERWRITE replaces them."
+        )
+
+
+def _merge_engine(schema: TableSchema) -> str:
+    return str(schema.options.get("merge-engine", "deduplicate")).strip().lower()
+
+
+def _cannot_delete(engine: str, advice: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"Merge engine {engine} doesn't support batch delete by default. To support batch delete, please {advice}. "
+        f"Whole partitions can be deleted: compare partition columns only."
+    )
+
+
+def deletes_partitions(table: FileStoreTable) -> bool:
+    """Whether a DELETE whose condition is about partition columns only takes whole partitions out, unread."""
+    schema = table.schema
+    produces = bool(schema.core_options.value("delete.force-produce-changelog"))
+    return bool(schema.partition_keys) and not produces and other_branch(table) is None
+
+
+def live_partitions_of(table: FileStoreTable) -> list[dict[str, Any]]:
+    """The values of each partition that has files, by the names of the partition columns."""
+    rows: list[dict[str, Any]] = table.manifests.partition_batch(own_partitions(table)).to_pylist()
+    return rows
+
+
+def delete_partitions(table: FileStoreTable, partitions: Sequence[Mapping[str, Any]]) -> int | None:
+    """Take whole partitions out of the table, in one commit; returns its snapshot id, None where there are none.
+
+    Args:
+        table: the table.
+        partitions: values of some or all partition columns each.
+
+    Raises:
+        CommitError: nothing was committed.
+    """
+    if not partitions:
+        return None
+    return truncate(table, *partitions)
+
+
+def truncate(table: FileStoreTable, *partitions: Mapping[str, Any]) -> int | None:
+    """Empty the table, or the partitions that match any of `partitions`; returns the id of the new snapshot.
+
+    Raises:
+        CommitError: nothing was committed.
+    """
+    spec = OverwriteSpec.truncate(*partitions)
+    return commit(table, [], overwrite=spec, operation=Operation.TRUNCATE, after_commit=maintenance(table))

@@ -1,0 +1,14 @@
+"""The session of a thread, in which Spark looks for Python data sources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def activate(spark: SparkSession) -> None:
+    """Let the thread that calls this find the format: in a new thread, Spark looks for Python sources in no session."""
+    if getattr(spark, "_sc", None) is not None and type(spark).getActiveSession() is None:
+        spark.createDataFrame([], "unused int")  # makes the session the thread's active one, as any query would

@@ -1,0 +1,209 @@
+"""DELETE and UPDATE as DataFrames: rows with their row kind become one write, in one snapshot. On any session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as sf
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from paimon_spark.errors import OptionError, SchemaMismatchError, UnsupportedError
+from paimon_spark.maintain.row_level import (
+    check_row_delete,
+    check_update,
+    delete_partitions,
+    deletes_partitions,
+    live_partitions_of,
+    truncate,
+)
+from paimon_spark.spark.active_session import activate
+from paimon_spark.spark.shuffled_write import can_shuffle, write_shuffled
+from paimon_spark.spark.source_options import OPERATION
+from paimon_spark.spark.statements.store_assignment import assigned
+from paimon_spark.spark.types import to_spark_struct
+from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.spec.snapshot import Operation
+from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.write.rows import DELETE, UPDATE_AFTER
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from paimon_spark.table.table import FileStoreTable
+
+__all__ = ["DELETE", "UPDATE_AFTER", "delete_rows", "refuse_chance", "update_rows", "write_changes"]
+
+_NUMBER = "_paimon_partition"
+_BY_CHANCE = re.compile(
+    r"\b(rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id|spark_partition_id)\s*\(", re.I
+)
+
+
+def refuse_chance(condition: str) -> None:
+    """Refuse a condition that says something else whenever it is asked: a task that is run again would disagree.
+
+    Raises:
+        UnsupportedError: names the function.
+    """
+    found = _BY_CHANCE.search(condition)
+    if found is not None:
+        raise UnsupportedError(
+            f"{found[1]}() in the condition of a delete or update is not supported: it is not deterministic. Write "
+            "the keys of the rows into a table first, and name that"
+        )
+
+
+def delete_rows(
+    spark: SparkSession,
+    table: FileStoreTable,
+    *,
+    rows: Callable[[], DataFrame],
+    condition: Callable[[DataFrame], DataFrame] | None,
+    options: Mapping[str, str],
+) -> None:
+    """Delete rows: whole partitions, unread, where the condition is about partition columns only; else one by one.
+
+    Args:
+        spark: the session.
+        table: the table with the options of the statement.
+        rows: gives the rows to delete, with all columns of the table.
+        condition: filters rows that have the partition columns, and none other, by the statement's condition; what it
+            gives cannot be analysed where the condition needs other columns. None deletes everything.
+        options: what ``format("paimon")`` needs to open the same table.
+
+    Raises:
+        UnsupportedError: the table does not let single rows be deleted; nothing was written.
+        PaimonError: as of every write.
+    """
+    if condition is None:
+        truncate(table)
+        return
+    partitions = _partitions(spark, table, condition) if deletes_partitions(table) else None
+    if partitions is not None:
+        delete_partitions(table, partitions)
+        return
+    check_row_delete(table)
+    write_changes(rows(), table, DELETE, Operation.DELETE, options=options)
+
+
+def _partitions(
+    spark: SparkSession, table: FileStoreTable, condition: Callable[[DataFrame], DataFrame]
+) -> list[dict[str, Any]] | None:
+    """The partitions for which a condition is true; None when it is about other columns."""
+    activate(spark)
+    found = live_partitions_of(table)
+    fields = to_spark_struct(table.schema.partition_fields).fields
+    schema = StructType([*fields, StructField(_NUMBER, IntegerType(), nullable=False)])
+    numbered = [(*values.values(), number) for number, values in enumerate(found)]
+    try:
+        chosen = condition(spark.createDataFrame(numbered, schema)).select(_NUMBER).collect()
+    except AnalysisException:
+        return None
+    return [found[row[0]] for row in chosen]
+
+
+def update_rows(
+    rows: DataFrame,
+    table: FileStoreTable,
+    values: Mapping[tuple[str, ...], Column],
+    *,
+    options: Mapping[str, str],
+) -> None:
+    """Write rows with new values in some columns, which are cast as Spark stores values.
+
+    Args:
+        rows: the rows to change: all columns of the table, and whatever `values` are made of.
+        table: the table with the options of the statement.
+        values: the new values by column, or by the names that lead to a field of a struct.
+        options: what ``format("paimon")`` needs to open the same table.
+
+    Raises:
+        AnalysisException: a value cannot be stored in its column.
+        UnsupportedError: a column or the table cannot be updated; nothing was written.
+        PaimonError: as of every write.
+    """
+    fields = to_spark_struct(table.schema.fields).fields
+    trees = _trees(values, [field.name for field in fields])
+    check_update(table, trees)
+    columns = [
+        _assigned_field(sf.col(quoted_name(field.name)), field, trees[field.name]) if field.name in trees
+        else sf.col(quoted_name(field.name))
+        for field in fields
+    ]  # fmt: skip
+    new = rows.select(*(column.alias(field.name) for column, field in zip(columns, fields, strict=True)))
+    ansi = str(rows.sparkSession.conf.get("spark.sql.ansi.enabled")).lower() == "true"
+    stored = assigned(new, fields, [table.path], ansi=ansi)
+    ready = new.toDF(*(str(number) for number in range(len(fields)))).select(*stored)
+    write_changes(ready, table, UPDATE_AFTER, Operation.UPDATE, options=options)
+
+
+_Tree = dict[str, Any]
+"""New values by name: of a column, or a tree of those of its fields."""
+
+
+def _trees(values: Mapping[tuple[str, ...], Column], columns: Sequence[str]) -> _Tree:
+    """The new values by top-level column, the names as the table has them."""
+    trees: _Tree = {}
+    for path, value in values.items():
+        names = [_own_name(path[0], columns), *path[1:]]
+        place = trees
+        for name in names[:-1]:
+            place = place.setdefault(name, {})
+            if not isinstance(place, dict):
+                break
+        if not isinstance(place, dict) or names[-1] in place:
+            raise OptionError(f"{'.'.join(path)} is assigned twice")
+        place[names[-1]] = value
+    return trees
+
+
+def _assigned_field(old: Column, field: StructField, new: Any) -> Column:
+    """A column with its new value; of a struct those fields that `new` names are replaced, the others stay."""
+    if not isinstance(new, dict):
+        value: Column = new
+        return value
+    if not isinstance(field.dataType, StructType):
+        raise SchemaMismatchError(f"{field.name} is no struct, but {', '.join(new)} of it is assigned")
+    names = [child.name for child in field.dataType.fields]
+    own = {_own_name(name, names): value for name, value in new.items()}
+    children = [
+        _assigned_field(old.getField(child.name), child, own[child.name]) if child.name in own
+        else old.getField(child.name)
+        for child in field.dataType.fields
+    ]  # fmt: skip
+    return sf.struct(*(column.alias(name) for column, name in zip(children, names, strict=True)))
+
+
+def _own_name(name: str, columns: Sequence[str]) -> str:
+    found = [own for own in columns if own == name] or [own for own in columns if own.lower() == name.lower()]
+    if len(found) != 1:
+        raise SchemaMismatchError(f"there is no column {name} to assign: the columns are {', '.join(columns)}")
+    return found[0]
+
+
+def write_changes(
+    rows: DataFrame, table: FileStoreTable, kind: int, operation: Operation, *, options: Mapping[str, str]
+) -> None:
+    """Write rows of one kind into a primary-key table, and commit them. Runs on the driver.
+
+    Args:
+        rows: all columns of the table. No two rows have one key.
+        table: the table with the options of the statement.
+        kind: the kind of all rows: `DELETE` for the rows as they were, `UPDATE_AFTER` for what became of them.
+        operation: the statement.
+        options: what ``format("paimon")`` needs to open the same table.
+
+    Raises:
+        PaimonError: as of every write; nothing was committed then.
+    """
+    # no column of a table can have this name
+    changes = rows.withColumn(VALUE_KIND.name, sf.lit(kind).cast("tinyint"))
+    if can_shuffle(table):
+        write_shuffled(changes, table, None, operation=operation.value)
+        return
+    activate(rows.sparkSession)
+    writer = changes.write.format("paimon").mode("append").options(**options)  # the path is among them
+    writer.option(OPERATION, operation.value).save()

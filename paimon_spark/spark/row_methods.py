@@ -1,0 +1,79 @@
+"""The methods of `PaimonTable` that change rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sf
+
+from paimon_spark.spark.row_changes import delete_rows, refuse_chance, update_rows
+from paimon_spark.spark.statement_words import split_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from paimon_spark.table.table import FileStoreTable
+
+
+class RowMethods(ABC):
+    """Methods that delete and update rows, each in one commit. They run Spark jobs."""
+
+    _spark: SparkSession
+    _path: str
+    _options: dict[str, str]
+
+    @abstractmethod
+    def _load(self) -> FileStoreTable:
+        """The table as it is now."""
+
+    @abstractmethod
+    def to_df(self, **options: Any) -> DataFrame:
+        """The rows of the table."""
+
+    def delete(self, where: str | Column | None = None) -> None:
+        """Delete the rows for which a condition is true.
+
+        A condition on partition columns only takes whole partitions out, without reading them, as does no condition
+        with the whole table. Single rows are deleted in primary-key tables; the merge engine must know what a deleted
+        row means (``deduplicate``; ``partial-update`` with ``partial-update.remove-record-on-delete``).
+
+        Args:
+            where: an SQL condition over the table's columns, or a Column; None deletes all rows.
+
+        Raises:
+            UnsupportedError: the table does not let single rows be deleted, or the condition is not deterministic.
+            CommitConflictError: another commit changed what this one relies on; nothing was committed.
+        """
+        refuse_chance(str(where))
+        condition = None if where is None else lambda rows: rows.where(where)
+        delete_rows(
+            self._spark,
+            self._load(),
+            rows=lambda: self.to_df() if where is None else self.to_df().where(where),
+            condition=condition,
+            options={**self._options, "path": self._path},
+        )
+
+    def update(self, set: Mapping[str, str | Column], where: str | Column | None = None) -> None:  # noqa: A002 - the word of SQL
+        """Give columns new values, in the rows for which a condition is true.
+
+        Values are cast as Spark stores values: what the column cannot hold is an error. Columns of the primary key
+        keep their values.
+
+        Args:
+            set: the new values by column, as SQL expressions or Columns over the old row; ``"s.y"`` is a field of the
+                struct s.
+            where: an SQL condition over the table's columns, or a Column; None updates all rows.
+
+        Raises:
+            UnsupportedError: a column of the primary key is among them, or the table cannot be updated.
+            SchemaMismatchError: there is no such column.
+            CommitConflictError: another commit changed what this one relies on; nothing was committed.
+        """
+        refuse_chance(str(where))
+        table = self._load()
+        values = {split_name(name): sf.expr(v) if isinstance(v, str) else v for name, v in set.items()}
+        rows = self.to_df() if where is None else self.to_df().where(where)
+        update_rows(rows, table, values, options={**self._options, "path": self._path})

@@ -1,0 +1,149 @@
+"""DELETE and UPDATE of Paimon tables: Spark finds the rows by a query, `row_changes` writes what becomes of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sf
+
+from paimon_spark.spark.row_changes import delete_rows, refuse_chance, update_rows
+from paimon_spark.spark.source_options import refuse_system_table
+from paimon_spark.spark.statements.cursor import Cursor
+from paimon_spark.spark.statements.inserts import empty, target
+from paimon_spark.spark.statements.parsing import Kind
+from paimon_spark.spark.statements.queries import Context, escaped, run_query
+from paimon_spark.spark.statements.warehouses import TableName, quoted, system_table_in
+from paimon_spark.spec.filter_text import literal_text
+from paimon_spark.write.rows import default_scalar
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from paimon_spark.table.table import FileStoreTable
+
+_ROWS = "paimon_rows"
+_SET = "_paimon_set_"
+_OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
+
+
+def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame | None:
+    """Run a DELETE; None where the table is Spark's.
+
+    Args:
+        context: session, warehouses and parameters.
+        cursor: the statement behind DELETE FROM.
+        ctes: the WITH clause that stands before it.
+
+    Raises:
+        AnalysisException: the table is not there, or the condition does not fit it.
+        UnsupportedError: the table does not let single rows be deleted.
+    """
+    name, source, alias = _target(context, cursor, "WHERE")
+    if name is None:
+        return None
+    refuse_system_table(name.path, system_table_in(name), "changed")
+    condition = _condition(cursor)
+    table = name.load()
+    text = f"{ctes}SELECT * FROM {source} WHERE {condition}"
+
+    def narrowed(rows: DataFrame) -> DataFrame:
+        query = f"{escaped(ctes)}SELECT * FROM {{{_ROWS}}} AS {alias} WHERE {escaped(condition or '')}"
+        return context.spark_sql(query, {_ROWS: rows})
+
+    delete_rows(
+        context.spark,
+        table,
+        rows=lambda: run_query(context, _tokens(text)),
+        condition=None if condition is None else narrowed,
+        options={**name.options, "path": name.path},
+    )
+    return empty(context)
+
+
+def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame | None:
+    """Run an UPDATE; None where the table is Spark's.
+
+    Args:
+        context: session, warehouses and parameters.
+        cursor: the statement behind UPDATE.
+        ctes: the WITH clause that stands before it.
+
+    Raises:
+        AnalysisException: the table is not there, or a value or the condition does not fit it.
+        UnsupportedError: the table cannot be updated.
+    """
+    name, source, _ = _target(context, cursor, "SET")
+    if name is None:
+        return None
+    refuse_system_table(name.path, system_table_in(name), "changed")
+    cursor.expect("SET")
+    table = name.load()
+    values = dict(_assignment(piece, table) for piece in _pieces(cursor))
+    condition = _condition(cursor)
+    columns = ", ".join(f"({value}) AS {_SET}{number}" for number, value in enumerate(values.values()))
+    where = "" if condition is None else f" WHERE {condition}"
+    rows = run_query(context, _tokens(f"{ctes}SELECT *, {columns} FROM {source}{where}"))
+    new = {path: sf.col(f"{_SET}{number}") for number, path in enumerate(values)}
+    update_rows(rows, table, new, options={**name.options, "path": name.path})
+    return empty(context)
+
+
+def _target(context: Context, cursor: Cursor, until: str) -> tuple[TableName | None, str, str]:
+    """The table, its name and alias as they are written, and the alias."""
+    start = cursor.at
+    parts = cursor.name()
+    name = target(context, parts)
+    if name is None:
+        return None, "", ""
+    cursor.take("AS")
+    alias = None if cursor.at_end() or cursor.sees(until) else cursor.identifier()
+    written = Cursor(cursor.text, cursor.tokens[start : cursor.at]).source()
+    return name, written, quoted([alias or name.table])
+
+
+def _condition(cursor: Cursor) -> str | None:
+    """The condition behind WHERE; None without one."""
+    if cursor.at_end():
+        return None
+    cursor.expect("WHERE")
+    condition = cursor.rest()
+    if not condition.tokens:
+        cursor.fail("a condition is expected")
+    refuse_chance(" ".join(token.text for token in condition.tokens if token.kind is not Kind.STRING))
+    return condition.source()
+
+
+def _pieces(cursor: Cursor) -> list[Cursor]:
+    """The assignments, up to WHERE."""
+    pieces, depth, start = [], 0, cursor.at
+    while (token := cursor.peek()) is not None and not (depth == 0 and token.is_word("WHERE")):
+        depth += token.is_sign(*_OPENING) - token.is_sign(*_CLOSING)
+        if depth == 0 and token.is_sign(","):
+            pieces.append(Cursor(cursor.text, cursor.tokens[start : cursor.at]))
+            start = cursor.at + 1
+        cursor.at += 1
+    return [*pieces, Cursor(cursor.text, cursor.tokens[start : cursor.at])]
+
+
+def _assignment(piece: Cursor, table: FileStoreTable) -> tuple[tuple[str, ...], str]:
+    """The column, or the names that lead to a field of a struct, and its new value as SQL."""
+    path = piece.name()
+    piece.expect("=")
+    value = piece.rest()
+    if not value.tokens:
+        piece.fail("a value is expected")
+    own = [field for field in table.schema.fields if field.name.lower() == path[0].lower()]
+    if not own and len(path) > 1:  # the alias, or the name of the table
+        path = path[1:]
+        own = [field for field in table.schema.fields if field.name.lower() == path[0].lower()]
+    only = value.tokens[0] if len(value.tokens) == 1 else None
+    if only is not None and only.kind is Kind.WORD and only.text.upper() == "DEFAULT" and len(path) == 1 and own:
+        default = None if own[0].default_value is None else default_scalar(own[0]).as_py()
+        return path, literal_text(default)
+    return path, value.source()
+
+
+def _tokens(text: str) -> Cursor:
+    cursor = Cursor.of(text)
+    assert cursor is not None
+    return cursor
