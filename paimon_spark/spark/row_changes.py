@@ -62,6 +62,7 @@ def delete_rows(
     *,
     rows: Callable[[], DataFrame],
     condition: Callable[[DataFrame], DataFrame] | None,
+    text: str,
     options: Mapping[str, str],
 ) -> None:
     """Delete rows: whole partitions, unread, where the condition is about partition columns only; else one by one.
@@ -72,6 +73,7 @@ def delete_rows(
         rows: gives the rows to delete, with all columns of the table.
         condition: filters rows that have the partition columns, and none other, by the statement's condition; what it
             gives cannot be analysed where the condition needs other columns. None deletes everything.
+        text: the condition as text.
         options: what ``format("paimon")`` needs to open the same table.
 
     Raises:
@@ -81,12 +83,20 @@ def delete_rows(
     if condition is None:
         truncate(table)
         return
-    partitions = _partitions(spark, table, condition) if deletes_partitions(table) else None
+    tries = deletes_partitions(table) and not _is_about_rows(table, text)
+    partitions = _partitions(spark, table, condition) if tries else None
     if partitions is not None:
         delete_partitions(table, partitions)
         return
     check_row_delete(table)
     write_changes(rows(), table, DELETE, Operation.DELETE, options=options)
+
+
+def _is_about_rows(table: FileStoreTable, text: str) -> bool:
+    """Whether a condition seems to need more than partitions, where rows can be deleted too: Spark logs each try."""
+    words = {word.lower() for word in re.findall(r"\w+", re.sub(r"'[^']*'", "", text))}
+    others = {name.lower() for name in table.schema.field_names if name not in table.schema.partition_keys}
+    return bool(table.schema.primary_keys) and not words.isdisjoint(others)
 
 
 def _partitions(

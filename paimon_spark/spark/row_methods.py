@@ -53,6 +53,7 @@ class RowMethods(ABC):
             self._load(),
             rows=lambda: self.to_df() if where is None else self.to_df().where(where),
             condition=condition,
+            text=_text(where),
             options={**self._options, "path": self._path},
         )
 
@@ -77,3 +78,8 @@ class RowMethods(ABC):
         values = {split_name(name): sf.expr(v) if isinstance(v, str) else v for name, v in set.items()}
         rows = self.to_df() if where is None else self.to_df().where(where)
         update_rows(rows, table, values, options={**self._options, "path": self._path})
+
+
+def _text(condition: str | Column | None) -> str:
+    """A condition as text: of a Column what it shows, without the quotation around it."""
+    return condition if isinstance(condition, str) else str(condition).removeprefix("Column<'").removesuffix("'>")

@@ -1,7 +1,7 @@
 """Random inserts, updates and deletes by SQL: the rows are those of a dict, and Java's after the same row kinds."""
 
 import random
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +41,11 @@ VALUES: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("row_level_random")
     paimon_spark.register_catalog(spark, "mixed", warehouse=str(path))
     spark.sql("CREATE DATABASE mixed.db")
-    yield path
+    return path
 
 
 class Model:
@@ -66,9 +66,58 @@ class Model:
         self.graves[row[:2]] = self.rows.pop(row[:2])
 
 
-def _insert(chance: random.Random, rising: int) -> list[Row]:
-    keys = chance.sample(range(14), chance.randint(1, 6))
-    return [(k, "xy"[k % 2], chance.choice([None, "a", "b"]), chance.choice([None, rising + k])) for k in keys]
+@dataclass
+class Pair:
+    """A table of ours and one of Java's, to which the same happens."""
+
+    spark: SparkSession
+    oracle: Any
+    name: str
+    theirs: str
+    model: Model
+    by_sequence: bool
+
+    def insert(self, rows: list[Row]) -> None:
+        self.spark.sql(f"INSERT INTO {self.name} VALUES {', '.join(map(_literal, rows))}")
+        self._put(rows, "+I")
+
+    def update(self, change: str, condition: str) -> None:
+        rows = [VALUES[change](*row) for row in self._hit(condition)]
+        self.spark.sql(f"UPDATE {self.name} SET {change} WHERE {condition}")
+        self._put(rows, "+U")
+
+    def delete(self, condition: str) -> None:
+        rows = self._hit(condition)
+        self.spark.sql(f"DELETE FROM {self.name} WHERE {condition}")
+        if rows:
+            self.oracle.write(self.theirs, rows, kinds="-D")
+        for row in rows:
+            self.model.delete(row)
+
+    def _hit(self, condition: str) -> list[Row]:
+        return [row for row in self.model.rows.values() if CONDITIONS[condition](*row)]
+
+    def _put(self, rows: list[Row], kind: str) -> None:
+        if rows:
+            self.oracle.write(self.theirs, rows, kinds=kind)
+        for row in rows:
+            self.model.put(row)
+
+    def step(self, chance: random.Random, number: int) -> str:
+        """Do something by chance, and say what."""
+        action = "insert" if not number else chance.choice(["insert", "update", "delete", "delete"])
+        condition = chance.choice(list(CONDITIONS))
+        if action == "insert":
+            keys = chance.sample(range(14), chance.randint(1, 6))
+            values = [(chance.choice([None, "a", "b"]), chance.choice([None, number + k])) for k in keys]
+            self.insert(
+                [(k, "xy"[k % 2], v, number if self.by_sequence else n) for k, (v, n) in zip(keys, values, strict=True)]
+            )
+        elif action == "update":
+            self.update("v = 'u'" if self.by_sequence else chance.choice(list(VALUES)), condition)
+        else:
+            self.delete(condition)
+        return f"{number}: {action} {condition}"
 
 
 def _literal(row: Row) -> str:
@@ -86,39 +135,14 @@ def test_random_statements(spark: SparkSession, oracle: Any, warehouse: Path, ki
     columns = ", ".join(f"{column} {sql}" for column, sql in COLUMNS)
     by = f"PARTITIONED BY ({partition})" if partition else ""
     spark.sql(f"CREATE TABLE {name} ({columns}) {by} TBLPROPERTIES ({properties})")
-    keys, parts = ["k", "p"], [partition] if partition else []
-    oracle.create(theirs, COLUMNS, pk=keys, partition=parts, options={**options, "write-only": "true"})
+    parts = [partition] if partition else []
+    oracle.create(theirs, COLUMNS, pk=["k", "p"], partition=parts, options={**options, "write-only": "true"})
     model = Model(partial="partial" in kind)
-    by_sequence = "sequence.field" in options
-    for step in range(9):
-        action = "insert" if not step else chance.choice(["insert", "update", "delete", "delete"])
-        chosen = chance.choice(list(CONDITIONS))
-        hit = [row for row in model.rows.values() if CONDITIONS[chosen](*row)]
-        if action == "insert":
-            rows = [
-                (k, p, v, n or 1000 * step) if by_sequence else (k, p, v, n) for k, p, v, n in _insert(chance, step)
-            ]
-            rows = [(*row[:3], 1000 * step + 500) for row in rows] if by_sequence else rows
-            spark.sql(f"INSERT INTO {name} VALUES {', '.join(map(_literal, rows))}")
-            oracle.write(theirs, rows)
-            for row in rows:
-                model.put(row)
-        elif action == "update":
-            change = "v = 'u'" if by_sequence else chance.choice(list(VALUES))
-            spark.sql(f"UPDATE {name} SET {change} WHERE {chosen}")
-            rows = [VALUES[change](*row) for row in hit]
-            if rows:
-                oracle.write(theirs, rows, kinds="+U")
-            for row in rows:
-                model.put(row)
-        else:
-            spark.sql(f"DELETE FROM {name} WHERE {chosen}")
-            if hit:
-                oracle.write(theirs, hit, kinds="-D")
-            for row in hit:
-                model.delete(row)
+    pair = Pair(spark, oracle, name, theirs, model, "sequence.field" in options)
+    for step in range(7):
+        done = pair.step(chance, step)
         found = sorted((tuple(row) for row in spark.table(name).collect()), key=repr)
-        assert found == sorted(model.rows.values(), key=repr), (step, action, chosen)
+        assert found == sorted(model.rows.values(), key=repr), done
     path = str(warehouse / "db.db" / f"t{number}")
     assert oracle.rows(path) == oracle.rows(theirs) == sorted(model.rows.values(), key=repr)
     last = oracle.latest(theirs)

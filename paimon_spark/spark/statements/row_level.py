@@ -55,6 +55,7 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         table,
         rows=lambda: run_query(context, _tokens(text)),
         condition=None if condition is None else narrowed,
+        text=condition or "",
         options={**name.options, "path": name.path},
     )
     return empty(context)
