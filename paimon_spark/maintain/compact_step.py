@@ -150,7 +150,9 @@ class AppendSteps:
             packs: Sequence[Sequence[DataFileMeta]] = self._packed(bucket.files)
         else:
             ordered = sorted(bucket.files, key=lambda file: file.min_sequence_number)
-            packs = [self._all(ordered) if self._full else self._next(ordered)]
+            # Java: a full compaction that has too few files to begin with leaves the bucket to the other one
+            everything = self._full and (self._rewrite_all or len(ordered) >= _FULL_MIN_FILES)
+            packs = [self._all(ordered) if everything else self._next(ordered)]
         return Step(tuple((self._rewrite(bucket, pack), tuple(pack)) for pack in packs if pack))
 
     def _rewrite(self, bucket: BucketFiles, pack: Sequence[DataFileMeta]) -> Rewrite:
@@ -178,8 +180,6 @@ class AppendSteps:
         """All files but large ones at the beginning, if most of them are small."""
         if self._rewrite_all:
             return ordered
-        if len(ordered) < _FULL_MIN_FILES:
-            return ()
         first = next((i for i, file in enumerate(ordered) if file.file_size < self._small_bytes), len(ordered))
         rest = ordered[first:]
         small = sum(file.file_size < self._small_bytes for file in rest)

@@ -208,6 +208,9 @@ def test_files_of_a_bucket_are_joined_next_to_each_other(tmp_path: Path) -> None
     table = make_table(tmp_path / "t", bucket="1", bucket_key="k", target_file_size="100 mb")
     large = 80 * MB
     assert sizes_of(table, [1, 2]) == []
+    eager = table.with_options({"compaction.min.file-num": "2"})
+    assert sizes_of(eager, [1, 2]) == [[1, 2]], "too few for a full compaction: what a writer would do"
+    assert sizes_of(eager, [large, large, 1]) == []
     assert sizes_of(table, [large, 2, 1, 3]) == [[2, 1, 3]], "large files at the beginning stay"
     assert sizes_of(table, [2, large, 1, large, 3]) == [[2, large, 1, large, 3]]
     assert sizes_of(table, [2, large, large, 3]) == [], "not most are small"

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitConflictError
+from paimon_spark.maintain.compact import compact
 from paimon_spark.spec.manifest import FileSource
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import plan_write
@@ -100,6 +101,22 @@ def upsert_shared_keys(path: str, number: int, commits: int) -> list[Deed]:
             return commit(table, [task], planned_snapshot_id=plan.snapshot_id or 0)
 
         deeds.append(Deed(_committed(write), "upsert", rows))
+    return deeds
+
+
+def upsert_and_compact(path: str, number: int, commits: int) -> list[Deed]:
+    """As `upsert_shared_keys`, with a compaction of the whole table, full or not, after each write."""
+    chance, deeds = random.Random(number), []
+    for turn in range(commits):
+        (deed,) = upsert_shared_keys(path, number * commits + turn, 1)
+        deeds.append(deed)
+        try:
+            made = compact(_open(path), full=chance.random() < 0.5)
+        except CommitConflictError as error:
+            if "conflicts detected" not in str(error):
+                raise
+            continue
+        deeds += [Deed(made, "compact", {})] if made is not None else []
     return deeds
 
 
