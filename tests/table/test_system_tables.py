@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import CorruptTableError, SnapshotNotFoundError, TableNotFoundError
+from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.system.history import duration_text
 from paimon_spark.table.system.registry import SYSTEM_TABLES, system_table
 from paimon_spark.table.table import load_table
@@ -186,3 +188,41 @@ def test_every_way_to_name_a_version_counts(golden: Path, name: str) -> None:
             assert system_rows(path, name, **options).equals(expected[snapshot.id]), options
     with pytest.raises(SnapshotNotFoundError, match="99"):
         system_rows(path, name, **{"scan.snapshot-id": "99"})
+
+
+@pytest.mark.parametrize("name", ["append_dv_v1", "append_dv_bitmap64", "append_dv_bucketed"])
+def test_deleted_records_of_a_partition_are_those_that_a_read_leaves_out(name: str) -> None:
+    hidden, (table,) = 0, [table for table in golden_tables() if table.name == name]
+    for read in table.expect["reads"]:
+        if set(read["options"]) <= {"scan.snapshot-id"} and "system" not in read and "filter" not in read:
+            shown = system_rows(str(table.path), "partitions", **read["options"])
+            left_out = sum(shown["deleted_record_count"].to_pylist())
+            assert sum(shown["record_count"].to_pylist()) - left_out == read["count"]
+            hidden += left_out
+    assert hidden > 0
+
+
+def test_deleted_records_are_counted_by_partition_where_vectors_tell(
+    golden: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(golden / "append_dv_v1" / "table")
+    table = load_table(path)
+    numbers = [n for n in table.snapshots.ids() if table.manifests.index_entries(table.snapshots.get(n))]
+    at = {"scan.snapshot-id": str(numbers[-1])}
+    known = system_rows(path, "partitions", **at)["deleted_record_count"].to_pylist()
+    entries = table.manifests.index_entries(table.snapshots.get(numbers[-1]))
+    partition = entries[0].partition
+    silent = [
+        replace(e, deletion_vectors=tuple(replace(v, cardinality=None) for v in e.deletion_vectors or ()))
+        if e.partition == partition
+        else e
+        for e in entries
+    ]
+    monkeypatch.setattr(ManifestStore, "index_entries", lambda self, snapshot: silent)
+    told = system_rows(path, "partitions", **at)["deleted_record_count"].to_pylist()
+    assert told.count(None) == 1
+    assert [count for count in told if count is not None] == [
+        count for count, now in zip(known, told, strict=True) if now is not None
+    ]
+    plain = golden / "append_partitioned_plain" / "table"
+    assert set(system_rows(str(plain), "partitions")["deleted_record_count"].to_pylist()) == {0}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_spark.spec.data_types import BooleanType, IntType
+from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX
 from paimon_spark.table.system.definition import LONG, STRING, TIME, SystemTable, columns, required, table_of
 from paimon_spark.table.system.live_files import LiveFiles, own_files, partition_sources, wall_clock
 from paimon_spark.table.system.texts import partition_texts
@@ -167,11 +168,29 @@ def _partitions(table: FileStoreTable) -> pa.Table:
             "created_by": nothing,
             "updated_by": nothing,
             "options": nothing,
-            "done": [False] * len(sums),
-            "deleted_record_count": nothing,
+            "done": [False] * len(sums),  # only catalogs with a server of their own know more
+            "deleted_record_count": [
+                count for live, part in parts for count in _deleted_records(live, part["partition"].to_pylist())
+            ],
         },
     )
     return found.sort_by("partition")
+
+
+def _deleted_records(live: LiveFiles, numbers: Sequence[int]) -> list[int | None]:
+    """How many rows deletion vectors hide in partitions; None where a vector does not tell (older versions).
+
+    Java: shows 0 for partitions of the other branch (scan.fallback-branch), and is of 2.x.
+    """
+    counts: dict[bytes, int | None] = {}
+    if live.snapshot is not None and live.table.options.deletion_vectors_enabled:
+        for entry in live.table.manifests.index_entries(live.snapshot):
+            if entry.index_type == DELETION_VECTORS_INDEX:
+                hidden = [counts.get(entry.partition, 0), *(each.cardinality for each in entry.deletion_vectors or ())]
+                known = [count for count in hidden if count is not None]
+                counts[entry.partition] = sum(known) if len(known) == len(hidden) else None
+    partitions = live.partitions
+    return [counts.get(partitions[number], 0) for number in numbers]
 
 
 def _buckets(table: FileStoreTable) -> pa.Table:
