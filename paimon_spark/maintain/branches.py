@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import OptionError, PaimonError
+from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.tags import create_tag, snapshot_to_tag
 from paimon_spark.spec.json_text import flat_json
 from paimon_spark.table.branch_store import check_new_branch_name
@@ -83,6 +83,11 @@ def create_branch(
     for path, data in files.items():
         if not table.file_io.create_exclusive(path, data) and table.file_io.read_bytes(path) != data:
             raise _not_ours(table, paths, path)
+    if begin is not None and tag is not None and not (table.tags.exists(tag) or table.snapshots.exists(begin.id)):
+        _delete_directory(table, paths)
+        raise SnapshotNotFoundError(
+            f"Branch '{name}' is not made: tag '{tag}' was deleted meanwhile, perhaps with the files of its snapshot."
+        )
     table.file_io.delete_quietly(claim)
     return True
 

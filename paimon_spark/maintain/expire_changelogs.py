@@ -14,7 +14,8 @@ from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFound
 from paimon_spark.maintain.changelogs import changelog_ids, read_changelog
 from paimon_spark.maintain.deletion import delete_empty_directories, delete_files
 from paimon_spark.maintain.expire_snapshots import Retention
-from paimon_spark.maintain.unused_files import UnusedFiles, keep_needed
+from paimon_spark.maintain.needed_files import holders, keep_needed
+from paimon_spark.maintain.unused_files import UnusedFiles
 from paimon_spark.options import OPTIONS
 from paimon_spark.table.consumer_store import ConsumerStore
 
@@ -82,6 +83,7 @@ def _expire(table: FileStoreTable, ids: Sequence[int]) -> int:
     if not ids or earliest is None:
         return 0
     going = [_changelog(table, changelog_id) for changelog_id in ids]
+    seen = holders(table)
     try:
         end = table.snapshots.get(earliest)
         unused = _unused(table, going, end)
@@ -92,6 +94,8 @@ def _expire(table: FileStoreTable, ids: Sequence[int]) -> int:
             f"Changelogs of {table.path} are not expired, because it is not known which files something else still "
             f"needs: {error}"
         ) from error
+    if holders(table) != seen:
+        raise PaimonError(f"Changelogs of {table.path} are not expired: tags or branches have changed meanwhile.")
     delete_files(table, [path for paths in data.values() for path in paths])
     if table.options.get(OPTIONS["snapshot.clean-empty-directories"]):
         delete_empty_directories(table.file_io, data, len(table.schema.partition_keys))

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.deletion import delete_empty_directories, delete_files
-from paimon_spark.maintain.unused_files import UnusedFiles, keep_needed
+from paimon_spark.maintain.needed_files import Holders, holders, keep_needed
+from paimon_spark.maintain.unused_files import UnusedFiles
 from paimon_spark.options import OPTIONS, CoreOptions
 from paimon_spark.table.consumer_store import ConsumerStore
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _LOG = logging.getLogger(__name__)
-_ATTEMPTS = 3
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +126,13 @@ def expire_snapshots(table: FileStoreTable, retention: Retention | None = None) 
 
     Raises:
         OptionError: the numbers of ``retention`` do not go together.
-        PaimonError: what some tag, branch or snapshot needs cannot be read; nothing has been deleted.
+        PaimonError: what some tag, branch or snapshot needs cannot be read, or what there is changes all the time;
+            nothing has been deleted.
     """
     retention = retention or Retention.of_snapshots(table.options)
     retention.check()
-    for attempt in range(_ATTEMPTS):
+    cause: Exception | None = None
+    for _ in range(_ATTEMPTS):
         ids = table.snapshots.ids()
         end_id = _end(table, ids, retention)
         if not ids or end_id <= ids[0]:
@@ -139,15 +142,20 @@ def expire_snapshots(table: FileStoreTable, retention: Retention | None = None) 
         try:
             expiry = _plan(table, [snapshot_id for snapshot_id in ids if snapshot_id < end_id], end_id)
         except (CorruptTableError, SnapshotNotFoundError, FileNotFoundError) as error:
-            # a tag, a branch or a snapshot may have gone while it was read: look again
-            if attempt + 1 == _ATTEMPTS:
-                raise PaimonError(
-                    f"Snapshots of {table.path} are not expired, because it is not known which files something else "
-                    f"still needs: {error}"
-                ) from error
+            cause = error  # a tag, a branch or a snapshot may have gone while it was read: look again
             continue
-        return _carry_out(table, expiry)
-    raise AssertionError("unreachable")
+        if _is_as_planned(table, expiry):
+            return _carry_out(table, expiry)
+        cause = SnapshotNotFoundError("tags, branches or snapshots have changed again and again meanwhile.")
+    raise PaimonError(
+        f"Snapshots of {table.path} are not expired, because it is not known which files something else still needs: "
+        f"{cause}"
+    ) from cause
+
+
+def _is_as_planned(table: FileStoreTable, expiry: _Expiry) -> bool:
+    """Tell whether no tag or branch has come, and nobody has gone back, since it was found out what may go."""
+    return holders(table) == expiry.holders and table.snapshots.exists(expiry.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +168,8 @@ class _Expiry:
     snapshots: list[Snapshot]
     end: int
     keep_changelogs: bool
+    holders: Holders
+    """The tags and branches that were looked at."""
 
 
 def _end(table: FileStoreTable, ids: Sequence[int], retention: Retention) -> int:
@@ -188,7 +198,7 @@ def _end(table: FileStoreTable, ids: Sequence[int], retention: Retention) -> int
 
 def _plan(table: FileStoreTable, ids: Sequence[int], end_id: int) -> _Expiry:
     """Find out what goes with snapshots. Nothing is changed."""
-    decoupled = is_changelog_decoupled(table.options)
+    decoupled, seen = is_changelog_decoupled(table.options), holders(table)
     serves_as_changelog = decoupled and table.options.get(OPTIONS["changelog-producer"]) == "none"
     end, going = table.snapshots.get(end_id), _existing(table, ids)
     unused = UnusedFiles(table)
@@ -208,7 +218,8 @@ def _plan(table: FileStoreTable, ids: Sequence[int], end_id: int) -> _Expiry:
         if not decoupled and snapshot.changelog_manifest_list is not None:
             unused.add_all(_changelog(table, snapshot.changelog_manifest_list))
     keep_needed(unused, begin=ids[0], end=end, gone_changelogs=None if decoupled else ())
-    return _Expiry(unused.data_paths(), sorted(unused.manifests), sorted(unused.lists), going, end_id, decoupled)
+    manifests, lists = sorted(unused.manifests), sorted(unused.lists)
+    return _Expiry(unused.data_paths(), manifests, lists, going, end_id, decoupled, seen)
 
 
 def _existing(table: FileStoreTable, ids: Sequence[int]) -> list[Snapshot]:

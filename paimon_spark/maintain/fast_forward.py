@@ -66,7 +66,8 @@ def fast_forward(table: FileStoreTable, name: str) -> int:
         name: of the branch to move to.
 
     Raises:
-        PaimonError: there is no such branch, it is this one or ``main``, or it has no snapshot.
+        PaimonError: there is no such branch, it is this one or ``main``, or it has no snapshot; or older snapshots
+            that stay have a schema that the branch has not. Nothing has changed.
         CommitError: another writer committed meanwhile; try again when it has stopped.
     """
     if name == MAIN_BRANCH or not name.strip():
@@ -79,6 +80,7 @@ def fast_forward(table: FileStoreTable, name: str) -> int:
     if not their_ids:
         raise PaimonError(f"Cannot fast forward branch {name}, because it does not have snapshot.")
     first = their_ids[0]
+    _check_schemas_of_kept(ours, theirs, first)
     _bring_first_snapshot(ours, theirs, first)
     kept = _shared_up_to(ours, theirs, first)
     _forget_later(ours, theirs, kept, first)
@@ -90,6 +92,27 @@ def fast_forward(table: FileStoreTable, name: str) -> int:
         if data is not None and data != ours.read(ours.paths.tag_path(tag)):
             ours.io.write_bytes(ours.paths.tag_path(tag), data, overwrite=True)
     return their_ids[-1]
+
+
+def _check_schemas_of_kept(ours: _Side, theirs: _Side, first: int) -> None:
+    """Check that what stays here of the time before the branch can be read with the branch's schemas.
+
+    It cannot where a rollback to an older schema was committed as a new snapshot, and the branch began there.
+    """
+    begin = theirs.snapshots.get(first).schema_id
+    later = [number for number in ours.schema_ids() if number > begin]
+    lost = {number for number in later if ours.schema_bytes(number) != theirs.schema_bytes(number)}
+    if not lost:
+        return
+    kept = [(f"snapshot {number}", ours.snapshots.get(number)) for number in ours.snapshots.ids() if number < first]
+    kept += [(f"tag '{name}'", tag.snapshot) for name, tag in ours.tags.list().items() if tag.snapshot.id < first]
+    for what, snapshot in kept:
+        if snapshot.schema_id in lost:
+            raise PaimonError(
+                f"Cannot fast forward {ours.paths.branch_root} to branch '{theirs.paths.branch}': {what} has schema "
+                f"{snapshot.schema_id}, which the branch has not. Expire the snapshots and delete the tags of that "
+                "schema first."
+            )
 
 
 def _bring_first_snapshot(ours: _Side, theirs: _Side, first: int) -> None:

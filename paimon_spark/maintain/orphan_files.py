@@ -9,20 +9,20 @@ so that a Spark job can do the listing and reading as well.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.changelogs import changelog_ids, read_changelog
 from paimon_spark.maintain.deletion import delete_files, threads_of
-from paimon_spark.maintain.unused_files import unneeded_names
+from paimon_spark.maintain.needed_files import unneeded_names
 from paimon_spark.spec.file_names import BUCKET_PREFIX, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.table.data_layout import DataLayout
@@ -43,6 +43,7 @@ _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}
 _SHARED_BLOBS = ".managed.blob"
 """Java keeps these for all tables that refer to them."""
 _DEFAULT_AGE = timedelta(days=1)
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,20 @@ class Mentions:
 
     names: set[str]
     deleted: dict[str, Deleted]
+
+
+@dataclass(frozen=True, slots=True)
+class InUse:
+    """What keeps files.
+
+    Attributes:
+        snapshots: all of them.
+        whole: those whose metadata cannot be missing, unless the table is damaged (the latest snapshots and the tags),
+            by the path of their file. Of others an expiry that was ended may have taken some already.
+    """
+
+    snapshots: list[Snapshot]
+    whole: dict[str, Snapshot]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +189,19 @@ def data_directories(table: FileStoreTable) -> dict[str, int]:
     Partitions come after all that is below them. Times are in epoch milliseconds, 0 where the store does not say.
     """
     layout = DataLayout.of(table.schema)
-    roots = {table.path, *layout.external_roots}
+    own, name = [], table.path.rpartition("/")[2]
+    for root in layout.external_roots:
+        if name in root.split("/"):
+            own.append(root)
+        else:  # Java: deletes there too, also the files of other tables with the same option
+            _LOG.warning(
+                "%s: files below %s are left alone, for its name does not tell that it is this table's alone: it has "
+                "no part '%s'",
+                table.path,
+                root,
+                name,
+            )
+    roots = {table.path, *own}
     if layout.data_directory:
         roots.add(f"{table.path}/{layout.data_directory}")
     found: dict[str, int] = {}
@@ -217,55 +244,96 @@ def stray_files(table: FileStoreTable, before: int) -> list[OrphanFile]:
     return found
 
 
-def snapshots_in_use(table: FileStoreTable) -> list[Snapshot]:
+def snapshots_in_use(table: FileStoreTable) -> InUse:
     """Return the snapshots, tagged snapshots and long-lived changelogs of all branches.
 
     Raises:
         CorruptTableError: one of them cannot be read.
+        PaimonError: branches and tags are renamed or deleted all the time.
     """
-    found: list[Snapshot] = []
-    for branch in (MAIN_BRANCH, *table.branches.names()):
-        paths = table.paths.for_branch(branch)
-        for read in _readers(table, paths):
-            try:
-                found.append(read())
-            except (SnapshotNotFoundError, FileNotFoundError):
-                continue  # expired or deleted since it was listed
+    for _ in range(_ATTEMPTS):
+        names = [MAIN_BRANCH, *table.branches.names()]
+        with contextlib.suppress(_MovedError):
+            found, whole = InUse([], {}), [_look(table, table.paths.for_branch(name)) for name in names]
+            if names == [MAIN_BRANCH, *table.branches.names()]:
+                for part in whole:
+                    found.snapshots.extend(part.snapshots)
+                    found.whole.update(part.whole)
+                return found
+    raise PaimonError(
+        f"Branches or tags of {table.path} are renamed or deleted all the time: it is not known which files they need. "
+        "Orphan files cleaning aborted; try again later."
+    )
+
+
+class _MovedError(Exception):
+    """A tag was not where it had been listed: it may have another name now."""
+
+
+def _look(table: FileStoreTable, paths: TablePaths) -> InUse:
+    """Read a branch's snapshots, then its tags: one that is expired meanwhile may have been tagged before."""
+    snapshots, tags = SnapshotStore(table.file_io, paths), TagStore(table.file_io, paths)
+    found = InUse([], {})
+    for number in snapshots.ids():
+        with contextlib.suppress(SnapshotNotFoundError):  # expired since it was listed
+            found.snapshots.append(snapshots.get(number))
+    if found.snapshots:
+        found.whole[paths.snapshot_path(found.snapshots[-1].id)] = found.snapshots[-1]
+    for name in tags.names():
+        try:
+            tagged = tags.get(name).snapshot
+        except SnapshotNotFoundError as error:
+            raise _MovedError from error
+        found.snapshots.append(tagged)
+        found.whole[paths.tag_path(name)] = tagged
+    for number in changelog_ids(table, paths):
+        with contextlib.suppress(FileNotFoundError):
+            found.snapshots.append(read_changelog(table, paths, number))
     return found
 
 
-def _readers(table: FileStoreTable, paths: TablePaths) -> Iterator[Callable[[], Snapshot]]:
-    snapshots, tags = SnapshotStore(table.file_io, paths), TagStore(table.file_io, paths)
-    for number in snapshots.ids():
-        yield partial(snapshots.get, number)
-    for name in tags.names():
-        yield partial(lambda of: tags.get(of).snapshot, name)
-    for number in changelog_ids(table, paths):
-        yield partial(read_changelog, table, paths, number)
-
-
-def named_files(table: FileStoreTable, snapshots: Iterable[Snapshot]) -> tuple[set[str], set[str]]:
+def named_files(table: FileStoreTable, in_use: InUse) -> tuple[set[str], set[str]]:
     """Return the names of all metadata files that snapshots name, and the manifests among them.
 
     Raises:
-        CorruptTableError: a manifest list or index manifest cannot be read. One that is missing is no error: expiry
-            may have been ended before it came to the snapshot.
+        CorruptTableError: a manifest list or index manifest cannot be read. One that is missing is no error where
+            expiry may have been ended before it came to the snapshot, but it is one of a latest snapshot or a tag.
     """
     store = table.manifests
     lists: set[str] = set()
     index_manifests: set[str] = set()
     used: set[str] = set()
-    for snapshot in snapshots:
+    for snapshot in in_use.snapshots:
         names = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
         lists |= {name for name in names if name is not None}
         index_manifests |= {snapshot.index_manifest} if snapshot.index_manifest is not None else set()
         used |= {snapshot.statistics} if snapshot.statistics is not None else set()
     with ThreadPoolExecutor(threads_of(table)) as pool:
-        named = pool.map(lambda name: _if_there(lambda: store.manifest_names(name)), lists)
-        manifests = {name for names in named for name in names}
+        ordered = sorted(lists)
+        found = pool.map(lambda name: _if_there(lambda: store.manifest_names(name)), ordered)
+        of_list = dict(zip(ordered, found, strict=True))
         named = pool.map(lambda name: _if_there(lambda: store.index_names(name)), index_manifests)
         index_files = {name for names in named for name in names}
+    _check_whole(table, in_use, of_list)
+    manifests = {name for names in of_list.values() for name in names}
     return used | lists | index_manifests | manifests | index_files, manifests
+
+
+def _check_whole(table: FileStoreTable, in_use: InUse, of_list: Mapping[str, Sequence[str]]) -> None:
+    """Check that what never loses its metadata has it: otherwise a damaged table would lose its data as well."""
+    present = {entry.name for entry in table.file_io.list_names(table.paths.manifest_dir)}
+    for path, snapshot in in_use.whole.items():
+        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+        names = [*lists, *(name for each in lists for name in of_list[each])]
+        names += [snapshot.index_manifest] if snapshot.index_manifest is not None else []
+        missing = next((name for name in names if name not in present), None)
+        if missing is not None and table.file_io.exists(path):  # else it has just expired or been deleted
+            raise CorruptTableError(
+                f"{table.paths.manifest_path(missing)} is missing, which {path} needs: it is not known which files "
+                "belong to the table. Orphan files cleaning aborted. If that is a tag, delete it; if it is the latest "
+                "snapshot, roll back to an earlier one or restore the file.",
+                path=table.paths.manifest_path(missing),
+            )
 
 
 def read_mentions(table: FileStoreTable, name: str) -> Mentions:

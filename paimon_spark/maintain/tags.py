@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, SnapshotNotFoundError
+from paimon_spark.maintain.needed_files import delete_unused_files
 from paimon_spark.maintain.tag_success_files import tell_created, tell_deleted
-from paimon_spark.maintain.unused_files import delete_unused_files
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.tag_period import TagPeriod
 
@@ -51,8 +51,23 @@ def create_tag(
         _check_not_tagged(table, name, snapshot)
     made = table.tags.create(name, snapshot, time_retained=time_retained, ignore_if_exists=ignore_if_exists)
     if made:
+        _check_still_held(table, name, snapshot)
         tell_created(table, name)
     return made
+
+
+def _check_still_held(table: FileStoreTable, name: str, snapshot: Snapshot) -> None:
+    """Take a new tag back whose snapshot has expired, perhaps with its files, before the tag was there.
+
+    Raises:
+        SnapshotNotFoundError: it has, and no other tag holds it.
+    """
+    if table.snapshots.exists(snapshot.id):
+        return
+    if any(tag.snapshot.id == snapshot.id for other, tag in table.tags.list().items() if other != name):
+        return
+    table.file_io.delete_quietly(table.paths.tag_path(name))
+    raise SnapshotNotFoundError(f"Cannot create tag '{name}': snapshot #{snapshot.id} has expired meanwhile.")
 
 
 def default_time_retained(table: FileStoreTable) -> timedelta | None:

@@ -1,37 +1,21 @@
-"""Which files nothing in the table needs any more, and deleting them.
+"""Files that may go, as a set from which `needed_files` takes all that something still needs.
 
-Does the work of Java's ``FileDeletionBase``, ``TagDeletion`` and ``TagManager.doClean``, but more carefully. Java looks
-at the neighbours of a tag or a snapshot; here a file goes only if no tag, no living snapshot and no long-lived
-changelog of any branch needs it: a branch that was made from a tag, or a rollback that brought files back, keeps them.
-Runs on the driver, once per expiry or deleted tag.
+Does the work of Java's ``FileDeletionBase`` and ``SnapshotDeletion``. Runs on the driver, once per expiry.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from paimon_spark.errors import CorruptTableError, PaimonError
-from paimon_spark.maintain.changelogs import changelog_ids, read_changelog
-from paimon_spark.maintain.deletion import delete_files, threads_of
+from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.file_names import check_file_name
 from paimon_spark.spec.manifest import FileKind
-from paimon_spark.spec.manifest_walk import FileChange
-from paimon_spark.spec.snapshot import CommitKind, Snapshot
-from paimon_spark.table.paths import MAIN_BRANCH, TablePaths
-from paimon_spark.table.snapshot_store import SnapshotStore
-from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
+    from paimon_spark.spec.manifest_walk import FileChange
+    from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
-
-_Key = TypeVar("_Key", int, str)
-_CLOCKS_DIFFER_MILLIS = 15 * 3_600_000
-"""A file's creation time is the local wall clock of some machine, without its zone."""
-_BRING_BACK = frozenset({CommitKind.OVERWRITE})
-"""Commits that may add files which an earlier one took away (a rollback as a new snapshot)."""
 
 
 class UnusedFiles:
@@ -130,13 +114,31 @@ class UnusedFiles:
             for name in names:
                 self.data.pop(name, None)
 
+    def keep_live(self, snapshot: Snapshot) -> None:
+        """Leave alone the data files that live in a snapshot.
+
+        Raises:
+            CorruptTableError: a manifest of it is missing or cannot be read.
+        """
+        manifests, lists = self.table.manifests, (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+        names = [name for each in lists for name in manifests.manifest_names(each)] if self.data else []
+        times: dict[str, int] = {}
+        for name, changes in zip(names, manifests.files_of(names), strict=True):
+            if changes is None:
+                raise CorruptTableError(f"Manifest {name} of snapshot {snapshot.id} of {self.table.path} is missing.")
+            for change in changes:
+                if change.name in self.data:
+                    times[change.name] = times.get(change.name, 0) + (1 if change.kind == FileKind.ADD else -1)
+        self.keep_data(name for name, left in times.items() if left > 0)
+
     def keep_metadata(self, snapshot: Snapshot, *, data_lists: bool = True, changelog: bool = False) -> None:
         """Leave alone what a snapshot needs besides data files.
 
         Args:
             snapshot: which.
             data_lists: its manifest lists and manifests.
-            changelog: the manifests of its changelog.
+            changelog: the manifests of its changelog, if they are there: who gives back the snapshot of a tag that had
+                expired (a rollback, a new branch) does so without its changelog.
 
         Raises:
             CorruptTableError: a manifest list or index manifest of it is missing or cannot be read.
@@ -144,10 +146,14 @@ class UnusedFiles:
         paths, manifests = self.table.paths, self.table.manifests
         if not self.lists and not self.manifests:
             return
-        lists: list[str | None] = [snapshot.base_manifest_list, snapshot.delta_manifest_list] if data_lists else []
-        for name in [*lists, snapshot.changelog_manifest_list if changelog else None]:
-            if name is not None:
-                self.keep_list(name)
+        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list) if data_lists else ():
+            self.keep_list(name)
+        if changelog and snapshot.changelog_manifest_list is not None:
+            try:
+                self.keep_list(snapshot.changelog_manifest_list)
+            except CorruptTableError as error:
+                if not isinstance(error.__cause__, FileNotFoundError):
+                    raise
         self.keep_names(snapshot)
         if snapshot.index_manifest is not None and self._index_files:
             names = manifests.index_names(snapshot.index_manifest)
@@ -207,175 +213,3 @@ class UnusedFiles:
                 beside = path.rpartition("/")[0]
                 found[directory] += (f"{beside}/{check_file_name(extra, path=beside)}" for extra in file.extra_files)
         return found
-
-
-def keep_needed(unused: UnusedFiles, *, begin: int, end: Snapshot, gone_changelogs: Collection[int] | None) -> None:
-    """Take out of ``unused`` all that tags, snapshots and changelogs of any branch need.
-
-    Args:
-        unused: files of snapshots (or changelogs) ``begin`` to ``end`` of the table's branch; none of the data files
-            lives in ``end``.
-        begin: the first snapshot that is to go.
-        end: the earliest snapshot that stays.
-        gone_changelogs: long-lived changelogs that are to go as well; None where no changelog of the branch needs any
-            of the files.
-
-    Raises:
-        PaimonError: a metadata file of something that stays cannot be read.
-    """
-    table = unused.table
-    unused.keep_metadata(end, changelog=True)
-    if unused.data or unused.taken_over():
-        later = [snapshot_id for snapshot_id in table.snapshots.ids() if snapshot_id > end.id]
-        for snapshot in _all_at_once(table, table.snapshots.get, later):
-            unused.keep_names(snapshot)
-            if snapshot.commit_kind in _BRING_BACK:
-                unused.keep_metadata(snapshot)
-                _keep_added(unused, snapshot.delta_manifest_list)
-    _keep_tags(unused, TagStore(table.file_io, table.paths), (begin, end.id))
-    if gone_changelogs is not None:
-        _keep_changelogs(unused, table.paths, gone_changelogs)
-    keep_other_branches(unused)
-
-
-def keep_other_branches(unused: UnusedFiles) -> None:
-    """Take out of ``unused`` all that branches other than the table's own need."""
-    table = unused.table
-    for branch in (MAIN_BRANCH, *table.branches.names()):
-        if branch != table.branch:
-            _keep_branch(unused, table.paths.for_branch(branch))
-
-
-def _keep_branch(unused: UnusedFiles, paths: TablePaths) -> None:
-    """Keep all that one branch needs: what lives in its first snapshot and what later ones added, tags, changelogs."""
-    table = unused.table
-    store = SnapshotStore(table.file_io, paths)
-    for number, snapshot in enumerate(_all_at_once(table, store.get, store.ids())):
-        unused.keep_metadata(snapshot, changelog=True)
-        if number == 0 and unused.data:
-            unused.keep_data(table.manifests.live_columns(snapshot).file_names)
-        _keep_added(unused, snapshot.delta_manifest_list)
-        if snapshot.changelog_manifest_list is not None:
-            _keep_added(unused, snapshot.changelog_manifest_list)
-    _keep_tags(unused, TagStore(table.file_io, paths), None)
-    _keep_changelogs(unused, paths, ())
-
-
-def _keep_tags(unused: UnusedFiles, store: TagStore, bounds: tuple[int, int] | None) -> None:
-    """Keep what tags need, from the newest to the oldest, as far back as a file in doubt was made.
-
-    ``bounds``: the files belong to snapshots of the tags' own branch from the one to (without) the other. So tags of
-    later snapshots need none of them, and manifests are shared only with tags from the one next to the first on.
-    """
-    table = unused.table
-    tagged = {tag.id: tag for tag in _all_at_once(table, lambda name: store.get(name).snapshot, store.names())}
-    begin, end = bounds or (0, 2**63)
-    nearest = max((tag for tag in tagged if tag <= begin), default=0)
-    for snapshot_id in sorted((tag for tag in tagged if tag < end), reverse=True):
-        snapshot = tagged[snapshot_id]
-        unused.keep_metadata(snapshot, data_lists=snapshot_id >= nearest)
-        if unused.data and unused.oldest_millis() <= snapshot.time_millis + _CLOCKS_DIFFER_MILLIS:
-            unused.keep_data(table.manifests.live_columns(snapshot).file_names)
-
-
-def _keep_changelogs(unused: UnusedFiles, paths: TablePaths, gone: Collection[int]) -> None:
-    """Keep what long-lived changelogs need: their own manifests, or those that stand in for them, and added files."""
-    table = unused.table
-    for changelog in _all_at_once(
-        table, lambda number: read_changelog(table, paths, number), changelog_ids(table, paths)
-    ):
-        if changelog.id in gone:
-            continue
-        names = [changelog.changelog_manifest_list or changelog.delta_manifest_list]
-        names += [] if changelog.changelog_manifest_list else [changelog.base_manifest_list]
-        for name in names:
-            if table.file_io.exists(table.paths.manifest_path(name)):  # expiring the snapshot may have taken it
-                unused.keep_list(name)
-                if name != changelog.base_manifest_list:
-                    _keep_added(unused, name)
-
-
-def _all_at_once(table: FileStoreTable, read: Callable[[_Key], Snapshot], keys: Sequence[_Key]) -> list[Snapshot]:
-    """Read many small files, several at once on a remote store."""
-    threads = threads_of(table)
-    if threads == 1 or len(keys) < 2:
-        return [read(key) for key in keys]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(read, keys))
-
-
-def _keep_added(unused: UnusedFiles, manifest_list: str) -> None:
-    manifests = unused.table.manifests
-    if not unused.data:
-        return
-    for columns in manifests.columns_of(manifests.manifest_names(manifest_list)):
-        adds = columns if not columns.kinds.any() else columns.filter(columns.kinds == FileKind.ADD)
-        unused.keep_data(adds.file_names)
-
-
-def delete_unused_files(
-    table: FileStoreTable, snapshots: Sequence[Snapshot], *, half_deleted: Sequence[Snapshot] = ()
-) -> int:
-    """Delete the data files, manifests, index and statistics files that only ``snapshots`` held; return how many.
-
-    Where anything cannot be read, nothing is deleted (`remove_orphan_files` takes it later).
-
-    Args:
-        table: any branch of the table.
-        snapshots: which neither a snapshot file nor a tag holds any more.
-        half_deleted: the same, but an earlier call for them was ended halfway.
-    """
-    try:
-        unused = _unused(table, snapshots, half_deleted)
-    except (PaimonError, OSError):
-        return 0
-    for paths in unused:  # what names files goes after them, or a second call would not find them
-        delete_files(table, paths)
-    return sum(map(len, unused))
-
-
-def unused_files(table: FileStoreTable, snapshots: Sequence[Snapshot]) -> list[str]:
-    """Return the paths that ``snapshots`` name and nothing else needs, data files first.
-
-    Raises:
-        PaimonError: a metadata file of one of them, or of a snapshot that must be kept, cannot be read.
-    """
-    return [path for paths in _unused(table, snapshots, ()) for path in paths]
-
-
-def _unused(table: FileStoreTable, snapshots: Sequence[Snapshot], half_deleted: Sequence[Snapshot]) -> list[list[str]]:
-    """Return the data files, what names them, and what names that."""
-    unused = UnusedFiles(table)
-    for snapshot in snapshots:
-        unused.add_all(table.manifests.live_columns(snapshot).changes())
-        unused.add_metadata(snapshot)
-    for snapshot in half_deleted:
-        with contextlib.suppress(CorruptTableError):  # a manifest is gone, so the data files are
-            unused.add_all(table.manifests.live_columns(snapshot).changes())
-        unused.add_metadata(snapshot)
-    if not unused.lists and not unused.manifests:
-        return []
-    _keep_branch(unused, table.paths)
-    keep_other_branches(unused)
-    data = [path for paths in unused.data_paths().values() for path in paths]
-    return [data, sorted(unused.manifests), sorted(unused.lists)]
-
-
-def unneeded_names(table: FileStoreTable, created: Mapping[str, int]) -> set[str]:
-    """Return those of the data files that live nowhere: in no snapshot or tag of any branch, in no changelog.
-
-    Args:
-        table: any branch of the table.
-        created: names of data files, with the time each was made (0 where it is not known).
-
-    Raises:
-        PaimonError: a metadata file of something in the table cannot be read.
-    """
-    unused = UnusedFiles(table)
-    unused.data = {
-        name: FileChange(FileKind.DELETE, name, b"", 0, millis, None, (), None) for name, millis in created.items()
-    }
-    if unused.data:
-        _keep_branch(unused, table.paths)
-        keep_other_branches(unused)
-    return set(unused.data)

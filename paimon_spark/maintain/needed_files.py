@@ -1,0 +1,232 @@
+"""What snapshots, tags, branches and changelogs need, taken out of the files that may go; and deleting the rest.
+
+Does the work of Java's ``TagDeletion`` and ``TagManager.doClean``, but more carefully. Java looks at the neighbours of
+a tag or a snapshot; here a file goes only if no tag, no living snapshot and no long-lived changelog of any branch needs
+it: a branch that was made from a tag, or a rollback that brought files back, keeps them. Runs on the driver, once per
+expiry or deleted tag.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
+from paimon_spark.maintain.changelogs import changelog_ids, read_changelog
+from paimon_spark.maintain.deletion import delete_files, threads_of
+from paimon_spark.maintain.unused_files import UnusedFiles
+from paimon_spark.spec.manifest import FileKind
+from paimon_spark.spec.manifest_walk import FileChange
+from paimon_spark.spec.snapshot import CommitKind, Snapshot
+from paimon_spark.table.paths import MAIN_BRANCH, TablePaths
+from paimon_spark.table.snapshot_store import SnapshotStore
+from paimon_spark.table.tag_store import TagStore
+
+if TYPE_CHECKING:
+    from paimon_spark.storage.file_io import FileStatus
+    from paimon_spark.table.table import FileStoreTable
+
+_Key = TypeVar("_Key", int, str)
+_HOUR_MILLIS = 3_600_000
+_CLOCKS_DIFFER_MILLIS = 15 * _HOUR_MILLIS
+"""A file's creation time is the local wall clock of some machine, without its zone."""
+_CLOCKS_ARE_WRONG_MILLIS = 7 * 24 * _HOUR_MILLIS
+"""What a clock may be wrong by where only a clock tells that a file was not yet there."""
+_BRING_BACK = frozenset({CommitKind.OVERWRITE})
+"""Commits that may add files which an earlier one took away (a rollback as a new snapshot)."""
+
+Holders = dict[str, list["FileStatus"]]
+"""The tags of each branch, by the entries of their directory: what may come to hold a snapshot while it is expired."""
+
+
+def holders(table: FileStoreTable) -> Holders:
+    """Look which branches and tags there are."""
+    found = {}
+    for branch in sorted({MAIN_BRANCH, table.branch, *table.branches.names()}):
+        found[branch] = sorted(table.file_io.list_names(table.paths.for_branch(branch).tag_dir))
+    return found
+
+
+def keep_needed(unused: UnusedFiles, *, begin: int, end: Snapshot, gone_changelogs: Collection[int] | None) -> None:
+    """Take out of ``unused`` all that tags, snapshots and changelogs of any branch need.
+
+    Args:
+        unused: files of snapshots (or changelogs) ``begin`` to ``end`` of the table's branch; none of the data files
+            lives in ``end``.
+        begin: the first snapshot that is to go.
+        end: the earliest snapshot that stays.
+        gone_changelogs: long-lived changelogs that are to go as well; None where no changelog of the branch needs any
+            of the files.
+
+    Raises:
+        PaimonError: a metadata file of something that stays cannot be read.
+    """
+    table = unused.table
+    unused.keep_metadata(end, changelog=True)
+    if unused.data or unused.taken_over():
+        later = [snapshot_id for snapshot_id in table.snapshots.ids() if snapshot_id > end.id]
+        for snapshot in _all_at_once(table, table.snapshots.get, later):
+            unused.keep_names(snapshot)
+            if snapshot.commit_kind in _BRING_BACK:
+                unused.keep_metadata(snapshot)
+                _keep_added(unused, snapshot.delta_manifest_list)
+    _keep_tags(unused, TagStore(table.file_io, table.paths), (begin, end.id))
+    if gone_changelogs is not None:
+        _keep_changelogs(unused, table.paths, gone_changelogs)
+    keep_other_branches(unused)
+
+
+def keep_other_branches(unused: UnusedFiles) -> None:
+    """Take out of ``unused`` all that branches other than the table's own need.
+
+    Raises:
+        SnapshotNotFoundError: branches were made, renamed or deleted meanwhile.
+        CorruptTableError: a metadata file of something that stays cannot be read.
+    """
+    table = unused.table
+    names = table.branches.names()
+    for branch in (MAIN_BRANCH, *names):
+        if branch != table.branch:
+            _keep_branch(unused, table.paths.for_branch(branch))
+    if table.branches.names() != names:  # one that was renamed may have been looked at under neither name
+        raise SnapshotNotFoundError(f"The branches of {table.path} have changed meanwhile: try again.")
+
+
+def _keep_branch(unused: UnusedFiles, paths: TablePaths) -> None:
+    """Keep all that one branch needs: what lives in its first snapshot and what later ones added, tags, changelogs."""
+    table = unused.table
+    store = SnapshotStore(table.file_io, paths)
+    for number, snapshot in enumerate(_all_at_once(table, store.get, store.ids())):
+        unused.keep_metadata(snapshot, changelog=True)
+        if number == 0:
+            unused.keep_live(snapshot)
+        _keep_added(unused, snapshot.delta_manifest_list)
+        name = snapshot.changelog_manifest_list
+        if name is not None and (number or table.file_io.exists(table.paths.manifest_path(name))):
+            _keep_added(unused, name)
+    _keep_tags(unused, TagStore(table.file_io, paths), None)
+    _keep_changelogs(unused, paths, ())
+
+
+def _keep_tags(unused: UnusedFiles, store: TagStore, bounds: tuple[int, int] | None) -> None:
+    """Keep what tags need, from the newest to the oldest, as far back as a file in doubt was made.
+
+    ``bounds``: the files belong to snapshots of the tags' own branch from the one to (without) the other. So tags of
+    later snapshots need none of them, and manifests are shared only with tags from the one next to the first on.
+    """
+    table = unused.table
+    tagged = {tag.id: tag for tag in _all_at_once(table, lambda name: store.get(name).snapshot, store.names())}
+    begin, end = bounds or (0, 2**63)
+    nearest = max((tag for tag in tagged if tag <= begin), default=0)
+    for snapshot_id in sorted((tag for tag in tagged if tag < end), reverse=True):
+        snapshot = tagged[snapshot_id]
+        unused.keep_metadata(snapshot, data_lists=snapshot_id >= nearest)
+        # a tag before the nearest one has another file only where a commit took it away and another brought it back
+        margin = _CLOCKS_ARE_WRONG_MILLIS if snapshot_id >= nearest else _CLOCKS_DIFFER_MILLIS
+        if unused.data and unused.oldest_millis() <= snapshot.time_millis + margin:
+            unused.keep_live(snapshot)
+
+
+def _keep_changelogs(unused: UnusedFiles, paths: TablePaths, gone: Collection[int]) -> None:
+    """Keep what long-lived changelogs need: their own manifests, or those that stand in for them, and added files."""
+    table = unused.table
+    for changelog in _all_at_once(
+        table, lambda number: read_changelog(table, paths, number), changelog_ids(table, paths)
+    ):
+        if changelog.id in gone:
+            continue
+        names = [changelog.changelog_manifest_list or changelog.delta_manifest_list]
+        names += [] if changelog.changelog_manifest_list else [changelog.base_manifest_list]
+        for name in names:
+            if table.file_io.exists(table.paths.manifest_path(name)):  # expiring the snapshot may have taken it
+                unused.keep_list(name)
+                if name != changelog.base_manifest_list:
+                    _keep_added(unused, name)
+
+
+def _all_at_once(table: FileStoreTable, read: Callable[[_Key], Snapshot], keys: Sequence[_Key]) -> list[Snapshot]:
+    """Read many small files, several at once on a remote store."""
+    threads = threads_of(table)
+    if threads == 1 or len(keys) < 2:
+        return [read(key) for key in keys]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(read, keys))
+
+
+def _keep_added(unused: UnusedFiles, manifest_list: str) -> None:
+    manifests = unused.table.manifests
+    if not unused.data:
+        return
+    for columns in manifests.columns_of(manifests.manifest_names(manifest_list)):
+        adds = columns if not columns.kinds.any() else columns.filter(columns.kinds == FileKind.ADD)
+        unused.keep_data(adds.file_names)
+
+
+def delete_unused_files(
+    table: FileStoreTable, snapshots: Sequence[Snapshot], *, half_deleted: Sequence[Snapshot] = ()
+) -> int:
+    """Delete the data files, manifests, index and statistics files that only ``snapshots`` held; return how many.
+
+    Where anything cannot be read, nothing is deleted (`remove_orphan_files` takes it later).
+
+    Args:
+        table: any branch of the table.
+        snapshots: which neither a snapshot file nor a tag holds any more.
+        half_deleted: the same, but an earlier call for them was ended halfway.
+    """
+    try:
+        unused = _unused(table, snapshots, half_deleted)
+    except (PaimonError, OSError):
+        return 0
+    for paths in unused:  # what names files goes after them, or a second call would not find them
+        delete_files(table, paths)
+    return sum(map(len, unused))
+
+
+def unused_files(table: FileStoreTable, snapshots: Sequence[Snapshot]) -> list[str]:
+    """Return the paths that ``snapshots`` name and nothing else needs, data files first.
+
+    Raises:
+        PaimonError: a metadata file of one of them, or of a snapshot that must be kept, cannot be read.
+    """
+    return [path for paths in _unused(table, snapshots, ()) for path in paths]
+
+
+def _unused(table: FileStoreTable, snapshots: Sequence[Snapshot], half_deleted: Sequence[Snapshot]) -> list[list[str]]:
+    """Return the data files, what names them, and what names that."""
+    unused = UnusedFiles(table)
+    for snapshot in snapshots:
+        unused.add_all(table.manifests.live_columns(snapshot).changes())
+        unused.add_metadata(snapshot)
+    for snapshot in half_deleted:
+        with contextlib.suppress(CorruptTableError):  # a manifest is gone, so the data files are
+            unused.add_all(table.manifests.live_columns(snapshot).changes())
+        unused.add_metadata(snapshot)
+    if not unused.lists and not unused.manifests:
+        return []
+    _keep_branch(unused, table.paths)
+    keep_other_branches(unused)
+    data = [path for paths in unused.data_paths().values() for path in paths]
+    return [data, sorted(unused.manifests), sorted(unused.lists)]
+
+
+def unneeded_names(table: FileStoreTable, created: Mapping[str, int]) -> set[str]:
+    """Return those of the data files that live nowhere: in no snapshot or tag of any branch, in no changelog.
+
+    Args:
+        table: any branch of the table.
+        created: names of data files, with the time each was made (0 where it is not known).
+
+    Raises:
+        PaimonError: a metadata file of something in the table cannot be read.
+    """
+    unused = UnusedFiles(table)
+    unused.data = {
+        name: FileChange(FileKind.DELETE, name, b"", 0, millis, None, (), None) for name, millis in created.items()
+    }
+    if unused.data:
+        _keep_branch(unused, table.paths)
+        keep_other_branches(unused)
+    return set(unused.data)
