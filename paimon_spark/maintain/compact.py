@@ -68,7 +68,7 @@ def compact(
         return None
     work = _Work(table, (scope or CompactScope()).bucket_files(table, snapshot), full=full)
     try:
-        for _ in range(1 if full else 2):  # Java picks again when it has finished what it picked first
+        for _ in range(work.rounds):
             if not work.step(execute):
                 break
     except BaseException:
@@ -117,22 +117,25 @@ class _Work:
         keyed = bool(table.schema.primary_keys)
         self._keyed = KeyedSteps(table, rewrite_all=self._strategy.rewrite_all) if keyed else None
         unaware = table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE
+        self.rounds = 1 if full or unaware else 2  # Java picks again when it has finished what it picked first
         self._append = AppendSteps(table, full=full, unaware=unaware)
 
     def step(self, execute: Executor) -> bool:
         """Do what is due in every bucket; tell whether anything was."""
         steps = [self._next(bucket, files) for bucket, files in zip(self._before, self._now, strict=True)]
-        rewrites = [(at, rewrite, old) for at, step in enumerate(steps) for rewrite, old in step.rewrites]
+        rewrites = [(at, rewrite) for at, step in enumerate(steps) for rewrite, _ in step.rewrites]
         if rewrites:
-            size = sum(rewrite.size_bytes for _, rewrite, _ in rewrites)
+            size = sum(rewrite.size_bytes for _, rewrite in rewrites)
             _LOG.info("Compacting %s: %d rewrites of %d bytes.", self._table.path, len(rewrites), size)
-        results = iter(execute(self._table, [rewrite for _, rewrite, _ in rewrites])) if rewrites else iter(())
-        for (at, _, old), new in zip(rewrites, results, strict=True):
+        results = iter(execute(self._table, [rewrite for _, rewrite in rewrites])) if rewrites else iter(())
+        made: list[list[DataFileMeta]] = [[] for _ in steps]
+        for (at, _), new in zip(rewrites, results, strict=True):
             self._created += [(self._before[at], file) for file in new]
-            self._now[at] = [*_without(self._now[at], old), *new]
+            made[at] += new
         for at, step in enumerate(steps):
+            gone = {file.file_name for old in (step.upgrades, *(old for _, old in step.rewrites)) for file in old}
             lifted = [file.upgraded(step.level) for file in step.upgrades]
-            self._now[at] = [*_without(self._now[at], step.upgrades), *lifted]
+            self._now[at] = [file for file in self._now[at] if file.file_name not in gone] + made[at] + lifted
         return any(steps)
 
     def _next(self, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> Step:
@@ -168,8 +171,3 @@ class _Work:
         """Delete the files that were made, except those of these names: no snapshot knows them."""
         places = [(bucket.partition, bucket.bucket, file) for bucket, file in self._created]
         delete_written(self._table, places, keep=keep)
-
-
-def _without(files: Sequence[DataFileMeta], gone: Sequence[DataFileMeta]) -> list[DataFileMeta]:
-    names = {file.file_name for file in gone}
-    return [file for file in files if file.file_name not in names]
