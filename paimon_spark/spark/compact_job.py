@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _DRIVER_BYTES = 16 << 20
-"""A compaction that reads no more runs on the driver: a job would take longer to start."""
+_DRIVER_REWRITES = 64
+"""A compaction of no more than both runs on the driver: a job would take longer to start."""
 _MOST_TASKS = 1000
 
 
@@ -48,7 +49,8 @@ def compact_table(
 def _execute(
     spark: SparkSession, table: FileStoreTable, rewrites: Sequence[Rewrite]
 ) -> Iterable[tuple[DataFileMeta, ...]]:
-    if len(rewrites) == 1 or sum(rewrite.size_bytes for rewrite in rewrites) <= _DRIVER_BYTES:
+    size = sum(rewrite.size_bytes for rewrite in rewrites)
+    if size <= _DRIVER_BYTES and len(rewrites) <= _DRIVER_REWRITES:
         return rewrite_here(table, rewrites)
     return rewrite_in_tasks(spark, table, rewrites)
 

@@ -8,7 +8,6 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.errors import CommitConflictError, CommitStateUnknownError, PaimonError, UnsupportedError
+from paimon_spark.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    PaimonError,
+)
 from paimon_spark.maintain import tags
-from paimon_spark.maintain.compact import Executor, check_compactable, compact, rewrite_here
-from paimon_spark.maintain.compact_levels import CompactStrategy
+from paimon_spark.maintain.compact import Executor, compact, rewrite_here
 from paimon_spark.maintain.compact_rewrite import Rewrite
 from paimon_spark.maintain.compact_scope import scope_of
 from paimon_spark.maintain.compact_step import AppendSteps, BucketFiles
 from paimon_spark.maintain.expire_snapshots import everything_but_the_latest, expire_snapshots
 from paimon_spark.maintain.orphan_files import remove_files_before
-from paimon_spark.options import CoreOptions
 from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.manifest import DataFileMeta
@@ -37,7 +38,7 @@ from paimon_spark.storage.file_io import LocalFileIO
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
-from tests.support.commits import NO_PARTITION, data_file, fake_file, make_table, message
+from tests.support.commits import NO_PARTITION, fake_file, make_table, message
 from tests.support.faults import FaultyFileIO
 from tests.support.history import rows, table_files
 from tests.support.killing import ended_by_error, ended_by_exit, faulty_table
@@ -476,79 +477,3 @@ def rows_in_batches(table: FileStoreTable) -> Iterable[Any]:
     for split in plan.splits:
         for batch in read_split(plan.table, split, plan.fields, plan.residual):
             yield from range(batch.num_rows)
-
-
-# -- options ----------------------------------------------------------------------------------------------------------
-
-
-def test_off_peak_hours() -> None:
-    given = {
-        "compaction.offpeak-ratio": "30",
-        "compaction.offpeak.start.hour": "22",
-        "compaction.offpeak.end.hour": "3",
-    }
-    ratios = {
-        hour: CompactStrategy.of(CoreOptions(given), full=False, now=datetime(2024, 1, 1, hour)).size_ratio
-        for hour in (2, 3, 12, 21, 22)
-    }
-    assert ratios == {2: 31, 3: 1, 12: 1, 21: 1, 22: 31}
-    never = CoreOptions({**given, "compaction.offpeak.end.hour": "-1"})
-    assert CompactStrategy.of(never, full=False, now=datetime(2024, 1, 1, 23)).size_ratio == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "picked"),
-    [
-        ({}, None),
-        ({"compaction.force-up-level-0": "true"}, (4, 2)),
-        ({"compaction.total-size-threshold": "10 kb"}, None),
-        ({"compaction.total-size-threshold": "11 kb"}, (5, 3)),
-        ({"compaction.incremental-size-threshold": "200 b"}, None),
-        ({"compaction.incremental-size-threshold": "199 b"}, (5, 3)),
-        ({"compaction.optimization-interval": "2 h"}, None),
-        ({"compaction.optimization-interval": "30 min"}, (5, 3)),
-    ],
-)
-def test_early_and_forced_compactions(options: dict[str, str], picked: tuple[int, int] | None) -> None:
-    now = datetime(2024, 1, 1, 12)
-    hour_ago = (now - timedelta(hours=1) - datetime(1970, 1, 1)) // timedelta(milliseconds=1)
-    files = [replace(fake_file(f"{at}"), max_sequence_number=at) for at in (7, 8)]
-    files.append(replace(fake_file("old"), level=5, file_size=10_140, creation_time_millis=hour_ago))
-    unit = CompactStrategy.of(CoreOptions(options), full=False, now=now).pick(files)
-    assert (None if unit is None else (unit.level, len(unit.files))) == picked
-
-
-def test_expired_partitions_are_left_alone(tmp_path: Path) -> None:
-    table = make_table(tmp_path / "t", partition=["dt"], bucket="-1", compaction__min__file_num="2")
-    for day in ("2020-01-01", "2999-01-01", "no day"):
-        for number in range(2):
-            commit(table, [message(table, data_file(table, {number: day}, partition=day), partition=day)])
-    skipping = {"compaction.skip-expired-partitions": "true", "partition.expiration-time": "7 d"}
-    named = {"partition.timestamp-formatter": "yyyy-MM-dd", "write-only": "true"}
-    assert compact(table.with_options({**skipping, **named})) is not None
-    days = [table.paths.partition_path(e.partition) for e in table.manifests.live_entries(table.snapshots.latest())]
-    assert sorted(days) == ["dt=2020-01-01", "dt=2020-01-01", "dt=2999-01-01", "dt=no day"]
-
-
-REFUSED: dict[str, dict[str, str]] = {
-    "merge-engine": {"primary": "k", "merge-engine": "first-row"},
-    "deletion-vectors.enabled": {"primary": "k", "deletion-vectors.enabled": "true"},
-    "changelog-producer": {"primary": "k", "changelog-producer": "lookup"},
-    "bucket": {"primary": "k", "bucket": "-2"},
-    "record-level.expire-time": {"primary": "k", "record-level.expire-time": "1 d", "record-level.time-field": "k"},
-    "row-tracking.enabled": {"bucket": "-1", "row-tracking.enabled": "true"},
-    "data-evolution.enabled": {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"},
-    "clustering.incremental": {"bucket": "-1", "clustering.incremental": "true", "clustering.columns": "k"},
-    "file-index.bloom-filter.columns": {"bucket": "-1", "file-index.bloom-filter.columns": "v"},
-}
-
-
-@pytest.mark.parametrize("option", REFUSED)
-def test_what_is_more_than_merging_is_refused(tmp_path: Path, option: str) -> None:
-    options = {"bucket": "1", **REFUSED[option]}
-    keys = [options.pop("primary")] if "primary" in options else []
-    table = make_table(tmp_path / "t", primary_key=keys, **options)
-    for act in (check_compactable, compact):
-        with pytest.raises(UnsupportedError, match=f"option '{option}' = .* is not supported yet"):
-            act(table)
-    assert not (tmp_path / "t" / "snapshot").exists()
