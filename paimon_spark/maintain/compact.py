@@ -62,7 +62,9 @@ def compact(
         CorruptTableError: a file is missing or damaged.
     """
     check_compactable(table)
-    after = maintenance(table)
+    # Java: only writes make the tags of batches
+    batches = table.options.value("tag.automatic-creation") == "batch"
+    after = maintenance(table.without_options(("tag.automatic-creation",)) if batches else table)
     snapshot = table.snapshots.latest()
     if snapshot is None:
         return None

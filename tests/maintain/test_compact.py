@@ -404,6 +404,13 @@ def test_expiry_takes_what_was_compacted_away_unless_a_tag_holds_it(tmp_path: Pa
     assert data_files(table) == {file.file_name for file in live(table)}
 
 
+def test_it_makes_no_tag_of_a_batch(tmp_path: Path) -> None:
+    table = keyed(tmp_path / "t", tag__automatic_creation="batch", snapshot__num_retained__min="1")
+    assert compact(table.with_options({"snapshot.num-retained.max": "1"})) == 4
+    assert table.tags.names() == []
+    assert table.snapshots.ids() == [4], "but expiry comes after it"
+
+
 def test_what_goes_needs_no_statistics(tmp_path: Path) -> None:
     table = keyed(tmp_path / "t", manifest__delete_file_drop_stats="true")
     compact(table)
