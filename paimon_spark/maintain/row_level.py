@@ -1,6 +1,7 @@
 """DELETE and UPDATE: which tables take them row by row, and the commit that takes whole partitions out.
 
-Rows of a primary-key table are changed by writing what became of them: a row of kind -D, or the new row as +U. Equals
+Rows of a primary-key table are changed by writing what became of them: a row of kind -D, or the new row as +U. Of
+other tables the files that have such rows are written anew, and take the place of the old ones in one commit. Equals
 Java's ``validatePKUpsertDeletable``, ``RowLevelOp`` and ``TruncatePaimonTableWithFilterExec``. Runs on the driver.
 """
 
@@ -10,13 +11,15 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import CommitConflictError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.support import check_readable, check_writable
 from paimon_spark.table.two_branches import other_branch, own_partitions
+from paimon_spark.write.message import CommitMessage
 
 if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.table.table import FileStoreTable
 
@@ -35,6 +38,8 @@ def check_row_delete(table: FileStoreTable) -> None:
     _check_changeable(table, "DELETE")
     schema = table.schema
     options = schema.core_options
+    if not schema.primary_keys:
+        return
     kind_field = options.rowkind_field
     if kind_field is not None:
         raise UnsupportedError(
@@ -69,6 +74,8 @@ def check_update(table: FileStoreTable, columns: Collection[str]) -> None:
         UnsupportedError: names the column or the option that is in the way.
     """
     _check_changeable(table, "UPDATE")
+    if not table.schema.primary_keys:
+        return
     keys = [key for key in table.schema.primary_keys if key in columns]
     if keys:
         raise UnsupportedError(
@@ -90,12 +97,6 @@ def _check_changeable(table: FileStoreTable, statement: str) -> None:
             f"{statement} is not supported for a table that reads a second branch as well: change each branch by its "
             f"own name, <table>$branch_<branch>, without option scan.fallback-branch or scan.primary-branch."
         )
-    if not table.schema.primary_keys:
-        raise UnsupportedError(
-            f"{statement} of single rows is not supported yet for table {table.path}, which has no primary key: whole "
-            f"partitions can be deleted (a condition on partition columns only), or all rows (no condition), and "
-            f"INSERT OVERWRITE replaces them."
-        )
 
 
 def _merge_engine(schema: TableSchema) -> str:
@@ -107,6 +108,29 @@ def _cannot_delete(engine: str, advice: str) -> UnsupportedError:
         f"Merge engine {engine} doesn't support batch delete by default. To support batch delete, please {advice}. "
         f"Whole partitions can be deleted: compare partition columns only."
     )
+
+
+def replaced_files(table: FileStoreTable, snapshot: int, files: Sequence[str]) -> list[CommitMessage]:
+    """What a commit takes out where files have been written anew (Java: ``buildDeletedCommitMessage``).
+
+    Args:
+        table: without primary key.
+        snapshot: id of the snapshot that was read.
+        files: names or paths of files of that snapshot.
+
+    Raises:
+        SnapshotNotFoundError: the snapshot has expired meanwhile.
+        CommitConflictError: it has no such file.
+    """
+    names = {file.rsplit("/", 1)[-1] for file in files}
+    found: dict[tuple[bytes, int, int], list[DataFileMeta]] = {}
+    for entry in table.manifests.live_entries(table.snapshots.get(snapshot)):
+        if entry.file.file_name in names:
+            found.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry.file)
+            names.remove(entry.file.file_name)
+    if names:
+        raise CommitConflictError(f"Snapshot {snapshot} of table {table.path} has no file {min(names)}.")
+    return [CommitMessage(*place, new_files=(), deleted_files=tuple(gone)) for place, gone in found.items()]
 
 
 def deletes_partitions(table: FileStoreTable) -> bool:

@@ -8,6 +8,7 @@ reader per DataFrame, so filters pushed by one query would be applied to the nex
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,9 @@ from pyspark.sql.datasource import (
     DataSourceReader,
 )
 
-from paimon_spark.read.row_view import plan_view, resolve_source
+from paimon_spark.read.metadata_columns import FILE_PATH, metadata_fields
+from paimon_spark.read.place import at_places
+from paimon_spark.read.row_view import ROWS, plan_view, resolve_source
 from paimon_spark.spark.read_columns import match_columns, read_columns
 from paimon_spark.spark.reader import PaimonReader
 from paimon_spark.spark.source_options import read_request, row_condition, write_request
@@ -25,12 +28,15 @@ from paimon_spark.spark.system_read import metadata_reader, metadata_source, row
 from paimon_spark.spark.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.write_target import overwrite_of, target_table
 from paimon_spark.spark.writer import PaimonWriter
+from paimon_spark.spec.predicate import Leaf
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import OverwriteMode, plan_write
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from paimon_spark.spec.data_types import DataField
 
 
 class PaimonDataSource(DataSource):
@@ -55,7 +61,8 @@ class PaimonDataSource(DataSource):
             return to_spark_struct(read_columns(source.fields, request.columns))
         view = row_view_of(request.path)
         table, _ = resolve_source(_open(request.path, request.options))
-        return to_spark_struct(read_columns(view.fields(table), request.columns))
+        fields = [*view.fields(table), *([] if request.files is None else _file_fields(table))]
+        return to_spark_struct(read_columns(fields, request.columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan the read. Called by Spark once per loaded DataFrame, which stays on the snapshot planned here.
@@ -70,6 +77,8 @@ class PaimonDataSource(DataSource):
         view = row_view_of(request.path)
         table = _open(request.path, request.options)
         fields = view.fields(resolve_source(table)[0])
+        if request.files is not None:
+            return _reader_of_files(table, request.files, schema)
         names = match_columns(fields, schema)
         predicate = None if request.filter is None else row_condition(request.filter, fields)
         plan = plan_view(table, view, columns=names, predicate=predicate, parallelism=cores_here())
@@ -89,7 +98,23 @@ class PaimonDataSource(DataSource):
         arrow_schema = spark_arrow_schema(schema)
         mode = None if overwrite_spec is None else OverwriteMode(overwrite_spec.kind.value)
         plan = plan_write(table, overwrite=mode, data_schema=arrow_schema, shuffled=request.one_task_per_bucket)
-        return PaimonWriter(plan, overwrite_spec, request.operation)
+        return PaimonWriter(plan, overwrite_spec, request.operation, request.replaces)
+
+
+def _file_fields(table: FileStoreTable) -> list[DataField]:
+    return [field for field in metadata_fields(table.schema) if field.name == FILE_PATH]
+
+
+def _reader_of_files(table: FileStoreTable, files: str, schema: StructType) -> PaimonReader:
+    """A read of certain files of a table whose rows are not merged, with the path of each row's file."""
+    fields = ROWS.fields(resolve_source(table)[0])
+    names = match_columns([*fields, *_file_fields(table)], schema)
+    plan = plan_view(table, ROWS, columns=[name for name in names if name != FILE_PATH], parallelism=cores_here())
+    wanted = json.loads(files)
+    if wanted is not None:
+        plan = at_places(plan, Leaf("in", FILE_PATH, tuple(wanted)))
+    metadata = [name for name in names if name == FILE_PATH]
+    return PaimonReader(plan, spark_arrow_schema(schema), names=names, metadata=metadata)
 
 
 def _open(path: str, options: Mapping[str, str]) -> FileStoreTable:

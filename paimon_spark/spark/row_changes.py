@@ -19,7 +19,9 @@ from paimon_spark.maintain.row_level import (
     live_partitions_of,
     truncate,
 )
+from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.active_session import activate
+from paimon_spark.spark.row_rewrites import HIT, rewrite_rows, rows_of_files
 from paimon_spark.spark.shuffled_write import can_shuffle, write_shuffled
 from paimon_spark.spark.source_options import OPERATION
 from paimon_spark.spark.statements.store_assignment import assigned
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 __all__ = ["DELETE", "UPDATE_AFTER", "delete_rows", "refuse_chance", "update_rows", "write_changes"]
+
+_Tree = dict[str, Any]
+"""New values by name: of a column, or a tree of those of its fields."""
 
 _NUMBER = "_paimon_partition"
 _BY_CHANCE = re.compile(
@@ -61,6 +66,7 @@ def delete_rows(
     table: FileStoreTable,
     *,
     rows: Callable[[], DataFrame],
+    marked: Callable[[DataFrame], DataFrame],
     condition: Callable[[DataFrame], DataFrame] | None,
     text: str,
     options: Mapping[str, str],
@@ -71,6 +77,7 @@ def delete_rows(
         spark: the session.
         table: the table with the options of the statement.
         rows: gives the rows to delete, with all columns of the table.
+        marked: adds the column `HIT` to rows of the table.
         condition: filters rows that have the partition columns, and none other, by the statement's condition; what it
             gives cannot be analysed where the condition needs other columns. None deletes everything.
         text: the condition as text.
@@ -89,7 +96,16 @@ def delete_rows(
         delete_partitions(table, partitions)
         return
     check_row_delete(table)
-    write_changes(rows(), table, DELETE, Operation.DELETE, options=options)
+    if table.schema.primary_keys:
+        write_changes(rows(), table, DELETE, Operation.DELETE, options=options)
+        return
+    snapshot = table.snapshots.latest()
+    if snapshot is not None:
+
+        def old(files: Sequence[str] | None) -> DataFrame:
+            return marked(rows_of_files(spark, options, snapshot.id, files))
+
+        rewrite_rows(old, table, snapshot.id, Operation.DELETE, options=options)
 
 
 def _is_about_rows(table: FileStoreTable, text: str) -> bool:
@@ -116,18 +132,22 @@ def _partitions(
 
 
 def update_rows(
-    rows: DataFrame,
+    spark: SparkSession,
     table: FileStoreTable,
     values: Mapping[tuple[str, ...], Column],
     *,
+    rows: Callable[[], DataFrame],
+    marked: Callable[[DataFrame], DataFrame],
     options: Mapping[str, str],
 ) -> None:
-    """Write rows with new values in some columns, which are cast as Spark stores values.
+    """Give columns new values, which are cast as Spark stores values.
 
     Args:
-        rows: the rows to change: all columns of the table, and whatever `values` are made of.
+        spark: the session.
         table: the table with the options of the statement.
         values: the new values by column, or by the names that lead to a field of a struct.
+        rows: gives the rows to change: all columns of the table, and whatever `values` are made of.
+        marked: adds the column `HIT` to rows of the table, and whatever `values` are made of.
         options: what ``format("paimon")`` needs to open the same table.
 
     Raises:
@@ -135,23 +155,46 @@ def update_rows(
         UnsupportedError: a column or the table cannot be updated; nothing was written.
         PaimonError: as of every write.
     """
-    fields = to_spark_struct(table.schema.fields).fields
-    trees = _trees(values, [field.name for field in fields])
+    trees = _trees(values, table.schema.field_names)
     check_update(table, trees)
-    columns = [
-        _assigned_field(sf.col(quoted_name(field.name)), field, trees[field.name]) if field.name in trees
-        else sf.col(quoted_name(field.name))
-        for field in fields
-    ]  # fmt: skip
-    new = rows.select(*(column.alias(field.name) for column, field in zip(columns, fields, strict=True)))
+    if table.schema.primary_keys:
+        write_changes(_updated(rows(), table, trees), table, UPDATE_AFTER, Operation.UPDATE, options=options)
+        return
+    snapshot = table.snapshots.latest()
+    if snapshot is not None:
+
+        def new(files: Sequence[str] | None) -> DataFrame:
+            return _updated(marked(rows_of_files(spark, options, snapshot.id, files)), table, trees)
+
+        rewrite_rows(new, table, snapshot.id, Operation.UPDATE, options=options)
+
+
+def _updated(rows: DataFrame, table: FileStoreTable, trees: _Tree) -> DataFrame:
+    """The rows with their new values; of rows that are marked only those have them that `HIT` says."""
+    fields = to_spark_struct(table.schema.fields).fields
+    old = [sf.col(quoted_name(field.name)) for field in fields]
+    marks = [name for name in (HIT, FILE_PATH) if name in rows.columns]
+    new = [
+        _assigned_field(column, field, trees[field.name]) if field.name in trees else column
+        for column, field in zip(old, fields, strict=True)
+    ]
+    if marks:  # a value is worked out for the rows that get it, and for none other
+        new = [
+            sf.when(sf.col(HIT), value) if field.name in trees else value
+            for value, field in zip(new, fields, strict=True)
+        ]
+    count = len(fields)
+    both = rows.select(*new, *old, *marks).toDF(*(str(number) for number in range(2 * count)), *marks)
     ansi = str(rows.sparkSession.conf.get("spark.sql.ansi.enabled")).lower() == "true"
-    stored = assigned(new, fields, [table.path], ansi=ansi)
-    ready = new.toDF(*(str(number) for number in range(len(fields)))).select(*stored)
-    write_changes(ready, table, UPDATE_AFTER, Operation.UPDATE, options=options)
-
-
-_Tree = dict[str, Any]
-"""New values by name: of a column, or a tree of those of its fields."""
+    stored = assigned(both.select(*(str(number) for number in range(count))), fields, [table.path], ansi=ansi)
+    if marks:
+        stored = [
+            sf.when(sf.col(HIT), value).otherwise(sf.col(str(number + count))).alias(field.name)
+            if field.name in trees
+            else value
+            for number, (value, field) in enumerate(zip(stored, fields, strict=True))
+        ]
+    return both.select(*stored, *marks)
 
 
 def _trees(values: Mapping[tuple[str, ...], Column], columns: Sequence[str]) -> _Tree:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sf
 
 from paimon_spark.spark.row_changes import delete_rows, refuse_chance, update_rows
+from paimon_spark.spark.row_rewrites import HIT
 from paimon_spark.spark.statement_words import split_name
 
 if TYPE_CHECKING:
@@ -36,8 +37,9 @@ class RowMethods(ABC):
         """Delete the rows for which a condition is true.
 
         A condition on partition columns only takes whole partitions out, without reading them, as does no condition
-        with the whole table. Single rows are deleted in primary-key tables; the merge engine must know what a deleted
-        row means (``deduplicate``; ``partial-update`` with ``partial-update.remove-record-on-delete``).
+        with the whole table. In primary-key tables the merge engine must know what a deleted row means
+        (``deduplicate``; ``partial-update`` with ``partial-update.remove-record-on-delete``); in others the files that
+        have such rows are written anew.
 
         Args:
             where: an SQL condition over the table's columns, or a Column; None deletes all rows.
@@ -51,7 +53,8 @@ class RowMethods(ABC):
         delete_rows(
             self._spark,
             self._load(),
-            rows=lambda: self.to_df() if where is None else self.to_df().where(where),
+            rows=lambda: self._matching(where),
+            marked=lambda rows: rows.withColumn(HIT, _marks(where)),
             condition=condition,
             text=_text(where),
             options={**self._options, "path": self._path},
@@ -76,10 +79,25 @@ class RowMethods(ABC):
         refuse_chance(str(where))
         table = self._load()
         values = {split_name(name): sf.expr(v) if isinstance(v, str) else v for name, v in set.items()}
-        rows = self.to_df() if where is None else self.to_df().where(where)
-        update_rows(rows, table, values, options={**self._options, "path": self._path})
+        update_rows(
+            self._spark,
+            table,
+            values,
+            rows=lambda: self._matching(where),
+            marked=lambda rows: rows.withColumn(HIT, _marks(where)),
+            options={**self._options, "path": self._path},
+        )
+
+    def _matching(self, where: str | Column | None) -> DataFrame:
+        return self.to_df() if where is None else self.to_df().where(where)
 
 
 def _text(condition: str | Column | None) -> str:
     """A condition as text: of a Column what it shows, without the quotation around it."""
     return condition if isinstance(condition, str) else str(condition).removeprefix("Column<'").removesuffix("'>")
+
+
+def _marks(where: str | Column | None) -> Column:
+    """Whether a condition is true, and not false or null."""
+    condition = sf.lit(True) if where is None else sf.expr(where) if isinstance(where, str) else where
+    return sf.coalesce(condition, sf.lit(False))

@@ -31,8 +31,13 @@ ONE_TASK_PER_BUCKET = "paimon.one-task-per-bucket"
 OPERATION = "paimon.operation"
 """Not for users: which statement writes; the snapshot says it."""
 
-READ_KEYS = (COLUMNS, FILTER)
-WRITE_KEYS = (MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, ONE_TASK_PER_BUCKET, OPERATION)
+FILES = "paimon.files"
+"""Not for users: a JSON list of the files to read, or null for all; rows then have the path of their file as well."""
+REPLACES = "paimon.replaces"
+"""Not for users: JSON that names the snapshot and those of its files that the rows of a write replace."""
+
+READ_KEYS = (COLUMNS, FILTER, FILES)
+WRITE_KEYS = (MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, ONE_TASK_PER_BUCKET, OPERATION, REPLACES)
 
 # What Spark itself hands over: save(path), load([...]), CREATE TABLE ... USING paimon OPTIONS (...), saveAsTable.
 _SPARK_KEYS = frozenset(
@@ -63,6 +68,8 @@ class ReadRequest:
     """SQL predicate over the table's columns."""
     options: Mapping[str, str]
     """Dynamic table options and those of the store, in Paimon's spelling."""
+    files: str | None = None
+    """What option `paimon.files` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,8 @@ class WriteRequest:
     """Whether all rows of a (partition, bucket) come to one task."""
     operation: str | None = None
     """What the snapshot says about the statement, a name of `Operation`."""
+    replaces: str | None = None
+    """What option `paimon.replaces` says."""
 
 
 def parse_columns(text: str) -> tuple[str, ...]:
@@ -158,7 +167,7 @@ def read_request(options: Mapping[str, str]) -> ReadRequest:
     path = table_path(options)
     ours, others = _sorted_options(options, READ_KEYS, "a read")
     columns = parse_columns(ours[COLUMNS]) if COLUMNS in ours else None
-    return ReadRequest(path, columns, ours.get(FILTER), others)
+    return ReadRequest(path, columns, ours.get(FILTER), others, ours.get(FILES))
 
 
 def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteRequest:
@@ -186,7 +195,7 @@ def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteReques
             f"option '{REPLACE_WHERE}' and {OVERWRITE_MODE}=dynamic contradict each other: give one of them"
         )
     merge_schema, one_task = (_boolean(key, ours.get(key, "false")) for key in (MERGE_SCHEMA, ONE_TASK_PER_BUCKET))
-    return WriteRequest(path, others, dynamic, where, merge_schema, one_task, ours.get(OPERATION))
+    return WriteRequest(path, others, dynamic, where, merge_schema, one_task, ours.get(OPERATION), ours.get(REPLACES))
 
 
 def known_to_writes(options: Mapping[str, str]) -> dict[str, str]:

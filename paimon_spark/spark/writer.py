@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,10 +30,17 @@ class PaimonCommitMessage(WriterCommitMessage):
 class PaimonWriter(DataSourceArrowWriter):
     """A planned write: made on the driver, pickled to every task and to the commit (which sees no state of tasks)."""
 
-    def __init__(self, plan: WritePlan, overwrite: OverwriteSpec | None, operation: str | None = None) -> None:
+    def __init__(
+        self,
+        plan: WritePlan,
+        overwrite: OverwriteSpec | None,
+        operation: str | None = None,
+        replaces: str | None = None,
+    ) -> None:
         self._plan = plan
         self._overwrite = overwrite
         self._operation = operation
+        self._replaces = replaces
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task. Called in every attempt, also without rows; one attempt per task is committed."""
@@ -51,12 +59,14 @@ class PaimonWriter(DataSourceArrowWriter):
         # the tasks, which only write, do not pay for importing these
         from paimon_spark.commit.file_store_commit import commit
         from paimon_spark.maintain.after_commit import maintenance
+        from paimon_spark.maintain.row_level import replaced_files
 
         tasks = [message.task for message in messages if isinstance(message, PaimonCommitMessage)]
         table = self._plan.table
+        gone = [] if self._replaces is None else replaced_files(table, **json.loads(self._replaces))
         commit(
             table,
-            tasks,
+            [*tasks, *gone],
             overwrite=self._overwrite,
             operation=self._operation,
             planned_snapshot_id=self._plan.snapshot_id or 0,

@@ -10,7 +10,10 @@ a statement came: with parameters, in a script, behind EXPLAIN (which then runs 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
+
+from pyspark.sql.functions import col
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import (
@@ -20,6 +23,7 @@ from paimon_spark.maintain.row_level import (
     deletes_partitions,
     truncate,
 )
+from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, python_object
 from paimon_spark.spark.jvm.loading import LoadedTable
 from paimon_spark.spark.jvm.read_version import POINTS_OF_TIME
@@ -27,10 +31,13 @@ from paimon_spark.spark.jvm.row_level_plans import Target
 from paimon_spark.spark.jvm.system_table import SystemTableProxy
 from paimon_spark.spark.jvm.table import STATEMENT_MARK, TableProxy
 from paimon_spark.spark.row_changes import DELETE, UPDATE_AFTER, write_changes
+from paimon_spark.spark.row_rewrites import rewrite_rows
 from paimon_spark.spark.source_options import known_to_writes
 from paimon_spark.spec.snapshot import Operation
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from paimon_spark.table.table import FileStoreTable
 
 _CLASS = "PaimonRowLevelStatements"
@@ -147,6 +154,18 @@ class RowLevelProxy(Proxy):
     def _run(self, table: FileStoreTable) -> None:
         """Change the table."""
 
+    def _rewrite(self, table: FileStoreTable, values: Mapping[str, JavaObject], operation: Operation) -> None:
+        """Write files anew, in a table without primary key."""
+        snapshot = table.snapshots.latest()
+        if snapshot is None:
+            return
+        rows = self.target.marked(self.condition, values, snapshot.id)
+
+        def marked(files: Sequence[str] | None) -> DataFrame:
+            return rows if files is None else rows.where(col(FILE_PATH).isin(list(files)))
+
+        rewrite_rows(marked, table, snapshot.id, operation, options=self._write_options())
+
     def _write_options(self) -> dict[str, str]:
         return {**known_to_writes(self.loaded.options), **self.loaded.source_options}
 
@@ -166,8 +185,11 @@ class DeleteProxy(RowLevelProxy):
             delete_partitions(table, partitions)
             return
         check_row_delete(table)
-        rows = self.target.rows(condition, {})
-        write_changes(rows, table, DELETE, Operation.DELETE, options=self._write_options())
+        if table.schema.primary_keys:
+            rows = self.target.rows(condition, {})
+            write_changes(rows, table, DELETE, Operation.DELETE, options=self._write_options())
+        else:
+            self._rewrite(table, {}, Operation.DELETE)
 
 
 class UpdateProxy(RowLevelProxy):
@@ -184,8 +206,11 @@ class UpdateProxy(RowLevelProxy):
     def _run(self, table: FileStoreTable) -> None:
         values = self.target.assigned(self.assignments)
         check_update(table, values)
-        rows = self.target.rows(self.condition, values)
-        write_changes(rows, table, UPDATE_AFTER, Operation.UPDATE, options=self._write_options())
+        if table.schema.primary_keys:
+            rows = self.target.rows(self.condition, values)
+            write_changes(rows, table, UPDATE_AFTER, Operation.UPDATE, options=self._write_options())
+        else:
+            self._rewrite(table, values, Operation.UPDATE)
 
 
 _SOURCE = f"""

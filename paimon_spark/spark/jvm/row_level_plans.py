@@ -6,7 +6,7 @@ driver, once per statement.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import live_partitions_of
+from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.jvm.partitions import catalyst_row
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
+from paimon_spark.spark.row_rewrites import HIT
 from paimon_spark.spec.data_types import CharType
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _NUMBER = "_paimon_partition"
+_OUTPUT, _OPTIONS = 1, 4  # fields of DataSourceV2Relation
 
 
 @dataclass
@@ -54,7 +57,7 @@ class Target:
             values: the expressions of those columns that get another value, by name.
         """
         plans = self._catalyst.plans.logical
-        source, raw = self._padded()
+        source, raw = self._padded(self.relation)
         if condition is not None:
             source = plans.Filter(condition, source)
         columns = [
@@ -62,6 +65,32 @@ class Target:
             for attribute in self.attributes
         ]
         return self._frame(plans.Project(scala_seq(self.gateway, columns), source))
+
+    def marked(self, condition: JavaObject | None, values: Mapping[str, JavaObject], snapshot_id: int) -> DataFrame:
+        """All rows of a snapshot with the columns `FILE_PATH` and `HIT`; the rows that are hit have their new values.
+
+        Args:
+            condition: None hits all rows.
+            values: the expressions of those columns that get another value, by name.
+            snapshot_id: what is read.
+        """
+        plans, expressions = self._catalyst.plans.logical, self._catalyst.expressions
+        true = expressions.Literal.TrueLiteral()
+        source, raw = self._padded(self._at_snapshot(snapshot_id).withMetadataColumns())
+        visible = list(java_list(self.gateway, source.output()))
+        path = next(column for column in visible if column.name() == FILE_PATH)
+        hit = self._alias(true if condition is None else expressions.EqualNullSafe(condition, true), HIT)
+        source = plans.Project(scala_seq(self.gateway, [*visible, hit]), source)
+        columns = [path, hit.toAttribute()]
+        for attribute in self.attributes:
+            old, new = raw.get(attribute.name(), attribute), values.get(attribute.name())
+            value = old if new is None else expressions.If(hit.toAttribute(), new, old)
+            columns.append(self._alias(value, attribute.name()))
+        return self._frame(plans.Project(scala_seq(self.gateway, columns), source))
+
+    def _at_snapshot(self, snapshot_id: int) -> JavaObject:
+        given = self.gateway.string_dict(self.relation.options().asCaseSensitiveMap())
+        return self._changed(_OPTIONS, self.gateway.options({**given, "scan.snapshot-id": str(snapshot_id)}))
 
     def partitions(self, table: FileStoreTable, condition: JavaObject) -> list[dict[str, Any]] | None:
         """The partitions for which a condition is true, evaluated by Spark.
@@ -116,14 +145,14 @@ class Target:
             if not assignment.value().semanticEquals(attribute)
         }
 
-    def _padded(self) -> tuple[JavaObject, dict[str, JavaObject]]:
+    def _padded(self, relation: JavaObject) -> tuple[JavaObject, dict[str, JavaObject]]:
         """The table with its CHAR columns padded, and those columns as the table holds them, by name."""
         expressions = self._catalyst.expressions
         utils = self._catalyst.util.CharVarcharUtils
         conf = self.gateway.jvm.org.apache.spark.sql.internal.SQLConf.get()
         raw: dict[str, JavaObject] = {}
         output, columns = [], []
-        for attribute in self.attributes:
+        for attribute in java_list(self.gateway, relation.output()):
             declared = utils.getRawType(attribute.metadata())
             if not conf.readSideCharPadding() or declared.isEmpty() or "char(" not in _chars(declared.get()):
                 output.append(attribute)
@@ -136,15 +165,16 @@ class Target:
                 self._alias(utils.addPaddingForScan(own), attribute.name(), attribute.exprId(), attribute.metadata())
             )
         if not raw:
-            return self.relation, {}
-        relation = self._with_output(output)
+            return relation, {}
+        relation = self._changed(_OUTPUT, scala_seq(self.gateway, output), relation)
         visible = [*columns, *raw.values()]
         return self._catalyst.plans.logical.Project(scala_seq(self.gateway, visible), relation), raw
 
-    def _with_output(self, output: Sequence[JavaObject]) -> JavaObject:
-        relation = self.relation
-        values = [relation.productElement(index) for index in range(relation.productArity())]
-        values[1] = scala_seq(self.gateway, list(output))  # a version more has Spark 4.3 behind those of 4.0
+    def _changed(self, index: int, value: JavaObject, relation: JavaObject = None) -> JavaObject:
+        """The relation with another value in one of its fields, of which Spark 4.3 has one more than 4.0."""
+        relation = relation or self.relation
+        values = [relation.productElement(number) for number in range(relation.productArity())]
+        values[index] = value
         return relation.copy(*values)
 
     def _alias(

@@ -55,6 +55,8 @@ class Context:
     args: Mapping[str, Any] | Sequence[Any] | None = None
     pinned: Mapping[str, int] = field(default_factory=dict)
     """Snapshots to read of tables (by path) that the statement is about to replace."""
+    frames: Mapping[str, DataFrame] = field(default_factory=dict)
+    """DataFrames that queries name like tables, by names that no table has."""
 
     @cached_property
     def settings(self) -> Mapping[str, str]:
@@ -64,6 +66,11 @@ class Context:
     def spark_sql(self, text: str, frames: Mapping[str, DataFrame] | None = None) -> DataFrame:
         """Let Spark run a text, in which ``{name}`` stands for a DataFrame."""
         args: Any = self.args
+        if self.frames and not frames:
+            text = escaped(text)
+        for name in self.frames:
+            text = text.replace(name, f"{{{name}}}")
+        frames = {**self.frames, **(frames or {})}
         return self.spark.sql(text, args=args, **frames) if frames else self.spark.sql(text, args=args)
 
 

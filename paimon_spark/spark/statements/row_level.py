@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
 from paimon_spark.spark.row_changes import delete_rows, refuse_chance, update_rows
+from paimon_spark.spark.row_rewrites import HIT
 from paimon_spark.spark.source_options import refuse_system_table
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.inserts import empty, target
 from paimon_spark.spark.statements.parsing import Kind
-from paimon_spark.spark.statements.queries import Context, escaped, run_query
+from paimon_spark.spark.statements.queries import Context, run_query
 from paimon_spark.spark.statements.warehouses import TableName, quoted, system_table_in
 from paimon_spark.spec.filter_text import literal_text
 from paimon_spark.write.rows import default_scalar
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 
     from paimon_spark.table.table import FileStoreTable
 
-_ROWS = "paimon_rows"
 _SET = "_paimon_set_"
+_ROWS = "_paimon_rows_of_the_target"
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 
 
@@ -46,15 +48,13 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     table = name.load()
     text = f"{ctes}SELECT * FROM {source} WHERE {condition}"
 
-    def narrowed(rows: DataFrame) -> DataFrame:
-        query = f"{escaped(ctes)}SELECT * FROM {{{_ROWS}}} AS {alias} WHERE {escaped(condition or '')}"
-        return context.spark_sql(query, {_ROWS: rows})
-
+    narrowing = f"{ctes}SELECT * FROM {_ROWS} AS {alias} WHERE {condition}"
     delete_rows(
         context.spark,
         table,
         rows=lambda: run_query(context, _tokens(text)),
-        condition=None if condition is None else narrowed,
+        marked=lambda rows: _query_of(context, rows, f"{ctes}{_marked(alias, condition)}"),
+        condition=None if condition is None else lambda rows: _query_of(context, rows, narrowing),
         text=condition or "",
         options={**name.options, "path": name.path},
     )
@@ -73,7 +73,7 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         AnalysisException: the table is not there, or a value or the condition does not fit it.
         UnsupportedError: the table cannot be updated.
     """
-    name, source, _ = _target(context, cursor, "SET")
+    name, source, alias = _target(context, cursor, "SET")
     if name is None:
         return None
     refuse_system_table(name.path, system_table_in(name), "changed")
@@ -83,10 +83,30 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     condition = _condition(cursor)
     columns = ", ".join(f"({value}) AS {_SET}{number}" for number, value in enumerate(values.values()))
     where = "" if condition is None else f" WHERE {condition}"
-    rows = run_query(context, _tokens(f"{ctes}SELECT *, {columns} FROM {source}{where}"))
     new = {path: sf.col(f"{_SET}{number}") for number, path in enumerate(values)}
-    update_rows(rows, table, new, options={**name.options, "path": name.path})
+    given = ", ".join(
+        f"CASE WHEN {HIT} THEN ({value}) END AS {_SET}{number}" for number, value in enumerate(values.values())
+    )
+    update_rows(
+        context.spark,
+        table,
+        new,
+        rows=lambda: run_query(context, _tokens(f"{ctes}SELECT *, {columns} FROM {source}{where}")),
+        marked=lambda rows: _query_of(
+            context, rows, f"{ctes}SELECT *, {given} FROM ({_marked(alias, condition)}) AS {alias}"
+        ),
+        options={**name.options, "path": name.path},
+    )
     return empty(context)
+
+
+def _marked(alias: str, condition: str | None) -> str:
+    return f"SELECT *, coalesce(({condition or 'true'}), false) AS {HIT} FROM {_ROWS} AS {alias}"
+
+
+def _query_of(context: Context, rows: DataFrame, text: str) -> DataFrame:
+    """A query over rows that `_ROWS` stands for."""
+    return run_query(replace(context, frames={_ROWS: rows}), _tokens(text))
 
 
 def _target(context: Context, cursor: Cursor, until: str) -> tuple[TableName | None, str, str]:
