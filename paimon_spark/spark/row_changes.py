@@ -109,10 +109,10 @@ def delete_rows(
 
 
 def _is_about_rows(table: FileStoreTable, text: str) -> bool:
-    """Whether a condition seems to need more than partitions, where rows can be deleted too: Spark logs each try."""
+    """Whether a condition seems to need more than partitions: Spark logs each try that cannot be analysed."""
     words = {word.lower() for word in re.findall(r"\w+", re.sub(r"'[^']*'", "", text))}
     others = {name.lower() for name in table.schema.field_names if name not in table.schema.partition_keys}
-    return bool(table.schema.primary_keys) and not words.isdisjoint(others)
+    return not words.isdisjoint(others)
 
 
 def _partitions(

@@ -876,6 +876,10 @@ SESSIONS = [
 G = "Row-level changes"
 CHANGES = [
     Statement(G, "DELETE FROM", "DELETE FROM {n} WHERE v = 'a'", [(2, "b")], ALL, "keyed", short=True),
+    Statement(G, "DELETE FROM, without a primary key", "DELETE FROM {n} WHERE v = 'a'", [(2, "b")], ALL, "append"),
+    Statement(
+        G, "UPDATE, without a primary key", "UPDATE {n} SET k = 3 WHERE v = 'a'", [(2, "b"), (3, "a")], ALL, "append"
+    ),
     Statement(G, "DELETE FROM, of whole partitions", "DELETE FROM {n} WHERE dt < 'y'", [(2, "y")], ALL, "days"),
     Statement(G, "UPDATE", "UPDATE {n} SET v = 'z' WHERE k = 1", [(1, "z"), (2, "b")], ALL, "keyed", short=True),
     Statement(

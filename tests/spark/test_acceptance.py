@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CASES = SHARED / "acceptance"
-GROUPS = ("pu", "sq", "tt", "tg", "rb", "br", "ex", "wr", "se", "sc", "sn", "agp", "sy", "inc", "an", "cp")
+GROUPS = ("pu", "sq", "tt", "tg", "rb", "br", "ex", "wr", "se", "sc", "sn", "agp", "sy", "inc", "an", "cp", "ro")
 FILES = sorted(path for group in GROUPS for path in CASES.glob(f"{group}_*.slt"))
 
 _CROSS_PARTITION = ("keys that move between partitions come with a later issue", "rows of a key may move")

@@ -196,16 +196,13 @@ def test_values_are_stored_as_an_insert_stores_them(
 def test_what_is_refused_by_name(run: Run, create: Callable[..., str], warehouse: Path) -> None:
     keyed = create("k INT NOT NULL, v STRING, dt STRING NOT NULL", "(1, 'a', 'x')", by="dt", key="k,dt")
     partial = create(KV, ABC, **{"merge-engine": "partial-update"})
-    append = create(KV, ABC, key="")
     by_field = create(KV, "(1, '+I', 1)", **{"rowkind.field": "v"})
-    tables = (keyed, partial, append, by_field)
+    tables = (keyed, partial, by_field)
     before = {name: sorted((warehouse / "db.db" / name).rglob("*")) for name in tables}
     for statement, reason in {
         f"UPDATE {keyed} SET k = 5 WHERE v = 'a'": "primary key column k",
         f"UPDATE {keyed} SET dt = 'y', v = 'b'": "primary key column dt",
         f"DELETE FROM {partial} WHERE k = 1": "partial-update.remove-record-on-delete",
-        f"DELETE FROM {append} WHERE k = 1": "no primary key",
-        f"UPDATE {append} SET v = 'x'": "no primary key",
         f"DELETE FROM {by_field} WHERE k = 1": "rowkind.field",
         f"DELETE FROM `{keyed}$snapshots`": "system table",
         f"UPDATE `{keyed}$files` SET level = 1": "system table",
