@@ -199,8 +199,8 @@ def test_small_files_are_packed(tmp_path: Path) -> None:
     table = make_table(tmp_path / "t", bucket="-1", target_file_size="100 mb")
     assert sizes_of(table, [10, 20, 30, 40]) == [], "fewer than compaction.min.file-num"
     assert sizes_of(table, [50, 40, 30, 20, 10]) == [[10, 20, 30, 40, 50]]
-    assert sizes_of(table, [69 * MB, 69 * MB, 69 * MB, 71 * MB]) == [[69 * MB] * 3], "with what opening a file costs"
-    assert sizes_of(table, [69 * MB] * 7) == [[69 * MB] * 3] * 2, "one is left"
+    assert sizes_of(table, [66 * MB, 66 * MB, 66 * MB, 71 * MB]) == [[66 * MB] * 3], "with what opening a file costs"
+    assert sizes_of(table, [66 * MB] * 7) == [[66 * MB] * 3] * 2, "one is left"
     assert sizes_of(table.with_options({"compaction.min.file-num": "1"}), [5]) == []
     assert sizes_of(table.with_options({"compaction.small-file-ratio": "1.1"}), [105 * MB] * 2) == [[105 * MB] * 2]
 

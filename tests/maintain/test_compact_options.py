@@ -50,6 +50,8 @@ def test_off_peak_hours() -> None:
     [
         ({}, None),
         ({"compaction.force-up-level-0": "true"}, (4, 2)),
+        ({"num-sorted-run.compaction-trigger": "3", "num-levels": "6"}, (4, 2)),
+        ({"num-sorted-run.compaction-trigger": "3", "compaction.max-size-amplification-percent": "1"}, (5, 3)),
         ({"compaction.total-size-threshold": "10 kb"}, None),
         ({"compaction.total-size-threshold": "11 kb"}, (5, 3)),
         ({"compaction.incremental-size-threshold": "200 b"}, None),
@@ -161,7 +163,8 @@ def test_partitions_by_condition(parted: FileStoreTable, where: str, found: list
 
 def test_scopes_that_are_none(parted: FileStoreTable, tmp_path: Path) -> None:
     assert places(parted, partitions=[{"dt": None}]) == [(None, 1)]
-    assert places(parted) == sorted(PLACES, key=repr)
+    assert places(parted) == places(parted, idle_time=timedelta(0)) == sorted(PLACES, key=repr)
+    assert places(parted, idle_time=timedelta(hours=1)) == []
     plain = make_table(tmp_path / "t", bucket="-1")
     wrong: list[tuple[FileStoreTable, dict[str, Any], str]] = [
         (plain, {"where": "k = 1"}, "should be a partitioned table"),
