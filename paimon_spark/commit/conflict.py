@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paimon_spark.commit.key_order import key_ranks
 from paimon_spark.errors import CommitConflictError
+from paimon_spark.spec.key_order import key_ranks
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
     FileIdentifier,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from paimon_spark.commit.key_order import column_ranks
 from paimon_spark.spec.binary_row import decode_rows, encode_rows
+from paimon_spark.spec.key_order import column_ranks
 from paimon_spark.spec.stats import EMPTY_STATS, SimpleStats
 
 if TYPE_CHECKING:

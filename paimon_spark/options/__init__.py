@@ -8,6 +8,7 @@ from paimon_spark.options.registry import (
     canonical_options,
     find_option,
     unknown_option_error,
+    with_scope,
 )
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "parse_duration",
     "parse_memory_size",
     "unknown_option_error",
+    "with_scope",
 ]

@@ -31,7 +31,7 @@ OURS: tuple[Option, ...] = (
         K.BOOL,
         False,
         "Commit by rename on a storage that has no exclusive create. Two writers at once may lose commits.",
-        scope=Scope.WRITE,
+        scope=Scope.STORE,
         supported=True,
     ),
     Option(

@@ -10,7 +10,7 @@ from paimon_spark.errors import OptionError
 from paimon_spark.options.compacting import COMPACTING
 from paimon_spark.options.engines import ENGINES
 from paimon_spark.options.maintaining import MAINTAINING
-from paimon_spark.options.option import Option
+from paimon_spark.options.option import Option, Scope
 from paimon_spark.options.patterns import PATTERNS as FREE_PATTERNS
 from paimon_spark.options.patterns import fill_pattern, free_parts, match_pattern
 from paimon_spark.options.reading import READING
@@ -36,6 +36,12 @@ def find_option(key: str) -> Option | None:
     if entry is not None:
         return entry[1]
     return next((option for option in PATTERNS if match_pattern(option.key, key) is not None), None)
+
+
+def with_scope(options: Mapping[str, str], *scopes: Scope) -> dict[str, str]:
+    """Those of the options that are looked at in one of the scopes; unknown ones are not among them."""
+    found = {key: find_option(key) for key in options}
+    return {key: options[key] for key, option in found.items() if option is not None and option.scope in scopes}
 
 
 def canonical_options(options: Mapping[str, str], columns: Iterable[str] = ()) -> dict[str, str]:

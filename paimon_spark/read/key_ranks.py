@@ -1,8 +1,6 @@
-"""Order of file key bounds: every file's smallest and largest key as numbers that compare as the keys do.
+"""Order of file key bounds: every file's smallest and largest key, of whatever schema, as numbers that compare alike.
 
-Equals Java's key comparator on trimmed primary keys (format.md §13): column by column ascending, nulls first, strings
-and bytes by unsigned bytes, NaN last. -0.0 and 0.0 get one rank here, which only makes ranges touch that Java keeps
-apart. Vectorised over all files of a plan.
+Vectorised over all files of a plan; the order is that of `spec.key_order`.
 """
 
 from __future__ import annotations
@@ -13,11 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.binary_row import decode_rows
 from paimon_spark.spec.casts import cast_array
+from paimon_spark.spec.key_order import composite_ranks
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField, DataType
@@ -53,28 +51,6 @@ def key_ranks(
     order = np.argsort(np.concatenate(positions), kind="stable")
     ranks = composite_ranks([_concat(column).take(pa.array(order)) for column in columns])
     return ranks[: len(low)], ranks[len(low) :]
-
-
-def composite_ranks(columns: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
-    """Return dense ranks of rows of several columns, compared column by column, nulls first."""
-    each = [_ranks(column) for column in columns]
-    if len(each) == 1:
-        return each[0]
-    order = np.lexsort(tuple(reversed(each)))
-    changed = np.zeros(len(order), dtype=np.int64)
-    for ranks in each:
-        ordered = ranks[order]
-        changed[1:] |= ordered[1:] != ordered[:-1]
-    result = np.empty(len(order), dtype=np.int64)
-    result[order] = np.cumsum(changed)
-    return result
-
-
-def _ranks(column: pa.Array) -> npt.NDArray[np.int64]:
-    ranks = np.asarray(pc.rank(column, tiebreaker="dense").to_numpy(zero_copy_only=False), dtype=np.int64)
-    if column.null_count:
-        ranks[np.asarray(column.is_null().to_numpy(zero_copy_only=False))] = 0
-    return ranks
 
 
 def _as_type(array: pa.Array, old_type: DataType, key: DataField) -> pa.Array:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import DataType, StructType
 
-from paimon_spark.options import OPTIONS, Scope, find_option
+from paimon_spark.options import OPTIONS, Scope, with_scope
 from paimon_spark.spark.active_session import activate
 from paimon_spark.spark.branch_methods import BranchMethods
 from paimon_spark.spark.change_methods import ChangeMethods
@@ -48,12 +48,6 @@ def _option_keys(options: Mapping[str, Any]) -> dict[str, str]:
         for name, value in options.items()
         if value is not None
     }
-
-
-def _store_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Of the options, those that say how to reach the store."""
-    found = {key: find_option(key) for key in options}
-    return {key: options[key] for key, option in found.items() if option is not None and option.scope is Scope.STORE}
 
 
 class PaimonTable(
@@ -120,7 +114,7 @@ class PaimonTable(
         given = dict(write_request({"path": path, **_option_keys(options or {})}, overwrite=False).options)
         name = parse_table_path(table_path({"path": path}))
         if ignore_if_exists and table_exists(name.root, options=given):
-            return cls.for_path(spark, path, **_store_options(given))
+            return cls.for_path(spark, path, **with_scope(given, Scope.STORE))
         fields = from_spark_struct(_parsed_schema(spark, schema))
         new_schema = new_table_schema(
             fields,
@@ -130,7 +124,7 @@ class PaimonTable(
             comment=comment,
         )
         create_table(name.root, new_schema, file_io=FileIO.for_path(name.root, given))
-        return cls.for_path(spark, path, **_store_options(given))
+        return cls.for_path(spark, path, **with_scope(given, Scope.STORE))
 
     @staticmethod
     def exists(path: str, **options: Any) -> bool:

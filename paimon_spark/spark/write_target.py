@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
-from paimon_spark.options import Scope, canonical_options, find_option
+from paimon_spark.options import Scope, canonical_options, with_scope
 from paimon_spark.spark.merge_schema import merge_schema
 from paimon_spark.spark.source_options import REPLACE_WHERE, refuse_system_table, row_condition
 from paimon_spark.spark.types import saved_columns
@@ -32,11 +32,6 @@ if TYPE_CHECKING:
 _KEY_OPTIONS = {"primary-key": "primary key", "partition": "partition columns"}
 
 
-def _has_scope(key: str, *scopes: Scope) -> bool:
-    option = find_option(key)
-    return option is not None and option.scope in scopes
-
-
 def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:
     """The table to write rows of a Spark schema to, with the options of the save on top of its own.
 
@@ -49,7 +44,7 @@ def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:
     name = parse_table_path(request.path)
     refuse_system_table(request.path, name.system_table, "written")
     refuse_system_database(name.root)
-    store = {key: value for key, value in request.options.items() if _has_scope(key, Scope.STORE)}
+    store = with_scope(request.options, Scope.STORE)
     others = {key: value for key, value in request.options.items() if key not in store}
     branch = others.pop("branch", None)
     try:
@@ -91,11 +86,9 @@ def new_table_schema(
         UnsupportedError: such a table cannot be written yet.
     """
     columns = [field.name for field in fields]
-    kept = {
-        key: value
-        for key, value in canonical_options(options, columns).items()
-        if not _has_scope(key, Scope.READ, Scope.WRITE, Scope.STORE)
-    }
+    given = canonical_options(options, columns)
+    passing = with_scope(given, Scope.READ, Scope.WRITE, Scope.STORE)
+    kept = {key: value for key, value in given.items() if key not in passing}
     for key in _KEY_OPTIONS.keys() & kept.keys():
         kept[key] = ",".join(_column_case(name, columns) for name in _names(kept[key]))
     keys = [_column_case(name, columns) for name in primary_keys]

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from paimon_spark.errors import OptionError
+from paimon_spark.options import Scope, with_scope
 
 FSSPEC_SCHEME: Final[Mapping[str, str]] = {
     "s3a": "s3",
@@ -78,7 +79,6 @@ _HADOOP_PREFIXES: Final = (
     "fs.defaultfs",
     "fs.viewfs.",
 )
-_STORE_PREFIXES: Final = ("s3.", "s3a.", "oss.", "gs.", "fs.", "azure.", "commit.unsafe-rename")
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*):(?://|(?=/))")
 _USER_INFO: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*://)[^/@]*@")
 _AZURE_CONTAINER: Final = re.compile(r"^(?:abfss?|wasbs?|az)://([^/@:]+)@", re.IGNORECASE)
@@ -104,7 +104,7 @@ def redact(path: str) -> str:
 
 def store_options(options: Mapping[str, str]) -> dict[str, str]:
     """Those of a table's or a reader's options that concern the store; keys keep their case."""
-    return {key: str(value) for key, value in options.items() if key.lower().startswith(_STORE_PREFIXES)}
+    return {key: str(value) for key, value in with_scope(options, Scope.STORE).items()}
 
 
 def fsspec_options(scheme: str, path: str, options: Mapping[str, str]) -> dict[str, Any]:

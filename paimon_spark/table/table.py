@@ -11,10 +11,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, TableNotFoundError
-from paimon_spark.options import OPTIONS, CoreOptions, Option, canonical_options
+from paimon_spark.options import OPTIONS, CoreOptions, Option, Scope, canonical_options, with_scope
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.storage.store_options import store_options
 from paimon_spark.table.branch_store import BranchStore
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.manifest_store import ManifestStore
@@ -131,7 +130,7 @@ def load_table(
     schemas = SchemaStore(io, TablePaths(name.root, chosen))
     schema = _latest_schema(schemas, name.root, chosen)
     table = FileStoreTable(name.root, chosen, io, schema, schema.core_options, schemas)
-    elsewhere = {"branch", *store_options(dynamic)}
+    elsewhere = {"branch", *with_scope(dynamic, Scope.STORE)}
     return table.with_options({key: value for key, value in dynamic.items() if key not in elsewhere})
 
 

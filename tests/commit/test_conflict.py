@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.commit.conflict import Situation, check_conflicts, check_deletion_vectors
-from paimon_spark.commit.key_order import key_ranks
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.spec.binary_row import serialize_row
 from paimon_spark.spec.data_types import (
@@ -22,6 +21,7 @@ from paimon_spark.spec.data_types import (
     IntType,
     VarCharType,
 )
+from paimon_spark.spec.key_order import key_ranks
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
     DataFileMeta,

@@ -1,7 +1,7 @@
-"""The order of primary keys that manifests hold as bytes, as integers: keys become ranks.
+"""The order of primary keys as integers: keys become ranks, vectorised over all files of a plan or a commit.
 
-Equals Java's generated ``RecordComparator`` (format.md §13): ascending, nulls first, strings and bytes by unsigned
-bytes, floating point by ``Double.compare`` (-0.0 before 0.0, NaN last).
+Equals Java's generated ``RecordComparator`` (format.md §13): column by column ascending, nulls first, strings and bytes
+by unsigned bytes, floating point by ``Double.compare`` (-0.0 before 0.0, NaN last).
 """
 
 from __future__ import annotations
@@ -30,24 +30,31 @@ def key_ranks(keys: Sequence[bytes], types: Sequence[DataType]) -> npt.NDArray[n
     Returns:
         int64 ranks, shape (len(keys),).
     """
-    ranks = np.zeros(len(keys), dtype=np.int64)
-    for column in decode_rows(keys, types, serialized=True):
-        of_column = column_ranks(column)
-        _, ranks = np.unique(ranks * (int(of_column.max(initial=0)) + 1) + of_column, return_inverse=True)
-    return ranks.astype(np.int64, copy=False)
+    return composite_ranks(decode_rows(keys, types, serialized=True))
+
+
+def composite_ranks(columns: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
+    """Return dense ranks of rows of several columns: equal rows have equal ranks, a smaller row has a smaller rank."""
+    each = [column_ranks(column) for column in columns]
+    if len(each) == 1:
+        return each[0]
+    order = np.lexsort(tuple(reversed(each)))
+    changed = np.zeros(len(order), dtype=np.int64)
+    for ranks in each:
+        ordered = ranks[order]
+        changed[1:] |= ordered[1:] != ordered[:-1]
+    result = np.empty(len(order), dtype=np.int64)
+    result[order] = np.cumsum(changed)
+    return result
 
 
 def column_ranks(column: pa.Array) -> npt.NDArray[np.int64]:
-    """Return ranks of one column: 0 for null, from 1 for values, equal for equal values only."""
+    """Return dense ranks of one column: 0 for null, from 1 for values, equal for equal values only."""
     if pa.types.is_floating(column.type):
         column = _float_order(column)
-    encoded = column.dictionary_encode()
-    order = np.asarray(pc.array_sort_indices(encoded.dictionary), dtype=np.int64)
-    rank_of_code = np.empty(len(order), dtype=np.int64)
-    rank_of_code[order] = np.arange(1, len(order) + 1)
-    ranks = np.zeros(len(column), dtype=np.int64)
-    known = np.asarray(encoded.indices.is_valid())
-    ranks[known] = rank_of_code[np.asarray(encoded.indices.drop_null())]
+    ranks = np.array(pc.rank(column, tiebreaker="dense").to_numpy(zero_copy_only=False), dtype=np.int64)
+    if column.null_count:
+        ranks[np.asarray(column.is_null().to_numpy(zero_copy_only=False))] = 0
     return ranks
 
 
