@@ -322,6 +322,12 @@ def test_session_options_reach_the_write(spark: SparkSession, create: Callable[.
     assert len(list((warehouse / "db.db" / name).rglob("*.orc"))) == 2
 
 
+def test_a_script_can(spark: SparkSession, create: Callable[..., str], rows: Callable[[str], Rows]) -> None:
+    name = create(KV, ABC)
+    spark.sql(f"BEGIN DELETE FROM {name} WHERE k = 1; UPDATE {name} SET v = 'script' WHERE k = 2; END")
+    assert rows(f"SELECT k, v FROM {name}") == [(2, "script"), (3, None)]
+
+
 def test_a_new_session_can(spark: SparkSession, create: Callable[..., str], rows: Callable[[str], Rows]) -> None:
     name = create(KV, ABC)
     session = spark.newSession()
