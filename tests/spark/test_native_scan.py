@@ -19,6 +19,7 @@ import paimon_spark
 from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.read.row_view import plan_view
 from paimon_spark.spec.data_types import CharType
+from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.table import FileStoreTable, load_table
 
 pytestmark = pytest.mark.spark
@@ -441,3 +442,33 @@ def test_frames_of_a_table_by_its_path(spark: SparkSession, tmp_path: Path) -> N
     assert table.read_optimized().count() == 3
     table.overwrite(table.to_df().where("id < 3"))
     assert sorted(row.id for row in table.to_df().collect()) == [1, 2]
+
+
+def test_a_frame_by_its_path_is_planned_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What told that Spark's reader will do are the files that it reads; a filter lets them be looked for anew."""
+    path = str(tmp_path / "t")
+    table = paimon_spark.PaimonTable.create(spark, path, "id INT, v STRING, p STRING", partition_by="p")
+    table.append(spark.sql("SELECT 1 id, 'x' v, 'p' p UNION ALL SELECT 2, null, 'q'"))
+    planned: list[Any] = []
+    real = ManifestStore.live_columns
+
+    def counting(self: ManifestStore, *args: Any, **options: Any) -> Any:
+        planned.append(args)
+        return real(self, *args, **options)
+
+    monkeypatch.setattr(ManifestStore, "live_columns", counting)
+    frame = table.to_df()
+    assert NATIVE in plan_of(frame)
+    assert sorted(row.id for row in frame.collect()) == [1, 2]
+    assert sorted(row.id for row in frame.select("id").collect()) == [1, 2]
+    assert sorted((row.p, row.v or "") for row in frame.select("p", "v").collect()) == [("p", "x"), ("q", "")]
+    assert len(planned) == 1
+    assert [row.id for row in frame.where("p = 'q'").collect()] == [2]
+    assert len(planned) == 2
+    assert frame.limit(1).count() == 1
+    table.append(spark.sql("SELECT 3 id, null v, 'r' p"))
+    assert sorted(row.id for row in frame.collect()) == [1, 2]
+    assert sorted(row.id for row in table.to_df().collect()) == [1, 2, 3]
+    assert [row.id for row in table.to_df(scan_snapshot_id=1).where("id > 1").collect()] == [2]

@@ -5,13 +5,13 @@ It is made only where Spark's own reader finds the rows; filters, columns, limit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.read.row_view import ROWS, resolve_source
-from paimon_spark.spark.jvm.gateway import Gateway
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.loading import LoadedTable
 from paimon_spark.spark.jvm.native_scan import REFUSALS, is_native, note_refusal
 from paimon_spark.spark.jvm.read_version import POINTS_OF_TIME
@@ -37,10 +37,17 @@ class PathTableProxy(TableProxy):
 
     interfaces: ClassVar[tuple[str, ...]] = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsRead")
 
-    def __init__(self, gateway: Gateway, loaded: LoadedTable, snapshot: Snapshot) -> None:
+    def __init__(self, gateway: Gateway, loaded: LoadedTable, snapshot: Snapshot, planned: ScanPlan) -> None:
         super().__init__(gateway, "paimon", loaded)
+        self.planned = planned
         self.struct = to_spark_struct(loaded.table.schema.fields)
         self.snapshot = snapshot
+
+    def newScanBuilder(self, options: JavaObject) -> Any:
+        """A builder for one scan, which need not look for the files again where it reads all rows."""
+        builder = super().newScanBuilder(options)
+        builder.known = self.planned
+        return builder
 
     def toString(self) -> str:
         """What equality compares: the same columns of the same snapshot, read in the same way."""
@@ -76,9 +83,10 @@ def native_frame(spark: SparkSession, request: ReadRequest) -> DataFrame | None:
     columns = read_columns(table.schema.fields, request.columns)
     try:
         gateway = _GATEWAYS.get(spark) or _GATEWAYS.setdefault(spark, Gateway(spark))
-        if not is_native(gateway, ScanPlan(table, to_spark_struct(columns))):
+        planned = ScanPlan(table, to_spark_struct(columns))
+        if not is_native(gateway, planned):
             return None
-        proxy = PathTableProxy(gateway, LoadedTable(table, table.path), snapshot)
+        proxy = PathTableProxy(gateway, LoadedTable(table, table.path), snapshot, planned)
         if not any(key in table.options for key in POINTS_OF_TIME):
             proxy.pinned_snapshot_id = snapshot.id
         nothing = gateway.jvm.scala.Option.empty()

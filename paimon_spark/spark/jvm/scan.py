@@ -60,6 +60,8 @@ class ScanBuilderProxy(Proxy):
         self.limit: int | None = None
         self.left_to_spark = False
         self.aggregated: AggregateRows | None = None
+        self.known: ScanPlan | None = None
+        """A scan of the same table whose files have been found already."""
 
     def pruneColumns(self, required: JavaObject) -> None:
         """The columns that the query needs; of rows the nested fields."""
@@ -130,6 +132,8 @@ class ScanBuilderProxy(Proxy):
         if self.view is ROWS:
             struct = partition_columns_last(struct, self.table.schema.partition_keys)
         plan = ScanPlan(self.table, struct, self.predicates, self.places, self.limit, self.view)
+        if self.known is not None:
+            plan = plan.with_files_of(self.known)
         return ScanProxy(self.gateway, self.loaded.name, plan, self.judged)
 
 

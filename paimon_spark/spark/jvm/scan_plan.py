@@ -22,6 +22,7 @@ from paimon_spark.spark.types import spark_arrow_schema, to_spark_type
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.filter_text import filter_text
 from paimon_spark.spec.predicate import Predicate, all_of
+from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.support import check_readable
 
 if TYPE_CHECKING:
@@ -87,6 +88,19 @@ class ScanPlan:
         narrowed = replace(self, predicates=(*self.predicates, *predicates), places=(*self.places, *places))
         narrowed.__dict__["source"] = self.source
         return narrowed
+
+    def with_files_of(self, known: ScanPlan) -> ScanPlan:
+        """This scan with the files of one that has been planned already, if they are the same.
+
+        They are where both read all rows of one snapshot, and the columns make no difference: in plain files.
+        """
+        scans = (self, known)
+        same = self.view is known.view and self.source == known.source and isinstance(self.source, Snapshot)
+        if any(s.predicates or s.places or s.limit is not None or s.metadata for s in scans) or not same:
+            return self
+        if "plan" in known.__dict__ and known.has_plain_rows:
+            self.__dict__["plan"] = replace(known.plan, table=self.table, fields=tuple(self._read_fields()))
+        return self
 
     def reader(self) -> PaimonReader:
         """What tasks run."""
