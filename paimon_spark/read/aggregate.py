@@ -32,11 +32,11 @@ from paimon_spark.spec.data_types import (
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 
 if TYPE_CHECKING:
-    from paimon_spark.read.stats_pruning import Bounds
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.spec.stats import Bounds
     from paimon_spark.table.table import FileStoreTable
 
 _EXACT: tuple[type[DataType], ...] = (TinyIntType, SmallIntType, IntType, BigIntType, DateType, DecimalType)

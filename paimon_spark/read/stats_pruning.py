@@ -6,28 +6,18 @@ statistics leave out is unknown and rules out nothing; a column whose type chang
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.binary_row import decode_rows
-from paimon_spark.spec.data_types import (
-    BigIntType,
-    CharType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntType,
-    SmallIntType,
-    TinyIntType,
-    VarCharType,
-)
+from paimon_spark.spec.manifest_records import stats_from_record
 from paimon_spark.spec.predicate import Predicate, fields, prune_stats
+from paimon_spark.spec.stats import Bounds, evolve_stats
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -36,9 +26,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 Mask = npt.NDArray[np.bool_]
-Bounds = tuple[pa.Array, pa.Array, pa.Array]
 
-_INTEGERS: tuple[type[DataType], ...] = (TinyIntType, SmallIntType, IntType, BigIntType)
 _ARITY_BYTES = 4
 
 
@@ -117,61 +105,36 @@ def _bounds(
     then: TableSchema,
     wanted: Sequence[DataField],
     counts: pa.Array,
-) -> dict[str, Bounds]:
+) -> Mapping[str, Bounds]:
     """Return (min, max, null count) of the wanted columns over the files; a column that is unknown is not there."""
     there = {field.id for field in then.fields}
-    place = {field.id: i for i, field in enumerate(covered)}
+    lacking = [field for field in wanted if field.id not in there]
+    arity = len(covered).to_bytes(_ARITY_BYTES, "big")
+    usable = [
+        i
+        for i, each in enumerate(stats)
+        if each["_MIN_VALUES"][:_ARITY_BYTES] == arity and len(each["_NULL_COUNTS"] or ()) == len(covered)
+    ]
     result: dict[str, Bounds] = {}
-    for field in wanted:
-        if field.id not in there:
-            nothing = pa.nulls(len(counts), to_arrow_type(field.type))
-            result[field.name] = (nothing, nothing, counts)
-        elif field.id in place:
-            known = _decoded(stats, covered, place[field.id], field)
-            if known is not None:
-                result[field.name] = known
+    if usable and covered:
+        told = [stats_from_record(stats[i]) for i in usable]
+        fields_of_file, names = list(then.fields), [field.name for field in covered]
+        known = [field for field in wanted if field.id in there]
+        evolved = evolve_stats(told, counts.take(pa.array(usable)), fields_of_file, known, stats_cols=names)
+        result = {name: _spread(bounds, usable, len(stats)) for name, bounds in evolved.items()}
+    for field in lacking:
+        nothing = pa.nulls(len(counts), to_arrow_type(field.type))
+        result[field.name] = (nothing, nothing, counts)
     return result
 
 
-def _decoded(
-    stats: Sequence[dict[str, Any]], covered: Sequence[DataField], index: int, target: DataField
-) -> Bounds | None:
-    source = covered[index].type
-    if not _keeps_order(source, target.type):
-        return None
-    arity = len(covered).to_bytes(_ARITY_BYTES, "big")
-    nulls = [_null_count(s, index, len(covered)) if s["_MIN_VALUES"][:_ARITY_BYTES] == arity else None for s in stats]
-    usable = [i for i, count in enumerate(nulls) if count is not None]
-    if not usable:
-        return None
-    types = [field.type.with_nullable(True) for field in covered]
-    low, high = (
-        decode_rows([stats[i][key] for i in usable], types, serialized=True, fields=[index])[0].cast(
-            to_arrow_type(target.type)
-        )
-        for key in ("_MIN_VALUES", "_MAX_VALUES")
-    )
-    if len(usable) < len(stats):
-        back = np.full(len(stats), -1, dtype=np.int64)
-        back[usable] = np.arange(len(usable))
-        take = pa.array(back, mask=back < 0)
-        low, high = low.take(take), high.take(take)
-    return low, high, pa.array(nulls, pa.int64())
-
-
-def _null_count(stats: dict[str, Any], index: int, columns: int) -> int | None:
-    counts = stats["_NULL_COUNTS"]
-    return None if counts is None or len(counts) != columns else counts[index]
-
-
-def _keeps_order(source: DataType, target: DataType) -> bool:
-    """Tell whether values of ``source`` keep their order and value as ``target``."""
-    if source.with_nullable(True) == target.with_nullable(True):
-        return True
-    if isinstance(source, _INTEGERS) and isinstance(target, _INTEGERS):
-        return _INTEGERS.index(type(source)) <= _INTEGERS.index(type(target))
-    if isinstance(source, DecimalType) and isinstance(target, DecimalType):
-        return source.scale == target.scale and source.precision <= target.precision
-    if isinstance(source, CharType | VarCharType) and isinstance(target, CharType | VarCharType):
-        return source.length <= target.length
-    return isinstance(source, FloatType) and isinstance(target, DoubleType)
+def _spread(bounds: Bounds, usable: Sequence[int], files: int) -> Bounds:
+    """Return bounds of some of the files as those of all: null where a file does not tell, or not of its nulls."""
+    back = np.full(files, -1, dtype=np.int64)
+    back[list(usable)] = np.arange(len(usable))
+    take = pa.array(back, mask=back < 0)
+    low, high, nulls = (each.take(take) for each in bounds)
+    silent = nulls.is_null()
+    if nulls.null_count:
+        low, high = (pc.if_else(silent, pa.scalar(None, each.type), each) for each in (low, high))
+    return low, high, nulls

@@ -168,7 +168,7 @@ class ManifestColumns(Sequence[ManifestEntry]):
 
     @cached_property
     def value_stats(self) -> list[SimpleStats]:
-        """Value statistics of each data file; `stats_columns.evolve_stats` decodes them for many files at once."""
+        """Value statistics of each data file; `stats.evolve_stats` decodes them for many files at once."""
         return [stats_from_record(stats) for stats in self.file_values("_VALUE_STATS")]
 
     @cached_property
