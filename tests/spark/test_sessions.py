@@ -243,6 +243,22 @@ compact_job._DRIVER_BYTES = 0  # so that tasks of the server do it
 for days in ("1", "2"):
     sql("INSERT INTO t SELECT id, 'c', dt FROM t WHERE dt <> :d", args={"d": days})
 print(sql("CALL sys.compact(table => 't')"), sql("SELECT level, partition, record_count FROM `t$files`"))
+from pyspark.sql.functions import col
+for name, key in (("k", "'primary-key' = 'id,dt', "), ("n", "")):
+    sql(f"CREATE TABLE {name} (id INT NOT NULL, v STRING, s STRUCT<x: INT>, dt STRING NOT NULL) PARTITIONED BY (dt) "
+        f"TBLPROPERTIES ({key}'file.format' = 'parquet')")
+    sql(f"INSERT INTO {name} VALUES (1, 'a', NULL, 'x'), (2, 'b', struct(2), 'x'), (3, 'c', NULL, 'y'), "
+        "(4, 'd', NULL, 'z')")
+    sql(f"UPDATE {name} SET v = concat(v, :more), s.x = id WHERE id IN (SELECT max(id) FROM {name})",
+        args={"more": "{+}"})
+    sql(f"DELETE FROM {name} AS old WHERE old.v = 'a' OR old.dt = 'y'")
+    table = paimon_spark.PaimonTable.for_path(spark, f"{sys.argv[2]}/shop.db/{name}")
+    table.update({"v": "upper(v)"}, col("id") == 2)
+    sql(f"DELETE FROM {name} WHERE dt = 'none'")
+    print(sql(f"SELECT * FROM {name}"))
+    table.delete("dt = 'x'")
+    table.delete(col("v") == "nothing")
+    print(sql(f"SELECT id FROM {name}"), sql(f"SELECT commit_kind, count(*) FROM `{name}$snapshots` GROUP BY ALL"))
 print([view.name for view in spark.catalog.listTables()], sql("SELECT * FROM VALUES (1)"))
 for wrong in ("SELECT * FROM paimon.shop.nix", "SELECT * FROM t WHER id = 1 2", "INSERT INTO t VALUES (1)"):
     try:
@@ -260,7 +276,7 @@ def test_sql_on_spark_connect(connect: str, tmp_path: Path) -> None:
     for alternative in (
         "register_catalog needs a classic session",
         "Instead of spark.sql use paimon_spark.sql(spark, statement, warehouse='/wh', catalog='lake')",
-        "SELECT with VERSION AS OF and TIMESTAMP AS OF, INSERT, CREATE, ALTER, DROP and TRUNCATE TABLE",
+        "SELECT with VERSION AS OF and TIMESTAMP AS OF, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP and TRUNCATE TABLE",
         "CALL and tag statements",
         "Instead of spark.table use spark.read.format('paimon').load('/wh/db.db/t')",
         "PaimonTable.for_path(spark, path).to_df()",
@@ -276,6 +292,10 @@ def test_sql_on_spark_connect(connect: str, tmp_path: Path) -> None:
         "[(2, 1)] [('first',)]",
         "[] [('shop', 't', False), ('shop', 'u', False)] [('id', 'bigint', None)]",
         "[(True,)] [(5, '{d}', 1), (5, '{x}', 1)]",
+        "[(2, 'B', Row(x=2), 'x'), (4, 'd{+}', Row(x=4), 'z')]",
+        "[(4,)] [('APPEND', 4), ('OVERWRITE', 1)]",
+        "[(2, 'B', Row(x=2), 'x'), (4, 'd{+}', Row(x=4), 'z')]",
+        "[(4,)] [('APPEND', 1), ('OVERWRITE', 4)]",
         "[] [(1,)]",
         "AnalysisException [TABLE_OR_VIEW_NOT_FOUND]",
         "ParseException [PARSE_SYNTAX_ERROR]",
