@@ -48,6 +48,26 @@ def golden(shared: Path) -> Path:
     return shared / "golden"
 
 
+def leave_foreign_errors() -> None:
+    """Let errors of another JVM than Spark's pass PySpark as they are.
+
+    PySpark looks at each Java exception of the process by asking its own JVM for the object of that number: for one of
+    the oracle's that is any object, or none, and the error that came of it depended on what had run before.
+    """
+    from pyspark import SparkContext
+    from pyspark.errors.exceptions import captured
+
+    convert = captured.convert_exception
+
+    def convert_own(error: Any) -> Any:
+        spark = SparkContext._gateway
+        if error is not None and (spark is None or error._gateway_client is not spark._gateway_client):
+            return captured.UnknownException.__new__(captured.UnknownException)
+        return convert(error)
+
+    captured.convert_exception = convert_own
+
+
 @pytest.fixture(scope="session")
 def oracle(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The official Java Paimon, one JVM for the whole run; its warehouse is a temporary folder."""
@@ -62,6 +82,7 @@ def oracle(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
         opened = PaimonOracle(str(tmp_path_factory.mktemp("oracle_warehouse")))
     except (OSError, RuntimeError) as error:
         absent(f"the Java oracle ({error})")
+    leave_foreign_errors()
     with opened:
         yield opened
 
