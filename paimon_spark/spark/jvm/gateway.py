@@ -85,6 +85,13 @@ class Gateway:
             found = self._classes[class_name] = self.jvm.java.lang.Class.forName(class_name, True, loader)
         return found
 
+    def compiled(self, source: str) -> JavaObject:
+        """The class loader of Java source that is compiled in the JVM, by the compiler that Spark brings."""
+        compiler = self.jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(self.jvm.java.lang.Thread.currentThread().getContextClassLoader())
+        compiler.cook(source)
+        return compiler.getClassLoader()
+
     def data_type(self, json_text: str) -> JavaObject:
         """The ``DataType`` that Spark's JSON says."""
         found = self._structs.get(json_text)

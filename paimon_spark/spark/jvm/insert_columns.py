@@ -31,11 +31,8 @@ def install_insert_columns(gateway: Gateway, state: JavaObject) -> None:
     analyzer = state.analyzer()
     if _CLASS in str(analyzer.hintResolutionRules()):
         return
-    compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(_SOURCE)
     types = [gateway.java_class("java.util.function.Function")]
-    constructor = compiler.getClassLoader().loadClass(_CLASS).getConstructor(gateway.array("java.lang.Class", types))
+    constructor = gateway.compiled(_SOURCE).loadClass(_CLASS).getConstructor(gateway.array("java.lang.Class", types))
     rule = constructor.newInstance(gateway.array("java.lang.Object", [InsertProxy(gateway, state)]))
     for name in _RULES:
         rules = getattr(analyzer, name)()

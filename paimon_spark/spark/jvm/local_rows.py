@@ -67,10 +67,7 @@ def install_local_rows(gateway: Gateway, state: JavaObject) -> None:
     if _CLASS in [rule.getClass().getName() for rule in java_list(gateway, rules)]:
         return
     try:
-        compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader())
-        compiler.cook(_SOURCE)
-        java_class = compiler.getClassLoader().loadClass(_CLASS)
+        java_class = gateway.compiled(_SOURCE).loadClass(_CLASS)
         rule = java_class.getConstructor(gateway.array("java.lang.Class", [])).newInstance(
             gateway.array("java.lang.Object", [])
         )

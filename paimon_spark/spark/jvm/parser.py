@@ -94,10 +94,7 @@ def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...
 
 
 def _parser_class(gateway: Gateway) -> JavaObject:
-    compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(_source(gateway))
-    return compiler.getClassLoader().loadClass(_CLASS)
+    return gateway.compiled(_source(gateway)).loadClass(_CLASS)
 
 
 def _source(gateway: Gateway) -> str:

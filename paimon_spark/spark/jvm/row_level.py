@@ -55,10 +55,7 @@ def install_row_level(gateway: Gateway, state: JavaObject) -> None:
     rules = getattr(analyzer, _RULES)()
     if _CLASS in str(rules):
         return
-    compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(_SOURCE)
-    loader = compiler.getClassLoader()
+    loader = gateway.compiled(_SOURCE)
     types = [gateway.java_class("java.util.function.Function")]
     constructor = loader.loadClass(_CLASS).getConstructor(gateway.array("java.lang.Class", types))
     proxy = StatementProxy(gateway, loader.loadClass(_TABLE_CLASS))
