@@ -27,7 +27,7 @@ from paimon_spark.merge.gather import take_rows
 from paimon_spark.merge.segments import Indices, Mask, Segments
 from paimon_spark.merge.sort import dense_ranks
 from paimon_spark.merge.value_aggregators import valid_mask
-from paimon_spark.spec.data_types import MapType, RowType
+from paimon_spark.spec.data_types import ArrayType, BinaryType, MapType, MultisetType, RowType, VarBinaryType
 
 _FOLD_CLASSES = (16, 1024)
 
@@ -158,17 +158,38 @@ def only_where(
 
 
 class Collect(CombiningAggregator):
-    """collect: the elements of all arrays; with ``distinct`` each once. Late arrays are appended too, as in Java."""
+    """collect: the elements of all arrays; with ``distinct`` each once.
+
+    Late arrays are appended too, but stand in front with ``ignore-retract``: Java's ``FieldIgnoreRetractAgg`` does not
+    pass ``aggReversed`` on, so this function's own, which keeps the accumulator in front, is not called.
+    """
+
+    def __init__(self, options: AggregateOptions) -> None:
+        super().__init__(options)
+        element = options.type.element if isinstance(options.type, ArrayType) else None
+        # Java: elements it cannot hash are compared with those in front only, which are taken to be distinct already
+        self._trusts_front = isinstance(
+            element, ArrayType | MapType | MultisetType | RowType | BinaryType | VarBinaryType
+        )
 
     def combine(self, held: pa.Array, value: pa.Array) -> pa.Array:
         """Appends the elements."""
-        return self._joined(interleaved(held, value), pair_starts(len(held)))
+        return self._joined(interleaved(held, value), pair_starts(len(held)), held_first=True)
 
     def combine_late(self, held: pa.Array, value: pa.Array) -> pa.Array:
-        """The same as in order."""
-        return self.combine(held, value)
+        """Appends the elements, or puts them in front with ``ignore-retract``."""
+        return self.combine(value, held) if self.options.ignore_retract else self.combine(held, value)
 
-    def merge(self, values: pa.Array, segments: Segments) -> pa.Array:
+    def merge(self, values: pa.Array, segments: Segments) -> Merged:
+        """Puts the elements of all rows together."""
+        rows = segments.rows
+        if segments.late is not None and self.options.ignore_retract:
+            if self.options.distinct and self._trusts_front:
+                return super().merge(values, segments)
+            rows = segments.latest_first
+        return self._joined(Lists.of(take_rows(values, rows)), segments.starts)
+
+    def combine_all(self, values: pa.Array, segments: Segments) -> pa.Array:
         """Appends the elements of all rows."""
         return self._joined(Lists.of(take_rows(values, segments.rows)), segments.starts)
 
@@ -184,10 +205,13 @@ class Collect(CombiningAggregator):
         remaining = lists.chosen(np.flatnonzero(kept))
         return Lists(remaining.type, remaining.children, remaining.counts, valid_mask(held)).to_array()
 
-    def _joined(self, parts: Lists, starts: Indices) -> pa.Array:
+    def _joined(self, parts: Lists, starts: Indices, *, held_first: bool = False) -> pa.Array:
         lists = parts.joined(starts)
         if self.options.distinct:
-            lists = lists.chosen(np.flatnonzero(first_occurrences(lists.owners, equality_codes(lists.children[0]))))
+            kept = first_occurrences(lists.owners, equality_codes(lists.children[0]))
+            if held_first and self._trusts_front:
+                kept |= parts.owners % 2 == 0
+            lists = lists.chosen(np.flatnonzero(kept))
         return lists.to_array()
 
 

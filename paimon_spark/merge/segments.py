@@ -43,6 +43,14 @@ class Segments:
         last: Indices = self.rows[np.append(self.starts[1:], len(self.rows)) - 1]
         return last
 
+    @property
+    def latest_first(self) -> Indices:
+        """The rows with the late ones in front of their segment, the latest first, as Java's ``aggReversed`` does."""
+        if self.late is None:
+            return self.rows
+        positions = np.arange(len(self.rows))
+        return self.rows[np.lexsort((np.where(self.late, -positions, positions), ~self.late, self.owners))]
+
     def last_where(self, mask: Mask) -> Indices:
         """The last row of each segment for which the mask (over ``rows``) holds, -1 if there is none."""
         return self._rows_at(self.last_position(mask))

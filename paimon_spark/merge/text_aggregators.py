@@ -41,13 +41,10 @@ class ListAgg(CombiningAggregator):
         """Joins the texts of all rows: late ones, latest first, then those in order."""
         if self.options.distinct and not self.options.delimiter:
             return self._fold(values, segments)  # tokens that were joined without a delimiter are one token
-        rows, late = segments.rows, segments.late
         fallback = np.full(len(segments.starts), -1, np.int64)
-        if late is not None:
-            fallback = segments.last_where(late)  # Java: a late row's text stands while nothing filled came
-            positions = np.arange(len(rows))
-            rows = rows[np.lexsort((np.where(late, -positions, positions), ~late, segments.owners))]
-        texts = take_rows(values, rows)
+        if segments.late is not None:
+            fallback = segments.last_where(segments.late)  # Java: a late text stands while nothing filled came
+        texts = take_rows(values, segments.latest_first)
         filled = filled_mask(texts)
         any_filled = np.logical_or.reduceat(filled, segments.starts) if len(segments.starts) else filled
         return where(any_filled, self._joined(texts, filled, segments.starts), take_rows(values, fallback))

@@ -50,7 +50,8 @@ class Fold:
         return getattr(self, f"_{self.function}")(acc, value)
 
     def reversed(self, acc: Any, value: Any) -> Any:
-        return self.agg(acc, value) if self.function == "collect" else self.agg(value, acc)
+        wrapped = self.options.get("ignore-retract") == "true"  # FieldIgnoreRetractAgg has no aggReversed of its own
+        return self.agg(acc, value) if self.function == "collect" and not wrapped else self.agg(value, acc)
 
     def retract(self, acc: Any, value: Any) -> Any:
         if self.options.get("ignore-retract") == "true":
@@ -165,8 +166,15 @@ class Fold:
     def _collect(self, acc: Any, value: Any) -> Any:
         if acc is None and value is None:
             return None
-        everything = [*(acc or []), *(value or [])]
-        return unique(everything) if self.options.get("distinct") == "true" else everything
+        front, everything = list(acc or []), [*(acc or []), *(value or [])]
+        if self.options.get("distinct") != "true":
+            return everything
+        if not self.kind.startswith(("ARRAY<ARRAY", "ARRAY<ROW", "ARRAY<MAP", "ARRAY<BYTES", "ARRAY<BINARY")):
+            return unique(everything)
+        for element in value or []:
+            if element not in front:
+                front.append(element)
+        return front
 
     def _undo_collect(self, acc: Any, value: Any) -> Any:
         if acc is None or not value:
