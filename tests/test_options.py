@@ -13,6 +13,7 @@ from paimon_spark.options import (
     CoreOptions,
     OptionKind,
     canonical_options,
+    check_new_options,
     find_option,
     parse_duration,
     parse_memory_size,
@@ -200,6 +201,50 @@ def test_unknown_options_name_the_nearest() -> None:
     assert "'scan.snapshot-id'" in str(unknown_option_error("scan.snapshotid"))
     assert "'merge-engine'" in str(unknown_option_error("mergeengine"))
     assert "Did you mean" not in str(unknown_option_error("zzzzzz"))
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("primary_key", "primary-key"),
+        ("mergeEngine", "merge-engine"),
+        ("merge-engin", "merge-engine"),
+        ("Bucket_Key", "bucket-key"),
+        ("buckets", "bucket"),
+        ("sequence.feild", "sequence.field"),
+        ("snapshot-id", "scan.snapshot-id"),
+        ("num-retained.max", "snapshot.num-retained.max"),
+        ("spark.paimon.bucket", "bucket"),
+        ("fields.default-aggregate-functions", "fields.default-aggregate-function"),
+        ("fields.v.sequence_group", "fields.v.sequence-group"),
+        ("field.v.sequence-group", "fields.v.sequence-group"),
+        ("v,a.b.sequence-group", "fields.v,a.b.sequence-group"),
+        ("fields_v_sequence_group", "fields.<field>.sequence-group"),
+        ("sequence-group", "fields.<field>.sequence-group"),
+        ("fields.v.aggregate-functoin", "fields.v.aggregate-function"),
+    ],
+)
+def test_slips_are_no_properties_of_a_table(key: str, meant: str) -> None:
+    with pytest.raises(OptionError) as error:
+        check_new_options([key], ["k", "v", "a.b"])
+    assert f"Unknown option '{key}'. Did you mean '{meant}'" in str(error.value)
+
+
+def test_other_keys_are_properties_of_a_table() -> None:
+    own = [
+        "owner",
+        "team",
+        "patch",
+        "types",
+        "my.prop",
+        "format-version",
+        "connector",
+        "x.distinct",
+        "io-cache.enabled",
+    ]
+    check_new_options([*own, "fields.v.stats-mode", "bucket", "Merge-Engine", "parquet.anything"], ["v"])
+    with pytest.raises(OptionError, match=r"fields\.<column>\. and one of: aggregate-function, .*, sequence-group"):
+        check_new_options(["fields.v.nope"], ["v"])
 
 
 def test_every_option_of_the_golden_tables_is_known(golden: Path) -> None:

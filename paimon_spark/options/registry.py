@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from types import MappingProxyType
 
@@ -10,6 +10,7 @@ from paimon_spark.errors import OptionError
 from paimon_spark.options.compacting import COMPACTING
 from paimon_spark.options.engines import ENGINES
 from paimon_spark.options.maintaining import MAINTAINING
+from paimon_spark.options.near import near_keys
 from paimon_spark.options.option import Option, Scope
 from paimon_spark.options.patterns import PATTERNS as FREE_PATTERNS
 from paimon_spark.options.patterns import fill_pattern, free_parts, match_pattern
@@ -80,15 +81,46 @@ def _column_case(names: str, columns: Mapping[str, str]) -> str:
     return ",".join(columns.get(name.lower()) or name for name in names.split(","))
 
 
-def unknown_option_error(key: str, extra_keys: Iterable[str] = ()) -> OptionError:
+def unknown_option_error(key: str, extra_keys: Iterable[str] = (), columns: Sequence[str] = ()) -> OptionError:
     """The error for a key nobody knows; it names the nearest known ones.
 
     Args:
         key: The key as given.
         extra_keys: More keys that would have been accepted in this place.
+        columns: Columns of the table, as far as they are known.
     """
     known = {k.lower(): k for k in (*OPTIONS, *extra_keys, *(option.key for option in PATTERNS))}
-    near = [known[match] for match in get_close_matches(key.lower(), known, n=3, cutoff=0.6)]
+    near = near_keys(key, known.values(), columns)
+    near = near or [known[match] for match in get_close_matches(key.lower(), known, n=3, cutoff=0.6)]
     if not near:
         return OptionError(f"Unknown option '{key}'. Options are Paimon's keys, such as 'scan.snapshot-id'.")
-    return OptionError(f"Unknown option '{key}'. Did you mean {' or '.join(repr(n) for n in near)}?")
+    return OptionError(f"Unknown option '{key}'. Did you mean {' or '.join(repr(n) for n in near[:3])}?")
+
+
+def check_new_options(keys: Iterable[str], columns: Sequence[str]) -> None:
+    """Refuse keys of table options that are slips of the pen; any other unknown key is a property of the user's own.
+
+    Java keeps every key it does not know, so that a table with `merge_engine` is one of another kind than was meant.
+
+    Args:
+        keys: Those that a statement sets, in Paimon's spelling.
+        columns: Columns of the table.
+
+    Raises:
+        OptionError: A key is near one of Paimon's, which it names, or says of a column what no option says.
+    """
+    for key in keys:
+        if find_option(key) is not None:
+            continue
+        if key.lower().startswith("fields."):
+            raise _unknown_field_option(key, columns)
+        if near_keys(key, (*_BY_LOWER, *(option.key for option in PATTERNS)), columns):
+            raise unknown_option_error(key, (), columns)
+
+
+def _unknown_field_option(key: str, columns: Sequence[str]) -> OptionError:
+    of_fields = [option for option in (*OPTIONS, *(option.key for option in PATTERNS)) if option.startswith("fields.")]
+    if near_keys(key, of_fields, columns):
+        return unknown_option_error(key, (), columns)
+    endings = ", ".join(option.removeprefix("fields.<field>.") for option in of_fields if "<field>" in option)
+    return OptionError(f"Unknown option '{key}'. Options of a column are fields.<column>. and one of: {endings}.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
-from paimon_spark.options import Scope, canonical_options, with_scope
+from paimon_spark.options import Scope, canonical_options, check_new_options, with_scope
 from paimon_spark.spark.merge_schema import merge_schema
 from paimon_spark.spark.source_options import REPLACE_WHERE, refuse_system_table, row_condition
 from paimon_spark.spark.types import saved_columns
@@ -83,12 +83,14 @@ def new_table_schema(
 
     Raises:
         SchemaError: keys, columns and options do not fit together.
+        OptionError: a key is near one of Paimon's; other unknown keys are kept as they are.
         UnsupportedError: such a table cannot be written yet.
     """
     columns = [field.name for field in fields]
     given = canonical_options(options, columns)
     passing = with_scope(given, Scope.READ, Scope.WRITE, Scope.STORE)
     kept = {key: value for key, value in given.items() if key not in passing}
+    check_new_options(kept, columns)
     for key in _KEY_OPTIONS.keys() & kept.keys():
         kept[key] = ",".join(_column_case(name, columns) for name in _names(kept[key]))
     keys = [_column_case(name, columns) for name in primary_keys]

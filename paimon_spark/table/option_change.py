@@ -80,7 +80,7 @@ def _check_with_data(schema: TableSchema, key: str, value: str) -> None:
         return
     if option.immutable:
         raise SchemaChangeError(f"Change '{key}' is not supported yet: the files of the table depend on it.")
-    before, after = schema.core_options.value(key), option.parse(value)
+    before, after = schema.core_options.get(option), option.parse(value)
     if key == "bucket" and before != after:
         if before == -1:
             raise SchemaChangeError("Cannot change bucket when it is -1.")

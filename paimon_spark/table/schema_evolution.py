@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError, SchemaChangeError
+from paimon_spark.options import check_new_options
 from paimon_spark.spec.casts import can_cast, cast_default
 from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, DataType, MapType, RowType
 from paimon_spark.spec.schema import TableSchema, assign_field_ids
@@ -126,6 +127,8 @@ class _Draft:
             case UpdateComment(comment):
                 self.comment = comment
             case SetOption():
+                if change.key not in self.options:
+                    check_new_options([change.key], [field.name for field in self.fields])
                 if check_option_change(self.schema, change.key, change.value, has_snapshots=self.has_snapshots):
                     self.options[change.key] = change.value
             case RemoveOption():

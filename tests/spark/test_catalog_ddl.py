@@ -254,6 +254,34 @@ def test_save_as_table_and_write_to(spark: SparkSession, name: str) -> None:
     assert spark.table(name).count() == 1
 
 
+def test_options_that_are_slips_are_refused_by_every_statement(spark: SparkSession, warehouse: Path, name: str) -> None:
+    """As Java keeps every key, `merge_engine` would be a table of another kind without a word."""
+    slips = "TBLPROPERTIES ('primary_key' = 'id', 'merge_engine' = 'partial-update')"
+    frame = spark.range(1)
+    makers = [
+        lambda: spark.sql(f"CREATE TABLE {name} (id INT, a INT) {slips}"),
+        lambda: spark.sql(f"CREATE TABLE {name} {slips} AS SELECT 1 AS id"),
+        lambda: spark.sql(f"CREATE OR REPLACE TABLE {name} {slips} AS SELECT 1 AS id"),
+        lambda: frame.writeTo(f"ddl.db.{name}").tableProperty("primary_key", "id").create(),
+        lambda: frame.writeTo(f"ddl.db.{name}").option("primary_key", "id").create(),
+        lambda: frame.write.option("primary_key", "id").saveAsTable(f"ddl.db.{name}"),
+        lambda: frame.write.format("paimon").option("primary_key", "id").mode("append").save(str(warehouse / name)),
+        lambda: paimon_spark.sql(spark, f"CREATE TABLE ddl.db.{name} (id INT) {slips}", warehouse=str(warehouse)),
+        lambda: paimon_spark.PaimonTable.create(
+            spark, str(warehouse / name), "id int, v int", options={"fields.v.sequence_group": "id"}
+        ),
+    ]
+    for make in makers:
+        with pytest.raises(Exception, match=r"Did you mean '(primary-key|merge-engine|fields\.v\.sequence-group)'"):
+            make()
+        assert not spark.catalog.tableExists(f"ddl.db.{name}")
+        assert not (warehouse / name).exists()
+    spark.sql(f"CREATE TABLE {name} (id INT NOT NULL, a INT) TBLPROPERTIES ('primary-key' = 'id', 'team' = 'blue')")
+    with pytest.raises(PySparkException, match="Did you mean 'merge-engine'"):
+        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('merge_engine' = 'partial-update')")
+    assert spark.sql(f"SHOW TBLPROPERTIES {name} ('team')").head()[1] == "blue"
+
+
 def test_catalog_api(spark: SparkSession, name: str) -> None:
     spark.sql(f"CREATE TABLE {name} (k INT NOT NULL, v STRING)")
     assert spark.catalog.tableExists(f"ddl.db.{name}")

@@ -161,6 +161,10 @@ def test_positions(schema: TableSchema, position: Position, names: tuple[str, ..
         (SetOption("write-only", "maybe"), "Could not parse value 'maybe' for key 'write-only'"),
         (RemoveOption("bucket"), "Cannot reset bucket."),
         (RemoveOption("merge-engine"), "Change 'merge-engine' is not supported yet"),
+        (SetOption("merge_engine", "first-row"), "Did you mean 'merge-engine'?"),
+        (SetOption("fields.v.sequence_group", "a"), "Did you mean 'fields.v.sequence-group'?"),
+        (SetOption("fields.nope.sequence-group", "a"), "Field nope can not be found in table schema"),
+        (SetOption("fields.a.sequence-group", "nope"), "Field nope can not be found in table schema"),
         (DropColumn(("v",)), "Field v can not be found in table schema"),
     ],
 )
@@ -187,6 +191,15 @@ def test_setting_what_is_set_and_the_comment(schema: TableSchema) -> None:
     assert after.options == schema.options
     assert change(schema, SetOption("comment", "hi")).comment == "hi"
     assert change(change(schema, SetOption("comment", "hi")), RemoveOption("comment")).comment is None
+
+
+def test_a_sequence_group_may_be_added_and_properties_of_ones_own_kept(schema: TableSchema) -> None:
+    after = change(schema, SetOption("fields.a.sequence-group", "m"), SetOption("team", "blue"))
+    assert (after.options["fields.a.sequence-group"], after.options["team"]) == ("m", "blue")
+    old = change(schema, SetOption("team", "red"))
+    java = old.with_options({**old.options, "merge_engine": "x"})  # Java keeps every key
+    assert change(java, SetOption("merge_engine", "y")).options["merge_engine"] == "y"
+    assert "merge_engine" not in change(java, RemoveOption("merge_engine")).options
 
 
 def test_two_sessions_at_once_keep_both_changes(tmp_path: Path) -> None:
