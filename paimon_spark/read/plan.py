@@ -19,6 +19,7 @@ from paimon_spark.read.sections import has_no_deletes, is_raw_bucket, pack_order
 from paimon_spark.read.split import DataSplit, SplitFile
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, data_file_format
+from paimon_spark.spec.merge_validation import validate_merge_engine, validate_sequence_field
 from paimon_spark.spec.predicate import Always, Predicate, all_of, fields, split_and
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.support import check_readable
@@ -114,8 +115,12 @@ def plan_snapshot(
         only_level: read the files of this level alone.
 
     Raises:
+        OptionError: an option of the reader names a column that the table has not.
         CorruptTableError: a metadata file is missing or cannot be read.
     """
+    if table.schema.primary_keys and table.schema.options != table.latest.options:
+        validate_sequence_field(table.schema)  # options of the reader; else a task would find out
+        validate_merge_engine(table.schema)
     if snapshot is None or predicate == Always(False):
         return ReadPlan(snapshot, table.schema, tuple(read_fields), (), predicate, table)
     with _without_gc():

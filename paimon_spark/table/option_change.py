@@ -1,11 +1,10 @@
-"""Which options of a table may change once it has data, and how options follow a column that gets another name.
+"""Which options of a table may change once it has data.
 
-Equals Java's ``SchemaManager.checkAlterTableOption``, ``checkResetTableOption`` and ``applyRenameColumnsToOptions``.
+Equals Java's ``SchemaManager.checkAlterTableOption`` and ``checkResetTableOption``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import SchemaChangeError
@@ -17,19 +16,6 @@ if TYPE_CHECKING:
 _KEYS = {"primary-key": "primary_keys", "partition": "partition_keys"}
 _ONE_WAY = ("ignore-delete", "ignore-update-before")
 _DELETION_VECTORS = "deletion-vectors.enabled"
-
-# Options whose value is a list of columns. Java renames those in bucket-key and sequence.field and then refuses the
-# schema for the others; here all of them follow.
-_COLUMN_LISTS = (
-    "bucket-key",
-    "sequence.field",
-    "rowkind.field",
-    "record-level.time-field",
-    "partial-update.remove-record-on-sequence-group",
-    "changelog-producer.row-deduplicate-ignore-fields",
-    "clustering.columns",
-    "vector-field",
-)
 
 
 def check_option_change(schema: TableSchema, key: str, value: str, *, has_snapshots: bool) -> bool:
@@ -97,23 +83,3 @@ def _check_with_data(schema: TableSchema, key: str, value: str) -> None:
         raise SchemaChangeError(f"Cannot change {key} from true to false.")
     if key == "clustering.columns" and "pk-clustering-override" in schema.options:
         raise SchemaChangeError(f"Cannot change {key} when pk-clustering-override enabled.")
-
-
-def renamed_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
-    """The options with a column's new name in every key and value that names it."""
-    renamed: dict[str, str] = {}
-    for key, value in options.items():
-        if key in _COLUMN_LISTS or key.endswith((".sequence-group", ".columns")):
-            value = _renamed_list(value, old, new)
-        if key.startswith("fields.") and key.endswith(".sequence-group"):
-            names = key.removeprefix("fields.").removesuffix(".sequence-group")
-            key = f"fields.{_renamed_list(names, old, new)}.sequence-group"
-        elif key.startswith(f"fields.{old}."):
-            key = f"fields.{new}.{key.removeprefix(f'fields.{old}.')}"
-        renamed[key] = value
-    return renamed
-
-
-def _renamed_list(text: str, old: str, new: str) -> str:
-    names = text.split(",")
-    return ",".join(new if name.strip() == old else name for name in names)

@@ -16,7 +16,8 @@ from paimon_spark.spec.casts import can_cast, cast_default
 from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, DataType, MapType, RowType
 from paimon_spark.spec.schema import TableSchema, assign_field_ids
 from paimon_spark.spec.schema_validation import validate
-from paimon_spark.table.option_change import check_option_change, check_option_removal, renamed_options
+from paimon_spark.table.column_options import renamed_options
+from paimon_spark.table.option_change import check_option_change, check_option_removal
 from paimon_spark.table.schema_change import (
     AddColumn,
     DropColumn,
@@ -182,7 +183,8 @@ class _Draft:
         if top:
             old, new = change.path[0], change.new_name
             self.primary_keys = tuple(new if key == old else key for key in self.primary_keys)
-            self.options = renamed_options(self.options, old, new)
+            others = {field.name: field.name for field in self.fields if field.name != new}
+            self.options = renamed_options(self.options, {**others, old: new})
 
     def _drop(self, change: DropColumn) -> None:
         if len(change.path) == 1 and change.path[0] in (*self.schema.partition_keys, *self.primary_keys):

@@ -6,7 +6,7 @@ Equals Java's ``FileStoreTable`` and ``AbstractFileStoreTable.copy`` (dynamic op
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from paimon_spark.options import OPTIONS, CoreOptions, Option, Scope, canonical_
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.branch_store import BranchStore
+from paimon_spark.table.column_options import options_at
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.paths import MAIN_BRANCH, TablePaths, parse_table_path, refuse_system_database
@@ -40,6 +41,8 @@ class FileStoreTable:
     """Options of the latest schema with the dynamic ones on top."""
     schemas: SchemaStore = field(repr=False, compare=False)
     """The schema files of the branch; the schemas it has read travel with the table."""
+    latest: TableSchema = field(repr=False, compare=False)
+    """The latest schema as it was when the table was opened, without dynamic options."""
 
     @cached_property
     def paths(self) -> TablePaths:
@@ -85,19 +88,31 @@ class FileStoreTable:
         return self._with_schema(self.schema.with_options(left))
 
     def at_snapshot(self, snapshot: Snapshot) -> FileStoreTable:
-        """Return the table with the fields that ``snapshot`` was written with and its own, latest options."""
+        """Return the table with the fields that ``snapshot`` was written with and its own, latest options.
+
+        Columns that the options name have the names that they had then (`options_at`).
+        """
         if snapshot.schema_id == self.schema.id:
             return self
         then = self.schemas.get(snapshot.schema_id)
-        return self._with_schema(then.with_options(self.schema.options))
+        return self._with_schema(then.with_options(options_at(self.latest, self._latest_options(), then)))
 
     def with_latest_schema(self) -> FileStoreTable:
         """Return the table with the latest schema and its options as they are now, dynamic options dropped."""
         latest = _latest_schema(self.schemas, self.path, self.branch)
-        return self._with_schema(latest)
+        return FileStoreTable(self.path, self.branch, self.file_io, latest, latest.core_options, self.schemas, latest)
+
+    def _latest_options(self) -> dict[str, str]:
+        """The options of the latest schema with the dynamic ones of this table, which may have travelled in time."""
+        if self.schema.id == self.latest.id:
+            return self.options.to_dict()
+        own = options_at(self.latest, self.latest.options, self.schemas.get(self.schema.id))
+        now = self.options.to_dict()
+        kept = {key: value for key, value in self.latest.options.items() if key not in own or key in now}
+        return {**kept, **{key: value for key, value in now.items() if own.get(key) != value}}
 
     def _with_schema(self, schema: TableSchema) -> FileStoreTable:
-        return FileStoreTable(self.path, self.branch, self.file_io, schema, schema.core_options, self.schemas)
+        return replace(self, schema=schema, options=schema.core_options)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out the stores that are made again where they are used."""
@@ -129,7 +144,7 @@ def load_table(
     chosen = branch or dynamic.get("branch") or name.branch
     schemas = SchemaStore(io, TablePaths(name.root, chosen))
     schema = _latest_schema(schemas, name.root, chosen)
-    table = FileStoreTable(name.root, chosen, io, schema, schema.core_options, schemas)
+    table = FileStoreTable(name.root, chosen, io, schema, schema.core_options, schemas, schema)
     elsewhere = {"branch", *with_scope(dynamic, Scope.STORE)}
     return table.with_options({key: value for key, value in dynamic.items() if key not in elsewhere})
 

@@ -129,7 +129,7 @@ def travel(table: FileStoreTable, *, zone: tzinfo | None = None) -> tuple[FileSt
     """Return the table as its scan options ask for it, and the snapshot to read.
 
     With a point of time given, the fields are those of the snapshot's schema; otherwise those of the latest schema.
-    The options are the latest ones in both cases (format.md §14).
+    The options are the latest ones in both cases, about columns by their names in these fields (`options_at`).
     """
     snapshot = resolve_snapshot(table, zone=zone)
     if snapshot is not None and has_time_travel(table.options):

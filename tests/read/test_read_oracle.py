@@ -172,3 +172,29 @@ def test_files_outside_the_table_written_by_java(oracle: Any, tmp_path: Path) ->
     assert planned
     assert all(found.startswith(f"file:{tmp_path}/out/") for found in planned)
     assert row_multiset(our_rows(path)) == row_multiset(java_rows(oracle, name))
+
+
+def test_older_states_after_changes_of_options_are_those_of_java(oracle: Any) -> None:
+    """Java takes the latest options: `sequence.field` that is gone, an aggregate that is another now."""
+    columns = [("id", "INT NOT NULL"), ("u", "INT"), ("w", "INT"), ("v", "INT")]
+    write_only = {"write-only": True}
+    for name, options, changes in (
+        ("d.unset", {"sequence.field": "u"}, [("unset", "sequence.field")]),
+        ("d.other", {"sequence.field": "u"}, [("set", "sequence.field", "w"), ("rename", "v", "vv")]),
+        (
+            "d.max",
+            {
+                "merge-engine": "partial-update",
+                "fields.u.sequence-group": "v",
+                "fields.v.aggregate-function": "sum",
+            },
+            [("set", "fields.v.aggregate-function", "max")],
+        ),
+    ):
+        oracle.create(name, columns, pk=["id"], options={"bucket": "1", **options})
+        oracle.write(name, [(1, 5, 1, 10), (2, 5, 1, 10)], options=write_only)
+        oracle.write(name, [(1, 3, 2, 7), (2, 6, 0, 7)], options=write_only)
+        oracle.alter(name, *changes)
+        oracle.write(name, [(3, 1, 1, 1)], options=write_only)
+        then = {"scan__snapshot_id": "2"}
+        assert row_multiset(our_rows(table_path(oracle, name), **then)) == row_multiset(java_rows(oracle, name, **then))

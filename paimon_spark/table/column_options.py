@@ -1,0 +1,117 @@
+"""Options that name columns: in a list of them, or in their own key; how they follow columns that get other names.
+
+Equals Java's ``SchemaManager.applyRenameColumnsToOptions`` for renames, as far as that follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.schema import TableSchema
+
+# Options whose value is a list of columns. Java renames those in bucket-key and sequence.field and then refuses the
+# schema for the others; here all of them follow.
+_COLUMN_LISTS = (
+    "bucket-key",
+    "sequence.field",
+    "rowkind.field",
+    "record-level.time-field",
+    "partial-update.remove-record-on-sequence-group",
+    "changelog-producer.row-deduplicate-ignore-fields",
+    "clustering.columns",
+    "vector-field",
+)
+_FIELDS, _GROUP, _INDEX = "fields.", ".sequence-group", "file-index."
+_OF_GROUPS = "partial-update.remove-record-on-sequence-group"
+
+Names = Mapping[str, str | None]
+"""For each column its other name, None for one that is not there."""
+
+
+class _MissingColumnError(Exception):
+    """An option names a column that is not there."""
+
+
+def renamed_options(options: Mapping[str, str], names: Names) -> dict[str, str]:
+    """The options with the columns' other names in every key and value that names one; what names none stays."""
+    return dict(_renamed(key, value, names) for key, value in options.items())
+
+
+def options_at(latest: TableSchema, options: Mapping[str, str], then: TableSchema) -> dict[str, str]:
+    """The options under which an older state of a table is read: the latest ones, about the columns as they were named.
+
+    Java: takes the latest options as they are, so that no state before the renaming of a column that they name can be
+    read, or another column is taken for it. An option that names a column which the older schema lacks (Java refuses it
+    too) is as it was then; so are all of ``fields.…`` together.
+
+    Args:
+        latest: the schema that the options belong to.
+        options: its options, and those of the reader, which are left as they are.
+        then: the older schema.
+    """
+    by_id = {field.id: field.name for field in then.fields}
+    names: Names = {field.name: by_id.get(field.id) for field in latest.fields}
+    own = {key: value for key, value in options.items() if latest.options.get(key) == value}
+    result: dict[str, str] = {}
+    missing: set[str] = set()
+    for key, value in own.items():
+        try:
+            new_key, result_value = _renamed(key, value, names)
+        except _MissingColumnError:
+            missing.add(_family(key))
+        else:
+            result[new_key] = result_value
+    if missing:
+        result = {key: value for key, value in result.items() if _family(key) not in missing}
+        result |= {key: value for key, value in then.options.items() if _family(key) in missing}
+    return result | {key: value for key, value in options.items() if key not in own}
+
+
+def _family(key: str) -> str:
+    """The options that are taken together: those of single columns contradict each other else."""
+    return _FIELDS if key.startswith(_FIELDS) or key == _OF_GROUPS else key
+
+
+def _renamed(key: str, value: str, names: Names) -> tuple[str, str]:
+    if key in _COLUMN_LISTS or key.endswith((_GROUP, ".columns")):
+        value = _renamed_list(value, names)
+    if key.startswith(_FIELDS) and key.endswith(_GROUP):
+        columns = key.removeprefix(_FIELDS).removesuffix(_GROUP)
+        return f"{_FIELDS}{_renamed_list(columns, names)}{_GROUP}", value
+    if key.startswith(_FIELDS):
+        return _FIELDS + _renamed_start(key.removeprefix(_FIELDS), names), value
+    if key.startswith(_INDEX) and not key.endswith(".columns"):
+        kind, dot, rest = key.removeprefix(_INDEX).partition(".")
+        return f"{_INDEX}{kind}{dot}{_renamed_start(rest, names)}", value
+    return key, value
+
+
+def _renamed_list(text: str, names: Names) -> str:
+    return ",".join(_renamed_entry(entry, names) for entry in text.split(","))
+
+
+def _renamed_entry(entry: str, names: Names) -> str:
+    """A column of a list, or ``column[key]`` of a map."""
+    name, bracket, key = (entry, "", "") if entry.strip() in names else entry.partition("[")
+    if name.strip() not in names:
+        return entry
+    blanks = name[: len(name) - len(name.lstrip())]
+    return f"{blanks}{_other_name(name.strip(), names)}{bracket}{key}"
+
+
+def _renamed_start(text: str, names: Names) -> str:
+    """The text with the column in front of its first dots; names may hold dots: the longest counts."""
+    found = [name for name in names if text.startswith(f"{name}.")]
+    if not found:
+        return text
+    name = max(found, key=len)
+    return _other_name(name, names) + text[len(name) :]
+
+
+def _other_name(name: str, names: Names) -> str:
+    other = names[name]
+    if other is None:
+        raise _MissingColumnError(name)
+    return other
