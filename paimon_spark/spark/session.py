@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.active_session import activate
 from paimon_spark.spark.data_source import PaimonDataSource
+from paimon_spark.table.catalog_options import check_catalog_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,10 +58,12 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
         warehouse: directory of the databases; made when it is not there.
         parser: understand Paimon's own statements as well (``ALTER TABLE t CREATE TAG x``, ``SHOW TAGS t``): whatever
             Spark's parser refuses is looked at once more. False leaves Spark's parser alone.
-        options: options of the store and of the catalog (``**{"s3.endpoint": …}``).
+        options: options of the store (``**{"s3.endpoint": …}``).
 
     Raises:
-        UnsupportedError: the session is one of Spark Connect; the message names what to use instead.
+        UnsupportedError: the session is one of Spark Connect; the message names what to use instead. Or an option asks
+            for another kind of catalog than a directory (``metastore="rest"``).
+        OptionError: an option is unknown, or is one of tables.
         PaimonError: the Python workers have no paimon_spark, or the session cannot call back into Python.
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
@@ -74,10 +77,12 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
             "saveAsTable and writeTo df.write.format('paimon').mode('append').save(path); for changes of one table "
             "the methods of paimon_spark.PaimonTable"
         )
+    given = {key: str(value) for key, value in options.items()}
+    check_catalog_options(given)
     register(spark)
     from paimon_spark.spark.jvm.install import install_catalog  # needs py4j, which a Connect client may lack
 
-    install_catalog(spark, name, str(warehouse), {key: str(value) for key, value in options.items()}, parser=parser)
+    install_catalog(spark, name, str(warehouse), given, parser=parser)
     _follow_new_sessions(spark, lambda new: register_catalog(new, name, warehouse=warehouse, parser=parser, **options))
 
 

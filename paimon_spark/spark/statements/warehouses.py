@@ -15,6 +15,7 @@ from pyspark.errors import AnalysisException
 
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError
 from paimon_spark.spark.statement_words import split_name
+from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
 from paimon_spark.table.paths import is_plain_name, parse_table_path
 from paimon_spark.table.table import FileStoreTable, load_table, table_exists
@@ -91,7 +92,13 @@ def warehouses_of(spark: SparkSession) -> Warehouses:
 
 
 def add_warehouse(spark: SparkSession, name: str, warehouse: str, options: Mapping[str, str]) -> None:
-    """Let statements of a session name a warehouse."""
+    """Let statements of a session name a warehouse.
+
+    Raises:
+        UnsupportedError: an option asks for another kind of catalog than a directory.
+        OptionError: an option is unknown, or is one of tables.
+    """
+    check_catalog_options(options)
     catalog = FilesystemCatalog(warehouse.rstrip("/") or "/", dict(options))
     with _lock:
         known = _states.get(spark, Warehouses())
