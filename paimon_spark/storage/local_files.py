@@ -20,6 +20,8 @@ from paimon_spark.errors import PaimonError
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
+_NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+
 _READ: Final = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _READ_BYTES: Final = 64 << 20
 _THREADS: Final = 4
@@ -104,8 +106,10 @@ def list_directory(path: str) -> Iterator[tuple[str, int, bool, int]]:
     """Entries as (name, bytes, is directory, modified in epoch milliseconds); none when there is no directory."""
     try:
         entries = os.scandir(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return
+        raise
     with entries:
         for entry in entries:
             with contextlib.suppress(FileNotFoundError):

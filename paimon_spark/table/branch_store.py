@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spec.file_names import BRANCH_PREFIX
-from paimon_spark.table.paths import MAIN_BRANCH, is_plain_name
+from paimon_spark.table.paths import MAIN_BRANCH, why_no_new_name
 
 if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.paths import TablePaths
+
+_MOST_BYTES = 255 - len(BRANCH_PREFIX)
 
 
 def check_new_branch_name(name: str) -> None:
@@ -28,8 +30,9 @@ def check_new_branch_name(name: str) -> None:
         raise PaimonError(f"Branch name '{name}' is blank.")
     if name.isdecimal():
         raise PaimonError(f"Branch name cannot be pure numeric string but is '{name}'.")
-    if not is_plain_name(name):
-        raise PaimonError(f"Branch name '{name}' is not allowed: it must not hold a slash.")
+    reason = why_no_new_name(name, longest_bytes=_MOST_BYTES)
+    if reason is not None:
+        raise PaimonError(f"Branch name '{name[:_MOST_BYTES]}' is not allowed: {reason}.")
 
 
 class BranchStore:

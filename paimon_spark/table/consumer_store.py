@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import PaimonError
 from paimon_spark.spec.file_names import CONSUMER_PREFIX
 from paimon_spark.spec.json_text import JsonFields, parse_json_object, pretty_json
-from paimon_spark.table.paths import is_plain_name
+from paimon_spark.table.paths import LONGEST_FILE_PART, is_plain_name, why_no_new_name
 
 if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO
@@ -65,6 +65,9 @@ class ConsumerStore:
 
     def reset(self, consumer_id: str, next_snapshot_id: int) -> None:
         """Let a consumer, a new one if need be, read a snapshot next."""
+        reason = why_no_new_name(consumer_id, longest_bytes=LONGEST_FILE_PART)
+        if reason is not None:
+            raise PaimonError(f"Consumer id '{consumer_id[:LONGEST_FILE_PART]}' is not allowed: {reason}.")
         data = pretty_json({"nextSnapshot": next_snapshot_id}).encode()
         self._file_io.write_bytes(self._path(consumer_id), data, overwrite=True)
 

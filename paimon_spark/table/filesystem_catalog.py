@@ -5,14 +5,14 @@ Equals Java's ``FileSystemCatalog``: a database is a directory, a table one with
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.table.paths import TablePaths, is_plain_name
+from paimon_spark.table.paths import TablePaths, check_new_table_name, is_plain_name
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 
@@ -23,6 +23,7 @@ DATABASE_SUFFIX = ".db"
 SYSTEM_DATABASE = "sys"
 SYSTEM_DATABASE_TABLES = ("all_table_options", "catalog_options", "partitions", "tables")
 DEFAULT_DATABASE = "default"
+_MOST_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -50,33 +51,74 @@ class FilesystemCatalog:
 
     def database_exists(self, database: str) -> bool:
         """Tell whether there is such a database."""
-        return database == SYSTEM_DATABASE or self.file_io.exists(self.database_path(database))
+        return database == SYSTEM_DATABASE or (
+            is_plain_name(database) and self.file_io.exists(self.database_path(database))
+        )
 
     def create_database(self, database: str, *, ignore_if_exists: bool = False) -> None:
         """Make a database.
 
         Raises:
-            PaimonError: it exists, or the name cannot be a directory's.
+            PaimonError: it exists.
+            SchemaError: the name cannot be a database's.
         """
         _refuse_system(database)
         if self.database_exists(database):
             if ignore_if_exists:
                 return
             raise PaimonError(f"Database {database} already exists.")
+        check_new_table_name(database, "database")
         self.file_io.mkdirs(self.database_path(database))
 
     def drop_database(self, database: str, *, cascade: bool = False) -> None:
         """Remove a database and, with `cascade`, the tables in it.
 
+        Java: deletes the whole directory, whatever else is in it.
+
         Raises:
-            PaimonError: there is no such database, or it is not empty and `cascade` is not given.
+            PaimonError: there is no such database; or something is in it and `cascade` is not given; or something that
+                is no Paimon table, and then no table is dropped either.
         """
         _refuse_system(database)
         if not self.database_exists(database):
             raise PaimonError(f"Database {database} does not exist.")
-        if not cascade and self.tables(database):
-            raise PaimonError(f"Database {database} is not empty: drop its tables first, or use CASCADE.")
-        self.file_io.delete_quietly(self.database_path(database), recursive=True)
+        tables = self.tables(database)
+        if not cascade and not self.is_empty(database):
+            advice = (
+                "drop its tables first, or use CASCADE" if tables else "it has no table; move or delete these first"
+            )
+            held = _listed(self._others(database, ()))
+            raise PaimonError(f"Database {database} is not empty: {advice}. Its directory holds {held}.")
+        others = self._others(database, tables)
+        if others:
+            raise PaimonError(
+                f"Database {database} is not dropped, nor any table in it: {self.database_path(database)} holds what "
+                f"is no Paimon table: {_listed(others)}. Move or delete that first, or drop the tables one by one."
+            )
+        for table in tables:
+            self.drop_table(database, table)
+        path = self.database_path(database)
+        for entry in self.file_io.list_names(path):
+            self.file_io.delete_empty_directory(f"{path}/{entry.name}")
+        if not self.file_io.delete_empty_directory(path) and self.is_empty(database):
+            self.file_io.delete_quietly(path, recursive=True)
+        if self.file_io.exists(path):
+            raise PaimonError(
+                f"Database {database} is not dropped: {path} could not be deleted. See that it can be written and that "
+                "nobody writes there, then drop it again."
+            )
+
+    def is_empty(self, database: str) -> bool:
+        """Tell whether nothing is in a database: no table, and no file or directory of anybody else."""
+        return not self._others(database, ())
+
+    def _others(self, database: str, tables: Sequence[str]) -> list[str]:
+        """What is in the directory of a database besides these tables; empty directories do not count."""
+        path = self.database_path(database)
+        entries = [entry for entry in self.file_io.list_names(path) if entry.name not in tables]
+        return sorted(
+            entry.name for entry in entries if not entry.is_dir or self.file_io.list_names(f"{path}/{entry.name}")
+        )
 
     def tables(self, database: str) -> list[str]:
         """Names of the tables in a database, sorted.
@@ -114,8 +156,7 @@ class FilesystemCatalog:
         _refuse_system(database)
         if not self.database_exists(database):
             raise PaimonError(f"Database {database} does not exist.")
-        if "$" in table:
-            raise SchemaError(f"Table name {table} cannot contain '$', which separates system tables and branches.")
+        check_new_table_name(table)
         return create_table(self.table_path(database, table), schema, file_io=self.file_io)
 
     def drop_table(self, database: str, table: str) -> None:
@@ -123,17 +164,26 @@ class FilesystemCatalog:
 
         Raises:
             TableNotFoundError: there is none.
+            PaimonError: its files could not be deleted.
         """
         if not self.table_exists(database, table):
             raise TableNotFoundError(f"Table {database}.{table} does not exist.")
-        self.file_io.delete_quietly(self.table_path(database, table), recursive=True)
+        self._delete_table(self.table_path(database, table))
+
+    def _delete_table(self, path: str) -> None:
+        self.file_io.delete_quietly(path, recursive=True)
+        if self.file_io.exists(path):
+            raise PaimonError(
+                f"The table at {path} is not dropped, or not wholly: its files could not all be deleted. See that the "
+                "directory can be written, then drop it again."
+            )
 
     def rename_table(self, database: str, table: str, to_database: str, to_table: str) -> None:
         """Give a table another name, or another database.
 
         Raises:
             TableNotFoundError: there is none.
-            SchemaError: there is a table with the new name.
+            SchemaError: there is a table with the new name, or it cannot be a table's.
             PaimonError: there is no such database to move to, or it is that of the system tables.
         """
         _refuse_system(to_database)
@@ -141,6 +191,7 @@ class FilesystemCatalog:
             raise TableNotFoundError(f"Table {database}.{table} does not exist.")
         if not self.database_exists(to_database):
             raise PaimonError(f"Database {to_database} does not exist.")
+        check_new_table_name(to_table)
         if self.table_exists(to_database, to_table):
             raise SchemaError(f"Table {to_database}.{to_table} already exists.")
         self.file_io.rename(self.table_path(database, table), self.table_path(to_database, to_table))
@@ -161,6 +212,11 @@ def _checked(name: str) -> str:
     if not is_plain_name(name):
         raise SchemaError(f"{name!r} cannot be the name of a database or table: it cannot be a directory's.")
     return name
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_MOST_SHOWN])
+    return shown if len(names) <= _MOST_SHOWN else f"{shown} and {len(names) - _MOST_SHOWN} more"
 
 
 def _refuse_system(database: str) -> None:

@@ -7,11 +7,14 @@ before they become a path, so that no table can lead a reader out of its own dir
 
 from __future__ import annotations
 
+import os
+import unicodedata
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.errors import PaimonError, SchemaError, UnsupportedError
 from paimon_spark.spec.file_names import check_file_name
+from paimon_spark.storage.store_options import scheme_of
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta
@@ -24,6 +27,10 @@ SYSTEM_DIRECTORY = "sys.db"
 """Where the tables of the database ``sys`` would be if they had files."""
 
 _BRANCH_PREFIX = "branch_"
+_MOST_NAME_BYTES = 255
+"""Bytes that the name of a file has at most on local disks; object stores take more."""
+LONGEST_FILE_PART = 199
+"""Bytes that the name of a tag or consumer has at most: with what is put before and behind while it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ def parse_table_path(path: str) -> TableName:
         branch = suffixes.pop(0)[len(_BRANCH_PREFIX) :]
     if suffixes:
         system_table = suffixes.pop(0)
-    if suffixes or not name:
+    if suffixes or not name or name in (".", ".."):
         raise PaimonError(f"Cannot read a table name from '{path}': it is <table>[$branch_<branch>][$<system table>].")
     return TableName(f"{parent}{slash}{name}", branch, system_table)
 
@@ -72,8 +79,66 @@ def refuse_system_database(root: str) -> None:
 
 
 def is_plain_name(name: str) -> bool:
-    """Tell whether ``name`` (of a tag, a branch, a consumer) may become part of a file name."""
+    """Tell whether ``name`` (of a table, a tag, a branch, a consumer) may become part of a file name."""
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
     return bool(name.strip()) and not any(character in name for character in "/\\\0") and name not in (".", "..")
+
+
+def why_no_new_name(name: str, *, longest_bytes: int = _MOST_NAME_BYTES) -> str | None:
+    """Say why nothing new can be called ``name``; None where it can.
+
+    Args:
+        name: of something that becomes a file or a directory.
+        longest_bytes: of the name in UTF-8; less than a file's name may have, where something is put before or behind.
+    """
+    if not name.strip():
+        return "it must not be blank"
+    if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in name):
+        return "it must not hold control characters or line breaks"
+    try:
+        size = len(name.encode("utf-8"))
+    except UnicodeEncodeError:
+        return "it holds half of a surrogate pair, which is no character"
+    if not is_plain_name(name):
+        return "it must not hold a slash or a backslash, nor be '.' or '..', for it becomes the name of a file"
+    if size > longest_bytes:
+        return f"it has {size} bytes in UTF-8, and file systems take {longest_bytes}"
+    return None
+
+
+def check_new_table_name(name: str, what: str = "table") -> None:
+    """Check that a table or database may be called ``name``.
+
+    Raises:
+        SchemaError: it cannot, or no engine could open it by this name.
+    """
+    reason = why_no_new_name(name, longest_bytes=_MOST_NAME_BYTES - len(".db"))
+    if reason is None and ":" in name:
+        reason = "Java's engines cannot open a directory with a colon in its name"
+    if reason is None and what == "table" and "$" in name:
+        raise SchemaError(f"Table name {name} cannot contain '$', which separates system tables and branches.")
+    if reason is not None:
+        raise SchemaError(f"{name[:_MOST_NAME_BYTES]!r} cannot be the name of a {what}: {reason}.")
+
+
+def is_path_name(name: str) -> bool:
+    """Tell whether the name of a table in a statement is its path, as in ``paimon.`/data/wh/db.db/t` ``.
+
+    Raises:
+        SchemaError: it has a slash and is no whole path, so that it would be looked for in whatever directory the
+            driver was started in.
+    """
+    if "/" not in name:
+        return False
+    if not name.startswith("/") and not scheme_of(name):
+        raise SchemaError(
+            f"'{name}' cannot be the name of a table: a name must not hold a slash. A table that is named by its path "
+            "is named by the whole of it, such as `/data/wh/db.db/t` or `s3://bucket/wh/db.db/t`."
+        )
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,13 @@ from paimon_spark.table.branch_store import BranchStore
 from paimon_spark.table.column_options import options_at
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.manifest_store import ManifestStore
-from paimon_spark.table.paths import MAIN_BRANCH, TablePaths, parse_table_path, refuse_system_database
+from paimon_spark.table.paths import (
+    MAIN_BRANCH,
+    TablePaths,
+    check_new_table_name,
+    parse_table_path,
+    refuse_system_database,
+)
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.table.tag_store import TagStore
@@ -153,11 +159,12 @@ def create_table(path: str, schema: TableSchema, *, file_io: FileIO | None = Non
     """Create a table with ``schema`` at ``path``; nothing but its first schema file is written.
 
     Raises:
-        SchemaError: there is a table already.
+        SchemaError: there is a table already, or the last part of the path cannot be a table's name.
         UnsupportedError: the path is in the database `sys` of a warehouse, where only system tables are.
     """
     name = parse_table_path(path)
     refuse_system_database(name.root)
+    check_new_table_name(name.root.rpartition("/")[2])
     io = file_io or FileIO.for_path(name.root, {})
     SchemaStore(io, TablePaths(name.root)).create(schema)
     return load_table(name.root, file_io=io)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, SnapshotNotFoundError
 from paimon_spark.spec.tag import Tag
+from paimon_spark.table.paths import LONGEST_FILE_PART, why_no_new_name
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
@@ -98,7 +99,7 @@ class TagStore:
         """Write the tag ``name`` for ``snapshot``; return whether it was written.
 
         Args:
-            name: not blank, no slash.
+            name: not blank; no slash, no control characters, 199 bytes at most.
             snapshot: what the tag holds.
             time_retained: how long until the tag expires; None keeps it forever (the file is then the plain snapshot).
             ignore_if_exists: return False instead of failing when the tag exists.
@@ -107,7 +108,7 @@ class TagStore:
         Raises:
             PaimonError: the name is not allowed, or the tag exists.
         """
-        path = self._paths.tag_path(name)
+        path = self._new_path(name)
         retained_from = None if time_retained is None else (create_time or datetime.now())
         tag = Tag(snapshot=snapshot, create_time=retained_from, time_retained=time_retained)
         if not self._file_io.create_exclusive(path, tag.to_json().encode("utf-8")):
@@ -148,7 +149,7 @@ class TagStore:
             SnapshotNotFoundError: there is no tag ``name``.
             PaimonError: there is a tag ``new_name``, or its name is not allowed.
         """
-        source, target = self._paths.tag_path(name), self._paths.tag_path(new_name)
+        source, target = self._paths.tag_path(name), self._new_path(new_name)
         try:
             data = self._file_io.read_bytes(source)
         except FileNotFoundError as error:
@@ -156,6 +157,12 @@ class TagStore:
         if not self._file_io.create_exclusive(target, data):
             raise PaimonError(f"Tag '{new_name}' already exists.")
         self._file_io.delete_quietly(source)
+
+    def _new_path(self, name: str) -> str:
+        reason = why_no_new_name(name, longest_bytes=LONGEST_FILE_PART)
+        if reason is not None:
+            raise PaimonError(f"Tag name '{name[:LONGEST_FILE_PART]}' is not allowed: {reason}.")
+        return self._paths.tag_path(name)
 
     def _missing(self, name: str) -> str:
         names = self.names()

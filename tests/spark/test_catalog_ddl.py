@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 import paimon_spark
+from paimon_spark.errors import PaimonError
 from paimon_spark.table.table import load_table
 
 pytestmark = pytest.mark.spark
@@ -158,6 +159,45 @@ def test_rename_and_drop(spark: SparkSession, warehouse: Path, name: str) -> Non
     assert condition(spark, f"ALTER TABLE {name} RENAME TO other.{name}") == "TABLE_OR_VIEW_ALREADY_EXISTS"
     spark.sql(f"DROP TABLE {name} PURGE")
     assert not (warehouse / "db.db" / name).exists()
+
+
+@pytest.mark.parametrize("by_text", [False, True], ids=["catalog", "text"])
+def test_no_name_leads_out_of_the_warehouse(
+    spark: SparkSession, warehouse: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, by_text: bool
+) -> None:
+    def sql(statement: str) -> DataFrame:
+        return paimon_spark.sql(spark, statement) if by_text else spark.sql(statement)
+
+    monkeypatch.chdir(tmp_path)
+    if by_text:
+        paimon_spark.sql(spark, "SELECT 1", warehouse=str(warehouse), catalog="ddl")
+    sql(f"CREATE TABLE ddl.db.{name} (a INT)")
+    for bad in ("../evil", "a/b", "a/../../evil", "..", "a$b"):
+        for statement in (
+            f"CREATE TABLE ddl.db.`{bad}` (a INT)",
+            f"CREATE TABLE ddl.`{bad}`.t (a INT)",
+            f"CREATE TABLE ddl.db.`{bad}` AS SELECT 1 a",
+            f"ALTER TABLE ddl.db.{name} RENAME TO ddl.db.`{bad}`",
+            f"CREATE DATABASE ddl.`{bad}`" if "$" not in bad else "DROP DATABASE ddl.nix",
+        ):
+            with pytest.raises((PySparkException, PaimonError)):
+                sql(statement).collect()
+    assert not list(tmp_path.iterdir())
+    assert not list(warehouse.parent.glob("evil*"))
+    assert not list(warehouse.rglob("*evil*"))
+    assert sql(f"SELECT * FROM ddl.db.{name}").collect() == []
+
+    (warehouse / f"{name}.db" / "other").mkdir(parents=True)
+    (warehouse / f"{name}.db" / "other" / "mine.parquet").write_text("mine")
+    for statement in (f"DROP DATABASE ddl.{name}", f"DROP DATABASE ddl.{name} CASCADE"):
+        with pytest.raises((PySparkException, PaimonError), match="other"):
+            sql(statement)
+    assert (warehouse / f"{name}.db" / "other" / "mine.parquet").read_text() == "mine"
+
+    (tmp_path / "letter").write_text("mine")
+    with pytest.raises((PySparkException, PaimonError)):
+        sql(f"CREATE TABLE ddl.`{tmp_path}` AS SELECT assert_true(id < 0) a FROM range(1)").collect()
+    assert [path.name for path in tmp_path.iterdir()] == ["letter"]
 
 
 def test_partitions(spark: SparkSession, name: str) -> None:

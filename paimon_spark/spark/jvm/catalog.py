@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from paimon_spark.errors import OptionError, TableNotFoundError
+from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
 from paimon_spark.spark.jvm.changelog import ChangelogProxy
 from paimon_spark.spark.jvm.ddl import TableDefinitionsProxy
 from paimon_spark.spark.jvm.gateway import JavaObject
@@ -105,7 +105,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
                 return bool(global_table(ident.name()))
             catalog_system_table(ident.name())
             load_catalog_table(self.catalog, list(ident.namespace()), ident.name(), None)
-        except TableNotFoundError:
+        except (TableNotFoundError, SchemaError):
             return False
         return True
 

@@ -28,9 +28,10 @@ from paimon_spark.spark.replace_table import replace_table
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
-from paimon_spark.table.paths import parse_table_path
+from paimon_spark.table.paths import is_path_name, parse_table_path
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import create_table, table_exists
+from paimon_spark.table.unmade import take_back
 
 
 class TableDefinitionsProxy(NamespacesProxy):
@@ -156,12 +157,13 @@ class TableDefinitionsProxy(NamespacesProxy):
             Py4JJavaError: Spark's exceptions for a table that is there and a database that is not.
         """
         namespace, name = list(ident.namespace()), ident.name()
-        if "/" not in name and not self.namespaceExists(namespace):
+        by_path = is_path_name(name)
+        if not by_path and not self.namespaceExists(namespace):
             raise no_such_namespace(self.gateway, namespace)
         if self._is_table(ident):
             raise table_already_exists(self.gateway, ident)
         try:
-            if "/" in name:
+            if by_path:
                 create_table(name, schema, file_io=FileIO.for_path(name, self.catalog.options))
             else:
                 self.catalog.create_table(namespace[0], name, schema)
@@ -190,7 +192,7 @@ class TableDefinitionsProxy(NamespacesProxy):
     def _own_path(self, ident: JavaObject, properties: Mapping[str, str]) -> dict[str, str]:
         """The properties without a location, which cannot be any other than the table's own directory."""
         name, kept = ident.name(), dict(properties)
-        own = name if "/" in name else self.catalog.table_path(ident.namespace()[0], name)
+        own = name if is_path_name(name) else self.catalog.table_path(ident.namespace()[0], name)
         for key in ("location", "path"):
             given = kept.pop(key, None)
             if given is not None and _plain(given) != _plain(own):
@@ -203,7 +205,7 @@ class TableDefinitionsProxy(NamespacesProxy):
 
     def _is_table(self, ident: JavaObject) -> bool:
         namespace, name = list(ident.namespace()), ident.name()
-        if "/" in name:
+        if is_path_name(name):
             return table_exists(name, options=self.catalog.options)
         root = parse_table_path(name).root
         return len(namespace) == 1 and self.catalog.table_exists(namespace[0], root)
@@ -223,8 +225,8 @@ class TableDefinitionsProxy(NamespacesProxy):
     def _drop(self, ident: JavaObject) -> None:
         """Remove a table that a statement made and could not fill."""
         name = ident.name()
-        path = name if "/" in name else self.catalog.table_path(ident.namespace()[0], name)
-        FileIO.for_path(path, self.catalog.options).delete_quietly(path, recursive=True)
+        path = name if is_path_name(name) else self.catalog.table_path(ident.namespace()[0], name)
+        take_back(path, self.catalog.options)
 
 
 def _copied(properties: dict[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import TableNotFoundError
 from paimon_spark.spark.jvm.read_version import at_version, layered, refuse_second_version
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
-from paimon_spark.table.paths import MAIN_BRANCH
+from paimon_spark.table.paths import MAIN_BRANCH, is_path_name
 from paimon_spark.table.table import FileStoreTable, load_table
 
 if TYPE_CHECKING:
@@ -114,11 +114,12 @@ def load_catalog_table(
     Raises:
         TableNotFoundError: there is no such table.
         SnapshotNotFoundError: there is no such version.
+        SchemaError: the name has a slash and is no whole path.
         OptionError: both `version` and `given` say what of the table's history is read.
     """
     if version is not None:
         refuse_second_version(given or {})
-    if "/" in name:
+    if is_path_name(name):
         table, shown = load_table(name, options=catalog.options), name
     elif len(namespace) != 1:
         raise TableNotFoundError(f"Table {'.'.join([*namespace, name])} does not exist.")

@@ -29,6 +29,7 @@ from paimon_spark.spark.types import from_spark_struct, saved_columns
 from paimon_spark.spark.write_target import new_table_schema
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import create_table
+from paimon_spark.table.unmade import take_back
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -142,7 +143,7 @@ def _fill(context: Context, name: TableName, rows: DataFrame, *, drop: bool) -> 
         filled = True
     finally:
         if drop and not filled:
-            FileIO.for_path(name.path, name.options).delete_quietly(name.path, recursive=True)
+            take_back(name.path, name.options)
 
 
 def _definition(context: Context, cursor: Cursor) -> Definition:

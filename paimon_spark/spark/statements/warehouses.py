@@ -17,7 +17,7 @@ from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError
 from paimon_spark.spark.statement_words import split_name
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
-from paimon_spark.table.paths import is_plain_name, parse_table_path
+from paimon_spark.table.paths import is_path_name, is_plain_name, parse_table_path
 from paimon_spark.table.table import FileStoreTable, load_table, table_exists
 
 if TYPE_CHECKING:
@@ -116,16 +116,19 @@ def resolve(known: Warehouses, parts: Sequence[str]) -> TableName | None:
     """The Paimon table that a name means; None for a name that can only be Spark's.
 
     Raises:
+        SchemaError: a name has a slash where none can be, or is a path that is not whole.
         AnalysisException: a catalog of ours is named, but no table of one can be (TABLE_OR_VIEW_NOT_FOUND).
         PaimonError: the default catalog is named, and its warehouse is not known.
     """
     if len(parts) > 1 and (parts[0] in known.catalogs or parts[0] == DEFAULT_CATALOG):
         catalog = known.catalogs.get(parts[0])
-        if len(parts) == 2 and "/" in parts[1]:
+        if len(parts) == 2 and is_path_name(parts[1]):
             return TableName(parts[0], "", parts[1], parts[1], {} if catalog is None else catalog.options)
         if catalog is not None:
             if len(parts) != 3:
                 raise table_not_found(parts)
+            _check_no_path(parts[1])
+            _check_no_path(parts[2])
             return _named(parts[0], catalog, parts[1], parts[2])
         if len(parts) == 3:
             raise unknown_warehouse(parts[0])
@@ -155,6 +158,16 @@ def resolve_text(known: Warehouses, text: str, catalog: str) -> TableName:
     if name is None:
         raise table_not_found(parts)
     return name
+
+
+def _check_no_path(name: str) -> None:
+    """Refuse what could only be a path where a name is asked for.
+
+    Raises:
+        SchemaError: the name has a slash.
+    """
+    if is_path_name(name):
+        raise SchemaError(f"'{name}' cannot be the name of a table in a database: write {DEFAULT_CATALOG}.`{name}`.")
 
 
 def _named(catalog_name: str, catalog: FilesystemCatalog, database: str, table: str) -> TableName | None:

@@ -1,0 +1,42 @@
+"""Taking back a table that a statement has made and could not fill."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import TableNotFoundError
+from paimon_spark.spec.file_names import BUCKET_PREFIX
+from paimon_spark.spec.partition_path import escape_path_name
+from paimon_spark.table.table import load_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_OWN_DIRECTORIES = ("snapshot", "changelog", "tag", "branch", "consumer", "manifest", "index", "statistics", "schema")
+"""The schemas go last: until then it is a table, and can be taken back again."""
+
+
+def take_back(path: str, options: Mapping[str, str]) -> None:
+    """Delete what a new table consists of; whatever else was in its directory before stays.
+
+    Args:
+        path: the table directory, which may be any directory where the table was named by its path.
+        options: of the store.
+    """
+    try:
+        table = load_table(path, options=options)
+    except TableNotFoundError:
+        return
+    io, root, keys = table.file_io, table.path, table.schema.partition_keys
+    first = f"{escape_path_name(keys[0])}=" if keys else BUCKET_PREFIX
+    inside = table.paths.layout.data_directory if table.paths.layout else None
+    data = f"{root}/{inside}" if inside else root
+    for entry in io.list_names(data):
+        if entry.is_dir and entry.name.startswith(first):
+            io.delete_quietly(f"{data}/{entry.name}", recursive=True)
+    while data != root:
+        io.delete_empty_directory(data)
+        data = data.rpartition("/")[0]
+    for name in _OWN_DIRECTORIES:
+        io.delete_quietly(f"{root}/{name}", recursive=True)
+    io.delete_empty_directory(root)
