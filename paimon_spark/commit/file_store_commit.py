@@ -26,10 +26,11 @@ from paimon_spark.errors import (
     SnapshotNotFoundError,
 )
 from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
+from paimon_spark.write.message import CommitMessage, TaskMessage
+from paimon_spark.write.placement_log import record_paths
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
-    from paimon_spark.write.message import CommitMessage, TaskMessage
 
 BATCH = BATCH_COMMIT_IDENTIFIER
 """Commit identifier of batch writes, which are never recognised as already done."""
@@ -112,7 +113,17 @@ def commit(
         todo.append(
             replace(compact, changes=replace(parts.compact, changelog=())) if overwrite is not None else compact
         )
-    return _commit_parts(table, todo, settings, after_commit)
+    last = _commit_parts(table, todo, settings, after_commit)
+    _delete_placement_logs(table, messages)
+    return last
+
+
+def _delete_placement_logs(table: FileStoreTable, messages: Sequence[TaskMessage | CommitMessage]) -> None:
+    """Delete what the tasks told each other about new keys; a leftover is an orphan file."""
+    seen = [m.placement for m in messages if isinstance(m, TaskMessage) and m.placement is not None]
+    if seen:
+        with contextlib.suppress(Exception):  # the commit has taken place
+            table.file_io.delete_files(record_paths(table.paths, seen))
 
 
 def _new_user(settings: CommitSettings) -> str:

@@ -58,7 +58,7 @@ def write_shuffled(
     tasks = _number_of_tasks(df, table)
     mode = None if overwrite is None else OverwriteMode(overwrite.kind.value)
     arrow_schema = spark_arrow_schema(df.schema)
-    plan = plan_write(table, overwrite=mode, data_schema=arrow_schema, shuffled=True, num_tasks=tasks)
+    plan = plan_write(table, overwrite=mode, data_schema=arrow_schema, shuffled=True)
     keys = partition_keys(tasks)
     with_task = StructType([*df.schema.fields, StructField(_TASK, IntegerType(), nullable=False)])
     placed = df.mapInArrow(partial(_add_task, plan, keys), with_task).repartition(tasks, _TASK)

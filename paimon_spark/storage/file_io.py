@@ -46,6 +46,8 @@ class FileIO(abc.ABC):
     """Reads and writes whole files and lists directories of one store."""
 
     __slots__ = ()
+    unsafe_rename: bool
+    """Whether `create_exclusive` may be no more than a check, as the table's option says."""
 
     @staticmethod
     def for_path(path: str, options: Mapping[str, str] | None = None) -> FileIO:

@@ -1,345 +1,259 @@
-"""Buckets of keys in tables with dynamic buckets: a known key stays where it is, a new key goes where the plan says.
+"""Buckets of keys in tables with dynamic buckets: a known key stays where it is, new keys fill bucket after bucket.
 
-Two ways, chosen by the plan:
+Placing is Java's (``PartitionIndex.assign``): the first bucket that is not full takes a new key, and when all are full
+a new bucket is made. Java gives a residue class of hashes to each assigner; here all tasks fill the same buckets, in
+the order of the write's placement log, so that buckets are full whatever the number of tasks. The assigners that
+``dynamic-bucket.initial-buckets`` asks for are kept: each has buckets and hashes of its own.
 
-- tasks share buckets (plain data source): a new key's bucket is a pure function of its hash and of what was known when
-  the write was planned, so that two tasks, or two attempts of one, can never place a key differently;
-- rows were shuffled so that one task sees all hashes of a residue class: Java's ``HashBucketAssigner`` and
-  ``PartitionIndex``, which fill one bucket after the other.
+Two tasks, or two attempts of one, never place a key differently:
+
+- where tasks may have rows of one hash, records of the log say the hashes themselves, and whoever meets a hash that is
+  placed follows;
+- where all rows of one hash come to one task, records say how many keys each bucket got, and an attempt takes over the
+  places that an earlier one of its task has reserved;
+- where the log is full (`LOG_RECORDS`, `LOG_HASHES`), or the store can create no file exclusively, a new key's bucket
+  is a pure function of its hash and of what the log, or the planned snapshot, says.
 
 Hashes are those of the trimmed primary key (format.md §5), int32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.errors import OptionError
-from paimon_spark.spec.binary_row import BinaryRows
-from paimon_spark.spec.hashing import murmur_hash_rows
-from paimon_spark.write.hash_runs import HashRuns
+from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket, candidate_buckets, fill
+from paimon_spark.write.hash_runs import Buckets, Hashes, HashRuns
+from paimon_spark.write.placement_log import PlacementLog, PlacementRecord, Placements
 
-Hashes = npt.NDArray[np.int32]
-Buckets = npt.NDArray[np.int32]
-
-_COMPACT_HASHES = 8 << 20  # 32 MB of hashes are kept with repetitions before they are made distinct
-
-MAX_BUCKETS = 32_767
-"""Buckets of a partition when ``dynamic-bucket.max-buckets`` is -1 (Java: ``Short.MAX_VALUE``)."""
+LOG_RECORDS = 1024
+"""Records of a log; after them placing is a function of the hash, as each task reads them all."""
+LOG_HASHES = 32 << 20
+"""Key hashes of a log, 8 bytes of memory each in every task that reads them."""
 
 
 @dataclass(frozen=True, slots=True)
-class KnownBucket:
-    """A bucket that has a hash index file in the planned snapshot."""
+class _Told:
+    """What a record says of one partition, whether it is counts, and whether it is of this very task."""
 
-    bucket: int
-    file_name: str
-    rows: int
-    """Number of key hashes in the file."""
+    placed: Placements
+    counts: bool
+    mine: bool
 
 
-@dataclass(frozen=True, slots=True)
-class DynamicBucketPlan:
-    """What tasks must know to place keys; made on the driver."""
+@dataclass(slots=True)
+class _Partition:
+    """One partition in one task."""
 
-    known: Mapping[bytes, tuple[KnownBucket, ...]]
-    """Buckets by partition bytes, ascending; empty for an overwrite."""
-    target_rows: int
-    max_buckets: int
-    """-1 for no limit of the table's."""
-    initial_buckets: int
-    assigners: int | None
-    """Number of residue classes of a shuffled write; None when tasks share buckets."""
-    expected_rows: Mapping[bytes, int] | int | None = None
+    counts: dict[int, int]
+    """Keys of each bucket: of the planned snapshot and of all records."""
+    index: HashRuns
+    """Keys of the planned snapshot."""
+    own: HashRuns = field(default_factory=HashRuns)
+    """New keys that this task has met."""
+    others: HashRuns = field(default_factory=HashRuns)
+    """New keys that other tasks have placed."""
+    reserved: dict[int, int] = field(default_factory=dict)
+    """Places that an earlier attempt of this task has taken."""
 
-    def expected(self, partition: bytes) -> int | None:
-        """Rows to come for a partition, None when nobody knows."""
-        if isinstance(self.expected_rows, int) or self.expected_rows is None:
-            return self.expected_rows
-        return self.expected_rows.get(partition)
+    def take(self, told: Sequence[_Told]) -> None:
+        """Take over what records say that this attempt did not write."""
+        for placed, mine in ((t.placed, t.mine) for t in told if t.counts):
+            for bucket, number in zip(placed.buckets.tolist(), placed.numbers.tolist(), strict=True):
+                self.counts[bucket] = self.counts.get(bucket, 0) + number
+                if mine:
+                    self.reserved[bucket] = self.reserved.get(bucket, 0) + number
+        keys = [t.placed for t in told if not t.counts]
+        if keys:
+            buckets = np.concatenate([k.buckets for k in keys])
+            self.others.add(np.concatenate([k.numbers for k in keys]), buckets)
+            self.count(buckets)
+
+    def count(self, buckets: npt.NDArray[np.integer]) -> None:
+        """Count keys that were placed."""
+        numbers = np.bincount(buckets)
+        for bucket in np.flatnonzero(numbers).tolist():
+            self.counts[bucket] = self.counts.get(bucket, 0) + int(numbers[bucket])
+
+
+@dataclass(slots=True)
+class _NewKeys:
+    """Distinct hashes of one partition that must be placed, in the order of their arrival."""
+
+    partition: bytes
+    state: _Partition
+    hashes: Hashes
+    buckets: Buckets
+    """-1 where none is known yet."""
+
+
+class DynamicBuckets:
+    """The buckets of all partitions in one task."""
+
+    def __init__(
+        self,
+        plan: DynamicBucketPlan,
+        load: Callable[[KnownBucket], Hashes],
+        log: PlacementLog | None = None,
+        task_id: int = 0,
+    ) -> None:
+        """Remember how to read index files.
+
+        Args:
+            plan: made on the driver.
+            load: reads the hash index file of a bucket; called once per bucket of each partition that rows go to.
+            log: of this write; None where there is none.
+            task_id: the same for all attempts of a task.
+        """
+        self._plan = plan
+        self._load = load
+        self._log = log
+        self._task_id = task_id
+        self._partitions: dict[bytes, _Partition] = {}
+        self._unseen: dict[bytes, list[_Told]] = {}
+        self._logged_hashes = 0
+        self.records = 0
+        """Records of the log that this task knows."""
+
+    def assign(self, groups: Sequence[tuple[bytes, Hashes]]) -> list[Buckets]:
+        """The bucket of each row of several partitions.
+
+        Args:
+            groups: partition bytes and the key hash of each row, in the order of arrival, shape (rows,).
+
+        Returns:
+            Bucket ids of each group, shape (rows,).
+
+        Raises:
+            OptionError: all buckets are full and no id is left.
+        """
+        found: list[Buckets] = []
+        new: list[tuple[Buckets, npt.NDArray[np.int64], npt.NDArray[np.int64], _NewKeys]] = []
+        for partition, hashes in groups:
+            state = self._partition(partition)
+            buckets = _known(hashes, state.index, state.own)
+            found.append(buckets)
+            unknown = np.flatnonzero(buckets < 0)
+            if len(unknown):
+                distinct, first, inverse = np.unique(hashes[unknown], return_index=True, return_inverse=True)
+                arrival = np.argsort(first)
+                rank = np.empty(len(arrival), dtype=np.int64)
+                rank[arrival] = np.arange(len(arrival))
+                hashes_new = distinct[arrival]
+                keys = _NewKeys(partition, state, hashes_new, state.others.find(hashes_new))
+                new.append((buckets, unknown, rank[inverse], keys))
+        self._place([keys for *_, keys in new])
+        for buckets, unknown, place, keys in new:
+            buckets[unknown] = keys.buckets[place]
+            keys.state.own.add(keys.hashes, keys.buckets)
+        return found
+
+    def _partition(self, partition: bytes) -> _Partition:
+        state = self._partitions.get(partition)
+        if state is None:
+            known = self._plan.known.get(partition, ())
+            state = _Partition({k.bucket: k.rows for k in known}, _load_index(known, self._load))
+            state.take(self._unseen.pop(partition, ()))
+            self._partitions[partition] = state
+        return state
+
+    def _place(self, keys: list[_NewKeys]) -> None:
+        """Place what is unknown, all partitions in one record."""
+        while True:
+            open_keys = [k for k in keys if np.any(k.buckets < 0)]
+            if not open_keys:
+                return
+            if self._log is None or self._is_full:
+                for k in open_keys:
+                    unknown = k.buckets < 0
+                    ids = candidate_buckets(k.state.counts, self._plan, more_to_come=self._log is not None)
+                    k.buckets[unknown] = ids[k.hashes[unknown].view(np.uint32) % np.uint32(len(ids))]
+                return
+            if self._place_in_order(self._log, open_keys):
+                return
+            self._follow(self._log)
+            for k in open_keys:
+                open_ones = np.flatnonzero(k.buckets < 0)
+                k.buckets[open_ones] = k.state.others.find(k.hashes[open_ones])
 
     @property
-    def bucket_limit(self) -> int:
-        """Bucket ids of a partition are below this."""
-        return MAX_BUCKETS if self.max_buckets == -1 else self.max_buckets
+    def _is_full(self) -> bool:
+        return self.records >= LOG_RECORDS or self._logged_hashes >= LOG_HASHES
 
-
-def residue_classes(partition: bytes, hashes: Hashes, assigners: int) -> npt.NDArray[np.int32]:
-    """The assigner of each key (Java: ``BucketAssigner.computeAssigner`` with as many channels as assigners).
-
-    Args:
-        partition: partition bytes.
-        hashes: shape (rows,).
-        assigners: number of assigners, at least 1.
-
-    Returns:
-        Values from 0 to ``assigners`` - 1, shape (rows,). All rows of one value and partition belong to one task.
-    """
-    start = abs(int(np.fmod(_row_hash(partition), assigners)))
-    own = np.abs(np.fmod(hashes.astype(np.int64), assigners))
-    return ((start + own) % assigners).astype(np.int32)
-
-
-def _row_hash(serialized: bytes) -> int:
-    data = np.frombuffer(serialized, dtype=np.uint8)[4:]
-    offsets = np.array([0, len(data)], dtype=np.int64)
-    return int(murmur_hash_rows(BinaryRows(data, offsets, int.from_bytes(serialized[:4], "big")))[0])
-
-
-def candidate_buckets(counts: Mapping[int, int], plan: DynamicBucketPlan, expected: int | None) -> Buckets:
-    """Buckets that take new keys of a partition when tasks share buckets: a pure function of the plan.
-
-    Args:
-        counts: rows of each bucket in the planned snapshot.
-        plan: target, limits.
-        expected: rows to come, None when unknown.
-
-    Returns:
-        Bucket ids, ascending, at least one. A new key goes to ``ids[unsigned hash % len(ids)]``.
-
-    Raises:
-        OptionError: all buckets are full and no id is left.
-    """
-    open_buckets = [b for b in sorted(counts) if counts[b] < plan.target_rows]
-    if expected is not None:
-        room = sum(plan.target_rows - counts[b] for b in open_buckets)
-        new = -(-max(0, expected - room) // plan.target_rows)
-        if not counts:
-            new = max(new, plan.initial_buckets)
-        elif not open_buckets:
-            new = max(new, 1)
-    elif open_buckets:
-        new = 0
-    else:
-        new = len(counts) if counts else plan.initial_buckets
-    ids = np.arange(plan.bucket_limit)
-    taken = [b for b in counts if b < plan.bucket_limit]
-    free = np.delete(ids, taken)[:new]
-    found = sorted([*open_buckets, *free.tolist()])
-    if not found:
-        if plan.max_buckets == -1:
-            raise _too_many_buckets(plan)
-        found = sorted(counts)
-    return np.array(found, dtype=np.int32)
-
-
-def _too_many_buckets(plan: DynamicBucketPlan) -> OptionError:
-    return OptionError(
-        f"Too more bucket {plan.bucket_limit - 1}, you should increase target bucket row number {plan.target_rows} "
-        f"(option dynamic-bucket.target-row-num)."
-    )
-
-
-class _FillingAssigner:
-    """One assigner of one partition, shuffled: fills bucket after bucket (Java: ``PartitionIndex.assign``)."""
-
-    def __init__(self, plan: DynamicBucketPlan, counts: Mapping[int, int], assigner: int, assigners: int) -> None:
-        self._plan = plan
-        self._own = [b for b in sorted(counts) if b % assigners == assigner]
-        self._open = [(b, plan.target_rows - counts[b]) for b in self._own if counts[b] < plan.target_rows]
-        taken = set(counts)
-        self._free = iter(b for b in range(assigner, plan.bucket_limit, assigners) if b not in taken)
-        self._all = sorted(counts)
-
-    def place(self, hashes: Hashes) -> Buckets:
-        """Place distinct new hashes, in the order of their arrival."""
-        buckets = np.empty(len(hashes), dtype=np.int32)
-        done = 0
-        while done < len(hashes):
-            if not self._open and not self._open_new_bucket():
-                buckets[done:] = self._beyond_limit(hashes[done:])
-                return buckets
-            bucket, room = self._open[0]
-            count = min(room, len(hashes) - done)
-            buckets[done : done + count] = bucket
-            done += count
-            if count == room:
-                self._open.pop(0)
-            else:
-                self._open[0] = (bucket, room - count)
-        return buckets
-
-    def _open_new_bucket(self) -> bool:
-        bucket = next(self._free, None)
-        if bucket is None:
-            if self._plan.max_buckets == -1:
-                raise _too_many_buckets(self._plan)
-            return False
-        self._own.append(bucket)
-        self._open.append((bucket, self._plan.target_rows))
+    def _place_in_order(self, log: PlacementLog, keys: list[_NewKeys]) -> bool:
+        """Place keys after all records known here; False when there are others, and nothing is changed then."""
+        placed = []
+        sections = []
+        for k in keys:
+            unknown = np.flatnonzero(k.buckets < 0)
+            reserved = dict(k.state.reserved)
+            buckets, newly = fill(self._plan, k.partition, k.state.counts, reserved, k.hashes[unknown])
+            placed.append((unknown, buckets, newly, reserved))
+            section = _section(k.partition, k.hashes[unknown], buckets, newly, counts=self._plan.keys_apart)
+            if len(section.numbers):
+                sections.append(section)
+        record = PlacementRecord(self._task_id, self._plan.keys_apart, tuple(sections))
+        if sections:
+            if not log.append(self.records, record):
+                return False
+            self._count_record(record)
+        for k, (unknown, buckets, newly, reserved) in zip(keys, placed, strict=True):
+            k.buckets[unknown] = buckets
+            k.state.reserved = reserved
+            k.state.count(buckets[newly])
         return True
 
-    def _beyond_limit(self, hashes: Hashes) -> Buckets:
-        # Java: picks one of its own buckets at random; the hash decides here, so that a retry places alike
-        ids = np.array(self._own or self._all or range(self._plan.bucket_limit), dtype=np.int32)
-        return ids[hashes.view(np.uint32) % len(ids)]
+    def _count_record(self, record: PlacementRecord) -> None:
+        self.records += 1
+        if not record.counts:
+            self._logged_hashes += sum(len(section.numbers) for section in record.sections)
+
+    def _follow(self, log: PlacementLog) -> None:
+        """Read all records that are new here."""
+        while not self._is_full and (record := log.read(self.records)) is not None:
+            self._count_record(record)
+            for section in record.sections:
+                told = _Told(section, record.counts, record.task == self._task_id)
+                self._unseen.setdefault(section.partition, []).append(told)
+        for partition in self._unseen.keys() & self._partitions.keys():
+            self._partitions[partition].take(self._unseen.pop(partition))
+
+    def new_hashes(self) -> dict[tuple[bytes, int], Hashes]:
+        """Hashes that the planned snapshot did not know, by (partition, bucket), each sorted and distinct."""
+        return {
+            (partition, bucket): hashes
+            for partition, state in self._partitions.items()
+            for bucket, hashes in state.own.by_bucket().items()
+        }
 
 
-class _SharedPartition:
-    """The keys of one partition in one of several tasks that share its buckets."""
-
-    def __init__(self, plan: DynamicBucketPlan, partition: bytes, load: Callable[[KnownBucket], Hashes]) -> None:
-        known = plan.known.get(partition, ())
-        self._index = _load_index(known, load)
-        self._plan = plan
-        self._partition = partition
-        self._ids: Buckets | None = None
-        self._new: list[Hashes] = []
-        self._new_count = 0
-        self._compacted_count = 0
-
-    def assign(self, hashes: Hashes) -> Buckets:
-        """The bucket of each row, shape (rows,)."""
-        if not len(self._index):
-            self._note(hashes)
-            return self._place(hashes)
-        buckets = self._index.find(hashes).astype(np.int32)
+def _known(hashes: Hashes, index: HashRuns, own: HashRuns) -> Buckets:
+    """The bucket of each row's hash, -1 where it is new."""
+    buckets = index.find(hashes)
+    if len(own):
         unknown = np.flatnonzero(buckets < 0)
-        if len(unknown):
-            new = hashes[unknown]
-            self._note(new)
-            buckets[unknown] = self._place(new)
-        return buckets
-
-    def _place(self, hashes: Hashes) -> Buckets:
-        if self._ids is None:
-            counts = {k.bucket: k.rows for k in self._plan.known.get(self._partition, ())}
-            self._ids = candidate_buckets(counts, self._plan, self._plan.expected(self._partition))
-        if len(self._ids) == 1:
-            return np.full(len(hashes), self._ids[0])
-        buckets: Buckets = self._ids[hashes.view(np.uint32) % np.uint32(len(self._ids))]
-        return buckets
-
-    def _note(self, hashes: Hashes) -> None:
-        self._new.append(hashes)
-        self._new_count += len(hashes)
-        if self._new_count > max(_COMPACT_HASHES, 2 * self._compacted_count):
-            self._new = [_distinct(np.concatenate(self._new))]
-            self._new_count = self._compacted_count = len(self._new[0])
-
-    def new_hashes(self) -> dict[int, Hashes]:
-        """The hashes that the index did not know, by bucket, each sorted and distinct."""
-        if not self._new:
-            return {}
-        hashes = _distinct(np.concatenate(self._new))
-        return _by_bucket(hashes, self._place(hashes))
+        buckets[unknown] = own.find(hashes[unknown])
+    return buckets
 
 
-class _ShuffledPartition:
-    """The keys of one partition in the only task that sees their residue classes."""
-
-    def __init__(self, plan: DynamicBucketPlan, partition: bytes, load: Callable[[KnownBucket], Hashes]) -> None:
-        self._plan = plan
-        self._partition = partition
-        known = plan.known.get(partition, ())
-        self._counts = {k.bucket: k.rows for k in known}
-        self._placed = _load_index(known, load)
-        self._assigners: dict[int, _FillingAssigner] = {}
-        self._new: list[tuple[Hashes, Buckets]] = []
-
-    def assign(self, hashes: Hashes) -> Buckets:
-        """The bucket of each row, shape (rows,)."""
-        distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
-        buckets = self._placed.find(distinct).astype(np.int32)
-        unknown = np.flatnonzero(buckets < 0)
-        if len(unknown):
-            arrival = unknown[np.argsort(first[unknown], kind="stable")]
-            buckets[arrival] = self._place(distinct[arrival])
-            new = distinct[unknown], buckets[unknown]
-            self._placed.add(new[0], new[1].astype(np.int16))
-            self._new.append(new)
-        return buckets[inverse]
-
-    def _place(self, hashes: Hashes) -> Buckets:
-        """Place distinct new hashes, in the order of their arrival."""
-        assigners = self._plan.assigners or 1
-        classes = residue_classes(self._partition, hashes, assigners)
-        buckets = np.empty(len(hashes), dtype=np.int32)
-        for assigner in np.flatnonzero(np.bincount(classes)).tolist():
-            if assigner not in self._assigners:
-                self._assigners[assigner] = _FillingAssigner(self._plan, self._counts, assigner, assigners)
-            mine = classes == assigner
-            buckets[mine] = self._assigners[assigner].place(hashes[mine])
-        return buckets
-
-    def new_hashes(self) -> dict[int, Hashes]:
-        """The hashes that the index did not know, by bucket, each sorted and distinct."""
-        if not self._new:
-            return {}
-        hashes = np.concatenate([h for h, _ in self._new])
-        buckets = np.concatenate([b for _, b in self._new])
-        order = np.argsort(hashes, kind="stable")
-        return _by_bucket(hashes[order], buckets[order])
+def _section(
+    partition: bytes, hashes: Hashes, buckets: Buckets, newly: npt.NDArray[np.bool_], *, counts: bool
+) -> Placements:
+    """What a record says of the keys of a partition."""
+    if not counts:
+        return Placements(partition, hashes, buckets.astype(np.int16))
+    numbers = np.bincount(buckets[newly])
+    ids = np.flatnonzero(numbers)
+    return Placements(partition, numbers[ids].astype(np.int32), ids.astype(np.int16))
 
 
-def _load_index(known: tuple[KnownBucket, ...], load: Callable[[KnownBucket], Hashes]) -> HashRuns:
+def _load_index(known: Sequence[KnownBucket], load: Callable[[KnownBucket], Hashes]) -> HashRuns:
     runs = HashRuns()
     parts = [load(k) for k in known]
     if parts:
         ids = np.repeat(np.array([k.bucket for k in known], dtype=np.int16), [len(p) for p in parts])
         runs.add(np.concatenate(parts), ids)
     return runs
-
-
-def _distinct(hashes: Hashes) -> Hashes:
-    """Sorted, each once (numpy's own ``unique`` goes through a hash table, which is many times slower)."""
-    hashes = np.sort(hashes)
-    keep = np.ones(len(hashes), dtype=np.bool_)
-    keep[1:] = hashes[1:] != hashes[:-1]
-    return hashes[keep]
-
-
-def _by_bucket(hashes: Hashes, buckets: Buckets) -> dict[int, Hashes]:
-    """Cut sorted hashes by bucket."""
-    order = np.argsort(buckets.astype(np.uint16), kind="stable")  # 16 bits: a radix sort
-    counts = np.bincount(buckets)
-    ids = np.flatnonzero(counts)
-    if len(ids) == 1:
-        return {int(ids[0]): hashes}
-    return dict(zip(ids.tolist(), np.split(hashes[order], np.cumsum(counts[ids])[:-1]), strict=True))
-
-
-class DynamicBuckets:
-    """The buckets of all partitions in one task."""
-
-    def __init__(self, plan: DynamicBucketPlan, load: Callable[[KnownBucket], Hashes]) -> None:
-        """Remember how to read index files.
-
-        Args:
-            plan: made on the driver.
-            load: reads the hash index file of a bucket; called once per bucket of each partition that rows go to.
-        """
-        self._plan = plan
-        self._load = load
-        self._partitions: dict[bytes, _SharedPartition | _ShuffledPartition] = {}
-
-    def assign(self, partition: bytes, hashes: Hashes) -> Buckets:
-        """The bucket of each row of one partition.
-
-        Args:
-            partition: partition bytes.
-            hashes: key hash of each row, in the order of arrival, shape (rows,).
-
-        Returns:
-            Bucket ids, shape (rows,).
-
-        Raises:
-            OptionError: all buckets are full and no id is left.
-        """
-        found = self._partitions.get(partition)
-        if found is None:
-            kind = _SharedPartition if self._plan.assigners is None else _ShuffledPartition
-            found = self._partitions[partition] = kind(self._plan, partition, self._load)
-        return found.assign(hashes)
-
-    def new_hashes(self) -> dict[tuple[bytes, int], Hashes]:
-        """New hashes by (partition, bucket), each sorted and distinct."""
-        return {
-            (partition, bucket): hashes
-            for partition, buckets in self._partitions.items()
-            for bucket, hashes in buckets.new_hashes().items()
-        }

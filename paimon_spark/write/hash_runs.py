@@ -5,46 +5,61 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+Hashes = npt.NDArray[np.int32]
+Buckets = npt.NDArray[np.int32]
+
+_BUCKET_BITS = 16
+
 
 class HashRuns:
-    """Key hashes (int32) and their buckets (int16), 6 bytes each.
+    """Key hashes (int32) and their buckets (below 2^15), 8 bytes each: the hash in the high bits, so that they sort.
 
     New hashes come as a run of their own; runs of similar size are merged, so that n hashes in k calls cost
     O(n log k) and a look-up visits O(log k) runs.
     """
 
     def __init__(self) -> None:
-        self._runs: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int16]]] = []
+        self._runs: list[npt.NDArray[np.int64]] = []
 
     def __len__(self) -> int:
-        return sum(len(hashes) for hashes, _ in self._runs)
+        return sum(len(run) for run in self._runs)
 
-    def add(self, hashes: npt.NDArray[np.int32], buckets: npt.NDArray[np.int16]) -> None:
-        """Add hashes that are not there yet, in any order; of equal ones within the call the last wins."""
+    def add(self, hashes: Hashes, buckets: npt.NDArray[np.integer]) -> None:
+        """Add hashes that are not there yet, each once, in any order."""
         if not len(hashes):
             return
-        self._runs.append(_sorted_run(hashes, buckets))
-        while len(self._runs) > 1 and 2 * len(self._runs[-1][0]) >= len(self._runs[-2][0]):
-            newer, older = self._runs.pop(), self._runs.pop()
-            merged = np.concatenate([older[0], newer[0]]), np.concatenate([older[1], newer[1]])
-            self._runs.append(_sorted_run(*merged))
+        run = (hashes.astype(np.int64) << _BUCKET_BITS) | buckets.astype(np.int64)
+        run.sort()
+        self._runs.append(run)
+        while len(self._runs) > 1 and 2 * len(self._runs[-1]) >= len(self._runs[-2]):
+            merged = np.concatenate([self._runs.pop(-2), self._runs.pop()])
+            merged.sort(kind="stable")  # of two sorted halves: one merge
+            self._runs.append(merged)
 
-    def find(self, hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int16]:
+    def find(self, hashes: Hashes) -> Buckets:
         """The bucket of each hash, -1 where it is unknown, shape (hashes,)."""
-        found = np.full(len(hashes), -1, dtype=np.int16)
-        for known, buckets in self._runs:
-            position = np.searchsorted(known, hashes)
-            position[position == len(known)] = 0
-            hit = known[position] == hashes
-            found[hit] = buckets[position[hit]]
+        found = np.full(len(hashes), -1, dtype=np.int32)
+        if not self._runs:
+            return found
+        wanted = hashes.astype(np.int64) << _BUCKET_BITS
+        for run in self._runs:
+            position = np.searchsorted(run, wanted)
+            position[position == len(run)] = 0
+            at = run[position]
+            hit = (at ^ wanted) >> _BUCKET_BITS == 0
+            found[hit] = at[hit] & ((1 << _BUCKET_BITS) - 1)
         return found
 
-
-def _sorted_run(
-    hashes: npt.NDArray[np.int32], buckets: npt.NDArray[np.int16]
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int16]]:
-    order = np.argsort(hashes, kind="stable")
-    hashes, buckets = hashes[order], buckets[order]
-    last = np.ones(len(hashes), dtype=np.bool_)
-    last[:-1] = hashes[1:] != hashes[:-1]
-    return (hashes, buckets) if last.all() else (hashes[last], buckets[last])
+    def by_bucket(self) -> dict[int, Hashes]:
+        """The hashes of each bucket, sorted."""
+        if not self._runs:
+            return {}
+        packed = np.sort(np.concatenate(self._runs), kind="stable")
+        hashes = (packed >> _BUCKET_BITS).astype(np.int32)
+        buckets = (packed & ((1 << _BUCKET_BITS) - 1)).astype(np.uint16)
+        counts = np.bincount(buckets)
+        ids = np.flatnonzero(counts)
+        if len(ids) == 1:
+            return {int(ids[0]): hashes}
+        order = np.argsort(buckets, kind="stable")  # 16 bits: a radix sort
+        return dict(zip(ids.tolist(), np.split(hashes[order], np.cumsum(counts[ids])[:-1]), strict=True))

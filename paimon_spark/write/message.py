@@ -103,3 +103,5 @@ class TaskMessage:
     messages: tuple[CommitMessage, ...]
     rows: int
     """Rows that came in, before input filters and before merging."""
+    placement: tuple[str, int] | None = None
+    """The placement log of a write to dynamic buckets, and its number of records: the commit deletes them."""

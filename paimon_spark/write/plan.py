@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,8 +17,8 @@ from paimon_spark.spec.schema import BucketMode, TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable
+from paimon_spark.write.bucket_filling import MAX_BUCKETS, DynamicBucketPlan, KnownBucket
 from paimon_spark.write.data_file_spec import DataFileSpec, data_file_spec
-from paimon_spark.write.dynamic_bucket import DynamicBucketPlan, KnownBucket
 from paimon_spark.write.rows import RowMapping, map_columns
 
 _LOG = logging.getLogger(__name__)
@@ -77,8 +78,6 @@ def plan_write(
     overwrite: OverwriteMode | None = None,
     data_schema: pa.Schema,
     shuffled: bool = False,
-    num_tasks: int | None = None,
-    expected_rows: Mapping[bytes, int] | int | None = None,
 ) -> WritePlan:
     """Plan a write of rows of ``data_schema`` into ``table``. Runs on the driver, once per job.
 
@@ -89,10 +88,7 @@ def plan_write(
             ambiguous). A column ``_VALUE_KIND`` (int8: 0 +I, 1 -U, 2 +U, 3 -D) is taken as the row kind of
             primary-key tables.
         shuffled: True promises that all rows of one (partition, bucket) - for dynamic buckets all rows of one key -
-            reach the task that ``routing.shuffle_ids`` says, in their order.
-        num_tasks: number of tasks of a shuffled write, the same as given to ``shuffle_ids``; None means 1.
-        expected_rows: rows to come, for sizing new dynamic buckets when tasks share them: a number for each partition
-            (by partition bytes), or one number for a table without partitions.
+            reach one task (``routing.shuffle_ids``), in their order.
 
     Raises:
         UnsupportedError: the table has a feature that cannot be written yet.
@@ -115,7 +111,7 @@ def plan_write(
             differing = _differing_buckets(entries, schema.core_options.bucket)
     dynamic = None
     if mode == BucketMode.HASH_DYNAMIC:
-        dynamic = _dynamic_plan(table, None if overwrite else snapshot, shuffled, num_tasks, expected_rows)
+        dynamic = _dynamic_plan(table, None if overwrite else snapshot, shuffled)
     plan = WritePlan(
         table=table,
         overwrite=overwrite,
@@ -146,15 +142,13 @@ def bucket_number_error(table: FileStoreTable, partition: bytes, wanted: int, ex
     )
 
 
-def num_assigners(schema: TableSchema, num_tasks: int | None) -> int:
-    """Number of residue classes of keys in a shuffled write to dynamic buckets."""
+def _num_assigners(schema: TableSchema) -> int:
+    """Residue classes of keys that have buckets of their own from the start."""
     options = schema.core_options
-    limits = [num_tasks or 1]
-    if (initial := options.value("dynamic-bucket.initial-buckets")) is not None:
-        limits.append(int(initial))
-    if (most := int(options.value("dynamic-bucket.max-buckets"))) != -1:
-        limits.append(most)
-    return max(1, min(limits))
+    initial = options.value("dynamic-bucket.initial-buckets")
+    most = int(options.value("dynamic-bucket.max-buckets"))
+    limit = MAX_BUCKETS if most == -1 else most
+    return max(1, min(1 if initial is None else int(initial), limit))
 
 
 def _max_sequences(entries: list[ManifestEntry]) -> dict[bytes, dict[int, int]]:
@@ -169,28 +163,19 @@ def _differing_buckets(entries: list[ManifestEntry], num_buckets: int) -> dict[b
     return {e.partition: e.total_buckets for e in entries if e.total_buckets != num_buckets}
 
 
-def _dynamic_plan(
-    table: FileStoreTable,
-    snapshot: Snapshot | None,
-    shuffled: bool,
-    num_tasks: int | None,
-    expected_rows: Mapping[bytes, int] | int | None,
-) -> DynamicBucketPlan:
-    schema = table.schema
+def _dynamic_plan(table: FileStoreTable, snapshot: Snapshot | None, shuffled: bool) -> DynamicBucketPlan:
+    options = table.schema.core_options
     known: dict[bytes, list[KnownBucket]] = {}
     for entry in table.manifests.index_entries(snapshot) if snapshot is not None else ():
         if entry.index_type == HASH_INDEX:
             bucket = KnownBucket(entry.bucket, entry.file_name, entry.row_count)
             known.setdefault(entry.partition, []).append(bucket)
-    options = schema.core_options
-    initial = options.value("dynamic-bucket.initial-buckets")
-    if schema.partition_keys and isinstance(expected_rows, int):
-        expected_rows = None  # of all partitions together: says nothing about one
+    most = int(options.value("dynamic-bucket.max-buckets"))
     return DynamicBucketPlan(
         known={p: tuple(sorted(buckets, key=lambda k: k.bucket)) for p, buckets in known.items()},
         target_rows=int(options.value("dynamic-bucket.target-row-num")),
-        max_buckets=int(options.value("dynamic-bucket.max-buckets")),
-        initial_buckets=1 if initial is None else int(initial),
-        assigners=num_assigners(schema, num_tasks) if shuffled else None,
-        expected_rows=expected_rows,
+        max_buckets=most,
+        assigners=_num_assigners(table.schema),
+        keys_apart=shuffled,
+        log=None if table.file_io.unsafe_rename or most == 1 else str(uuid.uuid4()),
     )

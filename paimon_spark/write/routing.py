@@ -14,7 +14,8 @@ from paimon_spark.spec.binary_row import EMPTY_SERIALIZED_ROW, encode_rows
 from paimon_spark.spec.bucket import bucket_ids
 from paimon_spark.spec.hashing import key_hashes
 from paimon_spark.spec.schema import BucketMode, TableSchema
-from paimon_spark.write.dynamic_bucket import DynamicBuckets, residue_classes
+from paimon_spark.write.bucket_filling import residue_classes
+from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.rows import MappedRows
 
 if TYPE_CHECKING:
@@ -92,10 +93,12 @@ class Router:
             return bucket_ids(columns, types, self._num_buckets, self._function).astype(np.int64)
         hashes = key_hashes(columns, types)
         if partition_codes is None:
-            return self._dynamic.assign(partitions[0], hashes).astype(np.int64)
+            (found,) = self._dynamic.assign([(partitions[0], hashes)])
+            return found.astype(np.int64)
+        positions = _positions(partition_codes, len(partitions))
+        groups = [(partition, hashes[chosen]) for partition, chosen in zip(partitions, positions, strict=True)]
         buckets = np.empty(len(hashes), dtype=np.int64)
-        for partition, chosen in zip(partitions, _positions(partition_codes, len(partitions)), strict=True):
-            buckets[chosen] = self._dynamic.assign(partition, hashes[chosen])
+        buckets[np.concatenate(positions)] = np.concatenate(self._dynamic.assign(groups))
         return buckets
 
 
@@ -134,7 +137,7 @@ def shuffle_ids(schema: TableSchema, rows: pa.Table, num_tasks: int) -> npt.NDAr
     Args:
         schema: the table's schema, dynamic options applied.
         rows: columns of the table in the table's types (``RowMapping.apply``), at least the partition and key columns.
-        num_tasks: number of tasks of the write; for dynamic buckets ``plan_write(..., num_tasks=)`` must say the same.
+        num_tasks: number of tasks of the write.
 
     Returns:
         Values from 0 to ``num_tasks`` - 1: equal for rows of one (partition, bucket) of a table with fixed buckets; for

@@ -14,9 +14,12 @@ from paimon_spark.spec.hash_index import decode_hash_index, encode_hash_index
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.partition_times import check_partition_time
 from paimon_spark.write.append_writer import AppendWriter
-from paimon_spark.write.dynamic_bucket import DynamicBuckets, Hashes, KnownBucket
+from paimon_spark.write.bucket_filling import KnownBucket
+from paimon_spark.write.dynamic_bucket import DynamicBuckets
+from paimon_spark.write.hash_runs import Hashes
 from paimon_spark.write.key_value_writer import KeyValueWriter
 from paimon_spark.write.message import INLINE_HASHES, CommitMessage, NewHashes, TaskMessage
+from paimon_spark.write.placement_log import StoredPlacementLog
 from paimon_spark.write.plan import TASK_BITS, WritePlan, bucket_number_error
 from paimon_spark.write.rolling import RollingFiles
 from paimon_spark.write.routing import RoutedRows, Router
@@ -86,7 +89,7 @@ def write_batches(plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: i
             if (rows + chunk.num_rows) // _LOG_ROWS > rows // _LOG_ROWS:
                 _LOG.info("Task %d has taken %d rows for %s.", task_id, rows + chunk.num_rows, plan.table.path)
             rows += chunk.num_rows
-        return TaskMessage(task.finish(), rows)
+        return TaskMessage(task.finish(), rows, task.placement)
     except BaseException:
         task.abort()
         raise
@@ -118,13 +121,27 @@ class _TaskWrite:
         schema = plan.table.schema
         self._spec = plan.files
         self._engine = merge_engine_for(schema) if schema.primary_keys else None
-        self._dynamic = None if plan.dynamic is None else DynamicBuckets(plan.dynamic, self._load_hashes)
+        self._dynamic = self._dynamic_buckets()
         self._router = Router(schema, self._dynamic)
         self._writers: dict[tuple[bytes, int], BucketWriter] = {}
         self._buffered = 0
         self._num_buckets = schema.core_options.bucket
         self._partitions: set[bytes] = set()
         self.budget = int(schema.core_options.value("write-buffer-size"))
+
+    def _dynamic_buckets(self) -> DynamicBuckets | None:
+        dynamic, table = self._plan.dynamic, self._plan.table
+        if dynamic is None:
+            return None
+        log = None if dynamic.log is None else StoredPlacementLog(table.file_io, table.paths, dynamic.log)
+        return DynamicBuckets(dynamic, self._load_hashes, log, self._task_id)
+
+    @property
+    def placement(self) -> tuple[str, int] | None:
+        """The placement log of the write, and how many of its records this task has seen."""
+        if self._dynamic is None or self._plan.dynamic is None or self._plan.dynamic.log is None:
+            return None
+        return (self._plan.dynamic.log, self._dynamic.records) if self._dynamic.records else None
 
     def write(self, chunk: pa.Table) -> None:
         """Route one chunk of rows and buffer it; flush the largest buffers when there is too much."""

@@ -15,7 +15,8 @@ from paimon_spark.spec.binary_row import serialize_row
 from paimon_spark.spec.bucket import bucket_ids
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.schema import TableSchema, create_schema
-from paimon_spark.write.dynamic_bucket import DynamicBucketPlan, DynamicBuckets
+from paimon_spark.write.bucket_filling import DynamicBucketPlan
+from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.routing import NO_PARTITION, Router, shuffle_ids
 from paimon_spark.write.rows import MappedRows
 
@@ -89,7 +90,7 @@ def test_as_row_by_row(rows: list[tuple[Any, ...]], name: str, chunks: int, with
 @given(ROWS, st.booleans())
 def test_dynamic_keys_stay_together(rows: list[tuple[Any, ...]], partitioned: bool) -> None:
     of = schema(pk=("k", "n"), partition=("n",) if partitioned else ())
-    buckets = DynamicBuckets(DynamicBucketPlan({}, 2, -1, 3, None), lambda known: np.empty(0, np.int32))
+    buckets = DynamicBuckets(DynamicBucketPlan({}, 2, -1, 3), lambda known: np.empty(0, np.int32))
     router = Router(of, buckets)
     place: dict[Any, tuple[bytes, int]] = {}
     for part in (rows[:7], rows[7:]):

@@ -188,12 +188,54 @@ def test_messages_are_small(tmp_path: Path) -> None:
     assert (small.new_index.count, small.new_index.file_name) == (2, None)
 
 
-def test_expected_rows_size_dynamic_buckets(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_tasks_fill_dynamic_buckets_together(tmp_path: Path, shuffled: bool) -> None:
     table = make(tmp_path, pk=("k",), dynamic_bucket__target_row_num="1000")
-    assert {m.bucket for m in run(table, rows(np.arange(3000))).messages} == {0}
-    assert {m.bucket for m in run(table, rows(np.arange(3000)), expected_rows=3000).messages} == {0, 1, 2}
-    shuffled = run(table, rows(np.arange(3000)), shuffled=True, num_tasks=1)
-    assert [sum(f.row_count for f in m.new_files) for m in shuffled.messages] == [1000, 1000, 1000]
+    data = rows(np.random.default_rng(1).permutation(4500))
+    plan = pickle.loads(pickle.dumps(plan_write(table, data_schema=data.schema, shuffled=shuffled)))
+    parts = [data.slice(at, 900).to_batches() for at in range(0, 4500, 900)]
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield from parts[2]
+        raise OSError("worker died")
+
+    with pytest.raises(OSError, match="worker died"):
+        write_batches(plan, failing(), 2)
+    messages = [write_batches(plan, part, task) for task, part in enumerate(parts)]
+    commit(table, messages, planned_snapshot_id=0)
+    snapshot = table.snapshots.latest()
+    assert snapshot is not None
+    counts = {e.bucket: e.row_count for e in table.manifests.index_entries(snapshot)}
+    assert counts == {0: 1000, 1: 1000, 2: 1000, 3: 1000, 4: 500}
+    assert read(table) == dict(zip(data["k"].to_pylist(), data["v"].to_pylist(), strict=True))
+    assert not list(Path(table.path, "index").glob("placement-*"))
+    commit(table, [run(table, rows(np.arange(4400, 5100)), shuffled=shuffled)])
+    found = {e.bucket: e.row_count for e in table.manifests.index_entries(table.snapshots.get(2))}
+    assert found == counts | {4: 1000, 5: 100}
+
+
+@pytest.mark.parametrize(("initial", "most", "want"), [
+    (None, None, [1000, 1000, 500]), (3, None, [780, 780, 780]), (2, 2, [1200, 1200]), (None, 1, [2500]),
+])  # fmt: skip
+def test_initial_and_greatest_number_of_buckets(
+    tmp_path: Path, initial: int | None, most: int | None, want: list[int]
+) -> None:
+    options = {"dynamic_bucket__initial_buckets": initial, "dynamic_bucket__max_buckets": most}
+    given = {key: str(value) for key, value in options.items() if value is not None}
+    table = make(tmp_path, pk=("k",), dynamic_bucket__target_row_num="1000", **given)
+    counts = [sum(f.row_count for f in m.new_files) for m in run(table, rows(np.arange(2500))).messages]
+    assert len(counts) == len(want)
+    assert all(least <= count for least, count in zip(want, sorted(counts, reverse=True), strict=True))
+
+
+def test_without_exclusive_files_the_hash_places(tmp_path: Path) -> None:
+    table = make(tmp_path, pk=("k",), dynamic_bucket__target_row_num="1000", dynamic_bucket__initial_buckets="2")
+    table = replace(table, file_io=replace(table.file_io, unsafe_rename=True))
+    message = run(table, rows(np.arange(4500)))
+    assert {m.bucket for m in message.messages} == {0, 1}
+    assert message.placement is None
+    commit(table, [message])
+    assert {m.bucket for m in run(table, rows(np.arange(5000, 6000))).messages} == {2, 3}
 
 
 def rescaled(table: FileStoreTable, buckets: str) -> FileStoreTable:

@@ -1,0 +1,56 @@
+"""Dynamic buckets are filled to the target through every door, though nobody knows the number of rows before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import paimon_spark
+from paimon_spark import PaimonTable
+from paimon_spark.table.table import load_table
+
+pytestmark = pytest.mark.spark
+
+CATALOG = "filled"
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    root = str(tmp_path_factory.mktemp("warehouse"))
+    paimon_spark.register_catalog(spark, CATALOG, warehouse=root)
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.d")
+    return root
+
+
+def insert(df: DataFrame, path: str) -> None:
+    df.createOrReplaceTempView("filling")
+    df.sparkSession.sql(f"INSERT INTO {CATALOG}.d.{Path(path).name} SELECT * FROM filling")
+
+
+DOORS: dict[str, Callable[[DataFrame, str], object]] = {
+    "format": lambda df, path: df.write.format("paimon").mode("append").save(path),
+    "insert": insert,
+    "append": lambda df, path: PaimonTable.for_path(df.sparkSession, path).append(df),
+    "overwrite": lambda df, path: df.write.format("paimon").mode("overwrite").save(path),
+}
+
+
+@pytest.mark.parametrize(("door", "rows", "target", "tasks"), [
+    *((door, 200_000, 20_000, 5) for door in DOORS), ("insert", 100_000, 1_000, 3),
+])  # fmt: skip
+def test_buckets_are_full(spark: SparkSession, warehouse: str, door: str, rows: int, target: int, tasks: int) -> None:
+    path = f"{warehouse}/d.db/{door}_{target}"
+    options = {"dynamic-bucket.target-row-num": str(target)}
+    table = PaimonTable.create(spark, path, "id long not null, v string", primary_key="id", options=options)
+    DOORS[door](spark.range(0, rows, 1, tasks).selectExpr("id", "concat('v', id) AS v"), path)
+    store = load_table(path)
+    snapshot = store.snapshots.latest()
+    assert snapshot is not None
+    hashes = [entry.row_count for entry in store.manifests.index_entries(snapshot)]
+    assert sum(hashes) <= rows  # some keys have one hash
+    assert len(hashes) == rows // target
+    assert all(count == target for count in sorted(hashes)[1:])
+    assert table.to_df().selectExpr("count(DISTINCT id)", "count(*)", "count(v)").first() == (rows, rows, rows)
