@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.table import FileStoreTable
 
+_LOG = logging.getLogger(__name__)
 _THREADS = OPTIONS["file-operation.thread-num"]
 
 
@@ -20,15 +22,21 @@ def threads_of(table: FileStoreTable) -> int:
     return threads or table.file_io.threads
 
 
-def delete_files(table: FileStoreTable, paths: Sequence[str], *, in_order: bool = False) -> None:
-    """Delete files, those that are missing or cannot be deleted left aside.
+def delete_files(table: FileStoreTable, paths: Sequence[str], *, in_order: bool = False) -> list[str]:
+    """Delete files; those that are missing are passed over.
 
     Args:
         table: whose they are; its options say how many are deleted at once.
         paths: quickest where files of one directory are together.
         in_order: one after the other wherever they are, so that an end on the way leaves the last ones.
+
+    Returns:
+        Those that could not be deleted; the log names one of them.
     """
-    table.file_io.delete_files(paths, threads=1 if in_order else table.options.get(_THREADS))
+    left = table.file_io.delete_files(paths, threads=1 if in_order else table.options.get(_THREADS))
+    if left:
+        _LOG.warning("%s: %s of %s files could not be deleted, such as %s", table.path, len(left), len(paths), left[0])
+    return left
 
 
 def delete_empty_directories(io: FileIO, buckets: Iterable[str], partition_keys: int) -> None:

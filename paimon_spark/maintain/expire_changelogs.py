@@ -101,12 +101,12 @@ def _expire(table: FileStoreTable, ids: Sequence[int]) -> int:
         delete_empty_directories(table.file_io, data, len(table.schema.partition_keys))
     delete_files(table, sorted(unused.manifests))
     delete_files(table, sorted(unused.lists))
-    for changelog_id in ids:
-        table.file_io.delete_quietly(table.paths.changelog_path(changelog_id))
-    hint = f"{table.paths.changelog_dir}/EARLIEST"
-    table.file_io.write_bytes(hint, str(ids[-1] + 1).encode("ascii"), overwrite=True)
-    _LOG.info("%s: changelogs %s to %s expired", table.path, ids[0], ids[-1])
-    return len(ids)
+    of_path = {table.paths.changelog_path(changelog_id): changelog_id for changelog_id in ids}
+    left = delete_files(table, list(of_path), in_order=True)
+    hint, earliest = f"{table.paths.changelog_dir}/EARLIEST", min((of_path[path] for path in left), default=ids[-1] + 1)
+    table.file_io.write_bytes(hint, str(earliest).encode("ascii"), overwrite=True)
+    _LOG.info("%s: %s of the changelogs %s to %s expired", table.path, len(ids) - len(left), ids[0], ids[-1])
+    return len(ids) - len(left)
 
 
 def _unused(table: FileStoreTable, going: Sequence[Snapshot], end: Snapshot) -> UnusedFiles:

@@ -120,6 +120,8 @@ def is_changelog_decoupled(options: CoreOptions) -> bool:
 def expire_snapshots(table: FileStoreTable, retention: Retention | None = None) -> int:
     """Let the oldest snapshots go, with the files that nothing else needs; return how many went.
 
+    A snapshot whose file could not be deleted has not gone, whatever files it has lost: the next expiry goes on.
+
     Args:
         table: the branch.
         retention: what stays; as the table's options say when not given.
@@ -274,20 +276,20 @@ def _carry_out(table: FileStoreTable, expiry: _Expiry) -> int:
         delete_empty_directories(table.file_io, expiry.data, len(table.schema.partition_keys))
     delete_files(table, expiry.manifests)
     delete_files(table, expiry.lists)
-    if not expiry.keep_changelogs:
-        delete_files(table, [paths.snapshot_path(snapshot.id) for snapshot in expiry.snapshots], in_order=True)
-    for snapshot in expiry.snapshots if expiry.keep_changelogs else ():
+    of_path = {paths.snapshot_path(snapshot.id): snapshot for snapshot in expiry.snapshots}
+    left = [] if expiry.keep_changelogs else delete_files(table, list(of_path), in_order=True)
+    for path, snapshot in of_path.items() if expiry.keep_changelogs else ():
         write_changelog(table, snapshot)
-        table.file_io.delete_quietly(paths.snapshot_path(snapshot.id))
-    table.snapshots.write_earliest_hint(expiry.end)
+        left += delete_files(table, [path])
+    table.snapshots.write_earliest_hint(min((of_path[path].id for path in left), default=expiry.end))
     _LOG.info(
-        "%s: %s snapshots expired, with %s files, in %.1f s",
+        "%s: %s snapshots expired, with at most %s files, in %.1f s",
         table.path,
-        len(expiry.snapshots),
+        len(of_path) - len(left),
         len(files) + len(expiry.manifests) + len(expiry.lists),
         time.monotonic() - start,
     )
-    return len(expiry.snapshots)
+    return len(of_path) - len(left)
 
 
 def write_changelog(table: FileStoreTable, snapshot: Snapshot) -> None:

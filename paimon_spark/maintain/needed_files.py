@@ -180,9 +180,8 @@ def delete_unused_files(
         unused = _unused(table, snapshots, half_deleted)
     except (PaimonError, OSError):
         return 0
-    for paths in unused:  # what names files goes after them, or a second call would not find them
-        delete_files(table, paths)
-    return sum(map(len, unused))
+    # what names files goes after them, or a second call would not find them
+    return sum(len(paths) - len(delete_files(table, paths)) for paths in unused)
 
 
 def unused_files(table: FileStoreTable, snapshots: Sequence[Snapshot]) -> list[str]:

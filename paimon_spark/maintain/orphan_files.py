@@ -151,9 +151,15 @@ def remove_files_before(table: FileStoreTable, before: int, *, dry_run: bool = F
     orphans = [*stray, *(file for file in candidates if file.name not in used)]
     _LOG.info("%s: %s of %s old files are orphans", table.path, len(orphans), len(candidates) + len(stray))
     if not dry_run:
-        delete_files(table, [file.path for file in orphans])
+        orphans = delete_orphans(table, orphans)
         delete_old_empty_directories(table, directories, before)
     return RemovedFiles(len(orphans), sum(file.size for file in orphans))
+
+
+def delete_orphans(table: FileStoreTable, files: Sequence[OrphanFile]) -> list[OrphanFile]:
+    """Delete files; return those that are gone."""
+    left = frozenset(delete_files(table, [file.path for file in files]))
+    return [file for file in files if file.path not in left]
 
 
 def check_branches(table: FileStoreTable) -> None:

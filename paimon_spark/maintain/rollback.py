@@ -104,10 +104,14 @@ def _go_back(table: FileStoreTable, previous: int, kept: Snapshot) -> Rollback:
         if snapshot_id > kept.id:
             io.delete_quietly(paths.snapshot_path(snapshot_id))
     forget_changelogs(table, kept.id)
-    for name, tag in table.tags.list().items():
-        if tag.snapshot.id > kept.id:
-            io.delete_quietly(paths.tag_path(name))
+    later = [name for name, tag in table.tags.list().items() if tag.snapshot.id > kept.id]
+    left = [name for name in later if not io.delete_quietly(paths.tag_path(name))]
     latest = table.snapshots.latest_id()
+    if left:
+        raise CommitError(
+            f"Rollback of {table.path} to snapshot {kept.id} is not complete: tags of later snapshots could not be "
+            f"deleted: {', '.join(left)}. See that the directory of the tags can be written, then try again."
+        )
     if latest != kept.id:
         raise CommitError(
             f"Rollback of {table.path} to snapshot {kept.id} is not complete: its latest snapshot is {latest} now. "

@@ -128,6 +128,7 @@ def delete_tags(table: FileStoreTable, names: str | Sequence[str], *, ignore_if_
 
     Raises:
         SnapshotNotFoundError: one of them does not exist, and that is not ignored; none has been deleted then.
+        PaimonError: the file of one could not be deleted; it stays with all that it holds, the others have gone.
     """
     if not isinstance(names, str):
         chosen = list(names)
@@ -142,13 +143,21 @@ def delete_tags(table: FileStoreTable, names: str | Sequence[str], *, ignore_if_
     expired = {name: snapshot for name, snapshot in held.items() if not table.snapshots.exists(snapshot.id)}
     for name in expired:
         table.tags.put_away(name)
+    kept = [name for name in there if not table.file_io.delete_quietly(table.paths.tag_path(name))]
+    for name in kept:
+        expired.pop(name, None)
     for name in there:
-        table.file_io.delete_quietly(table.paths.tag_path(name))
-        tell_deleted(table, name)
+        if name not in kept:
+            tell_deleted(table, name)
     if expired or aside:
         delete_unused_files(table, list(expired.values()), half_deleted=list(aside.values()))
-    for name in {**aside, **expired}:
+    for name in {**aside, **expired, **dict.fromkeys(kept)}:
         table.tags.forget_aside(name)
+    if kept:
+        raise PaimonError(
+            f"Tag '{kept[0]}' could not be deleted ({len(kept)} of {len(there)}): the file "
+            f"{table.paths.tag_path(kept[0])} is still there. See that its directory can be written, then try again."
+        )
 
 
 def create_tag_from_timestamp(

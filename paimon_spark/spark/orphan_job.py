@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from paimon_spark.maintain.deletion import delete_files
 from paimon_spark.maintain.orphan_files import (
     Deleted,
+    OrphanFile,
     RemovedFiles,
     check_branches,
     data_directories,
     delete_old_empty_directories,
+    delete_orphans,
     named_files,
     names_of_dead,
     old_files,
@@ -91,7 +92,7 @@ def remove_orphan_files_distributed(
     finally:
         candidates.unpersist()
     if not dry_run:
-        delete_files(table, [file.path for file in stray])
+        stray = delete_orphans(table, stray)
         delete_old_empty_directories(table, directories, before)
     files, size = ((counts[0] or 0), (counts[1] or 0)) if counts is not None else (0, 0)
     return RemovedFiles(files + len(stray), size + sum(file.size for file in stray))
@@ -135,8 +136,8 @@ def _mentions(table: FileStoreTable, batches: Iterable[pa.RecordBatch]) -> Itera
 def _delete(table: FileStoreTable, dry_run: bool, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Delete files and count them. Runs in tasks; a second attempt counts those again that were there."""
     for batch in batches:
-        sizes = batch.column(batch.schema.get_field_index("size")).to_pylist()
-        if not dry_run:
-            delete_files(table, batch.column(batch.schema.get_field_index("path")).to_pylist())
-        counts = [pa.array([len(sizes)], pa.int64()), pa.array([sum(sizes)], pa.int64())]
+        columns = (batch.column(batch.schema.get_field_index(name)).to_pylist() for name in ("path", "size"))
+        files = [OrphanFile(path, size) for path, size in zip(*columns, strict=True)]
+        gone = files if dry_run else delete_orphans(table, files)
+        counts = [pa.array([len(gone)], pa.int64()), pa.array([sum(file.size for file in gone)], pa.int64())]
         yield pa.RecordBatch.from_arrays(counts, names=["files", "bytes"])

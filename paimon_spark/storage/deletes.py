@@ -53,11 +53,13 @@ def delete_in_bulk(store: Any, keys: Sequence[str]) -> list[int]:
     return left
 
 
-def each(deed: Callable[[str], None], paths: Sequence[str], threads: int) -> None:
-    """Do something with each of many paths, some at once; in their order with one thread."""
+def each(deed: Callable[[str], bool], paths: Sequence[str], threads: int) -> list[str]:
+    """Do something with each of many paths, some at once; in their order with one thread.
+
+    Returns:
+        The paths for which it says that it was not done.
+    """
     if threads == 1 or len(paths) < 2:
-        for path in paths:
-            deed(path)
-        return
+        return [path for path in paths if not deed(path)]
     with ThreadPoolExecutor(min(threads, len(paths))) as pool:
-        list(pool.map(deed, paths))
+        return [path for path, done in zip(paths, pool.map(deed, paths), strict=True) if not done]

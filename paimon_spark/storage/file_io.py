@@ -127,22 +127,25 @@ class FileIO(abc.ABC):
         """Move a file or directory; what happens to an existing target is the store's affair."""
 
     @abc.abstractmethod
-    def delete_quietly(self, path: str, *, recursive: bool = False) -> None:
-        """Delete a file (a directory with `recursive`); one that is missing or cannot be deleted is left."""
+    def delete_quietly(self, path: str, *, recursive: bool = False) -> bool:
+        """Delete a file (a directory with `recursive`); return whether it is gone, one that was missing too."""
 
     @property
     def threads(self) -> int:
         """How many files are worth working on at once: many, where each request waits for its answer."""
         return _THREADS
 
-    def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> None:
-        """Delete many files, in no order; those that are missing or cannot be deleted are left.
+    def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> list[str]:
+        """Delete many files, in no order; those that are missing are passed over.
 
         Args:
             paths: of files; quickest where those of one directory are together.
             threads: how many are deleted at once; with 1 one after the other. As the store is best used when not given.
+
+        Returns:
+            Those that could not be deleted.
         """
-        deletes.each(self.delete_quietly, paths, threads or self.threads)
+        return deletes.each(self.delete_quietly, paths, threads or self.threads)
 
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if nothing is in it; return whether it was (stores without directories leave it)."""
@@ -206,18 +209,18 @@ class LocalFileIO(FileIO):
         """Move; replaces an existing file."""
         os.rename(local_files.local_path(source), local_files.local_path(target))
 
-    def delete_quietly(self, path: str, *, recursive: bool = False) -> None:
+    def delete_quietly(self, path: str, *, recursive: bool = False) -> bool:
         """Delete, ignoring errors of the operating system."""
-        local_files.delete(local_files.local_path(path), recursive=recursive)
+        return local_files.delete(local_files.local_path(path), recursive=recursive)
 
     @property
     def threads(self) -> int:
         """One: a small file is read sooner than another thread is woken."""
         return 1
 
-    def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> None:
+    def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> list[str]:
         """Delete many files; the operating system frees them in several threads at once."""
-        local_files.delete_all(paths, threads)
+        return local_files.delete_all(paths, threads)
 
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if nothing is in it; the operating system refuses others."""
@@ -340,21 +343,27 @@ class FsspecFileIO(FileIO):
         with self._guard(source):
             self.filesystem(source).mv(self._key(source), self._key(target), recursive=True)
 
-    def delete_quietly(self, path: str, *, recursive: bool = False) -> None:
+    def delete_quietly(self, path: str, *, recursive: bool = False) -> bool:
         """Delete, ignoring what the store says."""
-        with contextlib.suppress(OSError, ValueError), self._guard(path):
-            store, key = self.filesystem(path), self._key(path)
-            if recursive:
-                deletes.delete_tree(store, key)
-            else:
-                store.rm_file(key)
+        try:
+            with self._guard(path):
+                store, key = self.filesystem(path), self._key(path)
+                if recursive:
+                    deletes.delete_tree(store, key)
+                else:
+                    store.rm_file(key)
+        except FileNotFoundError:
+            return True
+        except (OSError, ValueError, PaimonError):
+            return False
+        return True
 
-    def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> None:
+    def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> list[str]:
         """Delete many objects: a thousand with one request where the store can, else several at once."""
         if self.scheme in deletes.BULK and len(paths) > 1 and threads != 1:
             left = deletes.delete_in_bulk(self.filesystem(paths[0]), [self._key(path) for path in paths])
             paths = [paths[place] for place in left]
-        deletes.each(self.delete_quietly, paths, threads or self.threads)
+        return deletes.each(self.delete_quietly, paths, threads or self.threads)
 
     def _key(self, path: str) -> str:
         """The path as fsspec's file system wants it: without the scheme, or with the scheme in fsspec's spelling."""

@@ -117,17 +117,16 @@ def list_directory(path: str) -> Iterator[tuple[str, int, bool, int]]:
                 yield entry.name, status.st_size, entry.is_dir(), status.st_mtime_ns // 1_000_000
 
 
-def delete(path: str, *, recursive: bool) -> None:
-    """Delete a file or, recursively, a directory (never what a symbolic link points to); errors are ignored."""
+def delete(path: str, *, recursive: bool) -> bool:
+    """Delete a file or, recursively, a directory (never what a symbolic link points to); return whether it is gone."""
     if recursive and os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path, ignore_errors=True)
-        return
-    with contextlib.suppress(OSError):
-        os.unlink(path)
+        return not os.path.lexists(path)
+    return _is_unlinked(path)
 
 
-def delete_all(paths: Sequence[str], threads: int | None = None) -> None:
-    """Delete files (plain or `file:` paths); errors are ignored.
+def delete_all(paths: Sequence[str], threads: int | None = None) -> list[str]:
+    """Delete files (plain or `file:` paths); return those that are still there.
 
     Args:
         paths: quickest where files of one directory are together.
@@ -136,30 +135,37 @@ def delete_all(paths: Sequence[str], threads: int | None = None) -> None:
     most = threads or min(_THREADS, os.cpu_count() or 1)
     parts = max(1, min(most, len(paths) // _FEWEST_IN_THREAD))
     if parts == 1:
-        _delete_some(paths)
-        return
+        return _delete_some(paths)
     ends = [len(paths) * part // parts for part in range(parts + 1)]
     with ThreadPoolExecutor(parts) as pool:
-        list(pool.map(_delete_some, [paths[start:end] for start, end in itertools.pairwise(ends)]))
+        left = pool.map(_delete_some, [paths[start:end] for start, end in itertools.pairwise(ends)])
+        return [path for some in left for path in some]
 
 
-def _delete_some(paths: Sequence[str]) -> None:
+def _delete_some(paths: Sequence[str]) -> list[str]:
     if os.unlink not in os.supports_dir_fd:
-        for path in paths:
-            delete(local_path(path), recursive=False)
-        return
+        return [path for path in paths if not _is_unlinked(local_path(path))]
+    left: list[str] = []
     for directory, some in itertools.groupby(paths, key=lambda path: path.rpartition("/")[0]):
         try:
             handle = os.open(local_path(directory or "/"), os.O_RDONLY | os.O_DIRECTORY)
-        except OSError:
+        except OSError as error:
+            left += () if error.errno in _NOT_THERE else some
             continue
         skipped = len(directory) + 1
         try:
-            for path in some:
-                with contextlib.suppress(OSError):
-                    os.unlink(path[skipped:], dir_fd=handle)
+            left += [path for path in some if not _is_unlinked(path[skipped:], handle)]
         finally:
             os.close(handle)
+    return left
+
+
+def _is_unlinked(path: str, directory: int | None = None) -> bool:
+    try:
+        os.unlink(path, dir_fd=directory)
+    except OSError as error:
+        return error.errno in _NOT_THERE
+    return True
 
 
 def delete_empty(path: str) -> bool:

@@ -6,7 +6,6 @@ that a consumer has not read yet is kept from expiry.
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError
@@ -73,8 +72,11 @@ class ConsumerStore:
 
     def delete(self, consumer_id: str) -> None:
         """Delete a consumer; one that is not there is no error."""
-        with contextlib.suppress(FileNotFoundError):
-            self._file_io.delete_quietly(self._path(consumer_id))
+        if not self._file_io.delete_quietly(self._path(consumer_id)):
+            raise PaimonError(
+                f"Consumer '{consumer_id}' could not be deleted: the file {self._path(consumer_id)} is still there. "
+                "See that its directory can be written."
+            )
 
     def _path(self, consumer_id: str) -> str:
         if not is_plain_name(consumer_id):

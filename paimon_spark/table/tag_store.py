@@ -140,7 +140,7 @@ class TagStore:
         path = self._paths.tag_path(name)
         if not self._file_io.exists(path):
             raise SnapshotNotFoundError(self._missing(name))
-        self._file_io.delete_quietly(path)
+        self._delete(path)
 
     def rename(self, name: str, new_name: str) -> None:
         """Rename a tag.
@@ -156,7 +156,13 @@ class TagStore:
             raise SnapshotNotFoundError(self._missing(name)) from error
         if not self._file_io.create_exclusive(target, data):
             raise PaimonError(f"Tag '{new_name}' already exists.")
-        self._file_io.delete_quietly(source)
+        self._delete(source)
+
+    def _delete(self, path: str) -> None:
+        if not self._file_io.delete_quietly(path):
+            raise PaimonError(
+                f"The tag file {path} could not be deleted. See that its directory can be written, then delete the tag."
+            )
 
     def _new_path(self, name: str) -> str:
         reason = why_no_new_name(name, longest_bytes=LONGEST_FILE_PART)

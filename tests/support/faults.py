@@ -84,8 +84,8 @@ class FaultyFileIO(FileIO):
     def rename(self, source: str, target: str) -> None:
         self._call("rename", lambda: self.inner.rename(source, target))
 
-    def delete_quietly(self, path: str, **options: Any) -> None:
-        self._call("delete_quietly", lambda: self.inner.delete_quietly(path, **options))
+    def delete_quietly(self, path: str, **options: Any) -> bool:
+        return self._call("delete_quietly", lambda: self.inner.delete_quietly(path, **options))
 
     def delete_empty_directory(self, path: str) -> bool:
         return self._call("delete_empty_directory", lambda: self.inner.delete_empty_directory(path))
