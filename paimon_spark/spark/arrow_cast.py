@@ -1,4 +1,4 @@
-"""Batches in Paimon's Arrow types as the batches Spark takes: what is equal already passes untouched, without a copy.
+"""Batches in Paimon's Arrow types as the batches Spark takes, and the other way: what is equal passes without a copy.
 
 Runs in tasks, once a batch; the conversion of each column is chosen once a split.
 """
@@ -125,3 +125,44 @@ def convert_batches(
             for i, convert in zip(indices, conversions, strict=True)
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=target)
+
+
+def batches_from_spark(batches: Iterable[pa.RecordBatch], target: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Batches that Spark sent, with exactly the schema `target`: the one door by which rows of Spark come in.
+
+    Java's Arrow before 19 (Spark 4.0 to 4.2) sends lists, maps and strings within collections that are all empty
+    without the one offset that the format asks for: apache/arrow-java#343, SPARK-55056. pyarrow takes such arrays and
+    then reads what is not there: `flatten()` kills the process. They are replaced here, so that no writer, statistics
+    or merge meets them.
+
+    Raises:
+        SchemaMismatchError: a column of `target` is not in a batch.
+    """
+    return convert_batches(map(_with_offsets, batches), target.names, target)
+
+
+def _with_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [_sound(column) if pa.types.is_nested(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _sound(array: pa.Array) -> pa.Array:
+    """The same array; arrays without values, at any depth, with the buffers they must have."""
+    kind, types = array.type, pa.types
+    if len(array) == 0:
+        return pa.array([], kind)
+    if types.is_struct(kind):
+        parts = [array.field(at) for at in range(kind.num_fields)]
+        sound = [_sound(part) for part in parts]
+        if all(old is new for old, new in zip(parts, sound, strict=True)):
+            return array
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(sound, fields=list(kind), mask=mask)
+    if types.is_map(kind):
+        keys, items = _sound(array.keys), _sound(array.items)
+        child = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
+    elif types.is_list(kind):
+        child = _sound(array.values)
+    else:
+        return array
+    return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], array.null_count, array.offset, [child])

@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import PaimonError
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.spark.arrow_cast import convert_batches
+from paimon_spark.spark.arrow_cast import batches_from_spark
 from paimon_spark.spark.types import spark_arrow_schema
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.write.plan import OverwriteMode, WritePlan, plan_write
@@ -113,7 +113,7 @@ def _add_task(plan: WritePlan, keys: list[int], batches: Iterable[pa.RecordBatch
     schema = plan.data_schema
     targets = pa.array(keys, pa.int32())
     for batch in batches:
-        rows = pa.Table.from_batches(list(convert_batches([batch], schema.names, schema)))
+        rows = pa.Table.from_batches(list(batches_from_spark([batch], schema)))
         ids = shuffle_ids(plan.table.schema, plan.mapping.columns(rows), len(keys))
         chosen = targets.take(pa.array(ids))
         yield pa.RecordBatch.from_arrays([*batch.columns, chosen], names=[*batch.schema.names, _TASK])
@@ -126,13 +126,12 @@ def _write_task(plan: WritePlan, keys: list[int], batches: Iterable[pa.RecordBat
     if first is None:
         return
     key = first.column(_TASK)[0].as_py()
-    schema = plan.data_schema
 
     def own() -> Iterator[pa.RecordBatch]:
         yield first
         yield from rest
 
-    rows = convert_batches(_checked(own(), key), schema.names, schema)
+    rows = batches_from_spark(_checked(own(), key), plan.data_schema)
     message = write_batches(plan, rows, keys.index(key))
     yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(message)], pa.binary())], names=["message"])
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from paimon_spark.spark.arrow_cast import convert_batches
+from paimon_spark.spark.arrow_cast import batches_from_spark
 from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.task_write import write_batches
 
@@ -45,8 +45,7 @@ class PaimonWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task. Called in every attempt, also without rows; one attempt per task is committed."""
         context = TaskContext.get()
-        schema = self._plan.data_schema
-        batches = convert_batches(iterator, schema.names, schema)
+        batches = batches_from_spark(iterator, self._plan.data_schema)
         return PaimonCommitMessage(write_batches(self._plan, batches, context.partitionId() if context else 0))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -23,8 +23,8 @@ from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as
 from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS, DataFileReader, DataFileWriter, FileResult
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.orc_footer import decode, read_tail, signed, writer_zone
+from paimon_spark.storage.orc_timestamps import FarTimestamps, is_far
 from paimon_spark.storage.orc_values import needs_restoring, restored
-from paimon_spark.storage.store_options import redact
 
 _LEGACY_TIMESTAMPS: Final = "orc.timestamp-ltz.legacy.type"
 _ID_ATTRIBUTE: Final = "paimon.id"
@@ -39,7 +39,6 @@ _CODECS: Final[Mapping[str, str]] = {
     "null": "uncompressed",
 }
 _PER_SECOND: Final[Mapping[str, int]] = {"ms": 10**3, "us": 10**6, "ns": 10**9}
-_MAX_NANOS_MILLIS: Final = (2**63 - 1) // 10**6 - 1
 _STRIPE_BYTES: Final = 64 << 20
 _WRITE_BATCH_BYTES: Final = 8 << 20
 
@@ -49,6 +48,7 @@ class OrcReader(DataFileReader):
 
     def __init__(self, file_io: FileIO, path: str, size: int | None, options: Mapping[str, str]) -> None:
         self.path = path
+        self._far: FarTimestamps | None = None
         self._legacy_timestamps = options.get(_LEGACY_TIMESTAMPS, "true").strip().lower() == "true"
         with corrupt_as(path, "ORC"):
             self._source = file_io.open_input(path, size)
@@ -72,19 +72,20 @@ class OrcReader(DataFileReader):
         """The wanted columns (see DataFileReader); the library has no threads of its own."""
         plan = ColumnPlan.of(self.schema, fields, self.path)
         stripes = range(self.num_row_groups) if row_groups is None else row_groups
+        types = [self.schema.field(name).type for name in plan.sources]
         if not plan.sources:
             yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in stripes), batch_rows)
             return
-        self._refuse_overflow(fields)
         zone = self._legacy_zone(fields)
         for stripe in stripes:
             with corrupt_as(self.path, "ORC"):
-                batch = self._file.read_stripe(stripe, columns=plan.sources)
+                batch = self._read_stripe(stripe, plan)
                 if batch.num_rows != self.row_group_rows[stripe]:
                     raise CorruptTableError("An ORC stripe has another number of rows than its footer", path=self.path)
+                of_stripe = plan if batch.schema.types == types else ColumnPlan.of(batch.schema, fields, self.path)
             for start in range(0, batch.num_rows, batch_rows):
                 with corrupt_as(self.path, "ORC"):
-                    result = _restored(plan.apply(batch.slice(start, batch_rows)), fields, zone)
+                    result = _restored(of_stripe.apply(batch.slice(start, batch_rows)), fields, zone)
                     if predicate is not None:
                         result = result.filter(predicate)
                 if result.num_rows:
@@ -114,6 +115,20 @@ class OrcReader(DataFileReader):
         """Close the file."""
         self._source.close()
 
+    def _read_stripe(self, stripe: int, plan: ColumnPlan) -> pa.RecordBatch:
+        """The plan's columns as the file types them, timestamps far from 1970 in the units of the plan."""
+        far = [name for name in plan.sources if is_far(self._tail, stripe, name)]
+        near = [name for name in plan.sources if name not in far]
+        columns = dict.fromkeys(plan.sources)
+        if near:
+            batch = self._file.read_stripe(stripe, columns=near)
+            columns.update(zip(batch.schema.names, batch.columns, strict=True))
+        if far:
+            self._far = self._far or FarTimestamps(self._source, self._tail, self.path)
+            batch = self._far.read_stripe(stripe, far, plan.schema)
+            columns.update(zip(far, batch.columns, strict=True))
+        return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
     def _legacy_zone(self, fields: Sequence[t.DataField]) -> str:
         """Time zone that local-zoned timestamps were shifted by, empty where they are instants."""
         if not (self._legacy_timestamps and any(needs_restoring(field.type, "?") for field in fields)):
@@ -121,32 +136,10 @@ class OrcReader(DataFileReader):
         with corrupt_as(self.path, "ORC"):
             return writer_zone(self._source, self._tail)
 
-    def _refuse_overflow(self, fields: Sequence[t.DataField]) -> None:
-        """Refuse timestamps that 64-bit nanoseconds cannot hold: pyarrow would wrap them silently."""
-        for field in fields:
-            at = self._tail.columns.get(field.name)
-            kind = (t.TimestampType, t.LocalZonedTimestampType)
-            if not isinstance(field.type, kind) or at is None or at >= len(self._tail.file_statistics):
-                continue
-            with corrupt_as(self.path, "ORC"):
-                bounds = [v for v in _timestamp_millis(self._tail.file_statistics[at]) if v is not None]
-            if any(abs(value) > _MAX_NANOS_MILLIS for value in bounds):
-                raise DataError(
-                    f"Column '{field.name}' holds a timestamp before 1677-09-22 or after 2262-04-10, which ORC files "
-                    f"cannot be read with. Read without this column. (file: {redact(self.path)})"
-                )
-
 
 def _restored(batch: pa.RecordBatch, fields: Sequence[t.DataField], zone: str) -> pa.RecordBatch:
     columns = [restored(column, field.type, zone) for column, field in zip(batch.columns, fields, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
-
-
-def _timestamp_millis(message: bytes) -> tuple[int | None, int | None]:
-    """Least and greatest timestamp of a column, UTC ones where the writer gave them."""
-    inner = decode(decode(message).get(9, [b""])[-1])
-    low, high = ((inner.get(utc) or inner.get(local) or [None])[-1] for local, utc in ((1, 3), (2, 4)))
-    return (None if low is None else signed(low)), (None if high is None else signed(high))
 
 
 def _stats_arrays(

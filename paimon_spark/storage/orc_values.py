@@ -7,6 +7,8 @@ stands in the stripe's footer, so the instant that was meant can be restored whe
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,6 +16,9 @@ from paimon_spark.spec import data_types as t
 from paimon_spark.storage import arrow_layout
 
 UTC_NAMES = frozenset({"", "UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "Zulu", "UCT"})
+_BEFORE_1900 = -2_208_988_800
+_WINTER_AND_SUMMER = (2_114_380_800, 2_130_105_600)
+"""2037-01-01 and 2037-07-02."""
 
 
 def needs_restoring(kind: t.DataType, zone: str) -> bool:
@@ -46,8 +51,7 @@ def restored(array: pa.Array, kind: t.DataType, zone: str) -> pa.Array:
         case t.CharType():
             return pc.utf8_rtrim(array, characters=" ")
         case t.LocalZonedTimestampType():
-            local = arrow_layout.relabel(array, pa.timestamp(array.type.unit, zone))
-            return arrow_layout.relabel(pc.local_timestamp(local), array.type)
+            return _as_local(array, zone)
         case t.ArrayType():
             return _with_children(array, restored(array.values, kind.element, zone))
         case t.MapType():
@@ -60,6 +64,31 @@ def restored(array: pa.Array, kind: t.DataType, zone: str) -> pa.Array:
             mask = array.is_null() if array.null_count else None
             return arrow_layout.relabel(pa.StructArray.from_arrays(children, fields=fields, mask=mask), array.type)
     return array
+
+
+def zone_offset(instants: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
+    """Seconds by which a zone's clocks are ahead of UTC at instants in seconds, as ``java.util.TimeZone`` knows them.
+
+    Java: it knows nothing of the time before 1900, and takes today's standard time for it.
+    """
+    known = np.maximum(instants, _BEFORE_1900)
+    offsets = _offsets(known, zone)
+    standard = _offsets(np.array(_WINTER_AND_SUMMER), zone).min()
+    return np.where(instants < _BEFORE_1900, standard, offsets)
+
+
+def _offsets(instants: npt.NDArray[np.int64], zone: str) -> npt.NDArray[np.int64]:
+    local = pc.local_timestamp(pa.array(instants, pa.int64()).cast(pa.timestamp("s", zone)))
+    return np.asarray(local.cast(pa.int64())) - instants
+
+
+def _as_local(array: pa.TimestampArray, zone: str) -> pa.Array:
+    """Instants as what a zone's clocks showed, as if that were UTC."""
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[array.type.unit]
+    values = array.view(pa.int64())
+    known = np.asarray(values.fill_null(0))
+    shifts = pa.array(zone_offset(known // per_second, zone) * per_second, pa.int64())
+    return pc.add(values, shifts).view(array.type)
 
 
 def _with_entries(array: pa.MapArray, keys: pa.Array, items: pa.Array) -> pa.Array:
