@@ -1,4 +1,4 @@
-"""Fixtures that every test folder shares: the material beside the checkout, the Java oracle, one Spark session."""
+"""Fixtures that every test folder shares: the golden tables, the Java oracle, one Spark session."""
 
 import os
 import sys
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parent
-SHARED = Path(os.environ.get("PAIMON_SPARK_SHARED", ROOT.parent / "shared"))
 
 # Times of single examples say nothing on a machine that others use too.
 settings.register_profile("shared_machine", deadline=None)
@@ -35,17 +34,11 @@ def absent(what: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder with the golden tables, the oracle and the acceptance cases."""
-    if not SHARED.is_dir():
-        absent(f"the shared material ({SHARED})")
-    return SHARED
+def golden() -> Path:
+    """The folder of golden tables, unpacked."""
+    from tests.support.golden_archives import golden_folder
 
-
-@pytest.fixture(scope="session")
-def golden(shared: Path) -> Path:
-    """The folder of golden tables."""
-    return shared / "golden"
+    return golden_folder()
 
 
 def leave_foreign_errors() -> None:
@@ -69,19 +62,14 @@ def leave_foreign_errors() -> None:
 
 
 @pytest.fixture(scope="session")
-def oracle(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The official Java Paimon, one JVM for the whole run; its warehouse is a temporary folder."""
-    sys.path.insert(0, str(shared / "oracle"))
-    try:
-        from paimon_oracle import PaimonOracle
-    except ImportError as error:
-        absent(f"the Java oracle ({error})")
-    finally:
-        sys.path.remove(str(shared / "oracle"))
+    from tests.oracle.paimon_oracle import PaimonOracle
+
     try:
         opened = PaimonOracle(str(tmp_path_factory.mktemp("oracle_warehouse")))
-    except (OSError, RuntimeError) as error:
-        absent(f"the Java oracle ({error})")
+    except (OSError, RuntimeError) as error:  # its jar is fetched by Maven once
+        absent(f"the Java oracle ({' '.join(str(error).split())[:200]})")
     leave_foreign_errors()
     with opened:
         yield opened

@@ -1,6 +1,6 @@
 """One snapshot in the making: from changes and the latest snapshot to the next one, as often as rivals win.
 
-Equals Java's ``FileStoreCommitImpl.tryCommitOnce`` up to the moment of publishing (format.md §8).
+Equals Java's ``FileStoreCommitImpl.tryCommitOnce`` up to the moment of publishing (docs/format.md §8).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether changes still fit the table as it is now: the rules under which a commit is given up.
 
-Equals Java's ``ConflictDetection`` and ``PrimaryKeyConflictDetection`` (format.md §8), with Java's key words in the
-messages. Pure functions over the live entries of the changed partitions; nothing is read here.
+Equals Java's ``ConflictDetection`` and ``PrimaryKeyConflictDetection`` (docs/format.md §8), with Java's key words in
+the messages. Pure functions over the live entries of the changed partitions; nothing is read here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Merging of manifests, so that a table of many commits keeps few of them.
 
-Equals Java's ``ManifestFileLegacyMerger`` (format.md §8): a full compaction drops deleted files once enough bytes lie
-in small manifests or in manifests with deletes; else runs of small manifests are joined (minor). Order is preserved.
+Equals Java's ``ManifestFileLegacyMerger`` (docs/format.md §8): a full compaction drops deleted files once enough bytes
+lie in small manifests or in manifests with deletes; else runs of small manifests are joined (minor). Order is
+preserved.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writing manifests, manifest lists and index files, and remembering each one so that a void commit leaves none behind.
 
-Equals Java's ``ManifestFile``, ``ManifestList``, ``IndexManifestFile`` and ``CommitCleaner`` (format.md §3.1, §3.2,
-§4).
+Equals Java's ``ManifestFile``, ``ManifestList``, ``IndexManifestFile`` and ``CommitCleaner`` (docs/format.md §3.1,
+§3.2, §4).
 """
 
 from __future__ import annotations

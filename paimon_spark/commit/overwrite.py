@@ -1,6 +1,6 @@
 """Which files an overwrite takes out of the table, and where its new files may lie.
 
-Equals Java's ``overwritePartition``, ``OverwriteChangesProvider`` and ``tryUpgrade`` (format.md §8).
+Equals Java's ``overwritePartition``, ``OverwriteChangesProvider`` and ``tryUpgrade`` (docs/format.md §8).
 """
 
 from __future__ import annotations

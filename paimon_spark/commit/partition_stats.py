@@ -1,6 +1,7 @@
 """Statistics over the partitions of a manifest's entries.
 
-Equals Java's ``ManifestAvroWriter`` with full statistics per partition column (format.md §13): each entry counts once.
+Equals Java's ``ManifestAvroWriter`` with full statistics per partition column (docs/format.md §13): each entry counts
+once.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Java: ``RenamingSnapshotCommit`` looks whether the file exists and then renames, which loses commits when processes
 race; here the store's own exclusive create decides (``FileIO.create_exclusive``). After an unclear answer the file is
-read back and its ``uuid`` tells whose it is (format.md §2, design.md §4).
+read back and its ``uuid`` tells whose it is (docs/format.md §2, docs/design.md §4).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Making, deleting and renaming branches.
 
-Equals Java's ``FileSystemBranchManager`` (format.md §9), in an order that leaves nothing behind that cannot be read or
-finished when the process ends halfway: the newest schema, by which a branch is found, is written after the snapshot
-and before the older schemas, and goes last of all. Who makes a branch first writes, as the only one, a file that says
-what it is to begin with: of several at once, those that begin with something else fail. A branch that was half made is
-finished where it holds nothing but what it begins with; nothing is deleted or replaced to make a branch.
+Equals Java's ``FileSystemBranchManager`` (docs/format.md §9), in an order that leaves nothing behind that cannot be
+read or finished when the process ends halfway: the newest schema, by which a branch is found, is written after the
+snapshot and before the older schemas, and goes last of all. Who makes a branch first writes, as the only one, a file
+that says what it is to begin with: of several at once, those that begin with something else fail. A branch that was
+half made is finished where it holds nothing but what it begins with; nothing is deleted or replaced to make a branch.
 """
 
 from __future__ import annotations

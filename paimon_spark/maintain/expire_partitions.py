@@ -1,6 +1,6 @@
 """Expiring partitions: those whose time, or whose last change, is too long ago are dropped.
 
-Equals Java's ``NormalPartitionExpire`` with its two strategies (format.md §9). Runs on the driver; each batch of
+Equals Java's ``NormalPartitionExpire`` with its two strategies (docs/format.md §9). Runs on the driver; each batch of
 partitions is one ordinary commit, so it may be killed at any point and run again.
 """
 

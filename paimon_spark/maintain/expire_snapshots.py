@@ -1,8 +1,8 @@
 """Expiring snapshots: the oldest ones go, with every file that nothing else needs.
 
-Equals Java's ``ExpireSnapshotsImpl`` and ``SnapshotDeletion`` (format.md §9), with `unused_files` to say what is still
-needed. Runs on the driver. It may be killed at any point and run again: first data files go, then manifests, then what
-names them, then the snapshots from the oldest on, so that what is left always says what is left to do.
+Equals Java's ``ExpireSnapshotsImpl`` and ``SnapshotDeletion`` (docs/format.md §9), with `unused_files` to say what is
+still needed. Runs on the driver. It may be killed at any point and run again: first data files go, then manifests, then
+what names them, then the snapshots from the oldest on, so that what is left always says what is left to do.
 """
 
 from __future__ import annotations

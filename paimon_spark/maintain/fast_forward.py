@@ -1,6 +1,6 @@
 """Fast-forward: a branch's snapshots, schemas and tags become those of the main branch.
 
-Ends as Java's ``FileSystemBranchManager.fastForward`` does (format.md §9), by another way. Java deletes first and
+Ends as Java's ``FileSystemBranchManager.fastForward`` does (docs/format.md §9), by another way. Java deletes first and
 copies then; here the table is at the branch's first snapshot in between, so that it can be read after every single
 step, and a second run finishes the work. What only the forgotten snapshots held is left for `remove_orphan_files`, as
 in Java.

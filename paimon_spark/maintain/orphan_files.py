@@ -1,6 +1,6 @@
 """Files in a table's directories that nothing names: what failed writes, rollbacks and dropped branches left behind.
 
-Equals Java's ``OrphanFilesClean`` and ``LocalOrphanFilesClean`` (format.md §9). Every snapshot, tag and long-lived
+Equals Java's ``OrphanFilesClean`` and ``LocalOrphanFilesClean`` (docs/format.md §9). Every snapshot, tag and long-lived
 changelog of every branch counts, and a mention in a manifest of theirs keeps a file, unless it says that the file was
 deleted and nothing else has it. The files are listed first and the mentions read afterwards, so that what is committed
 meanwhile is not taken. Files younger than a day (or another time) stay, whoever writes them. The functions are small,

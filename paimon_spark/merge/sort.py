@@ -1,8 +1,9 @@
 """Order of rows: primary key, then sequence fields, then sequence number, exactly as Java's comparators give it.
 
-Source: format.md §7 and §13; Java ``RecordComparator`` (generated), ``UserDefinedSeqComparator``, ``SortMergeReader``.
-A column becomes one or more *words*: integer arrays whose order is the column's order (``words.py``). Rows are sorted
-by the first word with a stable sort that finds existing runs; only rows that are still equal look at the next word.
+Source: docs/format.md §7 and §13; Java ``RecordComparator`` (generated), ``UserDefinedSeqComparator``,
+``SortMergeReader``. A column becomes one or more *words*: integer arrays whose order is the column's order
+(``words.py``). Rows are sorted by the first word with a stable sort that finds existing runs; only rows that are still
+equal look at the next word.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Columns as integer words whose order is Java's order of the column.
 
-Source: Java's generated ``RecordComparator`` (format.md §13): nulls first, strings and bytes by unsigned bytes,
+Source: Java's generated ``RecordComparator`` (docs/format.md §13): nulls first, strings and bytes by unsigned bytes,
 FLOAT and DOUBLE as ``Double.compare`` (NaN largest and equal to itself, -0.0 below 0.0), decimals by value.
 """
 

@@ -1,6 +1,6 @@
 """The plan of a batch read: one snapshot, the columns, and the splits that tasks read.
 
-Equals Java's ``SnapshotReaderImpl`` and the split generators (format.md §7). Runs once per read, on the driver.
+Equals Java's ``SnapshotReaderImpl`` and the split generators (docs/format.md §7). Runs once per read, on the driver.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sections and bins: which files must be read together, and how many make a split.
 
 Equals Java's ``IntervalPartition``, ``BinPacking.packForOrdered``, ``MergeTreeSplitGenerator`` and
-``AppendOnlySplitGenerator`` (format.md §7).
+``AppendOnlySplitGenerator`` (docs/format.md §7).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The schema of a table: one version of its fields, keys and options (spec/schema, Java ``TableSchema``)."""
+"""The schema of a table: one version of its fields, keys and options (docs/spec/schema.txt, Java ``TableSchema``)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The snapshot files of one branch and their hints.
 
-Equals Java's ``SnapshotManager`` and ``HintFileUtils`` (format.md §2): a hint may lie or be missing, the directory
+Equals Java's ``SnapshotManager`` and ``HintFileUtils`` (docs/format.md §2): a hint may lie or be missing, the directory
 decides.
 """
 

@@ -1,12 +1,11 @@
 """Try statements and acceptance cases with the PySpark of this interpreter; write what came of them as JSON.
 
-PYTHONPATH=.:tests .venvs/pyspark40/bin/python tests/matrix/run_here.py OUT.json [--short] [--cases RUN.py CASE.slt …]
+PYTHONPATH=.:tests .venvs/pyspark40/bin/python tests/matrix/run_here.py OUT.json [--short] [--cases CASE.slt …]
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import sys
@@ -65,19 +64,16 @@ def outcomes(spark: SparkSession, warehouse: str, statements: Iterable[Statement
         spark.sql("USE spark_catalog.default")
 
 
-def failures(spark: SparkSession, folder: str, program: str, cases: list[str]) -> dict[str, str | None]:
+def failures(spark: SparkSession, folder: str, cases: list[str]) -> dict[str, str | None]:
     """What failed of each acceptance case; None where it holds."""
+    from acceptance.run import run_file
+
     import paimon_spark
 
-    spec = importlib.util.spec_from_file_location("acceptance_run", program)
-    assert spec is not None
-    assert spec.loader is not None
-    runner: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(runner)
     warehouse = f"{folder}/acceptance"
     paimon_spark.register_catalog(spark, "c", warehouse=warehouse)
     backend = Backend(spark, warehouse, f"{folder}/checkpoints")
-    return {Path(case).stem: runner.run_file(backend, case)[1] for case in cases}
+    return {Path(case).stem: run_file(backend, case)[1] for case in cases}
 
 
 def main() -> None:
@@ -85,7 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--short", action="store_true", help="only the statements that CI tries on every version")
-    parser.add_argument("--cases", nargs="+", default=[], help="the program of the acceptance cases, and cases")
+    parser.add_argument("--cases", nargs="+", default=[], help="acceptance cases")
     arguments = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["TZ"] = "UTC"
@@ -98,7 +94,7 @@ def main() -> None:
         result: dict[str, Any] = {"version": spark.version}
         result["statements"] = outcomes(spark, f"{folder}/matrix", chosen)
         if arguments.cases:
-            result["cases"] = failures(spark, folder, arguments.cases[0], arguments.cases[1:])
+            result["cases"] = failures(spark, folder, arguments.cases)
         arguments.out.write_text(json.dumps(result, indent=1), encoding="utf-8")
         spark.stop()
 

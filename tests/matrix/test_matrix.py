@@ -13,7 +13,7 @@ from matrix.make_matrix import NEWEST, ROOT, read_results, run, with_table
 from matrix.run_here import outcomes
 from matrix.statements import STATEMENTS
 
-from tests.spark.test_acceptance import CASES, FILES, NOT_YET
+from tests.spark.test_acceptance import FILES, NOT_YET
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,13 +37,13 @@ def test_every_version_has_every_statement_once() -> None:
 
 
 @pytest.fixture(scope="module")
-def runs(shared: Path) -> Iterator[dict[str, Future[dict[str, Any]]]]:
+def runs() -> Iterator[dict[str, Future[dict[str, Any]]]]:
     """The short matrix and acceptance cases on each older Spark, in processes that run beside each other."""
     with ThreadPoolExecutor(len(OLDER)) as threads:
         found = {}
         for version in OLDER:
             cases = [str(path) for path in FILES if version == "4.0" or path.stem in SHORT_CASES]
-            found[version] = threads.submit(run, version, "--short", "--cases", str(CASES / "run.py"), *cases)
+            found[version] = threads.submit(run, version, "--short", "--cases", *cases)
         yield found
 
 

@@ -6,7 +6,6 @@ fails the test on the day it starts to hold.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -14,18 +13,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 
 import paimon_spark
-from tests.support.golden import SHARED
+from tests.acceptance.run import run_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CASES = SHARED / "acceptance"
+CASES = Path(__file__).resolve().parents[1] / "acceptance"
 GROUPS = ("pu", "sq", "tt", "tg", "rb", "br", "ex", "wr", "se", "sc", "sn", "agp", "sy", "inc", "an", "cp", "ro")
 FILES = sorted(path for group in GROUPS for path in CASES.glob(f"{group}_*.slt"))
 
@@ -52,17 +50,6 @@ class Backend:
 
 
 @pytest.fixture(scope="module")
-def runner(shared: Path) -> ModuleType:
-    """The program that runs a case; the same one checks the official connector."""
-    spec = importlib.util.spec_from_file_location("acceptance_run", shared / "acceptance" / "run.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
 def backend(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A session of its own with a warehouse of its own, all clocks in UTC."""
     zone = os.environ.get("TZ")
@@ -84,8 +71,8 @@ def backend(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_case(runner: ModuleType, backend: Backend, path: Path) -> None:
-    steps, failure = runner.run_file(backend, str(path))
+def test_case(backend: Backend, path: Path) -> None:
+    steps, failure = run_file(backend, str(path))
     if path.stem in NOT_YET:
         reason, text = NOT_YET[path.stem]
         assert failure is not None, f"{path.stem} holds now ({reason}): take it off the list"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,11 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 
-SHARED = Path(os.environ.get("PAIMON_SPARK_SHARED", Path(__file__).parents[2].parent / "shared"))
-"""The material beside the checkout, as in conftest.py."""
+from tests.support.golden_archives import EXPECTED, golden_folder
 
-GOLDEN = SHARED / "golden"
-"""The directory of the golden tables."""
+GOLDEN = golden_folder()
+"""The directory of the golden tables, unpacked."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +148,8 @@ def follows_a_java_bug(case: GoldenRead) -> bool:
 
 
 def golden_tables() -> list[GoldenTable]:
-    """Every golden table; none when the material is missing, which tests say by the fixture `golden`."""
-    found = sorted(GOLDEN.glob("*/expect.json"))
+    """Every golden table."""
+    found = sorted(GOLDEN.glob(f"*/{EXPECTED}"))
     return [GoldenTable(path.parent.name, json.loads(path.read_text())) for path in found]
 
 

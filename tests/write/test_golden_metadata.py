@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import fields
 from pathlib import Path
 
@@ -20,8 +19,8 @@ from paimon_spark.storage.formats import open_data_file
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.data_file_spec import DataFileSpec, data_file_spec
 from paimon_spark.write.rolling import RollingFiles
+from tests.support.golden import GOLDEN
 
-GOLDEN = Path(os.environ.get("PAIMON_SPARK_SHARED", Path(__file__).resolve().parents[3] / "shared")) / "golden"
 NAMES = sorted(p.parent.name for p in GOLDEN.glob("*/table"))
 LEFT_OUT = {
     "file_name",

@@ -2,7 +2,7 @@
 
 ``TableCatalog``, ``StagingTableCatalog`` (see `ddl`), ``SupportsNamespaces`` (see `namespaces`), ``ProcedureCatalog``
 (see `procedures`) and ``FunctionCatalog`` (see `scalar_functions`). Called on the driver while Spark analyses a
-statement. Signatures differ between Spark versions (`spark.md` §5): overloads of one Java name arrive here as one
+statement. Signatures differ between Spark versions (`docs/spark.md` §5): overloads of one Java name arrive here as one
 method with a varying number of arguments.
 """
 

@@ -1,7 +1,7 @@
 """What a system table is: a name, its columns, and how its rows come about.
 
-Columns and types equal Java's classes of ``org.apache.paimon.table.system`` (format.md §11). Rows are Arrow, made on
-the driver from metadata files only; no data file is opened.
+Columns and types equal Java's classes of ``org.apache.paimon.table.system`` (docs/format.md §11). Rows are Arrow, made
+on the driver from metadata files only; no data file is opened.
 """
 
 from __future__ import annotations

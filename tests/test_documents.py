@@ -1,0 +1,103 @@
+"""The clone stands alone: what code and documents cite is in the repository, and nothing needs what lies beside it."""
+
+from __future__ import annotations
+
+import lzma
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.golden_archives import ARCHIVES, golden_folder, packed
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("paimon_spark", "pyspark_paimon", "tests", "benchmarks", "examples", "docs", ".ci")
+BESIDE = ("../" + "shared", "PAIMON_SPARK_" + "SHARED")
+
+DOCUMENT = re.compile(
+    r"(?<![\w/.:$}-])(?:[\w-]+/)*[\w-]+\.md\b|(?<![\w/])docs/spec/[\w./-]*\w|(?<![\w./])spec/[\w-]+\.txt"
+)
+SECTIONS = re.compile(r"(docs/\w+\.md)`?\s+((?:§[\d.]*\d\w?(?:, | and )?)+)")
+LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+
+
+def texts(*suffixes: str) -> list[Path]:
+    """The repository's files of these kinds."""
+    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
+    found += [path for path in ROOT.iterdir() if path.suffix in suffixes]
+    return sorted(path for path in found if path.is_file())
+
+
+def cited_documents(text: str) -> set[str]:
+    return set(DOCUMENT.findall(text))
+
+
+def missing_sections(text: str) -> list[str]:
+    """Sections that a text cites of documents which lack them."""
+    missing = []
+    for document, numbers in SECTIONS.findall(" ".join(text.split())):
+        headings = (ROOT / document).read_text(encoding="utf-8") if (ROOT / document).exists() else ""
+        for number in re.findall(r"[\d.]*\d\w?", numbers):
+            if not re.search(rf"^##+ {re.escape(number)}\.?\s", headings, re.M):
+                missing.append(f"{document} §{number}")
+    return missing
+
+
+def test_code_cites_documents_that_exist() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in texts(".py", ".java")
+        for name in cited_documents(path.read_text(encoding="utf-8"))
+        if path != Path(__file__) and not (ROOT / name).exists() and not (path.parent / name).exists()
+    ]
+    assert not wrong
+
+
+def test_code_cites_sections_that_exist() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {section}"
+        for path in texts(".py", ".java")
+        if path != Path(__file__)
+        for section in missing_sections(path.read_text(encoding="utf-8"))
+    ]
+    assert not wrong
+
+
+def test_links_of_documents_lead_somewhere() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {target}"
+        for path in texts(".md")
+        for target in LINK.findall(path.read_text(encoding="utf-8"))
+        if not (path.parent / target).exists()
+    ]
+    assert not wrong
+
+
+def test_nothing_lies_beside_the_clone() -> None:
+    files = [*texts(".py", ".md", ".toml", ".java", ".slt", ".txt", ".yml", ""), ROOT / "pyproject.toml"]
+    wrong = [
+        f"{path.relative_to(ROOT)}: {word}"
+        for path in files
+        for word in BESIDE
+        if word in path.read_text(encoding="utf-8", errors="replace")
+    ]
+    assert not wrong
+
+
+def test_the_checks_of_citations_find_what_is_wrong() -> None:
+    text = "Equals it (docs/format.md §9 and §99, `docs/spark.md`\n§2b, spec/tags-proposal.txt, docs/nope.md)"
+    assert cited_documents(text) == {"docs/format.md", "docs/spark.md", "spec/tags-proposal.txt", "docs/nope.md"}
+    assert missing_sections(text) == ["docs/format.md §99"]
+
+
+@pytest.mark.parametrize("name", ["hashing", "branches"])
+def test_archives_of_golden_tables_depend_on_their_contents_only(name: str) -> None:
+    archive = (ARCHIVES / f"{name}.tar.xz").read_bytes()
+    assert lzma.decompress(packed(golden_folder() / name)) == lzma.decompress(archive)
+
+
+def test_every_golden_table_is_described() -> None:
+    described = {path.stem for path in ARCHIVES.glob("*.json")} | {"hashing"}
+    assert described == {path.name.removesuffix(".tar.xz") for path in ARCHIVES.glob("*.tar.xz")}
+    index = (ARCHIVES / "README.md").read_text(encoding="utf-8")
+    assert not [name for name in described if f"| {name} |" not in index and name != "hashing"]
