@@ -93,7 +93,7 @@ def main(manifests: int, files: int) -> None:
     print(f"encode                    {best(encode):.3f}")
     print(f"decode to columns         {best(columns):.3f}   ({memory / 1e6:.0f} MB)")
     print(f"decode to entries         {best(lambda: [decode_manifest(part) for part in data]):.3f}")
-    print(f"live entries, buckets     {best(lambda: ManifestColumns(all_files.records).live().buckets):.3f}")
+    print(f"live entries, buckets     {best(lambda: ManifestColumns.concat([all_files]).live().buckets):.3f}")
     print(f"statistics of two columns {best(statistics):.3f}")
     print(f"objects of all entries    {best(lambda: list(all_files)):.3f}")
 

@@ -125,7 +125,7 @@ def _unused(table: FileStoreTable, going: Sequence[Snapshot], end: Snapshot) -> 
         unused.add_list(changelog.delta_manifest_list)
         unused.add_list(changelog.base_manifest_list)
     if unused.data:
-        unused.keep_data(table.manifests.live_columns(end).file_names)
+        unused.keep_data(table.manifests.live_columns(end, statistics=False).file_names)
     unused.data.update(own.data)
     return unused
 
@@ -134,7 +134,7 @@ def _entries(table: FileStoreTable, manifest_list: str) -> list[FileChange] | No
     """Return the entries of the manifests of a list; None when one of them is gone already."""
     manifests = table.manifests
     try:
-        found = manifests.columns_of(manifests.manifest_names(manifest_list))
+        found = manifests.columns_of(manifests.manifest_names(manifest_list), statistics=False)
         return [change for columns in found for change in columns.changes()]
     except CorruptTableError:
         return None

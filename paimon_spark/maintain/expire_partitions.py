@@ -57,7 +57,7 @@ def expire_partitions(table: FileStoreTable) -> list[dict[str, str]]:
         before = datetime.now() - age
     except OverflowError:
         return []
-    live = table.manifests.live_columns(latest)
+    live = table.manifests.live_columns(latest, statistics=False)
     chosen = _old_values(table, live, before) if strategy == "values-time" else _unchanged(live, before)
     layout = DataLayout.of(table.schema)
     told = [(partition_texts(layout, partition), partition) for partition in chosen]

@@ -259,7 +259,8 @@ def _changelog(table: FileStoreTable, manifest_list: str) -> list[FileChange]:
     """Return the changelog files of a commit; what is gone already is left out."""
     found: list[FileChange] = []
     try:
-        for columns in table.manifests.columns_of(table.manifests.manifest_names(manifest_list)):
+        names = table.manifests.manifest_names(manifest_list)
+        for columns in table.manifests.columns_of(names, statistics=False):
             found += columns.changes()
     except CorruptTableError:
         return found

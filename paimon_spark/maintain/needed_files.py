@@ -159,7 +159,7 @@ def _keep_added(unused: UnusedFiles, manifest_list: str) -> None:
     manifests = unused.table.manifests
     if not unused.data:
         return
-    for columns in manifests.columns_of(manifests.manifest_names(manifest_list)):
+    for columns in manifests.columns_of(manifests.manifest_names(manifest_list), statistics=False):
         adds = columns if not columns.kinds.any() else columns.filter(columns.kinds == FileKind.ADD)
         unused.keep_data(adds.file_names)
 
@@ -197,11 +197,11 @@ def _unused(table: FileStoreTable, snapshots: Sequence[Snapshot], half_deleted: 
     """Return the data files, what names them, and what names that."""
     unused = UnusedFiles(table)
     for snapshot in snapshots:
-        unused.add_all(table.manifests.live_columns(snapshot).changes())
+        unused.add_all(table.manifests.live_columns(snapshot, statistics=False).changes())
         unused.add_metadata(snapshot)
     for snapshot in half_deleted:
         with contextlib.suppress(CorruptTableError):  # a manifest is gone, so the data files are
-            unused.add_all(table.manifests.live_columns(snapshot).changes())
+            unused.add_all(table.manifests.live_columns(snapshot, statistics=False).changes())
         unused.add_metadata(snapshot)
     if not unused.lists and not unused.manifests:
         return []

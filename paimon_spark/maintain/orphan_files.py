@@ -349,7 +349,7 @@ def read_mentions(table: FileStoreTable, name: str) -> Mentions:
         CorruptTableError: it cannot be read (one that is missing mentions nothing).
     """
     found = Mentions(set(), {})
-    for columns in _if_there(lambda: list(table.manifests.columns_of([name]))):
+    for columns in _if_there(lambda: list(table.manifests.columns_of([name], statistics=False))):
         found.names.update(columns.file_names)
         extras = columns.file_values("_EXTRA_FILES")
         for extra in extras:

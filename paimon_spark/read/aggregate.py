@@ -101,7 +101,7 @@ def aggregate_snapshot(
     only_rows = all(call == AggregateCall("count") for call in wanted.calls)
     if only_rows and not wanted.group_by and predicate is None and not schema.primary_keys and total is not None:
         return AggregateRows(fields, ((total,) * len(wanted.calls),))
-    files = scan_files(table, snapshot, predicate)
+    files = scan_files(table, snapshot, predicate, statistics=bool(_bounded_columns(table, wanted)))
     files = files.filter(files.buckets != POSTPONE_BUCKET)
     if schema.primary_keys and not _is_unmerged(table, snapshot, files):
         return None
@@ -137,11 +137,16 @@ def _is_unmerged(table: FileStoreTable, snapshot: Snapshot, files: ManifestColum
     return all(split.raw_convertible for split in splits_of(table, snapshot.id, files))
 
 
+def _bounded_columns(table: FileStoreTable, wanted: Aggregation) -> list[str]:
+    """Return the columns of which the files' statistics must tell."""
+    names = {call.column for call in wanted.calls if call.column is not None}
+    return sorted(names - set(table.schema.partition_keys))
+
+
 def _answered(
     table: FileStoreTable, files: ManifestColumns, wanted: Aggregation, fields: tuple[DataField, ...]
 ) -> AggregateRows | None:
-    names = {call.column for call in wanted.calls if call.column is not None}
-    bounds = column_bounds(table, files, sorted(names - set(table.schema.partition_keys)))
+    bounds = column_bounds(table, files, _bounded_columns(table, wanted))
     partitions = table.manifests.partition_batch(files.partitions) if table.schema.partition_keys else None
     counts = files.row_counts
     rows = []

@@ -68,7 +68,7 @@ def diff_splits(
     Raises:
         CorruptTableError: a manifest is missing or cannot be read.
     """
-    earlier = ManifestColumns([]) if before is None else files_of_state(table, before, predicate)
+    earlier = ManifestColumns.concat(()) if before is None else files_of_state(table, before, predicate)
     later = files_of_state(table, after, predicate)
     common = set(_identities(earlier)) & set(_identities(later))
     sides = [_by_partition(table, files, common) for files in (earlier, later)]

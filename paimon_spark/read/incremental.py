@@ -77,7 +77,9 @@ def plan_changes(
         read = read_changed
         splits = diff_splits(table, changes.before, changes.after, predicate)
     elif changes.after is not None:
-        before = ManifestColumns([]) if changes.before is None else files_of_state(table, changes.before, predicate)
+        before = (
+            ManifestColumns.concat(()) if changes.before is None else files_of_state(table, changes.before, predicate)
+        )
         files = only_in_later(before, files_of_state(table, changes.after, predicate))
         splits = splits_of(table, changes.after.id, files, parallelism)
     return ReadPlan(changes.after, table.schema, tuple(read_fields), tuple(splits), residual, table, read)
@@ -127,7 +129,7 @@ def _added_files(
     partition_predicate = None if said == Always(True) or not table.schema.partition_keys else said
     keep = table.manifests.partition_filter(partition_predicate)
     manifests = table.manifests.prune_manifests(of_commit(snapshot), partition_predicate)
-    files = ManifestColumns.concat(list(table.manifests.read_columns(manifests)))
+    files = ManifestColumns.concat(list(table.manifests.read_columns(manifests, statistics=predicate is not None)))
     if any(kind != FileKind.ADD for kind in files.kinds.tolist()):
         raise CorruptTableError(
             f"Delta or changelog should only have ADD files, but snapshot {snapshot.id} of {table.path} deletes some."

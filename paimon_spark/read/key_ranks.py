@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField, DataType
     from paimon_spark.table.table import FileStoreTable
 
-_ARITY_BYTES = 4
-
 
 def key_ranks(
     table: FileStoreTable, low: Sequence[bytes], high: Sequence[bytes], schema_ids: Sequence[int]
@@ -45,7 +43,7 @@ def key_ranks(
         positions.append(at)
         then = {field.id: field.type for field in table.schemas.get(schema_id).fields}
         types = [then.get(key.id, key.type) for key in keys]
-        decoded = decode_rows([rows[i][_ARITY_BYTES:] for i in at.tolist()], types)
+        decoded = decode_rows([rows[i] for i in at.tolist()], types, serialized=True)
         for column, key, array, old_type in zip(columns, keys, decoded, types, strict=True):
             column.append(_as_type(array, old_type, key))
     order = np.argsort(np.concatenate(positions), kind="stable")

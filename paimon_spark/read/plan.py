@@ -8,8 +8,9 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError
 from paimon_spark.read.key_ranks import key_ranks
@@ -206,7 +207,9 @@ def splits_of(table: FileStoreTable, snapshot_id: int, files: ManifestColumns, p
 
 def _slim(files: Sequence[SplitFile], raw: bool) -> tuple[SplitFile, ...]:
     """Leave out the keys of files that are read without merging."""
-    return tuple(replace(file, min_key=b"", max_key=b"") if raw else file for file in files)
+    if not raw:
+        return tuple(files)
+    return tuple(file._replace(min_key=b"", max_key=b"") if file.min_key or file.max_key else file for file in files)
 
 
 def _append_bins(files: Sequence[SplitFile], target: int, share: int, cost: int) -> list[list[SplitFile]]:
@@ -221,7 +224,7 @@ def _sliced(file: SplitFile, target: int) -> list[SplitFile]:
     count = round(file.size / target) if target > 0 else 1
     if file.format != "parquet" or count < 2:
         return [file]
-    return [replace(file, row_groups=(i, count)) for i in range(count)]
+    return [file._replace(row_groups=(i, count)) for i in range(count)]
 
 
 def split_files(table: FileStoreTable, files: ManifestColumns) -> list[SplitFile]:
@@ -229,34 +232,31 @@ def split_files(table: FileStoreTable, files: ManifestColumns) -> list[SplitFile
     layout = DataLayout.of(table.schema)
     directories: dict[tuple[bytes, int], str] = {}
     partition_paths: dict[bytes, str] = {}
-    result = []
-    for partition, bucket, record in zip(files.partitions, files.buckets.tolist(), files.records, strict=True):
-        directory = directories.get((partition, bucket))
+    names, external = files.file_names, files.file_values("_EXTERNAL_PATH")
+    paths = []
+    for place, name, elsewhere in zip(
+        zip(files.partitions, files.buckets.tolist(), strict=True), names, external, strict=True
+    ):
+        directory = directories.get(place)
         if directory is None:
+            partition, bucket = place
             path = partition_paths.get(partition)
             if path is None:
                 path = partition_paths[partition] = layout.partition_path(partition)
-            directory = directories[partition, bucket] = layout.bucket_dir(table.path, path, bucket)
-        result.append(_split_file(layout, directory, record["_FILE"]))
-    return result
-
-
-def _split_file(layout: DataLayout, directory: str, file: dict[str, Any]) -> SplitFile:
-    name = file["_FILE_NAME"]
-    return SplitFile(
-        name=name,
-        path=layout.data_file_path(directory, name, file.get("_EXTERNAL_PATH")),
-        format=data_file_format(name),
-        size=file["_FILE_SIZE"],
-        row_count=file["_ROW_COUNT"],
-        level=file["_LEVEL"],
-        min_seq=file["_MIN_SEQUENCE_NUMBER"],
-        max_seq=file["_MAX_SEQUENCE_NUMBER"],
-        schema_id=file["_SCHEMA_ID"],
-        delete_row_count=file.get("_DELETE_ROW_COUNT"),
-        min_key=file["_MIN_KEY"],
-        max_key=file["_MAX_KEY"],
-        first_row_id=file.get("_FIRST_ROW_ID"),
+            directory = directories[place] = layout.bucket_dir(table.path, path, bucket)
+        paths.append(layout.data_file_path(directory, name, elsewhere))
+    has_keys = bool(table.schema.primary_keys)
+    keys = [files.file_values(name) if has_keys else repeat(b"") for name in ("_MIN_KEY", "_MAX_KEY")]
+    numbers = [
+        files.file_values(name)
+        for name in (
+            "_FILE_SIZE", "_ROW_COUNT", "_LEVEL", "_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER", "_SCHEMA_ID",
+            "_DELETE_ROW_COUNT",
+        )
+    ]  # fmt: skip
+    formats = map(data_file_format, names)
+    return list(
+        map(SplitFile, names, paths, formats, *numbers, *keys, repeat(None), files.file_values("_FIRST_ROW_ID"))
     )
 
 

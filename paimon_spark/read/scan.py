@@ -11,6 +11,7 @@ import numpy as np
 
 from paimon_spark.read.pruning import bucket_groups, bucket_mask
 from paimon_spark.read.stats_pruning import stats_mask
+from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.predicate import Always, project
 
 if TYPE_CHECKING:
@@ -19,16 +20,23 @@ if TYPE_CHECKING:
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.manifest_store import Judge
     from paimon_spark.table.table import FileStoreTable
 
 
-def scan_files(table: FileStoreTable, snapshot: Snapshot, predicate: Predicate | None) -> ManifestColumns:
+_MAY_MATCH = "may match"
+
+
+def scan_files(
+    table: FileStoreTable, snapshot: Snapshot, predicate: Predicate | None, *, statistics: bool = False
+) -> ManifestColumns:
     """Return the files of ``snapshot`` that may hold rows for which ``predicate`` is true. Runs on the driver.
 
     Args:
         table: with the schema of the read.
         snapshot: what to read.
         predicate: over the table's columns; None keeps every file.
+        statistics: whether the caller wants the statistics of the files that are left.
 
     Raises:
         CorruptTableError: a manifest is missing or cannot be read.
@@ -36,26 +44,46 @@ def scan_files(table: FileStoreTable, snapshot: Snapshot, predicate: Predicate |
     partition_predicate = _project(predicate, table.schema.partition_keys)
     bucket = table.options.value("scan.bucket")
     files = table.manifests.live_columns(
-        snapshot, predicate=partition_predicate, bucket=None if bucket is None else int(bucket)
+        snapshot,
+        predicate=partition_predicate,
+        bucket=None if bucket is None else int(bucket),
+        statistics=statistics or predicate is not None,
+        judge=None if predicate is None else _judge(table, predicate, statistics=statistics),
     )
-    if predicate is None or not len(files):
+    if predicate is None or not table.schema.primary_keys or not len(files):
         return files
-    files = files.filter(bucket_mask(table, files, predicate))
-    if not table.schema.primary_keys:
-        return files.filter(stats_mask(table, files, predicate, keys=False))
+    return files.filter(_value_mask(table, files))
+
+
+def _judge(table: FileStoreTable, predicate: Predicate, *, statistics: bool) -> Judge:
+    """Return what leaves out the files that bucket or statistics rule out, each for itself.
+
+    Of a primary-key table's files the whole predicate only notes its verdict: the other files of the bucket have a say.
+    """
     key_predicate = _project(predicate, table.schema.trimmed_primary_keys)
-    if key_predicate is not None:
-        files = files.filter(stats_mask(table, files, key_predicate, keys=True))
-    return files.filter(_value_mask(table, files, predicate))
+
+    def judge(files: ManifestColumns) -> ManifestColumns:
+        files = files.filter(bucket_mask(table, files, predicate) | (files.kinds == FileKind.DELETE))
+        if table.schema.primary_keys and key_predicate is not None:
+            by_key = stats_mask(table, files, key_predicate, keys=True)
+            files = files.filter(by_key | (files.kinds == FileKind.DELETE))
+        may_match = stats_mask(table, files, predicate, keys=False)
+        if table.schema.primary_keys:
+            files = files.with_mask(_MAY_MATCH, may_match)
+        else:
+            files = files.filter(may_match | (files.kinds == FileKind.DELETE))
+        return files if statistics else files.without_statistics()
+
+    return judge
 
 
-def _value_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predicate) -> npt.NDArray[np.bool_]:
+def _value_mask(table: FileStoreTable, files: ManifestColumns) -> npt.NDArray[np.bool_]:
     """Return which files of a primary-key table the whole predicate leaves, by buckets.
 
     Where the files of a bucket cannot hold the same key twice, each is judged alone; otherwise the bucket goes only if
     none of its files can match, and never with partial-update, where a row is put together from several files.
     """
-    may_match = stats_mask(table, files, predicate, keys=False)
+    may_match = files.mask(_MAY_MATCH)
     keep = np.ones(len(files), dtype=bool)
     whole_rows = table.options.merge_engine in ("deduplicate", "first-row")
     levels = files.levels

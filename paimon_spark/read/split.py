@@ -7,11 +7,10 @@ statistics, and a split of some files pickles to little more than the file names
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class SplitFile:
+class SplitFile(NamedTuple):
     """One data file of a split."""
 
     name: str

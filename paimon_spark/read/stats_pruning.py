@@ -7,7 +7,7 @@ statistics leave out is unknown and rules out nothing; a column whose type chang
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.manifest_records import stats_from_record
 from paimon_spark.spec.predicate import Predicate, fields, prune_stats
 from paimon_spark.spec.stats import Bounds, evolve_stats
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.spec.simple_stats import SimpleStats
     from paimon_spark.table.table import FileStoreTable
 
 Mask = npt.NDArray[np.bool_]
@@ -45,7 +45,7 @@ def stats_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predica
         then = table.schemas.get(schema_id)
         covered = _covered_fields(then, dense, keys=keys)
         at = np.array(positions, dtype=np.int64)
-        stats = [files.records[i]["_FILE"]["_KEY_STATS" if keys else "_VALUE_STATS"] for i in positions]
+        stats = _statistics(files, positions, keys=keys)
         counts = pa.array(files.row_counts[at], pa.int64())
         bounds = _bounds(stats, covered, then, wanted, counts)
         keep[at] = prune_stats(predicate, bounds, counts)
@@ -65,7 +65,7 @@ def column_bounds(table: FileStoreTable, files: ManifestColumns, names: Sequence
     order: list[int] = []
     for (schema_id, dense), positions in _layouts(files, keys=False).items() if names else ():
         then = table.schemas.get(schema_id)
-        stats = [files.records[i]["_FILE"]["_VALUE_STATS"] for i in positions]
+        stats = _statistics(files, positions, keys=False)
         counts = pa.array(files.row_counts[np.array(positions, dtype=np.int64)], pa.int64())
         bounds = _bounds(stats, _covered_fields(then, dense, keys=False), then, wanted, counts)
         order.extend(positions)
@@ -90,6 +90,11 @@ def _layouts(files: ManifestColumns, *, keys: bool) -> dict[tuple[int, tuple[str
     return groups
 
 
+def _statistics(files: ManifestColumns, positions: Sequence[int], *, keys: bool) -> list[SimpleStats]:
+    stats = files.key_stats if keys else files.value_stats
+    return stats if len(positions) == len(files) else [stats[i] for i in positions]
+
+
 def _covered_fields(then: TableSchema, dense: tuple[str, ...] | None, *, keys: bool) -> list[DataField]:
     """Return the file's columns that its statistics are over, in their order; empty when that cannot be told."""
     if keys:
@@ -100,7 +105,7 @@ def _covered_fields(then: TableSchema, dense: tuple[str, ...] | None, *, keys: b
 
 
 def _bounds(
-    stats: Sequence[dict[str, Any]],
+    stats: Sequence[SimpleStats],
     covered: Sequence[DataField],
     then: TableSchema,
     wanted: Sequence[DataField],
@@ -113,11 +118,11 @@ def _bounds(
     usable = [
         i
         for i, each in enumerate(stats)
-        if each["_MIN_VALUES"][:_ARITY_BYTES] == arity and len(each["_NULL_COUNTS"] or ()) == len(covered)
+        if each.min_values[:_ARITY_BYTES] == arity and len(each.null_counts) == len(covered)
     ]
     result: dict[str, Bounds] = {}
     if usable and covered:
-        told = [stats_from_record(stats[i]) for i in usable]
+        told = [stats[i] for i in usable]
         fields_of_file, names = list(then.fields), [field.name for field in covered]
         known = [field for field in wanted if field.id in there]
         evolved = evolve_stats(told, counts.take(pa.array(usable)), fields_of_file, known, stats_cols=names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
 from typing import Any
 
@@ -21,12 +21,12 @@ from paimon_spark.spec import avro_schemas
 from paimon_spark.spec.avro_container import AvroBlocks, encode_long, read_container, read_containers, write_container
 from paimon_spark.spec.avro_schemas import Schema, SchemaCheck, plain_schema, schema_json
 from paimon_spark.spec.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from paimon_spark.spec.manifest_column_walk import walk_columns
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.manifest_records import (
     INDEX_MANIFEST_VERSION,
     MANIFEST_VERSION,
     Record,
-    entry_from_record,
     entry_record,
     index_entry_from_record,
     index_record,
@@ -38,7 +38,12 @@ from paimon_spark.spec.manifest_walk import FileChange, walk_entries, walk_names
 RECORDS_PER_BLOCK = 500
 """Records in one block of the files we write (Java cuts blocks at about 64 KB)."""
 
+_MANIFEST_SCHEMA = "MANIFEST_WITH_COLUMN_SEQUENCES"
 _FEWEST_TO_WALK = 16
+_FEWEST_LANES = 48
+"""Blocks side by side from which walking them is faster than decoding their records."""
+
+_BYTES_AT_ONCE = 32 << 20
 
 _BAD_RECORDS = (EOFError, LookupError, ValueError, TypeError, OverflowError, StopIteration, struct.error, MemoryError)
 
@@ -61,7 +66,10 @@ def _parsed_file_schema(text: bytes, kind: str) -> tuple[Schema, bool]:
 
 def _read_records(data: bytes, kind: str, version: int, path: str | None) -> list[Record]:
     """Decode all records of a container file whose schema fits the one that is called `kind` in `avro_schemas`."""
-    content = read_container(data, path=path)
+    return _records_of(read_container(data, path=path), kind, version, path)
+
+
+def _records_of(content: AvroBlocks, kind: str, version: int, path: str | None) -> list[Record]:
     try:
         schema, check_nulls = _parsed_file_schema(content.schema_json, kind)
     except CorruptTableError as error:
@@ -143,13 +151,21 @@ def encode_manifest(entries: Sequence[ManifestEntry], *, codec: str = "zstandard
     return _write_records([entry_record(entry) for entry in entries], schema, codec, level)
 
 
-def decode_manifest_columns(data: bytes, *, path: str | None = None) -> ManifestColumns:
+def decode_manifest_columns(
+    data: bytes | AvroBlocks, *, path: str | None = None, statistics: bool = True
+) -> ManifestColumns:
     """Decode a manifest file into columns, building an entry only when it is asked for.
+
+    Args:
+        data: the file, or what `read_container` made of it.
+        path: the file's, for errors.
+        statistics: whether the statistics of keys and values are wanted.
 
     Raises:
         CorruptTableError: the file is damaged.
     """
-    records = _read_records(data, "MANIFEST_WITH_COLUMN_SEQUENCES", MANIFEST_VERSION, path)
+    content = read_container(data, path=path) if isinstance(data, bytes) else data
+    records = _records_of(content, _MANIFEST_SCHEMA, MANIFEST_VERSION, path)
     for record in records:
         file = record["_FILE"]
         if not (
@@ -165,7 +181,74 @@ def decode_manifest_columns(data: bytes, *, path: str | None = None) -> Manifest
                 f"{file['_LEVEL']}, {file['_FILE_SIZE']} bytes and {file['_ROW_COUNT']} rows: the file is damaged.",
                 path=path,
             )
-    return ManifestColumns(records)
+    return ManifestColumns.from_records(records, statistics=statistics)
+
+
+def decode_manifests(
+    files: Iterable[tuple[str, bytes]], *, statistics: bool = True, at_once_bytes: int = _BYTES_AT_ONCE
+) -> Iterator[ManifestColumns]:
+    """Decode many manifests into columns, in their order; some of them come together.
+
+    Args:
+        files: path and bytes of each.
+        statistics: whether the statistics of keys and values are wanted.
+        at_once_bytes: about how many bytes of entries are decoded at once.
+
+    Raises:
+        CorruptTableError: a file is damaged.
+    """
+    waiting: list[tuple[str, AvroBlocks]] = []
+    size = 0
+    try:
+        for path, data in files:
+            content = read_container(data, path=path)
+            if waiting and content.schema_json != waiting[0][1].schema_json:
+                ready, waiting, size = waiting, [], 0
+                yield from _decoded_columns(ready, statistics)
+            waiting.append((path, content))
+            size += sum(len(block) for _, block in content.blocks)
+            if size >= at_once_bytes:
+                ready, waiting, size = waiting, [], 0
+                yield from _decoded_columns(ready, statistics)
+    except CorruptTableError:  # what stands before the damage is told, as by a caller that reads file by file
+        yield from _decoded_columns(waiting, statistics)
+        raise
+    yield from _decoded_columns(waiting, statistics)
+
+
+def _decoded_columns(files: Sequence[tuple[str, AvroBlocks]], statistics: bool) -> Iterator[ManifestColumns]:
+    """Decode manifests of one schema: side by side where they have blocks enough, else one after the other."""
+    blocks = [block for _, content in files for block in content.blocks]
+    counts = [count for count, _ in blocks]
+    if sum(counts) >= _FEWEST_LANES * max(counts, default=1):
+        text = files[0][1].schema_json
+        try:
+            _, nullable = _parsed_file_schema(text, _MANIFEST_SCHEMA)
+        except CorruptTableError as error:
+            raise CorruptTableError(str(error), path=files[0][0]) from error
+        walked = None
+        if not nullable:
+            walked = walk_columns(
+                plain_schema(json.loads(text)),
+                [block for _, block in blocks],
+                counts,
+                MANIFEST_VERSION,
+                _decode_arrays,
+                statistics=statistics,
+            )
+        if walked is not None:
+            yield walked
+            return
+    for path, content in files:
+        yield decode_manifest_columns(content, path=path, statistics=statistics)
+
+
+def _decode_arrays(schema: Schema, arrays: Sequence[bytes]) -> list[list[Any]]:
+    """Decode Avro arrays whose bytes have been walked and are therefore whole."""
+    parsed = fastavro.parse_schema({"type": "array", "items": schema})
+    body = b"".join((encode_long(len(arrays)), *arrays, b"\0")) if arrays else b"\0"
+    decoded: list[list[Any]] = fastavro.schemaless_reader(BytesIO(body), parsed, None)
+    return decoded
 
 
 def decode_manifest_files(files: Sequence[tuple[str, bytes]]) -> list[list[FileChange]]:
@@ -177,7 +260,7 @@ def decode_manifest_files(files: Sequence[tuple[str, bytes]]) -> list[list[FileC
     Raises:
         CorruptTableError: a file is damaged.
     """
-    walked = _walked(files, "MANIFEST_WITH_COLUMN_SEQUENCES", walk_entries)
+    walked = _walked(files, _MANIFEST_SCHEMA, walk_entries)
     return [decode_manifest_columns(data, path=path).changes() for path, data in files] if walked is None else walked
 
 
@@ -222,7 +305,7 @@ def decode_manifest(data: bytes, *, path: str | None = None) -> list[ManifestEnt
     Raises:
         CorruptTableError: the file is damaged.
     """
-    return [entry_from_record(record) for record in decode_manifest_columns(data, path=path).records]
+    return list(decode_manifest_columns(data, path=path))
 
 
 def encode_manifest_list(manifests: Sequence[ManifestFileMeta], *, codec: str = "zstandard", level: int = 1) -> bytes:

@@ -1,74 +1,158 @@
 """Entries of many manifests as columns, for planning: entries are built only for the files that are kept.
 
-Runs on the driver when a read or a commit is planned, over up to some 10,000 files.
+Runs on the driver when a read or a commit is planned, over up to some 100,000 files: a number takes 8 bytes here, what
+all files have alike little more, and statistics are left out where nobody asks for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+import itertools
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.spec.manifest import FileKind, ManifestEntry
-from paimon_spark.spec.manifest_records import Record, entry_from_record, stats_from_record
+from paimon_spark.spec.manifest import DataFileMeta, FileKind, ManifestEntry
+from paimon_spark.spec.manifest_records import Record
 from paimon_spark.spec.manifest_walk import FileChange
 from paimon_spark.spec.simple_stats import SimpleStats
 
 Identity = tuple[Any, ...]
 """What tells one data file of a snapshot from another."""
 
+Values = list[Any] | npt.NDArray[Any]
+"""A column: numbers that are always there as an array, all else as a list."""
 
-def _identity(record: Record) -> Identity:
-    file = record["_FILE"]
-    return (
-        file["_FILE_NAME"],
-        record["_PARTITION"],
-        record["_BUCKET"],
-        file["_LEVEL"],
-        tuple(file["_EXTRA_FILES"]),
-        file.get("_EMBEDDED_FILE_INDEX"),
-        file.get("_EXTERNAL_PATH"),
-    )
+ENTRY_FIELDS = ("_KIND", "_PARTITION", "_BUCKET", "_TOTAL_BUCKETS")
+"""Avro keys of an entry's own values."""
+
+NUMBERS: Mapping[str, type[np.signedinteger[Any]]] = {
+    "_KIND": np.int8,
+    "_BUCKET": np.int32,
+    "_TOTAL_BUCKETS": np.int32,
+    "_FILE_SIZE": np.int64,
+    "_ROW_COUNT": np.int64,
+    "_MIN_SEQUENCE_NUMBER": np.int64,
+    "_MAX_SEQUENCE_NUMBER": np.int64,
+    "_SCHEMA_ID": np.int64,
+    "_LEVEL": np.int32,
+}
+"""Avro keys of the numbers that every entry has."""
+
+TUPLES = ("_EXTRA_FILES", "_VALUE_STATS_COLS", "_WRITE_COLS", "_WRITE_COLS_SEQUENCES")
+"""Avro keys of arrays; their values are tuples or None."""
+
+STATISTICS = ("_KEY_STATS", "_VALUE_STATS")
+STATISTICS_PARTS = ("_MIN_VALUES", "_MAX_VALUES", "_NULL_COUNTS")
+
+FILE_FIELDS = (
+    "_FILE_NAME", "_FILE_SIZE", "_ROW_COUNT", "_MIN_KEY", "_MAX_KEY", "_MIN_SEQUENCE_NUMBER", "_MAX_SEQUENCE_NUMBER",
+    "_SCHEMA_ID", "_LEVEL", "_EXTRA_FILES", "_CREATION_TIME", "_DELETE_ROW_COUNT", "_EMBEDDED_FILE_INDEX",
+    "_FILE_SOURCE", "_VALUE_STATS_COLS", "_EXTERNAL_PATH", "_FIRST_ROW_ID", "_WRITE_COLS", "_WRITE_COLS_SEQUENCES",
+)  # fmt: skip
+"""Avro keys of a data file's values; those that old files lack are None. Their order is `DataFileMeta`'s, whose
+statistics come behind the keys."""
+
+_KEYS_END = FILE_FIELDS.index("_MAX_KEY") + 1
 
 
 class ManifestColumns(Sequence[ManifestEntry]):
-    """Decoded entries, column by column and each computed when first asked for.
+    """Decoded entries, column by column.
 
     It is a sequence of `ManifestEntry`; indexing builds one. Select with `take` and `filter` before building many.
-
-    Attributes:
-        records: the decoded Avro records; treat them as read-only.
     """
 
-    def __init__(self, records: list[Record]) -> None:
-        self.records = records
+    def __init__(self, values: Mapping[str, Values], count: int) -> None:
+        """Take columns as they are.
+
+        Args:
+            values: by Avro key; of statistics by `_KEY_STATS._MIN_VALUES` and so on, or without them.
+            count: how many entries there are.
+        """
+        self._values = values
+        self._count = count
+
+    @classmethod
+    def from_records(cls, records: Sequence[Record], *, statistics: bool = True) -> ManifestColumns:
+        """Turn decoded Avro records into columns.
+
+        Raises:
+            OverflowError: a number is beyond its type.
+        """
+        files = [record["_FILE"] for record in records]
+        values: dict[str, Values] = {name: [record[name] for record in records] for name in ENTRY_FIELDS}
+        values.update({name: [file.get(name) for file in files] for name in FILE_FIELDS})
+        for name in TUPLES:
+            values[name] = [None if value is None else tuple(value) for value in values[name]]
+        for name, kind in NUMBERS.items():
+            values[name] = np.array(values[name], dtype=kind)
+        for name in STATISTICS if statistics else ():
+            stats = [file[name] for file in files]
+            for part in STATISTICS_PARTS[:2]:
+                values[f"{name}.{part}"] = [each[part] for each in stats]
+            values[f"{name}.{STATISTICS_PARTS[2]}"] = [tuple(each.get(STATISTICS_PARTS[2]) or ()) for each in stats]
+        return cls(values, len(records))
 
     @classmethod
     def concat(cls, parts: Sequence[ManifestColumns]) -> ManifestColumns:
-        """Join the entries of several manifests in their order."""
-        return cls([record for part in parts for record in part.records])
+        """Join the entries of several manifests in their order; all with statistics, or all without."""
+        if not parts:
+            return cls.from_records(())
+        if len(parts) == 1:
+            return parts[0]
+        values: dict[str, Values] = {}
+        for name, first in parts[0]._values.items():
+            columns = [part._values[name] for part in parts]
+            joined = isinstance(first, np.ndarray)
+            values[name] = np.concatenate(columns) if joined else list(itertools.chain.from_iterable(columns))
+        return cls(values, sum(map(len, parts)))
 
     def __len__(self) -> int:
-        return len(self.records)
+        return self._count
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return ManifestColumns(self.records[index])
-        return entry_from_record(self.records[index])
+            size = len(range(*index.indices(self._count)))
+            return ManifestColumns({name: column[index] for name, column in self._values.items()}, size)
+        return next(iter(self.take([index])))
 
     def __iter__(self) -> Iterator[ManifestEntry]:
-        return map(entry_from_record, self.records)
+        own = [self._list(name) for name in ENTRY_FIELDS]
+        of_file = [self._list(name) for name in FILE_FIELDS]
+        rows = zip(*of_file[:_KEYS_END], self.key_stats, self.value_stats, *of_file[_KEYS_END:], strict=True)
+        for kind, partition, bucket, total, file in zip(*own, rows, strict=True):
+            yield ManifestEntry(FileKind(kind), partition, bucket, total, DataFileMeta(*file))
 
     def take(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> ManifestColumns:
         """Select entries by position."""
-        return ManifestColumns([self.records[i] for i in indices])
+        at = np.asarray(indices, dtype=np.int64)
+        places = at.tolist()
+        pick = itemgetter(*places) if len(places) > 1 else lambda column: [column[place] for place in places]
+        values = {
+            name: column[at] if isinstance(column, np.ndarray) else list(pick(column))
+            for name, column in self._values.items()
+        }
+        return ManifestColumns(values, len(places))
 
     def filter(self, mask: npt.NDArray[np.bool_]) -> ManifestColumns:
         """Select the entries where the mask is true (shape: one bool per entry)."""
         return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def without_statistics(self) -> ManifestColumns:
+        """Return the same entries without statistics of keys and values, which are most of the memory."""
+        kept = {name: column for name, column in self._values.items() if not name.startswith(STATISTICS)}
+        return ManifestColumns({**kept, "_VALUE_STATS_COLS": self._values["_VALUE_STATS_COLS"]}, self._count)
+
+    def with_mask(self, name: str, mask: npt.NDArray[np.bool_]) -> ManifestColumns:
+        """Return the same entries with something that is known of each; `mask` gives it back."""
+        return ManifestColumns({**self._values, name: mask}, self._count)
+
+    def mask(self, name: str) -> npt.NDArray[np.bool_]:
+        """Return what `with_mask` was given, for the entries that are left."""
+        return np.asarray(self._values[name], dtype=bool)
 
     def live(self) -> ManifestColumns:
         """Return the ADD entries that no DELETE entry names, in order (Java: ``readAndMergeFileEntries``)."""
@@ -76,102 +160,110 @@ class ManifestColumns(Sequence[ManifestEntry]):
 
     def deleted(self) -> set[Identity]:
         """Return what the DELETE entries name, for `without`."""
-        return {_identity(self.records[i]) for i in np.flatnonzero(self.kinds)}
+        at = np.flatnonzero(self.kinds)
+        return set(self.take(at)._identities()) if len(at) else set()
 
     def without(self, deleted: Set[Identity]) -> ManifestColumns:
         """Return the ADD entries of files that are not among the deleted ones, in order."""
         if not deleted and not self.kinds.any():
             return self
         names = {identity[0] for identity in deleted}
-        return ManifestColumns(
-            [
-                record
-                for record in self.records
-                if record["_KIND"] == FileKind.ADD
-                and (record["_FILE"]["_FILE_NAME"] not in names or _identity(record) not in deleted)
-            ]
+        keep = self.kinds == FileKind.ADD
+        suspects = [i for i, name in enumerate(self.file_names) if name in names]
+        if suspects:
+            keep[suspects] &= [identity not in deleted for identity in self.take(suspects)._identities()]
+        return self.filter(keep)
+
+    def _identities(self) -> Iterator[Identity]:
+        names = (
+            "_FILE_NAME",
+            "_PARTITION",
+            "_BUCKET",
+            "_LEVEL",
+            "_EXTRA_FILES",
+            "_EMBEDDED_FILE_INDEX",
+            "_EXTERNAL_PATH",
         )
+        return zip(*(self._list(name) for name in names), strict=True)
 
     def changes(self) -> list[FileChange]:
         """Return of each entry only what tells which file it is about."""
-        return [
-            FileChange(
-                record["_KIND"],
-                file["_FILE_NAME"],
-                record["_PARTITION"],
-                record["_BUCKET"],
-                file.get("_CREATION_TIME"),
-                file.get("_FILE_SOURCE"),
-                file["_EXTRA_FILES"],
-                file.get("_EXTERNAL_PATH"),
-            )
-            for record in self.records
-            for file in (record["_FILE"],)
-        ]
+        names = (
+            "_KIND", "_FILE_NAME", "_PARTITION", "_BUCKET", "_CREATION_TIME", "_FILE_SOURCE", "_EXTRA_FILES",
+            "_EXTERNAL_PATH",
+        )  # fmt: skip
+        return list(map(FileChange._make, zip(*(self._list(name) for name in names), strict=True)))
 
-    def _entry_values(self, name: str) -> list[Any]:
-        return [record[name] for record in self.records]
+    def _list(self, name: str) -> list[Any]:
+        column = self._values[name]
+        return column.tolist() if isinstance(column, np.ndarray) else column
 
     def file_values(self, name: str) -> list[Any]:
         """Values of one field of the data files by its Avro key; None where an old file lacks it."""
-        return [record["_FILE"].get(name) for record in self.records]
+        return self._list(name)
 
-    @cached_property
+    def _numbers(self, name: str) -> npt.NDArray[Any]:
+        return np.asarray(self._values[name])
+
+    @property
     def kinds(self) -> npt.NDArray[np.int8]:
         """`FileKind` of each entry."""
-        return np.array(self._entry_values("_KIND"), dtype=np.int8)
+        return self._numbers("_KIND")
 
-    @cached_property
+    @property
     def partitions(self) -> list[bytes]:
         """Partition bytes of each entry."""
-        return self._entry_values("_PARTITION")
+        return self._list("_PARTITION")
 
-    @cached_property
+    @property
     def buckets(self) -> npt.NDArray[np.int32]:
         """Bucket of each entry."""
-        return np.array(self._entry_values("_BUCKET"), dtype=np.int32)
+        return self._numbers("_BUCKET")
 
-    @cached_property
+    @property
     def total_buckets(self) -> npt.NDArray[np.int32]:
         """Bucket count of each entry's partition when it was written."""
-        return np.array(self._entry_values("_TOTAL_BUCKETS"), dtype=np.int32)
+        return self._numbers("_TOTAL_BUCKETS")
 
-    @cached_property
+    @property
     def file_names(self) -> list[str]:
         """Name of each data file."""
-        return self.file_values("_FILE_NAME")
+        return self._list("_FILE_NAME")
 
-    @cached_property
+    @property
     def file_sizes(self) -> npt.NDArray[np.int64]:
         """Size of each data file in bytes."""
-        return np.array(self.file_values("_FILE_SIZE"), dtype=np.int64)
+        return self._numbers("_FILE_SIZE")
 
-    @cached_property
+    @property
     def row_counts(self) -> npt.NDArray[np.int64]:
         """Rows of each data file."""
-        return np.array(self.file_values("_ROW_COUNT"), dtype=np.int64)
+        return self._numbers("_ROW_COUNT")
 
-    @cached_property
+    @property
     def levels(self) -> npt.NDArray[np.int32]:
         """Level of each data file."""
-        return np.array(self.file_values("_LEVEL"), dtype=np.int32)
+        return self._numbers("_LEVEL")
 
-    @cached_property
+    @property
     def schema_ids(self) -> npt.NDArray[np.int64]:
         """Schema id of each data file."""
-        return np.array(self.file_values("_SCHEMA_ID"), dtype=np.int64)
+        return self._numbers("_SCHEMA_ID")
 
-    @cached_property
+    @property
     def max_sequence_numbers(self) -> npt.NDArray[np.int64]:
         """Greatest sequence number of each data file."""
-        return np.array(self.file_values("_MAX_SEQUENCE_NUMBER"), dtype=np.int64)
+        return self._numbers("_MAX_SEQUENCE_NUMBER")
 
     @cached_property
     def value_stats(self) -> list[SimpleStats]:
         """Value statistics of each data file; `stats.evolve_stats` decodes them for many files at once."""
-        return [stats_from_record(stats) for stats in self.file_values("_VALUE_STATS")]
+        return self._statistics("_VALUE_STATS")
 
     @cached_property
     def key_stats(self) -> list[SimpleStats]:
         """Key statistics of each data file."""
-        return [stats_from_record(stats) for stats in self.file_values("_KEY_STATS")]
+        return self._statistics("_KEY_STATS")
+
+    def _statistics(self, name: str) -> list[SimpleStats]:
+        return list(map(SimpleStats, *(self._list(f"{name}.{part}") for part in STATISTICS_PARTS)))

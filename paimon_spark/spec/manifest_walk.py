@@ -1,9 +1,9 @@
 """What many manifests say about which files there are, without decoding the rest of their entries.
 
 Expiry reads the changes of a thousand commits to learn names. Where an Avro record starts is known only when the one
-before it has been walked, but manifests are independent of each other: the first entry of all of them is walked at
+before it has been walked, but blocks are independent of each other: the first entry of all of them is walked at
 once, then the second, each step a few numpy operations. `walk_entries` answers None where anything is not as expected;
-`avro_codec` decodes such manifests, and says what is wrong with them.
+`avro_codec` decodes such manifests, and says what is wrong with them. `manifest_column_walk` takes all fields this way.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ Positions = npt.NDArray[np.int64]
 
 _WANTED = ("_VERSION", "_KIND", "_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTRA_FILES")
 _WANTED_OR_NULL = ("_CREATION_TIME", "_FILE_SOURCE", "_EXTERNAL_PATH")
+_UNNAMED = ("", "_FILE")
+_EMPTY_ARRAY_BYTES = 1
 _PADDING = 16
 _MOST_DIGITS = 10
 
@@ -40,13 +42,13 @@ class _CannotWalkError(Exception):
     """Something is not as expected."""
 
 
-class _Walk:
+class Walk:
     """Blocks side by side (lanes), all walked to the same record.
 
     Attributes:
         data: the blocks.
-        found: for each wanted field and record, by lane, where it starts and its value (a number's) or length; 0 and
-            -1 where it is null.
+        found: for each wanted field and record, by lane, where it starts and its value (a number's) or its length in
+            bytes; both -1 where it is null. Fields of a record below `_FILE` have its name in front: `_KEY_STATS.…`.
     """
 
     def __init__(self, blocks: Sequence[bytes], records: int, wanted: Sequence[str]) -> None:
@@ -64,8 +66,9 @@ class _Walk:
         if isinstance(kind, list):
             self._union(kind, lanes, record, name)
         elif kind == "record":
+            prefix = f"{name}." if name not in _UNNAMED else ""
             for field in schema["fields"]:
-                self.step(field["type"], lanes, record, field["name"])
+                self.step(field["type"], lanes, record, prefix + field["name"])
         elif kind in ("int", "long"):
             start = self.at[lanes]
             self._note(name, lanes, record, start, self._number(lanes))
@@ -95,17 +98,30 @@ class _Walk:
             self.step(choices[1 - null], rest, record, name)
 
     def _array(self, items: Any, lanes: Positions, record: int, name: str) -> None:
-        total = np.zeros(len(lanes), dtype=np.int64)
-        places, going = np.arange(len(lanes)), lanes
+        start, going = self.at[lanes], lanes
         while going.size:
             count = self._number(going)
             if (count < 0).any() or int(count.max()) > len(self.data):
                 raise _CannotWalkError  # blocks with their sizes: nobody writes them
-            total[places] += count
-            for number in range(int(count.max())):
-                self.step(items, going[count > number], record)
-            places, going = places[count > 0], going[count > 0]
-        self._note(name, lanes, record, self.at[lanes], total)
+            if not self._skip_small_numbers(items, going, count):
+                for number in range(int(count.max())):
+                    self.step(items, going[count > number], record)
+            going = going[count > 0]
+        self._note(name, lanes, record, start, self.at[lanes] - start)
+
+    def _skip_small_numbers(self, items: Any, lanes: Positions, count: Positions) -> bool:
+        """Go behind numbers that may be null, where none is and each has one digit: null counts mostly are so."""
+        each = int(count[0])
+        if items not in (["null", "long"], ["long", "null"]) or each < 2 or (count != each).any():
+            return False
+        start = self.at[lanes]
+        if (start + 2 * each > self.ends[lanes]).any():
+            return False
+        pairs = self._bytes[start[:, None] + np.arange(2 * each)]
+        if (pairs >= 0x80).any() or (pairs[:, ::2] != 2 * items.index("long")).any():
+            return False
+        self.at[lanes] = start + 2 * each
+        return True
 
     def _note(self, name: str, lanes: Positions, record: int, start: Positions, value: Positions) -> None:
         if name in self.found:
@@ -152,12 +168,12 @@ def walk_entries(
     Returns:
         For each block what its entries say.
     """
-    walk = _walked(schema, blocks, counts, version, (*_WANTED, *_WANTED_OR_NULL))
+    walk = walk_blocks(schema, blocks, counts, version, (*_WANTED, *_WANTED_OR_NULL))
     if walk is None:
         return None
     inside = np.arange(max(counts, default=0)) < np.array(counts, dtype=np.int64)[:, None]
     value = {name: found[1][inside] for name, found in walk.found.items()}
-    plain = (value["_EXTRA_FILES"] == 0).all() and (value["_EXTERNAL_PATH"] == -1).all()
+    plain = (value["_EXTRA_FILES"] == _EMPTY_ARRAY_BYTES).all() and (value["_EXTERNAL_PATH"] == -1).all()
     if not plain or not np.isin(value["_KIND"], (0, 1)).all():
         return None
     starts = {name: found[0][inside].tolist() for name, found in walk.found.items()}
@@ -178,7 +194,7 @@ def walk_names(schema: Any, blocks: Sequence[bytes], counts: Sequence[int], vers
         counts: records of each block.
         version: what the records must give as their version.
     """
-    walk = _walked(schema, blocks, counts, version, ("_VERSION", "_FILE_NAME"))
+    walk = walk_blocks(schema, blocks, counts, version, ("_VERSION", "_FILE_NAME"))
     if walk is None:
         return None
     places = [walk.found["_FILE_NAME"][:, lane, :count].tolist() for lane, count in enumerate(counts)]
@@ -188,13 +204,22 @@ def walk_names(schema: Any, blocks: Sequence[bytes], counts: Sequence[int], vers
         return None
 
 
-def _walked(
+def walk_blocks(
     schema: Any, blocks: Sequence[bytes], counts: Sequence[int], version: int, wanted: Sequence[str]
-) -> _Walk | None:
+) -> Walk | None:
+    """Walk all records of the blocks; None where anything is not as expected.
+
+    Args:
+        schema: the Avro schema of a record, with named types written out.
+        blocks: uncompressed blocks, all of that schema.
+        counts: records of each block.
+        version: what the records must give as their version.
+        wanted: fields to note, `_VERSION` among them.
+    """
     records = max(counts, default=0)
     if len(counts) * records > 4 * sum(counts) + 1000:
         return None  # too uneven
-    walk = _Walk(blocks, records, wanted)
+    walk = Walk(blocks, records, wanted)
     numbers = np.array(counts, dtype=np.int64)
     try:
         for record in range(records):

@@ -22,7 +22,9 @@ def largest_partition(table: FileStoreTable) -> str:
     if not table.schema.partition_keys:
         raise OptionError(f"{table.path} is not a partitioned table, so no partition is its largest")
     snapshot = table.snapshots.latest()
-    partitions = [] if snapshot is None else list(set(table.manifests.live_columns(snapshot).partitions))
+    partitions = (
+        [] if snapshot is None else list(set(table.manifests.live_columns(snapshot, statistics=False).partitions))
+    )
     values = table.manifests.partition_batch(partitions).column(0).to_pylist() if partitions else []
     known = [value for value in values if value is not None]
     if not known:

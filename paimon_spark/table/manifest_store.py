@@ -32,7 +32,13 @@ if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.paths import TablePaths
 
+Judge = Callable[[ManifestColumns], ManifestColumns]
+"""Leaves out entries that a read does not need, never a DELETE."""
+
 _Decoded = TypeVar("_Decoded")
+_DECODED_AT_ONCE = 32 << 20
+_CHUNKS_AT_ONCE = 16 << 20
+_JUDGED_AT_ONCE = 20_000
 _MANIFESTS_AT_ONCE = 1024
 _BYTES_AT_ONCE = 8 << 20
 _ARITY_BYTES = 4
@@ -64,9 +70,9 @@ class ManifestStore:
         path = self._paths.manifest_path(name)
         return avro_codec.decode_manifest_names(self._read(path, "Manifest list"), path=path)
 
-    def columns_of(self, names: Sequence[str]) -> Iterator[ManifestColumns]:
-        """Yield the entries of each manifest of these names; as `read_columns`."""
-        return self._columns([self._paths.manifest_path(name) for name in names])
+    def columns_of(self, names: Sequence[str], *, statistics: bool = True) -> Iterator[ManifestColumns]:
+        """Yield the entries of the manifests of these names; as `read_columns`."""
+        return self._columns([self._paths.manifest_path(name) for name in names], statistics=statistics)
 
     def files_of(self, names: Iterable[str]) -> Iterator[list[FileChange] | None]:
         """Yield which files the entries of many manifests are about, None for those that are missing.
@@ -242,25 +248,45 @@ class ManifestStore:
         columns = decode_rows([partition[_ARITY_BYTES:] for partition in partitions], types)
         return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
-    def read_columns(self, manifests: Sequence[ManifestFileMeta]) -> Iterator[ManifestColumns]:
-        """Yield the entries of each manifest as columns, in order; several are fetched at once from a remote store.
+    def read_columns(
+        self, manifests: Sequence[ManifestFileMeta], *, statistics: bool = True, at_once_bytes: int = _DECODED_AT_ONCE
+    ) -> Iterator[ManifestColumns]:
+        """Yield the entries of manifests as columns, in order; the entries of several may come together.
+
+        Several manifests are fetched at once from a remote store.
+
+        Args:
+            manifests: which.
+            statistics: whether the statistics of keys and values are wanted: they take most of the memory.
+            at_once_bytes: about how many bytes of entries are decoded at once.
 
         Raises:
             CorruptTableError: a manifest is missing or cannot be read.
         """
-        return self._columns([self._paths.manifest_path(meta.file_name) for meta in manifests])
+        paths = [self._paths.manifest_path(meta.file_name) for meta in manifests]
+        return self._columns(paths, statistics=statistics, at_once_bytes=at_once_bytes)
 
-    def _columns(self, paths: Sequence[str]) -> Iterator[ManifestColumns]:
+    def _columns(
+        self, paths: Sequence[str], *, statistics: bool, at_once_bytes: int = _DECODED_AT_ONCE
+    ) -> Iterator[ManifestColumns]:
+        return avro_codec.decode_manifests(self._manifests(paths), statistics=statistics, at_once_bytes=at_once_bytes)
+
+    def _manifests(self, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         if self._file_io.threads == 1 or len(paths) < 2:
             for path in paths:
-                yield avro_codec.decode_manifest_columns(self._read(path, "Manifest"), path=path)
+                yield path, self._read(path, "Manifest")
             return
         with ThreadPoolExecutor(self._file_io.threads) as pool:
-            for path, data in zip(paths, pool.map(lambda p: self._read(p, "Manifest"), paths), strict=True):
-                yield avro_codec.decode_manifest_columns(data, path=path)
+            yield from zip(paths, pool.map(lambda path: self._read(path, "Manifest"), paths), strict=True)
 
     def live_columns(
-        self, snapshot: Snapshot, *, predicate: Predicate | None = None, bucket: int | None = None
+        self,
+        snapshot: Snapshot,
+        *,
+        predicate: Predicate | None = None,
+        bucket: int | None = None,
+        statistics: bool = True,
+        judge: Judge | None = None,
     ) -> ManifestColumns:
         """Return the files that live in ``snapshot`` as columns, in the order of the manifests.
 
@@ -268,21 +294,32 @@ class ManifestStore:
             snapshot: which files.
             predicate: only files of partitions for which this predicate over the partition columns is true.
             bucket: only files of this bucket.
+            statistics: whether the statistics of keys and values are wanted, by the caller or by ``judge``.
+            judge: is given some entries at a time and returns those that are wanted, every DELETE entry among them; it
+                may leave out their statistics.
 
         Raises:
             CorruptTableError: a manifest is missing or cannot be read.
         """
         keep = self.partition_filter(predicate)
         parts: list[ManifestColumns] = []
-        for columns in self.read_columns(self.prune_manifests(self.data_manifests(snapshot), predicate)):
+        waiting: list[ManifestColumns] = []
+        manifests = self.prune_manifests(self.data_manifests(snapshot), predicate)
+        for columns in self.read_columns(manifests, statistics=statistics):
             if predicate is not None:
                 columns = columns.filter(np.array(keep(columns.partitions), dtype=bool))
             if bucket is not None:
                 columns = columns.filter(columns.buckets == bucket)
-            parts.append(columns)
+            waiting.append(columns)
+            if sum(map(len, waiting)) >= _JUDGED_AT_ONCE:
+                parts.append(_judged(waiting, judge))
+                waiting = []
+        parts.append(_judged(waiting, judge))
         return ManifestColumns.concat(parts).live()
 
-    def live_chunks(self, snapshot: Snapshot, *, chunk_files: int = 5000) -> Iterator[ManifestColumns]:
+    def live_chunks(
+        self, snapshot: Snapshot, *, chunk_files: int = 5000, statistics: bool = True
+    ) -> Iterator[ManifestColumns]:
         """Yield the files that live in ``snapshot`` some at a time, in the order of the manifests.
 
         Memory holds one chunk and the names of deleted files; manifests with deletes are read twice for it.
@@ -290,20 +327,23 @@ class ManifestStore:
         Args:
             snapshot: which files.
             chunk_files: about how many files come at once.
+            statistics: whether the statistics of keys and values are wanted.
 
         Raises:
             CorruptTableError: a manifest is missing or cannot be read.
         """
         manifests = self.data_manifests(snapshot)
         deleted = set[Identity]()
-        for columns in self.read_columns([meta for meta in manifests if meta.num_deleted_files]):
+        for columns in self.read_columns([m for m in manifests if m.num_deleted_files], statistics=False):
             deleted |= columns.deleted()
         waiting: list[ManifestColumns] = []
-        for columns in self.read_columns(manifests):
-            waiting.append(columns.without(deleted))
-            if sum(map(len, waiting)) >= chunk_files:
-                yield ManifestColumns.concat(waiting)
-                waiting = []
+        for columns in self.read_columns(manifests, statistics=statistics, at_once_bytes=_CHUNKS_AT_ONCE):
+            living = columns.without(deleted)
+            for start in range(0, len(living), chunk_files):
+                waiting.append(living[start : start + chunk_files])
+                if sum(map(len, waiting)) >= chunk_files:
+                    yield ManifestColumns.concat(waiting)
+                    waiting = []
         if any(map(len, waiting)):
             yield ManifestColumns.concat(waiting)
 
@@ -315,6 +355,11 @@ class ManifestStore:
                 f"{what} {path} is missing: the snapshot may have expired while it was read, or the table is damaged.",
                 path=path,
             ) from error
+
+
+def _judged(parts: Sequence[ManifestColumns], judge: Judge | None) -> ManifestColumns:
+    joined = ManifestColumns.concat(parts)
+    return joined if judge is None else judge(joined)
 
 
 def _decode_some(

@@ -139,7 +139,7 @@ def partitions_with_files(place: Place, predicate: Predicate | None = None) -> s
         return set()
     wanted = None if predicate is None else project(predicate, table.schema.partition_keys)
     files = table.manifests.live_columns(
-        snapshot, predicate=None if wanted is None or wanted == Always(True) else wanted
+        snapshot, predicate=None if wanted is None or wanted == Always(True) else wanted, statistics=False
     )
     real = np.asarray(files.buckets) >= 0 if len(files) else np.zeros(0, dtype=bool)
     return {partition for partition, kept in zip(files.partitions, real.tolist(), strict=True) if kept}
@@ -160,7 +160,7 @@ def live_partitions(table: FileStoreTable) -> list[bytes]:
 def own_partitions(table: FileStoreTable) -> list[bytes]:
     """Return the partitions that the latest snapshot of the table's own branch has files of, sorted."""
     snapshot = table.snapshots.latest()
-    return [] if snapshot is None else sorted(set(table.manifests.live_columns(snapshot).partitions))
+    return [] if snapshot is None else sorted(set(table.manifests.live_columns(snapshot, statistics=False).partitions))
 
 
 def matching_partitions(

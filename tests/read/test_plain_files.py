@@ -31,7 +31,7 @@ def with_split(plan: ReadPlan, **changes: Any) -> ReadPlan:
 
 def with_file(plan: ReadPlan, **changes: Any) -> ReadPlan:
     (file,) = plan.splits[0].files
-    return with_split(plan, files=(replace(file, **changes),))
+    return with_split(plan, files=(file._replace(**changes),))
 
 
 def test_files_of_an_append_table_are_its_rows(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def _sizes(table: FileStoreTable, snapshot: Snapshot) -> tuple[int, int | None]:
     entries = sum(manifest.num_added_files + manifest.num_deleted_files for manifest in manifests)
     if entries > _MOST_FILES_SUMMED:
         return sum(manifest.num_added_files - manifest.num_deleted_files for manifest in manifests), None
-    chunks = list(table.manifests.live_chunks(snapshot))
+    chunks = list(table.manifests.live_chunks(snapshot, statistics=False))
     return sum(map(len, chunks)), sum(int(chunk.file_sizes.sum()) for chunk in chunks)
 
 
