@@ -16,13 +16,12 @@ import pyarrow.compute as pc
 
 from paimon_spark.maintain.deletion import delete_files
 from paimon_spark.merge.engine import merge_engine_for
-from paimon_spark.merge.stream import block_rows, merge_sorted_runs
+from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.sections import runs_of
-from paimon_spark.read.split_read import partition_scalars, row_bytes
+from paimon_spark.read.split_read import partition_scalars
 from paimon_spark.spec.manifest import FileSource
 from paimon_spark.spec.special_fields import VALUE_KIND
-from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS
 from paimon_spark.write.data_file_spec import data_file_spec
 from paimon_spark.write.key_value_writer import physical_rows
 from paimon_spark.write.rolling import RollingFiles
@@ -142,8 +141,8 @@ def _merged_section(
     table: FileStoreTable, runs: Sequence[Sequence[SplitFile]], constants: dict[str, pa.Scalar], *, drop_deletes: bool
 ) -> Iterator[pa.RecordBatch]:
     budget = table.options.value("read.merge.memory-budget")
-    rows = block_rows(budget, len(runs), row_bytes(runs), most=DEFAULT_BATCH_ROWS)
-    reader = FileRead(table, tuple(table.schema.fields), constants, key_value=True, batch_rows=rows)
+    most = block_bytes(budget, len(runs))
+    reader = FileRead(table, tuple(table.schema.fields), constants, key_value=True, batch_bytes=most)
     yield from merge_sorted_runs(
         [reader.run(run, None) for run in runs],
         merge_engine_for(table.schema),

@@ -14,23 +14,19 @@ import pyarrow as pa
 from paimon_spark.merge.merge_engine import MergeEngine
 from paimon_spark.merge.words import fixed_values
 
+_LEAST_BLOCK_BYTES = 64 << 10
 _BLOCKS_SHARE = 2
 """Loaded blocks may take this part of the budget; the rest is for the merge's own arrays."""
 
 
-def block_rows(budget_bytes: int, runs: int, row_bytes: int, *, most: int = 131_072) -> int:
-    """How many rows one batch of each run should have so that the blocks of all runs fit the budget.
+def block_bytes(budget_bytes: int, runs: int) -> int:
+    """How large one batch of each run may be so that the blocks of all runs fit the budget.
 
     Args:
         budget_bytes: ``read.merge.memory-budget``.
         runs: Number of sorted runs merged together.
-        row_bytes: Estimated size of a row in memory.
-        most: Never more than this.
-
-    Returns:
-        Rows for a batch, at least 256.
     """
-    return max(256, min(most, budget_bytes // (_BLOCKS_SHARE * max(runs, 1) * max(row_bytes, 1))))
+    return max(_LEAST_BLOCK_BYTES, budget_bytes // (_BLOCKS_SHARE * max(runs, 1)))
 
 
 def merge_sorted_runs(
@@ -46,7 +42,7 @@ def merge_sorted_runs(
 
     Args:
         runs: For each run, oldest first, its KeyValue rows sorted by key. Batches larger than the budget's share of a
-            run (see ``block_rows``) are taken as they are.
+            run (see ``block_bytes``) are taken as they are.
         engine: The merge engine of the table.
         budget_bytes: Memory for the rows that are loaded at one time.
         drop_deletes: Leave out keys whose merged row is -U or -D.

@@ -15,7 +15,7 @@ from paimon_spark.read.field_mapping import FieldMapping
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Predicate, to_arrow
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS, DataFileReader, open_data_file
+from paimon_spark.storage.formats import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS, DataFileReader, open_data_file
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import SplitFile
@@ -39,6 +39,8 @@ class FileRead:
     special: tuple[DataField, ...] = ()
     """Columns of the files that no schema has, appended to the result: null where a file lacks a nullable one."""
     batch_rows: int = DEFAULT_BATCH_ROWS
+    batch_bytes: int = DEFAULT_BATCH_BYTES
+    """Most bytes of a batch, as far as the file tells."""
 
     def batches(self, file: SplitFile, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``file`` in order.
@@ -69,7 +71,11 @@ class FileRead:
                 return
             filters = None if said is None else to_arrow(said, to_arrow_schema(file_fields))
             for batch in reader.read_batches(
-                file_fields, row_groups=groups, predicate=filters, batch_rows=self.batch_rows
+                file_fields,
+                row_groups=groups,
+                predicate=filters,
+                batch_rows=self.batch_rows,
+                batch_bytes=self.batch_bytes,
             ):
                 yield _with_extra(mapping.batch(batch), batch, extra) if extra else mapping.batch(batch)
 

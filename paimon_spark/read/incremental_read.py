@@ -15,16 +15,15 @@ import pyarrow.compute as pc
 
 from paimon_spark.merge.diff import SIDE, Diff
 from paimon_spark.merge.engine import merge_engine_for
-from paimon_spark.merge.stream import block_rows, merge_sorted_runs
+from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.diff_split import DiffSplit
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.sections import runs_of, sections_of
-from paimon_spark.read.split_read import partition_constants, row_bytes
+from paimon_spark.read.split_read import partition_constants
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Predicate, evaluate, fields, project
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit, SplitFile
@@ -152,13 +151,13 @@ def _merged(
     key_predicate = None if pushed is None else project(pushed, table.schema.trimmed_primary_keys)
     for section in sections_of(files, low, high):
         runs = runs_of(section)
-        rows = block_rows(budget, len(runs), row_bytes(runs), most=DEFAULT_BATCH_ROWS)
+        most = block_bytes(budget, len(runs))
         if len(runs) == 1:
-            yield from replace(reader, batch_rows=rows).run(runs[0], pushed)
+            yield from replace(reader, batch_bytes=most).run(runs[0], pushed)
             continue
         needed = set(engine.required_columns(names)) | (fields(pushed) if pushed is not None else set())
         merged = tuple(field for field in table.schema.fields if field.name in needed)
-        wide = replace(reader, fields=merged, batch_rows=rows)
+        wide = replace(reader, fields=merged, batch_bytes=most)
         streams = [wide.run(run, key_predicate) for run in runs]
         yield from merge_sorted_runs(streams, engine, budget_bytes=budget, drop_deletes=False, columns=names)
 

@@ -14,23 +14,19 @@ import pyarrow.compute as pc
 
 from paimon_spark.merge.engine import merge_engine_for
 from paimon_spark.merge.merge_engine import MergeEngine
-from paimon_spark.merge.stream import block_rows, merge_sorted_runs
+from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.sections import runs_of, sections_of
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.predicate import Predicate, evaluate, fields, project
 from paimon_spark.spec.special_fields import VALUE_KIND
-from paimon_spark.storage.formats import DEFAULT_BATCH_ROWS
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit, SplitFile
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
-
-_EXPANSION = 4
-"""How much larger rows are guessed to be in memory than in their compressed file."""
 
 
 def read_split(
@@ -121,18 +117,11 @@ def _merged_section(
     budget = table.options.value("read.merge.memory-budget")
     needed = set(engine.required_columns(names)) | (fields(pushed) if pushed is not None else set())
     merge_fields = tuple(field for field in table.schema.fields if field.name in needed)
-    rows = block_rows(budget, len(runs), row_bytes(runs), most=DEFAULT_BATCH_ROWS)
-    reader = FileRead(table, merge_fields, constants, key_value=True, batch_rows=rows)
+    reader = FileRead(table, merge_fields, constants, key_value=True, batch_bytes=block_bytes(budget, len(runs)))
     streams = [reader.run(run, pushed) for run in runs]
     yield from merge_sorted_runs(
         streams, engine, budget_bytes=budget, drop_deletes=True, columns=names, key_value_columns=False
     )
-
-
-def row_bytes(runs: Sequence[Sequence[SplitFile]]) -> int:
-    """Guess how large a row of the runs is in memory."""
-    files = [file for run in runs for file in run]
-    return _EXPANSION * max(1, sum(f.size for f in files) // max(1, sum(f.row_count for f in files)))
 
 
 def _without_deletes(batches: Iterator[pa.RecordBatch], columns: int) -> Iterator[pa.RecordBatch]:

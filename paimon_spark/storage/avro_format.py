@@ -24,7 +24,13 @@ from paimon_spark.storage import arrow_layout, avro_columns
 from paimon_spark.storage.avro_encoding import encode_rows
 from paimon_spark.storage.avro_schema import Decoded, FileSchema, file_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as
-from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS, DataFileReader, DataFileWriter, FileResult
+from paimon_spark.storage.data_file import (
+    DEFAULT_BATCH_BYTES,
+    DEFAULT_BATCH_ROWS,
+    DataFileReader,
+    DataFileWriter,
+    FileResult,
+)
 from paimon_spark.storage.file_io import FileIO
 
 _MAX_BLOCK_BYTES: Final = 256 << 20
@@ -66,6 +72,7 @@ class AvroReader(DataFileReader):
         row_groups: Sequence[int] | None = None,
         predicate: pc.Expression | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
         use_threads: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """The wanted columns (see DataFileReader); the one row group is the file."""
@@ -75,10 +82,11 @@ class AvroReader(DataFileReader):
         if not plan.sources:
             yield from plan.rows_without_columns(self.num_rows, batch_rows)
             return
-        for batch in self._decoded(plan.sources):
-            for start in range(0, batch.num_rows, batch_rows):
+        for batch in self._decoded(plan.sources, min(_GROUP_BYTES, batch_bytes)):
+            step = max(1, min(batch_rows, batch.num_rows * batch_bytes // max(1, batch.nbytes)))
+            for start in range(0, batch.num_rows, step):
                 with corrupt_as(self.path, "Avro"):
-                    result = plan.apply(batch.slice(start, batch_rows))
+                    result = plan.apply(batch.slice(start, step))
                     if predicate is not None:
                         result = result.filter(predicate)
                 if result.num_rows:
@@ -92,11 +100,11 @@ class AvroReader(DataFileReader):
         """Let the bytes go."""
         self._data = b""
 
-    def _decoded(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _decoded(self, names: Sequence[str], group_bytes: int) -> Iterator[pa.RecordBatch]:
         """Batches of some of the file's columns, one for each group of blocks."""
         record = self._file_schema.record
         vectorised = avro_columns.supported(record.plain)
-        for group in avro_columns.groups_of_blocks(self._blocks(), _GROUP_BYTES):
+        for group in avro_columns.groups_of_blocks(self._blocks(), group_bytes):
             with corrupt_as(self.path, "Avro"):
                 if vectorised and avro_columns.pays([count for count, _ in group]):
                     columns = avro_columns.decode_blocks(record.plain, record.storage, names, group)

@@ -20,6 +20,8 @@ from paimon_spark.spec.predicate import Predicate
 
 DEFAULT_BATCH_ROWS = 131_072
 """Rows of a batch: batches under 64k rows cost Spark throughput."""
+DEFAULT_BATCH_BYTES = 128 << 20
+"""Bytes of a batch in memory where nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class DataFileReader(abc.ABC):
         row_groups: Sequence[int] | None = None,
         predicate: pc.Expression | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
         use_threads: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """The wanted columns, in file order of rows.
@@ -84,6 +87,8 @@ class DataFileReader(abc.ABC):
             row_groups: Only these, in this order; None for all.
             predicate: Keep rows for which this is true; it may use only columns of `fields`.
             batch_rows: Most rows of a batch (of what is read, before the predicate). Empty batches are not given.
+            batch_bytes: Batches have fewer rows where they would be larger in memory than this, as far as the file
+                tells; at least one.
             use_threads: Decode columns in parallel; off inside Spark tasks, whose cores run other tasks.
 
         Raises:

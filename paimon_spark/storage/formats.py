@@ -10,12 +10,20 @@ from collections.abc import Mapping, Sequence
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec.data_types import DataField
 from paimon_spark.storage.avro_format import AvroReader, AvroWriter
-from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS, ColumnStats, DataFileReader, DataFileWriter, FileResult
+from paimon_spark.storage.data_file import (
+    DEFAULT_BATCH_BYTES,
+    DEFAULT_BATCH_ROWS,
+    ColumnStats,
+    DataFileReader,
+    DataFileWriter,
+    FileResult,
+)
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.orc_format import OrcReader, OrcWriter
 from paimon_spark.storage.parquet_format import ParquetReader, ParquetWriter
 
 __all__ = [
+    "DEFAULT_BATCH_BYTES",
     "DEFAULT_BATCH_ROWS",
     "ColumnStats",
     "DataFileReader",

@@ -17,6 +17,10 @@ from paimon_spark.storage.orc_chunks import CODECS, to_varint, unpacked, varint
 
 STRUCT: Final = 12
 """Number of the kind of structs; see the specification's `Type`."""
+_DECIMAL_STATISTICS: Final = 6
+_LENGTH_SUMS: Final[Mapping[int, int]] = {4: 3, 8: 1}
+"""Fields of ColumnStatistics: of strings and of bytes, and where these say how long all values are together."""
+_VALUE_BYTES, _DECIMAL_BYTES = 8, 16
 
 Message = dict[int, list[Any]]
 """A protocol buffer: field number -> its values (int for varints, bytes for all else), in order."""
@@ -123,6 +127,27 @@ def writer_zone(source: pa.NativeFile, tail: OrcTail) -> str:
         return ""
     zones = read_stripe_footer(source, tail, 0).get(3, [b""])
     return zones[-1].decode("utf-8", "replace") if isinstance(zones[-1], bytes) else ""
+
+
+def decoded_bytes(tail: OrcTail, stripes: Sequence[int], columns: Sequence[str]) -> list[int]:
+    """Bytes of some top-level columns of stripes as Arrow arrays, by their statistics; 0 where there are none."""
+    if len(tail.stripe_statistics) != len(tail.stripe_rows):
+        return [0] * len(stripes)
+    starts = sorted(tail.columns.values())
+    ends = dict(zip(starts, [*starts[1:], None], strict=True))
+    wanted = [slice(at, ends[at]) for at in map(tail.columns.get, columns) if at is not None]
+    return [sum(_decoded_bytes(decode(m)) for part in wanted for m in tail.stripe_statistics[s][part]) for s in stripes]
+
+
+def _decoded_bytes(statistics: Message) -> int:
+    """Bytes of one column, its children not counted; strings and bytes have their lengths summed up."""
+    width = _DECIMAL_BYTES if _DECIMAL_STATISTICS in statistics else _VALUE_BYTES
+    texts = sum(
+        signed(decode(message).get(at, [0])[-1])
+        for kind, at in _LENGTH_SUMS.items()
+        for message in statistics.get(kind, [])[-1:]
+    )
+    return int(statistics.get(1, [0])[-1]) * width + max(0, texts)
 
 
 def decode(data: bytes) -> Message:

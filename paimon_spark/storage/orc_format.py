@@ -19,10 +19,17 @@ from paimon_spark.spec import data_types as t
 from paimon_spark.spec import predicate as predicates
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.storage import arrow_layout, parquet_schema
-from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as
-from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS, DataFileReader, DataFileWriter, FileResult
+from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as, each_as_corrupt
+from paimon_spark.storage.data_file import (
+    DEFAULT_BATCH_BYTES,
+    DEFAULT_BATCH_ROWS,
+    DataFileReader,
+    DataFileWriter,
+    FileResult,
+)
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.storage.orc_footer import decode, read_tail, signed, writer_zone
+from paimon_spark.storage.orc_footer import decode, decoded_bytes, read_tail, signed, writer_zone
+from paimon_spark.storage.orc_parts import stripe_parts
 from paimon_spark.storage.orc_timestamps import FarTimestamps, is_far
 from paimon_spark.storage.orc_values import needs_restoring, restored
 
@@ -67,6 +74,7 @@ class OrcReader(DataFileReader):
         row_groups: Sequence[int] | None = None,
         predicate: pc.Expression | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
         use_threads: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """The wanted columns (see DataFileReader); the library has no threads of its own."""
@@ -77,19 +85,38 @@ class OrcReader(DataFileReader):
             yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in stripes), batch_rows)
             return
         zone = self._legacy_zone(fields)
+        for batch in self._batches(stripes, plan, batch_rows, batch_bytes):
+            of_batch = plan if batch.schema.types == types else ColumnPlan.of(batch.schema, fields, self.path)
+            for start in range(0, batch.num_rows, batch_rows):
+                with corrupt_as(self.path, "ORC"):
+                    result = _restored(of_batch.apply(batch.slice(start, batch_rows)), fields, zone)
+                    if predicate is not None:
+                        result = result.filter(predicate)
+                if result.num_rows:
+                    yield result
+
+    def _batches(
+        self, stripes: Sequence[int], plan: ColumnPlan, batch_rows: int, batch_bytes: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Whole stripes, or where these are larger in memory than a batch may be, parts of them."""
+        names = plan.sources
+        with corrupt_as(self.path, "ORC"):
+            sizes = decoded_bytes(self._tail, stripes, names)
+            large = max(sizes, default=0) > batch_bytes
+            whole = not large or any(is_far(self._tail, stripe, name) for stripe in stripes for name in names)
+        if not whole:
+            counts = [self.row_group_rows[at] for at in stripes]
+            fitting = min(batch_bytes * rows // size for rows, size in zip(counts, sizes, strict=True) if size)
+            rows = max(1, min(batch_rows, fitting))
+            parts = stripe_parts(self._source, names, self.row_group_rows, set(stripes), rows)
+            yield from each_as_corrupt(parts, self.path, "ORC")
+            return
         for stripe in stripes:
             with corrupt_as(self.path, "ORC"):
                 batch = self._read_stripe(stripe, plan)
                 if batch.num_rows != self.row_group_rows[stripe]:
                     raise CorruptTableError("An ORC stripe has another number of rows than its footer", path=self.path)
-                of_stripe = plan if batch.schema.types == types else ColumnPlan.of(batch.schema, fields, self.path)
-            for start in range(0, batch.num_rows, batch_rows):
-                with corrupt_as(self.path, "ORC"):
-                    result = _restored(of_stripe.apply(batch.slice(start, batch_rows)), fields, zone)
-                    if predicate is not None:
-                        result = result.filter(predicate)
-                if result.num_rows:
-                    yield result
+            yield batch
 
     def prune_row_groups(self, predicate: predicates.Predicate) -> list[int]:
         """Stripes that may match, by the statistics of the file's tail."""

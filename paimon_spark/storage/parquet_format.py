@@ -7,6 +7,7 @@ size. Physical types, annotations and ids are those of Java's ``ParquetSchemaCon
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,11 +20,19 @@ from paimon_spark.spec import predicate as predicates
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema
 from paimon_spark.storage import arrow_layout, parquet_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as, each_as_corrupt
-from paimon_spark.storage.data_file import DEFAULT_BATCH_ROWS, ColumnStats, DataFileReader, DataFileWriter, FileResult
+from paimon_spark.storage.data_file import (
+    DEFAULT_BATCH_BYTES,
+    DEFAULT_BATCH_ROWS,
+    ColumnStats,
+    DataFileReader,
+    DataFileWriter,
+    FileResult,
+)
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.parquet_dictionary import dictionary_columns
 from paimon_spark.storage.parquet_footer import FooterSink, metadata_with_int96_as_bytes
 from paimon_spark.storage.parquet_settings import ParquetSettings
+from paimon_spark.storage.parquet_sizes import decoded_bytes, group_batches
 
 _FIELD_ID: Final = "PARQUET:field_id"
 
@@ -52,6 +61,7 @@ class ParquetReader(DataFileReader):
         row_groups: Sequence[int] | None = None,
         predicate: pc.Expression | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
         use_threads: bool = False,
     ) -> Iterator[pa.RecordBatch]:
         """The wanted columns (see DataFileReader)."""
@@ -69,7 +79,8 @@ class ParquetReader(DataFileReader):
         leaves = [leaf for name, f in found.items() for leaf in _leaves(name, f.type, narrowed[name].type)]
         if leaves != plan.sources:
             plan = ColumnPlan.of(pa.schema(narrowed.values()), fields, self.path)
-        batches = file.iter_batches(batch_rows, groups, leaves, use_threads=use_threads)
+        with corrupt_as(self.path, "Parquet"):
+            batches = self._batches(file, groups, leaves, (batch_rows, batch_bytes), use_threads=use_threads)
         for batch in each_as_corrupt(batches, self.path, "Parquet"):
             with corrupt_as(self.path, "Parquet"):
                 result = plan.apply(batch)
@@ -77,6 +88,35 @@ class ParquetReader(DataFileReader):
                     result = result.filter(predicate)
             if result.num_rows:
                 yield result
+
+    def _batches(
+        self,
+        file: pq.ParquetFile,
+        groups: list[int],
+        columns: list[str],
+        most: tuple[int, int],
+        *,
+        use_threads: bool,
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of at most so many rows and, as far as the file tells, bytes."""
+        rows, most_bytes = most
+        sizes = decoded_bytes(file, groups, columns, most_bytes, self._with_dictionaries)
+        counts = [self.row_group_rows[group] for group in groups]
+        fitting = [
+            rows if size <= most_bytes else max(1, min(rows, most_bytes * count // size))
+            for size, count in zip(sizes, counts, strict=True)
+        ]
+        if min(fitting, default=rows) == rows:
+            whole: Iterator[pa.RecordBatch] = file.iter_batches(rows, groups, columns, use_threads=use_threads)
+            return whole
+        each = (
+            group_batches(file, group, columns, wanted, most_bytes, use_threads=use_threads)
+            for group, wanted in zip(groups, fitting, strict=True)
+        )
+        return chain.from_iterable(each)
+
+    def _with_dictionaries(self, leaves: list[str]) -> pq.ParquetFile:
+        return pq.ParquetFile(self._source, metadata=self._file.metadata, read_dictionary=leaves)
 
     def prune_row_groups(self, predicate: predicates.Predicate) -> list[int]:
         """Row groups that may match, by the minima, maxima and null counts of the footer."""

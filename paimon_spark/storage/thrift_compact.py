@@ -50,10 +50,22 @@ class _Source:
         self.at += size
         return self.data[self.at - size : self.at]
 
+    def byte(self) -> int:
+        try:
+            value = self.data[self.at]
+        except IndexError:
+            raise ValueError("a Thrift value is longer than its file") from None
+        self.at += 1
+        return value
+
     def varint(self) -> int:
-        value = shift = 0
+        value = self.byte()
+        if value < 128:
+            return value
+        value &= 127
+        shift = 7
         while True:
-            byte = self.take(1)[0]
+            byte = self.byte()
             value |= (byte & 127) << shift
             if byte < 128:
                 return value
@@ -69,7 +81,7 @@ class _Source:
         fields: Struct = {}
         field_id = 0
         while True:
-            byte = self.take(1)[0]
+            byte = self.byte()
             delta, kind = byte >> 4, byte & 15
             if kind == 0:
                 return fields
@@ -87,7 +99,7 @@ class _Source:
         if kind == STRUCT:
             return self.struct(depth)
         if kind == LIST:
-            byte = self.take(1)[0]
+            byte = self.byte()
             size, element = byte >> 4, byte & 15
             if size == 15:
                 size = self.varint()

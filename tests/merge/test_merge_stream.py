@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from support.merge_cases import engine_of
 
-from paimon_spark.merge.stream import block_rows, merge_sorted_runs
+from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 
 COLUMNS = {"k": "BIGINT NOT NULL", "a": "BIGINT", "b": "DOUBLE", "s": "STRING"}
 BATCH = 4096
@@ -115,7 +115,6 @@ def test_a_run_is_not_read_ahead_of_the_budget() -> None:
     assert read == 1
 
 
-def test_block_rows_share_the_budget() -> None:
-    assert block_rows(256 * 2**20, 4, 100) == 131_072
-    assert block_rows(2**20, 4, 100) == 1310
-    assert block_rows(1, 100, 1000) == 256
+def test_blocks_share_the_budget() -> None:
+    assert block_bytes(256 * 2**20, 4) == 32 * 2**20
+    assert block_bytes(1, 100) == 65_536

@@ -1,0 +1,149 @@
+"""How large the columns of a Parquet file's row groups are once they are decoded, told before they are.
+
+Pages say little: a value of a megabyte that every row repeats is a dictionary of one entry and a few bytes of indices.
+Writers since parquet-format 2.10 say in ``ColumnMetaData.size_statistics`` how many bytes a column's strings have;
+where they do not, the strings are counted by their dictionary, without making them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from paimon_spark.storage.thrift_compact import Struct, decode
+
+_ROW_GROUPS: Final = 4
+"""Field of FileMetaData."""
+_COLUMNS, _META_DATA, _SIZE_STATISTICS, _UNENCODED_BYTES = 1, 3, 16, 1
+"""Fields of RowGroup, ColumnChunk, ColumnMetaData and SizeStatistics."""
+_WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "INT96": 12}
+_OFFSET_BYTES: Final = 4
+_DECIMAL_BYTES: Final = 16
+_COUNT_ROWS: Final = 65_536
+
+DictionaryFile = Callable[[list[str]], pq.ParquetFile]
+"""Opens the file again so that some leaf columns come as dictionaries."""
+
+
+def decoded_bytes(
+    file: pq.ParquetFile, groups: Sequence[int], columns: Sequence[str], enough: int, reopened: DictionaryFile
+) -> list[int]:
+    """Bytes of some columns of row groups as Arrow arrays.
+
+    Args:
+        file: the open file.
+        groups: row groups.
+        columns: wanted columns, or paths of leaves.
+        enough: a row group that is surely smaller is not looked into further.
+        reopened: see `DictionaryFile`.
+
+    Returns:
+        For each group its bytes, or a bound of at most `enough`.
+
+    Raises:
+        ValueError: the footer cannot be understood.
+    """
+    metadata = file.metadata
+    leaves = [at for at in range(metadata.num_columns) if _wanted(metadata.schema.column(at).path, columns)]
+    found: list[int] = []
+    footer: Struct | None = None
+    for group in groups:
+        chunks = [metadata.row_group(group).column(at) for at in leaves]
+        known = sum(_fixed_bytes(c, metadata.schema.column(at)) for c, at in zip(chunks, leaves, strict=True))
+        texts = [(at, c) for at, c in zip(leaves, chunks, strict=True) if c.physical_type == "BYTE_ARRAY"]
+        bound = known + sum(c.num_values * c.total_uncompressed_size for _, c in texts)
+        if not texts or bound <= enough:
+            found.append(bound)
+            continue
+        footer = footer or _footer(metadata)
+        sizes = {at: _unencoded_bytes(footer, group, at) for at, _ in texts}
+        unknown = [metadata.schema.column(at).path for at, size in sizes.items() if size is None]
+        known += sum(size or 0 for size in sizes.values())
+        found.append(known + (_counted(reopened(unknown), group, unknown) if unknown else 0))
+    return found
+
+
+def _wanted(path: str, columns: Sequence[str]) -> bool:
+    return any(f"{path}.".startswith(f"{column}.") for column in columns)
+
+
+def _fixed_bytes(chunk: pq.ColumnChunkMetaData, column: pq.ColumnSchema) -> int:
+    """Bytes of a column without those of its strings."""
+    if chunk.physical_type == "BYTE_ARRAY":
+        width = _OFFSET_BYTES
+    elif chunk.physical_type == "FIXED_LEN_BYTE_ARRAY":
+        width = max(int(column.length), _DECIMAL_BYTES)
+    else:
+        width = _DECIMAL_BYTES if column.logical_type.type == "DECIMAL" else _WIDTHS.get(chunk.physical_type, 16)
+    return int(chunk.num_values) * width
+
+
+def _footer(metadata: pq.FileMetaData) -> Struct:
+    sink = pa.BufferOutputStream()
+    metadata.write_metadata_file(sink)
+    data = sink.getvalue().to_pybytes()
+    length = int.from_bytes(data[-8:-4], "little")
+    return decode(data[-8 - length : -8])
+
+
+def _unencoded_bytes(footer: Struct, group: int, leaf: int) -> int | None:
+    chunk = footer[_ROW_GROUPS][1].items[group][_COLUMNS][1].items[leaf][_META_DATA][1]
+    if _SIZE_STATISTICS not in chunk:
+        return None
+    value = chunk[_SIZE_STATISTICS][1].get(_UNENCODED_BYTES)
+    return None if value is None else max(0, int(value[1]))
+
+
+def _counted(file: pq.ParquetFile, group: int, leaves: list[str]) -> int:
+    """Count the bytes of strings that are read as dictionaries."""
+    batches = file.iter_batches(_COUNT_ROWS, [group], leaves, use_threads=False)
+    return sum(_string_bytes(column) for batch in batches for column in batch.columns)
+
+
+def _string_bytes(array: pa.Array) -> int:
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        lengths = pc.binary_length(array.dictionary).cast(pa.int64())
+        return int(pc.sum(lengths.take(array.indices)).as_py() or 0)
+    if pa.types.is_struct(kind):
+        return sum(map(_string_bytes, array.flatten()))
+    if pa.types.is_map(kind):
+        return _string_bytes(array.keys) + _string_bytes(array.items)
+    if pa.types.is_list(kind):
+        return _string_bytes(array.flatten())
+    return int(array.nbytes)
+
+
+def group_batches(
+    file: pq.ParquetFile, group: int, columns: list[str], rows: int, most_bytes: int, *, use_threads: bool
+) -> Iterator[pa.RecordBatch]:
+    """The batches of one row group, with fewer rows from where they are larger than was thought.
+
+    Args:
+        file: the open file.
+        group: the row group.
+        columns: columns, or paths of leaves.
+        rows: rows of a batch at first.
+        most_bytes: a batch of twice this size is followed by smaller ones.
+        use_threads: decode columns in parallel.
+    """
+    done, total = 0, file.metadata.row_group(group).num_rows
+    while done < total:
+        before = 0
+        for batch in file.iter_batches(rows, [group], columns, use_threads=use_threads):
+            start, before = before, before + batch.num_rows
+            if before <= done:
+                continue
+            size, count = batch.nbytes, batch.num_rows
+            yield batch.slice(done - start) if start < done else batch
+            done = before
+            del batch
+            if size > 2 * most_bytes and count > 1 and done < total:
+                rows = max(1, min(rows - 1, count * most_bytes // size))
+                break
+        else:
+            return
