@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from paimon_spark.commit.changed_since import ChangedSince
 from paimon_spark.commit.changes import Changes
 from paimon_spark.commit.conflict import Situation, check_buckets_kept, check_conflicts, check_deletion_vectors
 from paimon_spark.commit.index_merge import HashIndexFiles, combine_index_entries, unite_hashes
@@ -29,6 +30,7 @@ from paimon_spark.spec.snapshot import CommitKind, Operation, Snapshot
 
 if TYPE_CHECKING:
     from paimon_spark.commit.manifest_write import ManifestWriter
+    from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
 
 _MAX_SEQUENCE = "sequence.generation.max-sequence-number"
@@ -47,8 +49,10 @@ class CommitPart:
     operation: Operation | None
     scope: PartitionScope | None = None
     """The partitions to replace; None for commits that are no overwrite."""
-    planned_snapshot_id: int | None = None
+    planned_on: SnapshotIdentity | None = None
     """Latest snapshot when the write was planned, if the caller knows it."""
+    rows_read: bool = False
+    """Whether the changes were made of rows of that snapshot."""
 
     @property
     def checked(self) -> bool:
@@ -70,7 +74,12 @@ class SnapshotMaking:
         self._merged: tuple[list[ManifestFileMeta], list[ManifestFileMeta]] | None = None
         self._written: dict[str, tuple[tuple[ManifestEntry, ...], list[ManifestFileMeta]]] = {}
         self._indexed: tuple[str | None, str | None, frozenset[str]] | None = None
-        self._buckets_checked_to = part.planned_snapshot_id
+        self._buckets_checked_to = None if part.planned_on is None else part.planned_on.id
+        self._since = (
+            None
+            if part.planned_on is None
+            else ChangedSince(table, part.planned_on, part.changes, rows_read=part.rows_read)
+        )
         self.names: set[str] = set()
         """Names of all files that the snapshot made last refers to."""
 
@@ -208,6 +217,8 @@ class SnapshotMaking:
             )
             self._strict_after = new_id - 1
         situation = self._situation(latest)
+        if self._since is not None:
+            self._since.check(latest, situation)
         overwrite = part.kind is CommitKind.OVERWRITE
         if not overwrite:
             check_buckets_kept(((entry.partition, entry.total_buckets) for entry in changes.files), situation)

@@ -25,6 +25,9 @@ from paimon_spark.spec.manifest import (
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataType
 
+FINAL = ("Commit failed after",)
+"""Words of those conflicts that running the whole statement once more would not mend."""
+
 _CAUSES = (
     "Conflicts during commits are normal: another job wrote to the same partition between the read and the commit of "
     "this one, or this job replays work that was already done. None of this commit's changes took place; run the write "

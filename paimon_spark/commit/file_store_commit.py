@@ -30,6 +30,7 @@ from paimon_spark.write.message import CommitMessage, TaskMessage
 from paimon_spark.write.placement_log import record_paths
 
 if TYPE_CHECKING:
+    from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
 
 BATCH = BATCH_COMMIT_IDENTIFIER
@@ -49,7 +50,8 @@ def commit(
     properties: Mapping[str, str] | None = None,
     operation: Operation | str | None = None,
     ignore_empty: bool = True,
-    planned_snapshot_id: int | None = None,
+    planned_on: SnapshotIdentity | None = None,
+    rows_read: bool = False,
     after_commit: Callable[[Snapshot], None] | None = None,
 ) -> int | None:
     """Make everything that ``messages`` tell of visible in ``table``, atomically.
@@ -69,9 +71,11 @@ def commit(
         properties: written into the snapshot.
         operation: WRITE, OVERWRITE, DELETE, …: what the engine did; None writes nothing.
         ignore_empty: make no snapshot when nothing changes (an overwrite always makes one).
-        planned_snapshot_id: latest snapshot when the write was planned (``WritePlan.snapshot_id``, 0 for an empty
-            table); with it, an append is refused if an overwrite has changed the number of buckets of its partitions
-            since.
+        planned_on: latest snapshot when the write was planned (``WritePlan.snapshot``); with it, a commit is refused
+            if the table was rolled back since, and an append if an overwrite has changed the number of buckets of its
+            partitions.
+        rows_read: the changes were made of rows that were read in ``planned_on`` (UPDATE, DELETE, MERGE): the commit is
+            refused if a later snapshot changed rows of the buckets, in the range of the keys, that it changes itself.
         after_commit: called with each published snapshot: the place for expiry, tags and notifications. What it raises
             is raised here, although the snapshot stands.
 
@@ -97,7 +101,8 @@ def commit(
         watermark=watermark,
         properties=properties or {},
         operation=None if operation is None else Operation(operation),
-        planned_snapshot_id=planned_snapshot_id,
+        planned_on=planned_on,
+        rows_read=rows_read,
     )
     keep_empty = not ignore_empty or settings.keep_empty
     if overwrite is not None:
@@ -109,7 +114,7 @@ def commit(
         wanted = bool(parts.append) or keep_empty
     todo = [first] if wanted else []
     if parts.compact:
-        compact = replace(first, kind=CommitKind.COMPACT, changes=parts.compact, scope=None)
+        compact = replace(first, kind=CommitKind.COMPACT, changes=parts.compact, scope=None, rows_read=False)
         todo.append(
             replace(compact, changes=replace(parts.compact, changelog=())) if overwrite is not None else compact
         )

@@ -92,8 +92,11 @@ def plan_view(
     predicate: Predicate | None = None,
     parallelism: int = 1,
     limit: int | None = None,
+    snapshot_id: int | None = None,
 ) -> ReadPlan:
     """Plan a batch read as the table's `scan.*` and `incremental-*` options say. Arguments as of `plan_read`.
+
+    With ``snapshot_id`` that snapshot is read, with the columns that the table has now and whatever its options say.
 
     Raises:
         UnsupportedError: the table has a feature that is not supported yet.
@@ -102,7 +105,10 @@ def plan_view(
         CorruptTableError: a metadata file is missing or cannot be read.
     """
     check_readable(table.schema)
-    table, source = resolve_source(table)
+    if snapshot_id is None:
+        table, source = resolve_source(table)
+    else:
+        source = table.snapshots.get(snapshot_id)
     known = {field.name: field for field in view.fields(table)}
     wanted = list(known) if columns is None else list(columns)
     judged = () if predicate is None else sorted(fields(predicate))

@@ -29,6 +29,7 @@ from paimon_spark.spark.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.write_target import overwrite_of, target_table
 from paimon_spark.spark.writer import PaimonWriter
 from paimon_spark.spec.predicate import Leaf
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import OverwriteMode, plan_write
@@ -60,7 +61,9 @@ class PaimonDataSource(DataSource):
         if source is not None:
             return to_spark_struct(read_columns(source.fields, request.columns))
         view = row_view_of(request.path)
-        table, _ = resolve_source(_open(request.path, request.options))
+        table = _open(request.path, request.options)
+        if request.snapshot_id is None:
+            table, _ = resolve_source(table)
         fields = [*view.fields(table), *([] if request.files is None else _file_fields(table))]
         return to_spark_struct(read_columns(fields, request.columns))
 
@@ -76,12 +79,13 @@ class PaimonDataSource(DataSource):
             return metadata_reader(source, request, schema)
         view = row_view_of(request.path)
         table = _open(request.path, request.options)
-        fields = view.fields(resolve_source(table)[0])
+        at = request.snapshot_id
+        fields = view.fields(table if at is not None else resolve_source(table)[0])
         if request.files is not None:
-            return _reader_of_files(table, request.files, schema)
+            return _reader_of_files(table, request.files, at, schema)
         names = match_columns(fields, schema)
         predicate = None if request.filter is None else row_condition(request.filter, fields)
-        plan = plan_view(table, view, columns=names, predicate=predicate, parallelism=cores_here())
+        plan = plan_view(table, view, columns=names, predicate=predicate, parallelism=cores_here(), snapshot_id=at)
         return PaimonReader(plan, spark_arrow_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> PaimonWriter:
@@ -97,7 +101,13 @@ class PaimonDataSource(DataSource):
         overwrite_spec = overwrite_of(request, table) if overwrite else None
         arrow_schema = spark_arrow_schema(schema)
         mode = None if overwrite_spec is None else OverwriteMode(overwrite_spec.kind.value)
-        plan = plan_write(table, overwrite=mode, data_schema=arrow_schema, shuffled=request.one_task_per_bucket)
+        plan = plan_write(
+            table,
+            overwrite=mode,
+            data_schema=arrow_schema,
+            shuffled=request.one_task_per_bucket,
+            rows_of=None if request.rows_of is None else SnapshotIdentity.from_text(request.rows_of),
+        )
         return PaimonWriter(plan, overwrite_spec, request.operation, request.replaces)
 
 
@@ -105,11 +115,12 @@ def _file_fields(table: FileStoreTable) -> list[DataField]:
     return [field for field in metadata_fields(table.schema) if field.name == FILE_PATH]
 
 
-def _reader_of_files(table: FileStoreTable, files: str, schema: StructType) -> PaimonReader:
+def _reader_of_files(table: FileStoreTable, files: str, snapshot_id: int | None, schema: StructType) -> PaimonReader:
     """A read of certain files of a table whose rows are not merged, with the path of each row's file."""
-    fields = ROWS.fields(resolve_source(table)[0])
+    fields = ROWS.fields(table)
     names = match_columns([*fields, *_file_fields(table)], schema)
-    plan = plan_view(table, ROWS, columns=[name for name in names if name != FILE_PATH], parallelism=cores_here())
+    columns = [name for name in names if name != FILE_PATH]
+    plan = plan_view(table, ROWS, columns=columns, parallelism=cores_here(), snapshot_id=snapshot_id)
     wanted = json.loads(files)
     if wanted is not None:
         plan = at_places(plan, Leaf("in", FILE_PATH, tuple(wanted)))

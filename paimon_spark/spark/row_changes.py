@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import OptionError, SchemaMismatchError, UnsupportedError
 from paimon_spark.maintain.row_level import (
     check_row_delete,
@@ -23,20 +25,25 @@ from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.active_session import activate
 from paimon_spark.spark.row_rewrites import HIT, rewrite_rows, rows_of_files
 from paimon_spark.spark.shuffled_write import can_shuffle, write_shuffled
-from paimon_spark.spark.source_options import OPERATION
+from paimon_spark.spark.source_options import OPERATION, ROWS_OF
 from paimon_spark.spark.statements.store_assignment import assigned
 from paimon_spark.spark.types import to_spark_struct
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.rows import DELETE, UPDATE_AFTER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
-__all__ = ["DELETE", "UPDATE_AFTER", "delete_rows", "refuse_chance", "update_rows", "write_changes"]
+__all__ = ["DELETE", "UPDATE_AFTER", "change_rows", "delete_rows", "refuse_chance", "update_rows"]
+
+Rows = Callable[[int | None], "DataFrame"]
+"""Gives rows of a snapshot; None where the table has none yet."""
 
 _Tree = dict[str, Any]
 """New values by name: of a column, or a tree of those of its fields."""
@@ -65,7 +72,7 @@ def delete_rows(
     spark: SparkSession,
     table: FileStoreTable,
     *,
-    rows: Callable[[], DataFrame],
+    rows: Rows,
     marked: Callable[[DataFrame], DataFrame],
     condition: Callable[[DataFrame], DataFrame] | None,
     text: str,
@@ -76,7 +83,7 @@ def delete_rows(
     Args:
         spark: the session.
         table: the table with the options of the statement.
-        rows: gives the rows to delete, with all columns of the table.
+        rows: gives the rows to delete of a snapshot, with all columns of the table.
         marked: adds the column `HIT` to rows of the table.
         condition: filters rows that have the partition columns, and none other, by the statement's condition; what it
             gives cannot be analysed where the condition needs other columns. None deletes everything.
@@ -96,16 +103,11 @@ def delete_rows(
         delete_partitions(table, partitions)
         return
     check_row_delete(table)
-    if table.schema.primary_keys:
-        write_changes(rows(), table, DELETE, Operation.DELETE, options=options)
-        return
-    snapshot = table.snapshots.latest()
-    if snapshot is not None:
 
-        def old(files: Sequence[str] | None) -> DataFrame:
-            return marked(rows_of_files(spark, options, snapshot.id, files))
+    def old(snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
+        return marked(rows_of_files(spark, options, snapshot_id, files))
 
-        rewrite_rows(old, table, snapshot.id, Operation.DELETE, options=options)
+    change_rows(table, DELETE, Operation.DELETE, rows=rows, marked=old, options=options)
 
 
 def _is_about_rows(table: FileStoreTable, text: str) -> bool:
@@ -136,7 +138,7 @@ def update_rows(
     table: FileStoreTable,
     values: Mapping[tuple[str, ...], Column],
     *,
-    rows: Callable[[], DataFrame],
+    rows: Rows,
     marked: Callable[[DataFrame], DataFrame],
     options: Mapping[str, str],
 ) -> None:
@@ -146,7 +148,7 @@ def update_rows(
         spark: the session.
         table: the table with the options of the statement.
         values: the new values by column, or by the names that lead to a field of a struct.
-        rows: gives the rows to change: all columns of the table, and whatever `values` are made of.
+        rows: gives the rows to change of a snapshot: all columns of the table, and whatever `values` are made of.
         marked: adds the column `HIT` to rows of the table, and whatever `values` are made of.
         options: what ``format("paimon")`` needs to open the same table.
 
@@ -157,16 +159,14 @@ def update_rows(
     """
     trees = _trees(values, table.schema.field_names)
     check_update(table, trees)
-    if table.schema.primary_keys:
-        write_changes(_updated(rows(), table, trees), table, UPDATE_AFTER, Operation.UPDATE, options=options)
-        return
-    snapshot = table.snapshots.latest()
-    if snapshot is not None:
 
-        def new(files: Sequence[str] | None) -> DataFrame:
-            return _updated(marked(rows_of_files(spark, options, snapshot.id, files)), table, trees)
+    def new(snapshot_id: int | None) -> DataFrame:
+        return _updated(rows(snapshot_id), table, trees)
 
-        rewrite_rows(new, table, snapshot.id, Operation.UPDATE, options=options)
+    def with_new(snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
+        return _updated(marked(rows_of_files(spark, options, snapshot_id, files)), table, trees)
+
+    change_rows(table, UPDATE_AFTER, Operation.UPDATE, rows=new, marked=with_new, options=options)
 
 
 def _updated(rows: DataFrame, table: FileStoreTable, trees: _Tree) -> DataFrame:
@@ -237,26 +237,56 @@ def _own_name(name: str, columns: Sequence[str]) -> str:
     return found[0]
 
 
-def write_changes(
-    rows: DataFrame, table: FileStoreTable, kind: int, operation: Operation, *, options: Mapping[str, str]
+def change_rows(
+    table: FileStoreTable,
+    kind: int,
+    operation: Operation,
+    *,
+    rows: Rows,
+    marked: Callable[[int, Sequence[str] | None], DataFrame],
+    options: Mapping[str, str],
 ) -> None:
-    """Write rows of one kind into a primary-key table, and commit them. Runs on the driver.
+    """Read the rows of one snapshot, and commit what becomes of them; again from a fresh read where others were faster.
 
     Args:
-        rows: all columns of the table. No two rows have one key.
         table: the table with the options of the statement.
         kind: the kind of all rows: `DELETE` for the rows as they were, `UPDATE_AFTER` for what became of them.
         operation: the statement.
+        rows: gives the changed rows of a snapshot of a primary-key table, with all its columns. No two have one key.
+        marked: gives the rows of some files of a snapshot of another table, as `rewrite_rows` needs them.
         options: what ``format("paimon")`` needs to open the same table.
 
     Raises:
+        CommitConflictError: other commits changed the same rows every time; nothing was committed.
         PaimonError: as of every write; nothing was committed then.
     """
+
+    def attempt(snapshot: Snapshot | None) -> None:
+        if table.schema.primary_keys:
+            changed = rows(None if snapshot is None else snapshot.id)
+            read = SnapshotIdentity.of(snapshot)
+            _write_changes(changed, table, kind, operation, rows_of=read, options=options)
+        elif snapshot is not None:
+            rewrite_rows(partial(marked, snapshot.id), table, snapshot.id, operation, options=options)
+
+    run_again(table, attempt)
+
+
+def _write_changes(
+    rows: DataFrame,
+    table: FileStoreTable,
+    kind: int,
+    operation: Operation,
+    *,
+    rows_of: SnapshotIdentity,
+    options: Mapping[str, str],
+) -> None:
+    """Write rows of one kind into a primary-key table, and commit them."""
     # no column of a table can have this name
     changes = rows.withColumn(VALUE_KIND.name, sf.lit(kind).cast("tinyint"))
     if can_shuffle(table):
-        write_shuffled(changes, table, None, operation=operation.value)
+        write_shuffled(changes, table, None, operation=operation.value, rows_of=rows_of)
         return
     activate(rows.sparkSession)
     writer = changes.write.format("paimon").mode("append").options(**options)  # the path is among them
-    writer.option(OPERATION, operation.value).save()
+    writer.option(OPERATION, operation.value).option(ROWS_OF, rows_of.to_text()).save()

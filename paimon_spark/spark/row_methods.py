@@ -10,6 +10,7 @@ from pyspark.sql import functions as sf
 
 from paimon_spark.spark.row_changes import delete_rows, refuse_chance, update_rows
 from paimon_spark.spark.row_rewrites import HIT
+from paimon_spark.spark.source_options import SNAPSHOT
 from paimon_spark.spark.statement_words import split_name
 
 if TYPE_CHECKING:
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
 
 class RowMethods(ABC):
-    """Methods that delete and update rows, each in one commit. They run Spark jobs."""
+    """Methods that delete and update rows, each in one commit. They run Spark jobs.
+
+    Each reads one snapshot. When another commit has changed the same rows before it commits, it is run again from a
+    fresh read, `commit.max-retries` times at most: no update is lost. A row that another commit makes fit the condition
+    meanwhile, outside the keys that change, is not looked for again (snapshot isolation).
+    """
 
     _spark: SparkSession
     _path: str
@@ -46,14 +52,14 @@ class RowMethods(ABC):
 
         Raises:
             UnsupportedError: the table does not let single rows be deleted, or the condition is not deterministic.
-            CommitConflictError: another commit changed what this one relies on; nothing was committed.
+            CommitConflictError: other commits changed the same rows again and again; nothing was committed.
         """
         refuse_chance(str(where))
         condition = None if where is None else lambda rows: rows.where(where)
         delete_rows(
             self._spark,
             self._load(),
-            rows=lambda: self._matching(where),
+            rows=lambda snapshot_id: self._matching(where, snapshot_id),
             marked=lambda rows: rows.withColumn(HIT, _marks(where)),
             condition=condition,
             text=_text(where),
@@ -74,7 +80,7 @@ class RowMethods(ABC):
         Raises:
             UnsupportedError: a column of the primary key is among them, or the table cannot be updated.
             SchemaMismatchError: there is no such column.
-            CommitConflictError: another commit changed what this one relies on; nothing was committed.
+            CommitConflictError: other commits changed the same rows again and again; nothing was committed.
         """
         refuse_chance(str(where))
         table = self._load()
@@ -83,13 +89,14 @@ class RowMethods(ABC):
             self._spark,
             table,
             values,
-            rows=lambda: self._matching(where),
+            rows=lambda snapshot_id: self._matching(where, snapshot_id),
             marked=lambda rows: rows.withColumn(HIT, _marks(where)),
             options={**self._options, "path": self._path},
         )
 
-    def _matching(self, where: str | Column | None) -> DataFrame:
-        return self.to_df() if where is None else self.to_df().where(where)
+    def _matching(self, where: str | Column | None, snapshot_id: int | None) -> DataFrame:
+        rows = self.to_df(**({} if snapshot_id is None else {SNAPSHOT: snapshot_id}))
+        return rows if where is None else rows.where(where)
 
 
 def _text(condition: str | Column | None) -> str:

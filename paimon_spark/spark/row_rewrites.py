@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 
 from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.active_session import activate
-from paimon_spark.spark.source_options import FILES, OPERATION, REPLACES
+from paimon_spark.spark.source_options import FILES, OPERATION, REPLACES, SNAPSHOT
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.spec.snapshot import Operation
 
@@ -44,7 +44,7 @@ def rows_of_files(
     activate(spark)
     reader = spark.read.format("paimon").options(**options)
     named = None if files is None else list(files)
-    return reader.option("scan.snapshot-id", str(snapshot_id)).option(FILES, json.dumps(named)).load()
+    return reader.option(SNAPSHOT, str(snapshot_id)).option(FILES, json.dumps(named)).load()
 
 
 def rewrite_rows(

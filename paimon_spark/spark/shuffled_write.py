@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from paimon_spark.commit.overwrite import OverwriteSpec
+    from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
 
 _TASK = "_paimon_task"
@@ -41,7 +42,12 @@ def can_shuffle(table: FileStoreTable) -> bool:
 
 
 def write_shuffled(
-    df: DataFrame, table: FileStoreTable, overwrite: OverwriteSpec | None, *, operation: str | None = None
+    df: DataFrame,
+    table: FileStoreTable,
+    overwrite: OverwriteSpec | None,
+    *,
+    operation: str | None = None,
+    rows_of: SnapshotIdentity | None = None,
 ) -> int | None:
     """Write the rows and commit them; return the id of the new snapshot. Runs on the driver.
 
@@ -50,6 +56,7 @@ def write_shuffled(
         table: the table with the options of this write.
         overwrite: what to replace; None to append.
         operation: what the snapshot says about the statement; None for nothing.
+        rows_of: the snapshot that the rows are made of; None where they are new.
 
     Raises:
         SchemaMismatchError: the rows do not fit the table's columns.
@@ -58,7 +65,7 @@ def write_shuffled(
     tasks = _number_of_tasks(df, table)
     mode = None if overwrite is None else OverwriteMode(overwrite.kind.value)
     arrow_schema = spark_arrow_schema(df.schema)
-    plan = plan_write(table, overwrite=mode, data_schema=arrow_schema, shuffled=True)
+    plan = plan_write(table, overwrite=mode, data_schema=arrow_schema, shuffled=True, rows_of=rows_of)
     keys = partition_keys(tasks)
     with_task = StructType([*df.schema.fields, StructField(_TASK, IntegerType(), nullable=False)])
     placed = df.mapInArrow(partial(_add_task, plan, keys), with_task).repartition(tasks, _TASK)
@@ -70,7 +77,8 @@ def write_shuffled(
         messages,
         overwrite=overwrite,
         operation=operation,
-        planned_snapshot_id=plan.snapshot_id or 0,
+        planned_on=plan.snapshot,
+        rows_read=plan.rows_read,
         after_commit=maintenance(table),
     )
 

@@ -36,8 +36,14 @@ FILES = "paimon.files"
 REPLACES = "paimon.replaces"
 """Not for users: JSON that names the snapshot and those of its files that the rows of a write replace."""
 
-READ_KEYS = (COLUMNS, FILTER, FILES)
-WRITE_KEYS = (MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, ONE_TASK_PER_BUCKET, OPERATION, REPLACES)
+SNAPSHOT = "paimon.snapshot"
+"""Not for users: id of the snapshot to read, with the columns that the table has now, whatever other options say."""
+
+ROWS_OF = "paimon.rows-of"
+"""Not for users: `SnapshotIdentity` of the snapshot that the rows of a write were made of."""
+
+READ_KEYS = (COLUMNS, FILTER, FILES, SNAPSHOT)
+WRITE_KEYS = (MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, ONE_TASK_PER_BUCKET, OPERATION, REPLACES, ROWS_OF)
 
 # What Spark itself hands over: save(path), load([...]), CREATE TABLE ... USING paimon OPTIONS (...), saveAsTable.
 _SPARK_KEYS = frozenset(
@@ -70,6 +76,8 @@ class ReadRequest:
     """Dynamic table options and those of the store, in Paimon's spelling."""
     files: str | None = None
     """What option `paimon.files` says."""
+    snapshot_id: int | None = None
+    """What option `paimon.snapshot` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,8 @@ class WriteRequest:
     """What the snapshot says about the statement, a name of `Operation`."""
     replaces: str | None = None
     """What option `paimon.replaces` says."""
+    rows_of: str | None = None
+    """What option `paimon.rows-of` says."""
 
 
 def parse_columns(text: str) -> tuple[str, ...]:
@@ -158,6 +168,12 @@ def _boolean(key: str, text: str) -> bool:
     return text.strip().lower() == "true"
 
 
+def _number(key: str, text: str | None) -> int | None:
+    if text is not None and not (text.isascii() and text.isdigit()):
+        raise OptionError(f"option '{key}' is a number, not '{text}'")
+    return None if text is None else int(text)
+
+
 def read_request(options: Mapping[str, str]) -> ReadRequest:
     """Understand the options of a load. Runs on the driver, once per load and once per plan.
 
@@ -167,7 +183,7 @@ def read_request(options: Mapping[str, str]) -> ReadRequest:
     path = table_path(options)
     ours, others = _sorted_options(options, READ_KEYS, "a read")
     columns = parse_columns(ours[COLUMNS]) if COLUMNS in ours else None
-    return ReadRequest(path, columns, ours.get(FILTER), others, ours.get(FILES))
+    return ReadRequest(path, columns, ours.get(FILTER), others, ours.get(FILES), _number(SNAPSHOT, ours.get(SNAPSHOT)))
 
 
 def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteRequest:
@@ -195,7 +211,8 @@ def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteReques
             f"option '{REPLACE_WHERE}' and {OVERWRITE_MODE}=dynamic contradict each other: give one of them"
         )
     merge_schema, one_task = (_boolean(key, ours.get(key, "false")) for key in (MERGE_SCHEMA, ONE_TASK_PER_BUCKET))
-    return WriteRequest(path, others, dynamic, where, merge_schema, one_task, ours.get(OPERATION), ours.get(REPLACES))
+    hidden = (ours.get(key) for key in (OPERATION, REPLACES, ROWS_OF))
+    return WriteRequest(path, others, dynamic, where, merge_schema, one_task, *hidden)
 
 
 def known_to_writes(options: Mapping[str, str]) -> dict[str, str]:

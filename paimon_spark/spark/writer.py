@@ -68,7 +68,8 @@ class PaimonWriter(DataSourceArrowWriter):
             [*tasks, *gone],
             overwrite=self._overwrite,
             operation=self._operation,
-            planned_snapshot_id=self._plan.snapshot_id or 0,
+            planned_on=self._plan.snapshot,
+            rows_read=self._plan.rows_read,
             after_commit=maintenance(table),
         )
 

@@ -15,6 +15,7 @@ from paimon_spark.merge.engine import merge_engine_for
 from paimon_spark.spec.manifest import HASH_INDEX, ManifestEntry
 from paimon_spark.spec.schema import BucketMode, TableSchema
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable
 from paimon_spark.write.bucket_filling import MAX_BUCKETS, DynamicBucketPlan, KnownBucket
@@ -48,8 +49,8 @@ class WritePlan:
     """Arrow schema of the batches that tasks will get (a column ``_VALUE_KIND`` int8 gives row kinds, if there)."""
     shuffled: bool
     """True when all rows of a (partition, bucket) reach one task; False when tasks may share buckets."""
-    snapshot_id: int | None
-    """Latest snapshot when the write was planned; None for an empty table."""
+    snapshot: SnapshotIdentity
+    """Latest snapshot when the write was planned, or the one that its rows were made of."""
     mapping: RowMapping
     """How the columns of the data become those of the table."""
     files: DataFileSpec
@@ -58,6 +59,8 @@ class WritePlan:
     """Greatest sequence number of the files of each partition and bucket; empty where none counts."""
     total_buckets: Mapping[bytes, int] = field(default_factory=dict)
     """Number of buckets of those partitions whose number differs from the table's."""
+    rows_read: bool = False
+    """Whether the rows were made of rows of that snapshot (UPDATE, DELETE, MERGE)."""
     dynamic: DynamicBucketPlan | None = None
     """For dynamic buckets: which there are and how new ones are made."""
 
@@ -65,6 +68,11 @@ class WritePlan:
         """Sequence number of the first row that a task writes into a bucket."""
         base = self.max_sequences.get(partition, {}).get(bucket, -1) + 1
         return base + (task_id << TASK_BITS if self.tasks_share_buckets else 0)
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """Id of the snapshot planned on; None for an empty table."""
+        return self.snapshot.id or None
 
     @property
     def tasks_share_buckets(self) -> bool:
@@ -78,6 +86,7 @@ def plan_write(
     overwrite: OverwriteMode | None = None,
     data_schema: pa.Schema,
     shuffled: bool = False,
+    rows_of: SnapshotIdentity | None = None,
 ) -> WritePlan:
     """Plan a write of rows of ``data_schema`` into ``table``. Runs on the driver, once per job.
 
@@ -89,8 +98,11 @@ def plan_write(
             primary-key tables.
         shuffled: True promises that all rows of one (partition, bucket) - for dynamic buckets all rows of one key -
             reach one task (``routing.shuffle_ids``), in their order.
+        rows_of: the snapshot that the rows are made of (UPDATE, DELETE, MERGE): the write is planned on it, whatever
+            came since, and its commit is told.
 
     Raises:
+        SnapshotNotFoundError: ``rows_of`` is not there any more.
         UnsupportedError: the table has a feature that cannot be written yet.
         SchemaMismatchError: a column is unknown, missing or of a type that cannot be cast without loss.
         OptionError: the number of buckets differs from that of existing files.
@@ -101,7 +113,7 @@ def plan_write(
     mapping = map_columns(schema, data_schema)
     if schema.primary_keys:
         merge_engine_for(schema)  # its configuration errors belong to the driver
-    snapshot = table.snapshots.latest()
+    snapshot = table.snapshots.latest() if rows_of is None else rows_of.find(table.snapshots)
     sequences: dict[bytes, dict[int, int]] = {}
     differing: dict[bytes, int] = {}
     if overwrite is None and snapshot is not None and mode != BucketMode.BUCKET_UNAWARE:
@@ -117,7 +129,8 @@ def plan_write(
         overwrite=overwrite,
         data_schema=data_schema,
         shuffled=shuffled,
-        snapshot_id=None if snapshot is None else snapshot.id,
+        snapshot=SnapshotIdentity.of(snapshot),
+        rows_read=rows_of is not None,
         mapping=mapping,
         files=data_file_spec(schema),
         max_sequences=sequences,

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from paimon_spark.commit.file_store_commit import BATCH, OverwriteSpec, commit
 from paimon_spark.errors import CommitConflictError, CommitError, OptionError, PaimonError, UnsupportedError
 from paimon_spark.spec.manifest import FileKind
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.message import NewHashes
 from tests.support.commits import (
     all_files,
@@ -353,12 +354,13 @@ def test_batch_commits_of_one_user_are_all_applied(table):
 
 def test_an_append_after_a_rescale_is_refused_if_the_plan_is_older(keyed):
     commit(keyed, [message(keyed, fake_file("a"))])
+    planned = SnapshotIdentity.of(keyed.snapshots.latest())
     commit(keyed, [message(keyed, fake_file("b"), buckets=4)], overwrite=OverwriteSpec.static())
     with pytest.raises(
         CommitConflictError, match=r"Total buckets of partition \{\} changed from 4 to 2 without overwrite"
     ):
-        commit(keyed, [message(keyed, fake_file("c"))], planned_snapshot_id=1)
-    assert commit(keyed, [message(keyed, fake_file("c"), buckets=4)], planned_snapshot_id=1) == 3
+        commit(keyed, [message(keyed, fake_file("c"))], planned_on=planned)
+    assert commit(keyed, [message(keyed, fake_file("c"), buckets=4)], planned_on=planned) == 3
 
 
 def test_one_commit_has_one_number_of_buckets(keyed):

@@ -113,7 +113,7 @@ def test_java_finds_our_keys_in_the_hash_index_and_we_find_java_s(tmp_path, orac
     def upsert(keys, value):
         batch = pa.RecordBatch.from_pydict({"k": pa.array(keys, pa.int32()), "v": pa.array([value] * len(keys))})
         plan = plan_write(table, data_schema=batch.schema)
-        commit(table, [write_batches(plan, [batch], 0)], planned_snapshot_id=plan.snapshot_id or 0)
+        commit(table, [write_batches(plan, [batch], 0)], planned_on=plan.snapshot)
 
     upsert(range(10), "ours")
     oracle.write(table.path, [(key, "java") for key in range(5, 15)])

@@ -55,7 +55,7 @@ def write(table: FileStoreTable, some: dict[int, str], kinds: Sequence[int] | No
         columns["_VALUE_KIND"] = pa.array(list(kinds), pa.int8())
     batch = pa.RecordBatch.from_pydict(columns)
     plan = plan_write(table, data_schema=batch.schema)
-    return commit(table, [write_batches(plan, [batch], 0)], planned_snapshot_id=plan.snapshot_id or 0)
+    return commit(table, [write_batches(plan, [batch], 0)], planned_on=plan.snapshot)
 
 
 def keyed(path: Path, versions: int = 3, **options: str) -> FileStoreTable:

@@ -14,13 +14,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
+from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.maintain.compact import compact
 from paimon_spark.spec.manifest import FileSource
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.commits import data_file, message, partition_bytes
+from tests.support.history import rows as rows_of
 
 PATIENT = {"commit.max-retries": "500", "commit.max-retry-wait": "100 ms"}
 """Rivals on a loaded machine may win often; giving up is tested elsewhere."""
@@ -98,7 +102,7 @@ def upsert_shared_keys(path: str, number: int, commits: int) -> list[Deed]:
             )
             plan = plan_write(table, data_schema=batch.schema)
             task = write_batches(plan, [batch], 0)
-            return commit(table, [task], planned_snapshot_id=plan.snapshot_id or 0)
+            return commit(table, [task], planned_on=plan.snapshot)
 
         deeds.append(Deed(_committed(write), "upsert", rows))
     return deeds
@@ -170,3 +174,25 @@ def serially(deeds: Sequence[Deed]) -> list[tuple[Any, ...]]:
             rows = {key: row for key, row in rows.items() if row[1] != deed.partition}
         rows.update({key: (value, deed.partition) for key, value in deed.rows.items()})
     return sorted((key, value, partition) for key, (value, partition) in rows.items())
+
+
+def count_up(path: str, number: int, commits: int) -> list[Deed]:
+    """Add one to all values (counters as text), as an UPDATE does: what is written is made of what was read."""
+    deeds = []
+    for _ in range(commits):
+        table = _open(path)
+
+        def attempt(latest: Snapshot | None, table: FileStoreTable = table) -> int | None:
+            assert latest is not None
+            old = rows_of(table, snapshot_id=latest.id)
+            batch = pa.RecordBatch.from_pydict(
+                {"k": pa.array(list(old), pa.int32()), "v": [str(int(value) + 1) for value in old.values()]}
+            )
+            plan = plan_write(table, data_schema=batch.schema, rows_of=SnapshotIdentity.of(latest))
+            done = write_batches(plan, [batch], 0)
+            return commit(table, [done], planned_on=plan.snapshot, rows_read=plan.rows_read)
+
+        made = run_again(table, attempt)
+        assert made is not None
+        deeds.append(Deed(made, "count", {}))
+    return deeds

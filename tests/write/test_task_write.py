@@ -202,7 +202,7 @@ def test_tasks_fill_dynamic_buckets_together(tmp_path: Path, shuffled: bool) -> 
     with pytest.raises(OSError, match="worker died"):
         write_batches(plan, failing(), 2)
     messages = [write_batches(plan, part, task) for task, part in enumerate(parts)]
-    commit(table, messages, planned_snapshot_id=0)
+    commit(table, messages, planned_on=plan.snapshot)
     snapshot = table.snapshots.latest()
     assert snapshot is not None
     counts = {e.bucket: e.row_count for e in table.manifests.index_entries(snapshot)}

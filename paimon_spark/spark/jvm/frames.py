@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
-from paimon_spark.read.row_view import ROWS, resolve_source
+from paimon_spark.read.row_view import ROWS, ReadSource, resolve_source
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.loading import LoadedTable
 from paimon_spark.spark.jvm.native_scan import REFUSALS, is_native, note_refusal
@@ -77,7 +77,12 @@ def native_frame(spark: SparkSession, request: ReadRequest) -> DataFrame | None:
         return None
     table = load_table(request.path, options=request.options)
     check_readable(table.schema)
-    table, snapshot = resolve_source(table)
+    snapshot: ReadSource
+    if request.snapshot_id is None:
+        table, snapshot = resolve_source(table)
+    else:
+        table, snapshot = table.without_options(POINTS_OF_TIME), table.snapshots.get(request.snapshot_id)
+        table = table.with_options({"scan.snapshot-id": str(snapshot.id)})
     if not isinstance(snapshot, Snapshot):
         return None
     columns = read_columns(table.schema.fields, request.columns)

@@ -30,8 +30,7 @@ from paimon_spark.spark.jvm.read_version import POINTS_OF_TIME
 from paimon_spark.spark.jvm.row_level_plans import Target
 from paimon_spark.spark.jvm.system_table import SystemTableProxy
 from paimon_spark.spark.jvm.table import STATEMENT_MARK, TableProxy
-from paimon_spark.spark.row_changes import DELETE, UPDATE_AFTER, write_changes
-from paimon_spark.spark.row_rewrites import rewrite_rows
+from paimon_spark.spark.row_changes import DELETE, UPDATE_AFTER, change_rows
 from paimon_spark.spark.source_options import known_to_writes
 from paimon_spark.spec.snapshot import Operation
 
@@ -151,20 +150,18 @@ class RowLevelProxy(Proxy):
     def _run(self, table: FileStoreTable) -> None:
         """Change the table."""
 
-    def _rewrite(self, table: FileStoreTable, values: Mapping[str, JavaObject], operation: Operation) -> None:
-        """Write files anew, in a table without primary key."""
-        snapshot = table.snapshots.latest()
-        if snapshot is None:
-            return
-        rows = self.target.marked(self.condition, values, snapshot.id)
+    def _change(self, table: FileStoreTable, values: Mapping[str, JavaObject], kind: int, operation: Operation) -> None:
+        """Change the rows one by one."""
 
-        def marked(files: Sequence[str] | None) -> DataFrame:
-            return rows if files is None else rows.where(col(FILE_PATH).isin(list(files)))
+        def rows(snapshot_id: int | None) -> DataFrame:
+            return self.target.rows(self.condition, values, snapshot_id)
 
-        rewrite_rows(marked, table, snapshot.id, operation, options=self._write_options())
+        def marked(snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
+            found = self.target.marked(self.condition, values, snapshot_id)
+            return found if files is None else found.where(col(FILE_PATH).isin(list(files)))
 
-    def _write_options(self) -> dict[str, str]:
-        return {**known_to_writes(self.loaded.options), **self.loaded.source_options}
+        options = {**known_to_writes(self.loaded.options), **self.loaded.source_options}
+        change_rows(table, kind, operation, rows=rows, marked=marked, options=options)
 
 
 class DeleteProxy(RowLevelProxy):
@@ -182,11 +179,7 @@ class DeleteProxy(RowLevelProxy):
             delete_partitions(table, partitions)
             return
         check_row_delete(table)
-        if table.schema.primary_keys:
-            rows = self.target.rows(condition, {})
-            write_changes(rows, table, DELETE, Operation.DELETE, options=self._write_options())
-        else:
-            self._rewrite(table, {}, Operation.DELETE)
+        self._change(table, {}, DELETE, Operation.DELETE)
 
 
 class UpdateProxy(RowLevelProxy):
@@ -203,11 +196,7 @@ class UpdateProxy(RowLevelProxy):
     def _run(self, table: FileStoreTable) -> None:
         values = self.target.assigned(self.assignments)
         check_update(table, values)
-        if table.schema.primary_keys:
-            rows = self.target.rows(self.condition, values)
-            write_changes(rows, table, UPDATE_AFTER, Operation.UPDATE, options=self._write_options())
-        else:
-            self._rewrite(table, values, Operation.UPDATE)
+        self._change(table, values, UPDATE_AFTER, Operation.UPDATE)
 
 
 _SOURCE = f"""

@@ -46,8 +46,10 @@ class Target:
         """The columns, in order."""
         return list(java_list(self.gateway, self.relation.output()))
 
-    def rows(self, condition: JavaObject | None, values: Mapping[str, JavaObject]) -> DataFrame:
-        """The rows for which a condition is true.
+    def rows(
+        self, condition: JavaObject | None, values: Mapping[str, JavaObject], snapshot_id: int | None
+    ) -> DataFrame:
+        """The rows of a snapshot for which a condition is true.
 
         A CHAR column is compared as Spark compares it, padded; but it comes out as the table holds it, so that the key
         of a row is the key of what is written for it.
@@ -55,9 +57,10 @@ class Target:
         Args:
             condition: None for all rows.
             values: the expressions of those columns that get another value, by name.
+            snapshot_id: what is read; None where the table has no snapshot yet.
         """
         plans = self._catalyst.plans.logical
-        source, raw = self._padded(self.relation)
+        source, raw = self._padded(self.relation if snapshot_id is None else self._at_snapshot(snapshot_id))
         if condition is not None:
             source = plans.Filter(condition, source)
         columns = [

@@ -18,8 +18,14 @@ from pyspark.errors import ParseException, PySparkException
 from paimon_spark.errors import OptionError, TableNotFoundError, UnsupportedError
 from paimon_spark.options import find_option, unknown_option_error
 from paimon_spark.spark.active_session import activate
-from paimon_spark.spark.jvm.read_version import at_version, layered, options_for_table, refuse_second_version
-from paimon_spark.spark.source_options import COLUMNS, FILTER
+from paimon_spark.spark.jvm.read_version import (
+    POINTS_OF_TIME,
+    at_version,
+    layered,
+    options_for_table,
+    refuse_second_version,
+)
+from paimon_spark.spark.source_options import COLUMNS, FILTER, SNAPSHOT
 from paimon_spark.spark.statements.conditions import filter_option
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.parsing import Kind, NotUnderstoodError, Query, TableReference, Token, read_query
@@ -55,6 +61,8 @@ class Context:
     args: Mapping[str, Any] | Sequence[Any] | None = None
     pinned: Mapping[str, int] = field(default_factory=dict)
     """Snapshots to read of tables (by path) that the statement is about to replace."""
+    current: Mapping[str, int] = field(default_factory=dict)
+    """Snapshots to read of tables (by path) that the statement changes, with the columns that they have now."""
     frames: Mapping[str, DataFrame] = field(default_factory=dict)
     """DataFrames that queries name like tables, by names that no table has."""
 
@@ -83,10 +91,12 @@ class _Read:
     options: Mapping[str, str]
     end: int
     """Where the name and the clauses behind it end."""
+    current: int | None = None
+    """The snapshot to read with the columns that the table has now."""
 
     @property
     def key(self) -> tuple[Any, ...]:
-        return (self.name.path, tuple(sorted(self.options.items())))
+        return (self.name.path, self.current, tuple(sorted(self.options.items())))
 
 
 def run_query(context: Context, cursor: Cursor, *, before: str = "", whole: str | None = None) -> DataFrame:
@@ -142,7 +152,10 @@ def _read(context: Context, text: str, reference: TableReference, clauses: Seque
     pinned = context.pinned.get(name.path)
     if pinned is not None and not has_time_travel(options):
         options = {"scan.snapshot-id": str(pinned), **options}
-    return _Read(reference, name, layered(session, options), end)
+    current = None if has_time_travel(options) else context.current.get(name.path)
+    if current is not None:
+        session = {key: value for key, value in session.items() if key not in POINTS_OF_TIME}
+    return _Read(reference, name, layered(session, options), end, current)
 
 
 def _is_temporary_view(spark: SparkSession, name: str) -> bool:
@@ -213,6 +226,7 @@ def _frames(
             options |= {} if condition is None else {FILTER: condition}
         else:
             _check_system_table(read)
+        options |= {} if read.current is None else {SNAPSHOT: str(read.current)}
         reader = context.spark.read.format("paimon").options(**read.name.options).options(**options)
         frames[read.key] = reader.load(read.name.path)
     return frames

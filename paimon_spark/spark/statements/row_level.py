@@ -52,7 +52,7 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     delete_rows(
         context.spark,
         table,
-        rows=lambda: run_query(context, _tokens(text)),
+        rows=lambda snapshot_id: run_query(_reading(context, name, snapshot_id), _tokens(text)),
         marked=lambda rows: _query_of(context, rows, f"{ctes}{_marked(alias, condition)}"),
         condition=None if condition is None else lambda rows: _query_of(context, rows, narrowing),
         text=condition or "",
@@ -91,13 +91,20 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         context.spark,
         table,
         new,
-        rows=lambda: run_query(context, _tokens(f"{ctes}SELECT *, {columns} FROM {source}{where}")),
+        rows=lambda snapshot_id: run_query(
+            _reading(context, name, snapshot_id), _tokens(f"{ctes}SELECT *, {columns} FROM {source}{where}")
+        ),
         marked=lambda rows: _query_of(
             context, rows, f"{ctes}SELECT *, {given} FROM ({_marked(alias, condition)}) AS {alias}"
         ),
         options={**name.options, "path": name.path},
     )
     return empty(context)
+
+
+def _reading(context: Context, name: TableName, snapshot_id: int | None) -> Context:
+    """The context of a query that reads a snapshot of the target."""
+    return context if snapshot_id is None else replace(context, current={name.path: snapshot_id})
 
 
 def _marked(alias: str, condition: str | None) -> str:

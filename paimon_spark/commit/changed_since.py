@@ -1,0 +1,166 @@
+"""Whether a commit still stands on the snapshot that it was planned on, and on the rows that were read there.
+
+A statement that makes new rows of old ones (UPDATE, DELETE, MERGE) reads one snapshot; what it writes is only right as
+long as nobody else has changed these rows. That is judged by buckets, and within a bucket by the range of the keys: a
+later snapshot that added or deleted a file of a bucket into which rows of ours go, with keys among ours, is a conflict.
+So two statements never both change what only one of them has seen (snapshot isolation: rows that a condition would
+find only in other buckets, or outside these keys, are not looked for again). A plain upsert, which reads nothing, is
+free of it.
+
+Java: has no such check, and loses updates; this is stricter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paimon_spark.commit.partition_ranges import range_predicate
+from paimon_spark.errors import SnapshotNotFoundError
+from paimon_spark.spec.key_order import key_ranks
+from paimon_spark.spec.manifest_columns import ManifestColumns
+from paimon_spark.spec.snapshot import CommitKind
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from paimon_spark.commit.changes import Changes
+    from paimon_spark.commit.conflict import Situation
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_NO_ROWS_CHANGE = (CommitKind.COMPACT, CommitKind.ANALYZE)
+"""Commits that leave the rows as a read sees them. A table where a read leaves level 0 out cannot be written."""
+
+
+class ChangedSince:
+    """The snapshots after the one that a commit was planned on, each looked at once for all attempts."""
+
+    def __init__(
+        self, table: FileStoreTable, planned_on: SnapshotIdentity, changes: Changes, *, rows_read: bool
+    ) -> None:
+        """Look at nothing yet.
+
+        Args:
+            table: to commit to.
+            planned_on: the snapshot.
+            changes: of the commit.
+            rows_read: whether the changes were made of rows of that snapshot.
+        """
+        self._table = table
+        self._planned_on = planned_on
+        self._changes = changes
+        self._rows_read = rows_read
+        self._harmless: set[SnapshotIdentity] = set()
+
+    def check(self, latest: Snapshot | None, situation: Situation) -> None:
+        """Check that the changes may follow ``latest``. Called in each attempt.
+
+        Raises:
+            CommitConflictError: the snapshot is no longer there, or rows that were read have changed since.
+        """
+        self._check_history(latest, situation)
+        if not self._rows_read or latest is None:
+            return
+        for snapshot_id in range(self._planned_on.id + 1, latest.id + 1):
+            try:
+                snapshot = latest if snapshot_id == latest.id else self._table.snapshots.get(snapshot_id)
+            except SnapshotNotFoundError as error:
+                raise situation.conflict(
+                    f"Snapshot {snapshot_id} has expired before it could be told whether it changed the rows that this "
+                    f"commit read in snapshot {self._planned_on.id}. Give up committing."
+                ) from error
+            identity = SnapshotIdentity.of(snapshot)
+            if identity not in self._harmless:
+                self._check_snapshot(snapshot, situation)
+                self._harmless.add(identity)
+
+    def _check_history(self, latest: Snapshot | None, situation: Situation) -> None:
+        """Check that ``latest`` follows the snapshot of the plan."""
+        planned = self._planned_on
+        if (latest.id if latest else 0) < planned.id:
+            raise situation.conflict(
+                f"The table was rolled back: this commit was planned on snapshot {planned.id}, and the latest one is "
+                f"{latest.id if latest else 'none'}. Give up committing."
+            )
+        try:
+            planned.find(self._table.snapshots)
+        except SnapshotNotFoundError as error:
+            if self._table.snapshots.exists(planned.id):
+                raise situation.conflict(
+                    f"The table was rolled back, or made anew: snapshot {planned.id} is not the one on which this "
+                    f"commit was planned. Give up committing."
+                ) from error
+            if self._rows_read:
+                raise situation.conflict(
+                    f"Snapshot {planned.id}, whose rows this commit read, has expired. Give up committing."
+                ) from error
+
+    def _check_snapshot(self, snapshot: Snapshot, situation: Situation) -> None:
+        """Check what one later snapshot changed."""
+        if snapshot.commit_kind in _NO_ROWS_CHANGE:
+            return
+        manifests = self._table.manifests
+        within = range_predicate(self._table, self._changes.changed_partitions())
+        changed = manifests.read_columns(manifests.prune_manifests(manifests.delta_manifests(snapshot), within))
+        touched = self._touched(ManifestColumns.concat(list(changed)), situation)
+        if touched is None:
+            return
+        partition, bucket = touched
+        deed = "" if snapshot.operation is None else f" {getattr(snapshot.operation, 'value', snapshot.operation)}"
+        raise situation.conflict(
+            f"Snapshot {snapshot.id} ({snapshot.commit_kind.value}{deed}, by user {snapshot.commit_user}) changed rows "
+            f"of bucket {bucket} in partition {{{situation.partition_text(partition)}}}, which this commit read in "
+            f"snapshot {self._planned_on.id}. Give up committing."
+        )
+
+    def _touched(self, changed: ManifestColumns, situation: Situation) -> tuple[bytes, int] | None:
+        """Return a bucket of ours of which files with keys among ours were added or deleted."""
+        numbers: dict[tuple[bytes, int], int] = {}
+        for entry in self._changes.files:
+            numbers.setdefault((entry.partition, entry.bucket), len(numbers))
+        places = list(zip(changed.partitions, changed.buckets.tolist(), strict=True))
+        theirs = [at for at, place in enumerate(places) if place in numbers]
+        if not theirs:
+            return None
+        rivals = changed.take(theirs)
+        of_bucket = np.array([numbers[places[at]] for at in theirs], dtype=np.int64)
+        hit = np.flatnonzero(self._keys_meet(rivals, of_bucket, numbers, situation))
+        return places[theirs[hit[0]]] if len(hit) else None
+
+    def _keys_meet(
+        self,
+        rivals: ManifestColumns,
+        of_bucket: npt.NDArray[np.int64],
+        numbers: dict[tuple[bytes, int], int],
+        situation: Situation,
+    ) -> npt.NDArray[np.bool_]:
+        """Tell of each rival file whether its keys are among those that the commit has in its bucket.
+
+        Args:
+            rivals: files of our buckets.
+            of_bucket: the number of the bucket of each.
+            numbers: the buckets.
+            situation: has the types of the keys.
+        """
+        files = [(numbers[entry.partition, entry.bucket], entry.file) for entry in self._changes.files]
+        schema_ids = {file.schema_id for _, file in files} | set(rivals.schema_ids.tolist())
+        if not situation.key_types or schema_ids != {self._table.schema.id}:  # of another schema keys are not compared
+            return np.ones(len(rivals), dtype=bool)
+        ours = np.array([number for number, _ in files], dtype=np.int64)
+        bounds = [
+            [file.min_key for _, file in files],
+            [file.max_key for _, file in files],
+            rivals.file_values("_MIN_KEY"),
+            rivals.file_values("_MAX_KEY"),
+        ]
+        ranks = key_ranks([key for keys in bounds for key in keys], situation.key_types)
+        our_low, our_high, low, high = np.split(ranks, np.cumsum([len(keys) for keys in bounds])[:-1])
+        lowest = np.full(len(numbers), np.iinfo(np.int64).max)
+        highest = np.full(len(numbers), np.iinfo(np.int64).min)
+        np.minimum.at(lowest, ours, our_low)
+        np.maximum.at(highest, ours, our_high)
+        meets: npt.NDArray[np.bool_] = (low <= highest[of_bucket]) & (high >= lowest[of_bucket])
+        return meets

@@ -1,0 +1,96 @@
+"""A statement that makes new rows of old ones is run again, from a fresh read, when another commit was faster.
+
+Runs on the driver. Bounded by the options ``commit.max-retries``, ``commit.min-retry-wait``, ``commit.max-retry-wait``
+and ``commit.timeout``, counted for the statement as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakValueDictionary
+
+from paimon_spark.commit.conflict import FINAL
+from paimon_spark.commit.settings import CommitSettings
+from paimon_spark.errors import CommitConflictError, CommitError, SnapshotNotFoundError
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_Result = TypeVar("_Result")
+_CONFLICT = re.compile(rf"\b{CommitConflictError.__name__}: (.*)")
+_TURNS: WeakValueDictionary[tuple[str, str], threading.Lock] = WeakValueDictionary()
+_TURNS_LOCK = threading.Lock()
+
+
+def run_again(table: FileStoreTable, attempt: Callable[[Snapshot | None], _Result]) -> _Result:
+    """Call ``attempt`` until no other commit comes between its read and its commit; return what it returns.
+
+    The first attempt runs beside all others; those that lost run one at a time in each process, so that they do not
+    beat each other over and over.
+
+    Args:
+        table: whose rows change.
+        attempt: reads the snapshot it is given (None: there is none yet), writes and commits; nothing of it is left
+            when it raises a conflict.
+
+    Raises:
+        CommitConflictError: other commits were faster every time; the message names what the last one changed.
+    """
+    retries = CommitSettings.of(table.options).retries()
+    while True:
+        latest: Snapshot | None = None
+        try:
+            with _turn(table) if retries.count else contextlib.nullcontext():
+                latest = table.snapshots.latest()
+                return attempt(latest)
+        except Exception as error:
+            reason = _conflict(error) or _expired(table, latest, error)
+            if reason is None:
+                raise
+            if retries.exhausted:
+                raise CommitConflictError(
+                    f"The statement was run {retries.count + 1} times in {retries.elapsed_millis} millis, and each "
+                    f"time another commit changed the rows that it had read. Nothing of it is in table {table.path}: "
+                    f"run it again, with fewer jobs at once or with a larger option 'commit.max-retries'. The last "
+                    f"conflict: {reason}"
+                ) from error
+        retries.wait()
+
+
+def _conflict(error: Exception) -> str | None:
+    """Return what another commit changed, if that is why a statement failed and a fresh read would mend it, else None.
+
+    Spark passes on only the text of an error that a Python data source raises.
+    """
+    text = str(error)
+    if any(words in text for words in FINAL):
+        return None
+    if isinstance(error, CommitError):
+        return text if isinstance(error, CommitConflictError) else None
+    found = _CONFLICT.search(text)
+    return None if found is None else found[1]
+
+
+def _expired(table: FileStoreTable, snapshot: Snapshot | None, error: Exception) -> str | None:
+    """Return that the snapshot that a statement read was gone before its end, if that is why it failed, else None."""
+    if SnapshotNotFoundError.__name__ not in f"{type(error).__name__} {error}" or snapshot is None:
+        return None
+    try:
+        SnapshotIdentity.of(snapshot).find(table.snapshots)
+    except SnapshotNotFoundError as gone:
+        return str(gone)
+    return None
+
+
+@contextlib.contextmanager
+def _turn(table: FileStoreTable) -> Iterator[None]:
+    with _TURNS_LOCK:
+        lock = _TURNS.setdefault((table.path, table.branch), threading.Lock())
+    with lock:
+        yield

@@ -1,0 +1,59 @@
+"""Which snapshot something was planned on: its id alone would also be that of another one after a rollback."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import OptionError, SnapshotNotFoundError
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.snapshot_store import SnapshotStore
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotIdentity:
+    """One snapshot of one table, told from every other that ever has its id. Plain values, picklable."""
+
+    id: int = 0
+    """0 stands for a table without snapshots."""
+    name: str = ""
+    """Names that no other snapshot has: its uuid, which old ones lack, and its list of changes."""
+
+    @classmethod
+    def of(cls, snapshot: Snapshot | None) -> SnapshotIdentity:
+        """Return the identity of a snapshot; None is the state before the first one."""
+        if snapshot is None:
+            return cls()
+        return cls(snapshot.id, f"{snapshot.uuid or ''}/{snapshot.delta_manifest_list}")
+
+    @classmethod
+    def from_text(cls, text: str) -> SnapshotIdentity:
+        """Return the identity that `to_text` gave as text."""
+        try:
+            values = json.loads(text)
+            return cls(int(values["id"]), str(values["name"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise OptionError(f"'{text}' names no snapshot") from error
+
+    def to_text(self) -> str:
+        """Return the identity as text, for an option."""
+        return json.dumps(asdict(self))
+
+    def find(self, snapshots: SnapshotStore) -> Snapshot | None:
+        """Return the snapshot; None for the state before the first one.
+
+        Raises:
+            SnapshotNotFoundError: it has expired, or was rolled back (another one may have its id).
+        """
+        if not self.id:
+            return None
+        found = snapshots.get(self.id)
+        if SnapshotIdentity.of(found) != self:
+            raise SnapshotNotFoundError(
+                f"Snapshot {self.id} is not the one that was there before: the table was rolled back, restored or made "
+                f"anew meanwhile."
+            )
+        return found
