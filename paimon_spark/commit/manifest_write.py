@@ -7,7 +7,7 @@ Equals Java's ``ManifestFile``, ``ManifestList``, ``IndexManifestFile`` and ``Co
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from paimon_spark.commit.partition_stats import partition_stats
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 _ROLLING_CHECK_ROWS = 1000
 """Manifests roll at multiples of this number of entries (Java: ``RollingFileWriter.CHECK_ROLLING_RECORD_CNT``)."""
+
+
+_MOST_BYTES = 64 << 20
+"""Manifests also roll before their keys and statistics take more, however well those compress."""
 
 
 class _Codec(TypedDict):
@@ -50,6 +54,9 @@ class ManifestWriter:
         """Write ``entries`` in their order, rolling at ``manifest.target-file-size``; no entry, no file."""
         if not entries:
             return []
+        parts = list(_bounded(entries))
+        if len(parts) > 1:
+            return [meta for part in parts for meta in self.write_manifests(part)]
         data = encode_manifest(entries, **self._codec)
         if len(data) >= self._target_size_bytes and len(entries) > _ROLLING_CHECK_ROWS:
             per_file = len(entries) * self._target_size_bytes // len(data)
@@ -117,3 +124,17 @@ class ManifestWriter:
                 with contextlib.suppress(Exception):  # what cannot be deleted now is an orphan file for later
                     self._table.file_io.delete_quietly(path)
                 self._created.discard(path)
+
+
+def _bounded(entries: Sequence[ManifestEntry]) -> Iterator[Sequence[ManifestEntry]]:
+    """The entries in parts of at most about ``_MOST_BYTES``."""
+    start = size = 0
+    for at, entry in enumerate(entries):
+        file = entry.file
+        own = len(file.min_key) + len(file.max_key)
+        own += sum(len(s.min_values) + len(s.max_values) for s in (file.key_stats, file.value_stats))
+        if size + own > _MOST_BYTES and at > start:
+            yield entries[start:at]
+            start, size = at, 0
+        size += own
+    yield entries[start:]

@@ -21,7 +21,8 @@ from paimon_spark.errors import CorruptTableError, UnsupportedError
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 _MAX_RATIO = 200
-_MAX_SLACK_BYTES = 4 << 20
+_ALWAYS_ALLOWED_BYTES = 256 << 20
+"""What the blocks of any file may hold: equal bytes, such as a key of many blanks, compress ten thousand times."""
 _FIRST_READ_RATIO = 16
 _LONGEST_ZSTD_HEADER = 18
 _MOST_AT_ONCE = 32 << 20
@@ -216,7 +217,11 @@ def read_block(data: bytes, codec: str, block: tuple[int, int, int], limit: int,
     source = _Input(data, path)
     source.at = start
     try:
-        plain = _unzip(source.take(size), codec, limit)
+        packed = source.take(size)
+        announced = _zstd_size(packed) if codec == "zstandard" else None
+        if announced is not None and announced > limit:
+            raise source.fail("the blocks are larger than a file of this size can hold")
+        plain = _unzip(packed, codec, limit)
     except (OSError, ValueError, EOFError, zlib.error, lzma.LZMAError, pa.ArrowException) as error:
         raise source.fail(f"a {codec} block cannot be decompressed ({error})") from error
     if len(plain) > limit:
@@ -229,19 +234,27 @@ def read_block(data: bytes, codec: str, block: tuple[int, int, int], limit: int,
 def read_container(data: bytes, *, path: str | None = None) -> AvroBlocks:
     """Take a container file apart and decompress its blocks.
 
-    What the blocks may grow to is bounded by the file's own size, so a small file cannot claim a large memory.
+    What the blocks may grow to is bounded (`most_bytes`), so a small file cannot claim any memory it likes.
 
     Raises:
         CorruptTableError: the bytes are no container file, or it is damaged, or its codec is none of Avro's.
     """
     index = index_container(data, path=path)
-    left = _MAX_SLACK_BYTES + _MAX_RATIO * len(data)
+    left = most_bytes(data)
     blocks = []
     for block in index.blocks:
         plain = read_block(data, index.codec, block, left, path=path)
         left -= len(plain)
         blocks.append((block[0], plain))
     return AvroBlocks(index.schema_json, tuple(blocks))
+
+
+def most_bytes(data: bytes) -> int:
+    """Most bytes that the blocks of a container file may hold: a bound that only hostile files meet.
+
+    What this package writes stays far below it (see `commit.manifest_write` and `write.rolling`).
+    """
+    return max(_ALWAYS_ALLOWED_BYTES, _MAX_RATIO * len(data))
 
 
 def read_containers(files: Sequence[tuple[str, bytes]]) -> list[AvroBlocks]:

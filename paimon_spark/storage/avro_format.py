@@ -15,11 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec import predicate as predicates
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.avro_container import MAGIC, SYNC_BYTES, encode_long, index_container, pack_block, read_block
+from paimon_spark.spec.avro_container import (
+    MAGIC,
+    SYNC_BYTES,
+    encode_long,
+    index_container,
+    most_bytes,
+    pack_block,
+    read_block,
+)
 from paimon_spark.storage import arrow_layout, avro_columns
 from paimon_spark.storage.avro_encoding import encode_rows
 from paimon_spark.storage.avro_schema import Decoded, FileSchema, file_schema
@@ -33,7 +41,7 @@ from paimon_spark.storage.data_file import (
 )
 from paimon_spark.storage.file_io import FileIO
 
-_MAX_BLOCK_BYTES: Final = 256 << 20
+_MAX_ROW_BYTES: Final = 200 << 20
 _GROUP_BYTES: Final = 32 << 20
 _BLOCK_BYTES: Final = 64_000
 """Java: ``DataFileConstants.DEFAULT_SYNC_INTERVAL``."""
@@ -116,7 +124,7 @@ class AvroReader(DataFileReader):
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
         for block in self._index.blocks:
             with corrupt_as(self.path, "Avro"):
-                plain = read_block(self._data, self._index.codec, block, _MAX_BLOCK_BYTES, path=self.path)
+                plain = read_block(self._data, self._index.codec, block, most_bytes(self._data), path=self.path)
             yield block[0], plain
 
     def _logical(self, name: str, array: pa.Array) -> pa.Array:
@@ -223,6 +231,11 @@ class AvroWriter(DataFileWriter):
         encoded = encode_rows(columns, self._fields)
         offsets = np.frombuffer(encoded.buffers()[1], np.int32, len(encoded) + 1, encoded.offset * 4)
         data = memoryview(encoded.buffers()[2] or b"")
+        if batch.num_rows and (largest := int(np.diff(offsets).max())) > _MAX_ROW_BYTES:
+            raise DataError(
+                f"A row takes {largest >> 20} MB, but rows of Avro files may take {_MAX_ROW_BYTES >> 20} MB. "
+                "Set the table option 'file.format' to 'parquet'."
+            )
         row = 0
         while row < batch.num_rows:
             room = _BLOCK_BYTES - self._waiting_bytes

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.errors import DataError
 from paimon_spark.spec.binary_row import encode_rows
 from paimon_spark.spec.manifest import DataFileMeta, FileSource
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
@@ -22,6 +23,7 @@ from paimon_spark.write.file_stats import FileStatsCollector
 
 if TYPE_CHECKING:
     from paimon_spark.spec.file_names import FileNameSequence
+    from paimon_spark.spec.simple_stats import SimpleStats
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.write.data_file_spec import DataFileSpec
 
@@ -30,6 +32,7 @@ _LOG = logging.getLogger(__name__)
 _STEP_BYTES = 16 << 20
 _STEP_MIN_ROWS = 1000  # Java looks at the size every 1000 rows
 _EPOCH = datetime(1970, 1, 1)
+_MAX_METADATA_BYTES = 64 << 20  # with them a manifest stays far below what its readers take
 
 
 class RollingFiles:
@@ -99,7 +102,11 @@ class RollingFiles:
         if self._current is None:
             return
         current, self._current = self._current, None
-        meta = current.close(self._next_sequence, self._source)
+        try:
+            meta = current.close(self._next_sequence, self._source)
+        except BaseException:
+            self._file_io.delete_quietly(f"{self._directory}/{current.name}")
+            raise
         self._next_sequence += meta.row_count
         self._finished.append(meta)
         _LOG.info("Wrote %s/%s: %d rows, %d bytes.", self._directory, meta.file_name, meta.row_count, meta.file_size)
@@ -124,7 +131,7 @@ class _OpenFile:
 
     def __init__(self, file_io: FileIO, spec: DataFileSpec, directory: str, name: str) -> None:
         self._spec = spec
-        self._name = name
+        self.name = name
         self._writer: DataFileWriter = create_data_file(
             file_io,
             f"{directory}/{name}",
@@ -176,7 +183,7 @@ class _OpenFile:
         result = self._writer.close()
         stats = self._stats.finish(result.column_stats)
         meta = DataFileMeta(
-            file_name=self._name,
+            file_name=self.name,
             file_size=result.size_bytes,
             row_count=self.rows,
             value_stats=stats.value_stats,
@@ -189,13 +196,25 @@ class _OpenFile:
             delete_row_count=self._deletes,
             file_source=int(source),
         )
-        if not self._spec.keyed:
-            return meta
+        if self._spec.keyed:
+            meta = self._with_keys(meta, stats.key_stats)
+        metadata_bytes = sum(map(len, (meta.min_key, meta.max_key))) + sum(
+            len(bound) for stats in (meta.key_stats, meta.value_stats) for bound in (stats.min_values, stats.max_values)
+        )
+        if metadata_bytes > _MAX_METADATA_BYTES:
+            raise DataError(
+                f"The keys and statistics of a data file would take {metadata_bytes >> 20} MB in the table's metadata, "
+                f"and {_MAX_METADATA_BYTES >> 20} MB are the most. A primary key is too long, or the option "
+                "'metadata.stats-mode' keeps values whole: use shorter keys, or 'truncate(16)'."
+            )
+        return meta
+
+    def _with_keys(self, meta: DataFileMeta, key_stats: SimpleStats) -> DataFileMeta:
         return replace(
             meta,
             min_key=self._key(self._first),
             max_key=self._key(self._last),
-            key_stats=stats.key_stats,
+            key_stats=key_stats,
             min_sequence_number=self._min_sequence,
             max_sequence_number=self._max_sequence,
         )
