@@ -16,6 +16,7 @@ from paimon_spark.read.plan import ReadPlan, judged_by_rows
 from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView, plan_source
 from paimon_spark.spec.predicate import Always, Predicate, fields, project
 from paimon_spark.spec.special_fields import ROW_KIND, SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.table.nullability import fields_as_stored
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
@@ -42,7 +43,7 @@ def special_fields(table: FileStoreTable) -> tuple[DataField, ...]:
 
 def audit_log_fields(table: FileStoreTable) -> tuple[DataField, ...]:
     """The columns of the audit log of a table."""
-    return (*special_fields(table), *table.schema.fields)
+    return (*special_fields(table), *fields_as_stored(table))
 
 
 def kind_rows(source: ReadSource) -> KindRows:

@@ -26,6 +26,7 @@ from paimon_spark.spec.data_types import BigIntType, DataField, LocalZonedTimest
 from paimon_spark.spec.predicate import Predicate, fields
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.table.nullability import fields_as_stored
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
@@ -42,7 +43,7 @@ _TYPES = pa.array(["insert", "update_preimage", "update_postimage", "delete"])
 
 def feed_fields(table: FileStoreTable) -> tuple[DataField, ...]:
     """The columns of the changes of a table."""
-    return (*table.schema.fields, *FEED_FIELDS)
+    return (*fields_as_stored(table), *FEED_FIELDS)
 
 
 @dataclass(frozen=True)

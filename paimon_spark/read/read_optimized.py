@@ -13,14 +13,10 @@ from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.fallback import plan_branches
 from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView
+from paimon_spark.table.nullability import fields_as_stored
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
-
-
-def _own_fields(table: FileStoreTable) -> tuple[DataField, ...]:
-    return tuple(table.schema.fields)
 
 
 def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> ReadPlan:
@@ -43,5 +39,5 @@ def _top_level(table: FileStoreTable) -> int | None:
     return table.options.num_levels - 1 if table.schema.primary_keys else None
 
 
-READ_OPTIMIZED = RowView("ro", _own_fields, _plan)
+READ_OPTIMIZED = RowView("ro", fields_as_stored, _plan)
 """Rows of the highest level."""

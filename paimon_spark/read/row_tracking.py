@@ -25,6 +25,7 @@ from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView, plan_so
 from paimon_spark.read.split_read import partition_constants
 from paimon_spark.spec.predicate import Always, Predicate, fields, project
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
+from paimon_spark.table.nullability import fields_as_stored
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit, SplitFile
@@ -47,7 +48,7 @@ def _fields(table: FileStoreTable) -> tuple[DataField, ...]:
             f"Table {table.path} does not support row tracking, please enable 'row-tracking.enabled' option to use "
             "its system table $row_tracking."
         )
-    return (*table.schema.fields, *_TRACKED)
+    return (*fields_as_stored(table), *_TRACKED)
 
 
 def read_tracked(

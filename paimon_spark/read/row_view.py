@@ -15,6 +15,7 @@ from paimon_spark.read.fallback import plan_branches, plan_changed_branches
 from paimon_spark.read.plan import ReadPlan
 from paimon_spark.spec.predicate import Predicate, fields
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.nullability import fields_as_stored
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.time_travel import travel
 
@@ -76,11 +77,7 @@ def plan_source(table: FileStoreTable, source: ReadSource, request: PlanRequest)
     return plan_branches(table, source, columns, predicate=predicate, parallelism=parallelism, limit=limit)
 
 
-def _own_fields(table: FileStoreTable) -> tuple[DataField, ...]:
-    return tuple(table.schema.fields)
-
-
-ROWS = RowView("", _own_fields, plan_source)
+ROWS = RowView("", fields_as_stored, plan_source)
 """The rows of the table themselves."""
 
 

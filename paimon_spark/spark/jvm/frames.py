@@ -16,12 +16,13 @@ from paimon_spark.spark.jvm.loading import LoadedTable
 from paimon_spark.spark.jvm.native_scan import REFUSALS, is_native, note_refusal
 from paimon_spark.spark.jvm.read_version import POINTS_OF_TIME
 from paimon_spark.spark.jvm.scan import quoted
-from paimon_spark.spark.jvm.scan_plan import ScanPlan
+from paimon_spark.spark.jvm.scan_plan import ScanPlan, partition_columns_last
 from paimon_spark.spark.jvm.table import TableProxy
 from paimon_spark.spark.read_columns import read_columns
 from paimon_spark.spark.system_read import metadata_source, row_view_of
 from paimon_spark.spark.types import to_spark_struct
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.nullability import fields_as_stored
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import load_table
 
@@ -40,7 +41,7 @@ class PathTableProxy(TableProxy):
     def __init__(self, gateway: Gateway, loaded: LoadedTable, snapshot: Snapshot, planned: ScanPlan) -> None:
         super().__init__(gateway, "paimon", loaded)
         self.planned = planned
-        self.struct = to_spark_struct(loaded.table.schema.fields)
+        self.struct = to_spark_struct(fields_as_stored(loaded.table))
         self.snapshot = snapshot
 
     def newScanBuilder(self, options: JavaObject) -> Any:
@@ -85,10 +86,10 @@ def native_frame(spark: SparkSession, request: ReadRequest) -> DataFrame | None:
         table = table.with_options({"scan.snapshot-id": str(snapshot.id)})
     if not isinstance(snapshot, Snapshot):
         return None
-    columns = read_columns(table.schema.fields, request.columns)
+    columns = read_columns(fields_as_stored(table), request.columns)
     try:
         gateway = _GATEWAYS.get(spark) or _GATEWAYS.setdefault(spark, Gateway(spark))
-        planned = ScanPlan(table, to_spark_struct(columns))
+        planned = ScanPlan(table, partition_columns_last(to_spark_struct(columns), table.schema.partition_keys))
         if not is_native(gateway, planned):
             return None
         proxy = PathTableProxy(gateway, LoadedTable(table, table.path), snapshot, planned)

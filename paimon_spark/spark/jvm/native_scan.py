@@ -108,7 +108,7 @@ def is_native(gateway: Gateway, scan: ScanPlan) -> bool:
     """Whether a scan is left to Spark's Parquet reader: rows of local files as they are."""
     if not scan.table.options.value("read.spark-parquet") or scan.metadata or not _is_local(scan.table.path):
         return False
-    if not scan.has_plain_rows:
+    if not scan.has_plain_rows or not scan.partition_columns_are_last:
         return False
     paths = {file.path for split in scan.plan.splits for file in split.files}
     return all(map(_is_local, paths)) and _reads_as_written(gateway) and _can_open(gateway, paths)

@@ -128,9 +128,7 @@ class ScanBuilderProxy(Proxy):
         """The scan."""
         if self.aggregated is not None:
             return LocalScanProxy(self.gateway, self.loaded.name, self.aggregated)
-        struct = self.struct
-        if self.view is ROWS:
-            struct = partition_columns_last(struct, self.table.schema.partition_keys)
+        struct = partition_columns_last(self.struct, self.table.schema.partition_keys)
         plan = ScanPlan(self.table, struct, self.predicates, self.places, self.limit, self.view)
         if self.known is not None:
             plan = plan.with_files_of(self.known)

@@ -78,6 +78,11 @@ class ScanPlan:
         return holds_plain_rows(self.plan)
 
     @property
+    def partition_columns_are_last(self) -> bool:
+        """Whether the columns come out in the order in which Spark's reader of files gives them."""
+        return self.struct.names == partition_columns_last(self.struct, self.table.schema.partition_keys).names
+
+    @property
     def metadata(self) -> tuple[str, ...]:
         """Names of the metadata columns that come out."""
         own = {column.name for column in self.table.schema.fields}

@@ -17,6 +17,7 @@ from paimon_spark.spark.jvm.scan import ScanBuilderProxy, quoted
 from paimon_spark.spark.jvm.scan_plan import metadata_struct
 from paimon_spark.spark.jvm.schemas import declared_struct, java_struct
 from paimon_spark.spark.jvm.write import WriteBuilderProxy
+from paimon_spark.table.nullability import fields_as_stored
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 STATEMENT_MARK = " <- "
@@ -40,7 +41,7 @@ class TableProxy(PartitionsProxy):
         """What is read of the table once the statement that reads it has replaced it."""
         self.catalog_name = catalog_name
         self.loaded = loaded
-        fields = loaded.table.schema.fields
+        fields = fields_as_stored(loaded.table)
         self.struct: StructType = declared_struct(struct_with_defaults(fields), fields)
 
     def name(self) -> str:
