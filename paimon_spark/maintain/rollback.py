@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CommitError, SnapshotNotFoundError
 from paimon_spark.maintain.changelogs import changelog_ids
+from paimon_spark.table.time_travel import time_text
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
@@ -67,7 +68,7 @@ def rollback_to_timestamp(table: FileStoreTable, time_millis: int) -> Rollback:
     previous, ids, get = _latest_id(table), table.snapshots.ids(), table.snapshots.get
     found = bisect.bisect_right(ids, time_millis, key=lambda snapshot_id: get(snapshot_id).time_millis)
     if not found:
-        raise SnapshotNotFoundError(f"Can not find snapshot earlier than {time_millis}.")
+        raise SnapshotNotFoundError(f"Can not find snapshot earlier than {time_text(time_millis)}.")
     return _go_back(table, previous, get(ids[found - 1]))
 
 

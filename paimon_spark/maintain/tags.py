@@ -15,6 +15,7 @@ from paimon_spark.maintain.needed_files import delete_unused_files
 from paimon_spark.maintain.tag_success_files import tell_created, tell_deleted
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.tag_period import TagPeriod
+from paimon_spark.table.time_travel import time_text
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
@@ -175,7 +176,8 @@ def create_tag_from_timestamp(
     found += [tag.snapshot for tag in table.tags.list().values() if tag.snapshot.time_millis >= time_millis]
     candidates = [snapshot for snapshot in found if snapshot is not None]
     if not candidates:
-        raise SnapshotNotFoundError(f"Could not find any snapshot whose commit-time later than {time_millis}.")
+        asked = time_text(time_millis)
+        raise SnapshotNotFoundError(f"Could not find any snapshot whose commit-time later than {asked}.")
     snapshot = min(candidates, key=lambda candidate: (candidate.time_millis, candidate.id))
     create_tag(table, name, snapshot_id=snapshot.id, time_retained=time_retained)
     return snapshot

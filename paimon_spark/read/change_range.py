@@ -17,7 +17,7 @@ from paimon_spark.errors import OptionError, SnapshotNotFoundError
 from paimon_spark.spec.file_names import CHANGELOG_PREFIX, numbered_name_id
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from paimon_spark.spec.tag_period import TagPeriod
-from paimon_spark.table.time_travel import INCREMENTAL_KEYS, MODE, TRAVEL_KEYS, parse_timestamp_millis
+from paimon_spark.table.time_travel import INCREMENTAL_KEYS, MODE, TRAVEL_KEYS, parse_timestamp_millis, time_text
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -211,7 +211,8 @@ def _between_tags(table: FileStoreTable, first: str, second: str) -> ChangeRange
 
 def _between_times(table: FileStoreTable, start_millis: int, end_millis: int) -> ChangeRange:
     if end_millis < start_millis:
-        raise OptionError(f"Ending timestamp {end_millis} should be >= starting timestamp {start_millis}.")
+        start, end = time_text(start_millis), time_text(end_millis)
+        raise OptionError(f"Ending timestamp {end} should be >= starting timestamp {start}.")
     ids = table.snapshots.ids()
     if not ids:
         return NO_CHANGES

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import DataType, StructType
 
+from paimon_spark.errors import SchemaError
 from paimon_spark.options import OPTIONS, Scope, with_scope
 from paimon_spark.spark.active_session import activate
 from paimon_spark.spark.branch_methods import BranchMethods
@@ -26,7 +27,7 @@ from paimon_spark.spark.system_tables import SystemTables
 from paimon_spark.spark.table_display import TableDisplay
 from paimon_spark.spark.tag_methods import TagMethods
 from paimon_spark.spark.types import from_spark_struct
-from paimon_spark.spark.write_target import new_table_schema, overwrite_of, target_table
+from paimon_spark.spark.write_target import check_frame, new_table_schema, overwrite_of, target_table
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.table import FileStoreTable, create_table, load_table, table_exists
@@ -175,6 +176,7 @@ class PaimonTable(
         self._save(df, "overwrite", options)
 
     def _save(self, df: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
+        check_frame(df, mode)
         given = {**self._options, **_option_keys(options)}
         request = write_request({"path": self._path, **given}, overwrite=mode == "overwrite")
         table = target_table(request, df.schema)
@@ -203,8 +205,13 @@ class PaimonTable(
 
 def _parsed_schema(spark: SparkSession, schema: StructType | str) -> StructType:
     """The schema, parsed by the session where it is text."""
-    if not isinstance(schema, str):
+    if isinstance(schema, StructType):
         return schema
+    if not isinstance(schema, str):
+        raise SchemaError(
+            f"The columns of a table are given as a Spark schema or its text, such as 'id long, name string', not as "
+            f"{type(schema).__module__.partition('.')[0]} {type(schema).__name__}: of a DataFrame give df.schema"
+        )
     activate(spark)
     parsed = DataType.fromDDL(schema)  # a DataFrame of these columns could have no CHAR(n)
     return parsed if isinstance(parsed, StructType) else spark.createDataFrame([], schema).schema

@@ -14,6 +14,7 @@ from pyspark.errors import PySparkException
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.active_session import activate
 from paimon_spark.spark.data_source import PaimonDataSource
+from paimon_spark.spark.partition_by import let_partition_by_through
 from paimon_spark.table.catalog_options import check_catalog_options
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _HINT = (
 def register(spark: SparkSession) -> None:
     """Make ``format("paimon")`` known to a session, classic or Connect. Calling it again does no harm.
 
-    An installed package is found by Spark without it.
+    An installed package is found by Spark without it; ``.partitionBy(…)`` of a writer is understood after it.
 
     Args:
         spark: the session.
@@ -38,13 +39,27 @@ def register(spark: SparkSession) -> None:
         PaimonError: the Python that Spark starts for its workers has no paimon_spark; the message says what to set.
     """
     _check_workers(spark)
+    let_partition_by_through(spark)
+    if not _is_known(spark):
+        _register(spark)
+    activate(spark)
+
+
+def _register(spark: SparkSession) -> None:
     try:
         spark.dataSource.register(PaimonDataSource)
     except PySparkException as error:
         # Spark 4.0 refuses a name that it has found by itself (`pyspark_paimon`), which is then this very source.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
-    activate(spark)
+
+
+def _is_known(spark: SparkSession) -> bool:
+    """Whether the session has the format already, so that Spark need not warn that it is replaced."""
+    if getattr(spark, "_sc", None) is None:
+        return False  # Connect does not tell
+    manager = spark._jsparkSession.sessionState().dataSourceManager()
+    return bool(manager.dataSourceExists(PaimonDataSource.name()))
 
 
 def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: bool = True, **options: str) -> None:

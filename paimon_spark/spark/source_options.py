@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Scope, canonical_options, find_option, unknown_option_error
+from paimon_spark.spark.foreign_options import in_paimons_words
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -134,7 +135,9 @@ def table_path(options: Mapping[str, str]) -> str:
     if not path:
         raise OptionError(
             "format('paimon') needs the path of a table directory: .load('/warehouse/db.db/table') to read, "
-            ".save('/warehouse/db.db/table') to write"
+            ".save('/warehouse/db.db/table') to write. A table of spark_catalog (CREATE TABLE … USING paimon, "
+            "saveAsTable) cannot be one of Paimon's: Spark tells a Python source no LOCATION. Use register_catalog and "
+            "its tables, or CREATE TEMPORARY VIEW v USING paimon OPTIONS (path '/warehouse/db.db/table')"
         )
     return path if ":" in path.split("/", 1)[0] else os.path.abspath(path)
 
@@ -147,7 +150,7 @@ def _sorted_options(
     mine = {key.lower() for key in own}
     ours: dict[str, str] = {}
     others: dict[str, str] = {}
-    for key, value in options.items():
+    for key, value in in_paimons_words(options).items():
         lowered = key.lower()
         if lowered in mine:
             ours[names[lowered]] = value

@@ -97,15 +97,15 @@ class TagMethods(ABC):
         """
         tags.replace_tag(self._load(), name, snapshot_id=snapshot_id, time_retained=time_retained)
 
-    def delete_tag(self, name: str, *, ignore_if_missing: bool = False) -> None:
+    def delete_tag(self, name: str, *, ignore_if_missing: bool = True) -> None:
         """Delete a tag; its rows stay as long as a snapshot, a branch or another tag holds them.
 
         Args:
             name: of the tag.
-            ignore_if_missing: do nothing instead of failing when there is no such tag.
+            ignore_if_missing: a tag that is not there is no error, as in Java and in SQL; False makes it one.
 
         Raises:
-            SnapshotNotFoundError: there is no such tag; the message names those there are.
+            SnapshotNotFoundError: there is no such tag, and that is not ignored; the message names those there are.
         """
         tags.delete_tag(self._load(), name, ignore_if_missing=ignore_if_missing)
 

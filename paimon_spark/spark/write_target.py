@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.commit.overwrite import OverwriteSpec
-from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
+from paimon_spark.errors import OptionError, SchemaError, SchemaMismatchError, TableNotFoundError
 from paimon_spark.options import Scope, canonical_options, check_new_options, with_scope
 from paimon_spark.spark.merge_schema import merge_schema
 from paimon_spark.spark.source_options import REPLACE_WHERE, refuse_system_table, row_condition
@@ -30,6 +30,20 @@ if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
 
 _KEY_OPTIONS = {"primary-key": "primary key", "partition": "partition columns"}
+
+
+def check_frame(rows: object, action: str) -> None:
+    """Refuse rows that are no DataFrame of Spark's.
+
+    Raises:
+        SchemaMismatchError: says how to make one.
+    """
+    if not hasattr(rows, "sparkSession"):
+        kind = f"{type(rows).__module__.partition('.')[0].removeprefix('builtins')} {type(rows).__name__}".strip()
+        raise SchemaMismatchError(
+            f"{action} takes a DataFrame of Spark, not a {kind}: spark.createDataFrame(rows) makes one "
+            "of lists, of Arrow tables and of pandas DataFrames (whose NaN stay NaN and do not become null)"
+        )
 
 
 def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:

@@ -150,11 +150,23 @@ def snapshot_at_time(table: FileStoreTable, time_millis: int) -> Snapshot:
     tagged = [tag.snapshot for tag in table.tags.list().values() if tag.snapshot.time_millis <= time_millis]
     if tagged:
         return max(tagged, key=lambda snapshot: (snapshot.time_millis, snapshot.id))
-    earliest = table.snapshots.get(ids[0]).time_millis if ids else None
+    earliest = time_text(table.snapshots.get(ids[0]).time_millis) if ids else "null"
     raise SnapshotNotFoundError(
-        f"There is currently no snapshot earlier than or equal to timestamp [{time_millis}], "
-        f"the earliest snapshot's timestamp is [{'null' if earliest is None else earliest}], and no tag is older."
+        f"There is currently no snapshot earlier than or equal to timestamp [{time_text(time_millis)}], "
+        f"the earliest snapshot's timestamp is [{earliest}], and no tag is older."
     )
+
+
+def time_text(millis: int) -> str:
+    """A time in messages, in this process's zone, which it names: ``2024-05-01 10:30:00.000+02:00``.
+
+    Times that Python's calendar does not have stay milliseconds.
+    """
+    try:
+        time = datetime.fromtimestamp(millis // 1000).astimezone().replace(microsecond=millis % 1000 * 1000)
+    except (ValueError, OverflowError, OSError):
+        return str(millis)
+    return time.isoformat(sep=" ", timespec="milliseconds")
 
 
 def snapshot_at_watermark(table: FileStoreTable, watermark: int) -> Snapshot:

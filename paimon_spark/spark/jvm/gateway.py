@@ -243,9 +243,26 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(self, *arguments)
         except Exception as error:
-            raise to_java_error(self.gateway, error) from error
+            raised = to_java_error(self.gateway, error)
+            raise _declared(self, method.__name__, raised) from error
 
     return call
+
+
+def _declared(proxy: Proxy, name: str, error: ProxyError) -> ProxyError:
+    """The error itself where Java lets the method throw it, else one of its text that every method may throw.
+
+    A Java proxy that throws a checked exception its method does not declare gives an ``UndeclaredThrowableException``,
+    and users a page of Java.
+    """
+    gateway, thrown = proxy.gateway, error.java_exception
+    if any(gateway.java_class(f"java.lang.{kind}").isInstance(thrown) for kind in ("RuntimeException", "Error")):
+        return error
+    for interface in proxy.interfaces:
+        for method in gateway.java_class(interface).getMethods():
+            if method.getName() == name and any(kind.isInstance(thrown) for kind in method.getExceptionTypes()):
+                return error
+    return ProxyError("", gateway.jvm.java.lang.IllegalArgumentException(thrown.getMessage()))
 
 
 class Proxy:

@@ -2,9 +2,10 @@
 
 Spark has one parser per session and asks it for every statement, expression and type. To cost those nothing, the
 parser that takes its place is a Java class: it hands everything to the one that was there. Only when that one refuses a
-statement it asks Python whether Paimon knows it, and when a DROP PARTITION has passed, what it drops. The class is
-written here from the methods that the ``ParserInterface`` of this Spark version has, and compiled by Janino, the
-compiler that Spark itself uses.
+statement it asks Python whether Paimon knows it, or has an answer to it (see `foreign_statements`); when a DROP
+PARTITION has passed, what it drops; and of a ``DESCRIBE t c``, whether it is such a statement. The class is written
+here from the methods that the ``ParserInterface`` of this Spark version has, and compiled by Janino, the compiler that
+Spark itself uses.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.spark.foreign_statements import REFUSE_STATEMENT, parse_foreign_statement
 from paimon_spark.spark.jvm.drop_partitions import DropPartitionsProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.procedures.tag_statements import ALTER_TAGS, DESCRIPTION, SHOW_TAGS, parse_tag_statement
@@ -23,6 +25,7 @@ _CLASS = "PaimonStatementParser"
 _INTERFACE = "org.apache.spark.sql.catalyst.parser.ParserInterface"
 _REFUSAL = "org.apache.spark.sql.catalyst.parser.ParseException"
 _PLAN = "org.apache.spark.sql.catalyst.plans.logical.LogicalPlan"
+_DESCRIBE_COLUMN = "org.apache.spark.sql.catalyst.plans.logical.DescribeColumn"
 _DROP = "org.apache.spark.sql.catalyst.plans.logical.DropPartitions"
 _UNSAFE = {"'": "', char(39), '", "\\": "', char(92), '"}  # how they are escaped in a literal depends on the session
 _STATIC = 8  # java.lang.reflect.Modifier.STATIC
@@ -62,16 +65,18 @@ class StatementProxy(Proxy):
         self.state = state
 
     def apply(self, text: str) -> str | None:
-        """The CALL statement that does the same; None when it is not Paimon's, so that Spark's error stands."""
-        statement = parse_tag_statement(text)
-        if statement is None:
-            return None
-        catalog = paimon_catalog_of(self.gateway, self.state, statement.table)
+        """The CALL statement that does the same, or says why not; None: Spark's answer stands."""
+        statement, foreign = parse_tag_statement(text), parse_foreign_statement(text)
+        table = statement.table if statement else foreign.table if foreign else None
+        catalog = None if table is None else paimon_catalog_of(self.gateway, self.state, table)
         if catalog is None:
             return None
-        procedure = SHOW_TAGS if statement.action == "SHOW" else ALTER_TAGS
         quoted = "`" + catalog.replace("`", "``") + "`"
         literal = "".join(_UNSAFE.get(character, character) for character in text)
+        if statement is None:
+            name = "".join(_UNSAFE.get(character, character) for character in catalog)
+            return f"CALL {quoted}.{SYSTEM_DATABASE}.{REFUSE_STATEMENT}(concat('{literal}'), concat('{name}'))"
+        procedure = SHOW_TAGS if statement.action == "SHOW" else ALTER_TAGS
         return f"CALL {quoted}.{SYSTEM_DATABASE}.{procedure}(concat('{literal}'))"
 
     def andThen(self, _after: JavaObject) -> None:
@@ -88,7 +93,7 @@ def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...
     catalog = manager.catalog(table[0]) if named else manager.currentCatalog()
     try:
         found = catalog.loadProcedure(gateway.identifier([SYSTEM_DATABASE], ALTER_TAGS))
-        return str(catalog.name()) if found.description() == DESCRIPTION else None
+        return str(catalog.name()) if str(found.description()).startswith(DESCRIPTION) else None
     except Py4JError:
         return None
 
@@ -115,7 +120,11 @@ def _source(gateway: Gateway) -> str:
             this.partitions = partitions;
         }}
 
-        private {_PLAN} resolved({_PLAN} plan) {{
+        private {_PLAN} resolved({_PLAN} plan, String text) throws {_REFUSAL} {{
+            if (plan instanceof {_DESCRIBE_COLUMN}) {{
+                Object call = paimon.apply(text);
+                return call == null ? plan : spark.parsePlan((String) call);
+            }}
             if (!(plan instanceof {_DROP})) {{
                 return plan;
             }}
@@ -156,7 +165,7 @@ def _method(method: Any) -> str:
         return f"{head} {{ return spark.{name}({arguments}); }}"
     return f"""{head} {{
             try {{
-                return resolved(spark.{name}({arguments}));
+                return resolved(spark.{name}({arguments}), a0);
             }} catch ({_REFUSAL} refusal) {{
                 return spark.parsePlan(translate(a0, refusal));
             }}

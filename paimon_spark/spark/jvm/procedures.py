@@ -43,10 +43,9 @@ class ProcedureCatalogProxy(Proxy):
             return MissingProcedureProxy(self.gateway, f"{namespace}.{ident.name()}", error)
         return UnboundProcedureProxy(self.gateway, self, found)
 
-    def listProcedures(self, namespace: Any) -> JavaObject:
-        """SHOW PROCEDURES (from Spark 4.1 on)."""
-        here = [str(part).lower() for part in namespace] == [SYSTEM_DATABASE]
-        identifiers = [self.gateway.identifier([SYSTEM_DATABASE], name) for name in (procedure_names() if here else [])]
+    def listProcedures(self, _namespace: Any) -> JavaObject:
+        """SHOW PROCEDURES (from Spark 4.1 on): all of them; without IN, `namespace` is the current one."""
+        identifiers = [self.gateway.identifier([SYSTEM_DATABASE], name) for name in procedure_names()]
         return self.gateway.array("org.apache.spark.sql.connector.catalog.Identifier", identifiers)
 
 
@@ -66,7 +65,7 @@ class UnboundProcedureProxy(Proxy):
 
     def description(self) -> str:
         """What DESCRIBE PROCEDURE shows."""
-        return self.procedure.description
+        return self.procedure.described
 
     def bind(self, _arguments: JavaObject) -> Any:
         """The procedure for the types of a call's arguments: always the same."""

@@ -24,6 +24,7 @@ from paimon_spark.maintain.row_level import (
     truncate,
 )
 from paimon_spark.read.metadata_columns import FILE_PATH
+from paimon_spark.spark.foreign_statements import MERGE_INTO_REFUSAL
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, python_object
 from paimon_spark.spark.jvm.loading import LoadedTable
 from paimon_spark.spark.jvm.read_version import POINTS_OF_TIME
@@ -76,11 +77,14 @@ class StatementProxy(Proxy):
         """The statement to run; the same one where it is not ours, or Spark has something to say about it.
 
         Raises:
-            UnsupportedError: the table is a system table.
+            UnsupportedError: the table is a system table, or the statement a MERGE.
         """
-        relation = _relation(statement.table())
+        kind = statement.getClass().getSimpleName()
+        relation = _relation(statement.targetTable() if kind == "MergeIntoTable" else statement.table())
         table = python_object(self.gateway, relation.table())
-        deletes = statement.getClass().getSimpleName() == "DeleteFromTable"
+        if kind == "MergeIntoTable":
+            raise UnsupportedError(MERGE_INTO_REFUSAL)
+        deletes = kind == "DeleteFromTable"
         if isinstance(table, SystemTableProxy):
             verb = "deleted" if deletes else "updated"
             raise UnsupportedError(f"rows of system table {table.name()} cannot be {verb}: it is for reading")
@@ -217,13 +221,15 @@ public final class {_CLASS} extends org.apache.spark.sql.catalyst.rules.Rule {{
             table = (({_PLANS}.DeleteFromTable) plan).table();
         }} else if (plan instanceof {_PLANS}.UpdateTable) {{
             table = (({_PLANS}.UpdateTable) plan).table();
+        }} else if (plan instanceof {_PLANS}.MergeIntoTable) {{
+            table = (({_PLANS}.MergeIntoTable) plan).targetTable();
         }} else {{
             return false;
         }}
         while (table instanceof {_PLANS}.SubqueryAlias) {{
             table = (({_PLANS}.SubqueryAlias) table).child();
         }}
-        return (({_PLANS}.LogicalPlan) plan).resolved()
+        return (plan instanceof {_PLANS}.MergeIntoTable || (({_PLANS}.LogicalPlan) plan).resolved())
             && table instanceof {_RELATION}
             && java.lang.reflect.Proxy.isProxyClass((({_RELATION}) table).table().getClass());
     }}

@@ -205,8 +205,14 @@ class ScanProxy(Proxy):
         return False
 
     def estimateStatistics(self) -> Any:
-        """Rows and bytes for the optimiser."""
-        return StatisticsProxy(self.gateway, self.plan.row_count, self.plan.size_bytes)
+        """Rows and bytes for the optimiser; DESCRIBE EXTENDED is told no rows where merging makes them fewer."""
+        rows = None if self.plan.merges and self._is_described() else self.plan.row_count
+        return StatisticsProxy(self.gateway, rows, self.plan.size_bytes)
+
+    def _is_described(self) -> bool:
+        jvm = self.gateway.jvm
+        trace = jvm.org.apache.commons.lang3.exception.ExceptionUtils.getStackTrace(jvm.java.lang.Throwable())
+        return "DescribeTableExec" in trace
 
     def estimateSizeInBytes(self) -> JavaObject:
         """Bytes for the optimiser."""
@@ -246,7 +252,7 @@ class StatisticsProxy(Proxy):
 
     interfaces = (f"{_READ}.Statistics",)
 
-    def __init__(self, gateway: Gateway, rows: int, size_bytes: int) -> None:
+    def __init__(self, gateway: Gateway, rows: int | None, size_bytes: int) -> None:
         super().__init__(gateway)
         self.rows = rows
         self.size_bytes = size_bytes
@@ -257,7 +263,8 @@ class StatisticsProxy(Proxy):
 
     def numRows(self) -> JavaObject:
         """Rows of the files."""
-        return self.gateway.jvm.java.util.OptionalLong.of(self.rows)
+        optional = self.gateway.jvm.java.util.OptionalLong
+        return optional.empty() if self.rows is None else optional.of(self.rows)
 
     def columnStats(self) -> JavaObject:
         """None are kept."""

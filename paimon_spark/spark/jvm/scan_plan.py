@@ -117,6 +117,11 @@ class ScanPlan:
         return sum(split.row_count for split in self.plan.splits)
 
     @property
+    def merges(self) -> bool:
+        """Whether fewer rows may come out than the files hold."""
+        return any(not getattr(split, "raw_convertible", False) for split in self.plan.splits)
+
+    @property
     def size_bytes(self) -> int:
         """What Spark should think the rows weigh."""
         width = sum(_width(column.dataType) for column in self.struct.fields)

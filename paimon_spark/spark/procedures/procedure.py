@@ -67,6 +67,20 @@ class Procedure:
     """From the arguments by name to the rows of the result."""
     description: str = ""
 
+    @property
+    def signature(self) -> str:
+        """How it is called: ``create_tag(table STRING, tag STRING[, snapshot BIGINT, time_retained STRING])``."""
+        texts = [f"{argument.name} {argument.type.simpleString().upper()}" for argument in self.arguments]
+        needed = sum(argument.required for argument in self.arguments)
+        required, optional = ", ".join(texts[:needed]), ", ".join(texts[needed:])
+        inside = f"{required}[{', ' if required else ''}{optional}]" if optional else required
+        return f"{self.name}({inside})"
+
+    @property
+    def described(self) -> str:
+        """What DESCRIBE PROCEDURE shows: Spark has no line for parameters of its own."""
+        return f"{self.description} Parameters: {self.signature}"
+
 
 TABLE = Argument("table", required=True)
 """The argument that nearly every procedure has."""

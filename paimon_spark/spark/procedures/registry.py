@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.foreign_statements import REFUSALS
 from paimon_spark.spark.procedures.branches import BRANCH_PROCEDURES
 from paimon_spark.spark.procedures.compact import COMPACT_PROCEDURES
 from paimon_spark.spark.procedures.consumers import CONSUMER_PROCEDURES
@@ -30,6 +31,7 @@ PROCEDURES: Mapping[str, Procedure] = {
         *COMPACT_PROCEDURES,
         *CONSUMER_PROCEDURES,
         *TAG_STATEMENT_PROCEDURES,
+        *REFUSALS,
     )
 }
 

@@ -120,8 +120,7 @@ def run_tag_statement(table: FileStoreTable, statement: TagStatement) -> None:
         case "REPLACE":
             tags.replace_tag(table, tag, snapshot_id=snapshot_id, time_retained=retained)
         case "DELETE":
-            # Java: a missing tag is no error either way
-            tags.delete_tags(table, tag, ignore_if_missing=statement.tolerant)
+            tags.delete_tags(table, tag, ignore_if_missing=True)  # Java: no error, with IF EXISTS or without it
         case "RENAME":
             table.tags.rename(tag, statement.new_name)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.foreign_statements import MERGE_INTO_REFUSAL, parse_foreign_statement
 from paimon_spark.spark.session import register
 from paimon_spark.spark.statements import databases, descriptions
 from paimon_spark.spark.statements.alters import run_alter_table, run_comment
@@ -92,6 +93,7 @@ def sql(
 
 def _run(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run a statement; None where it is Spark's alone."""
+    _refuse_foreign(context, cursor)
     if any(cursor.sees(word) for word in _QUERY_WORDS):
         return _query_or_insert(context, cursor)
     if cursor.sees("INSERT"):
@@ -106,6 +108,14 @@ def _run(context: Context, cursor: Cursor) -> DataFrame | None:
         if cursor.take(*words):
             return run(context, cursor)
     return None
+
+
+def _refuse_foreign(context: Context, cursor: Cursor) -> None:
+    """Answer a statement of another table format with the words that work here, where it names one of our tables."""
+    foreign = parse_foreign_statement(cursor.text)
+    name = None if foreign is None else target(context, foreign.table)
+    if foreign is not None and name is not None:
+        raise foreign.answer(name.catalog_name)
 
 
 def _query_or_insert(context: Context, cursor: Cursor) -> DataFrame:
@@ -218,10 +228,7 @@ def _cache(context: Context, cursor: Cursor) -> DataFrame | None:
 def _merge(context: Context, cursor: Cursor) -> DataFrame | None:
     if target(context, cursor.name()) is None:
         return None
-    raise UnsupportedError(
-        "MERGE is not supported by paimon_spark.sql yet. Rows of a primary-key table are replaced by INSERT INTO and "
-        "UPDATE, and deleted by DELETE"
-    )
+    raise UnsupportedError(MERGE_INTO_REFUSAL)
 
 
 def _describe(context: Context, cursor: Cursor) -> DataFrame | None:
