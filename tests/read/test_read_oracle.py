@@ -124,9 +124,8 @@ def test_time_travel_by_time_is_that_of_java(oracle: Any) -> None:
     times = [load_table(path).snapshots.get(i).time_millis for i in range(1, 6)]
     for millis in sorted({t + d for t in times for d in (-1, 0, 1)}):
         if millis < times[0]:
-            with pytest.raises(
-                SnapshotNotFoundError, match=re.escape(f"earlier than or equal to timestamp [{time_text(millis)}]")
-            ):
+            words = re.escape(f"earlier than or equal to timestamp [{time_text(millis)}]")
+            with pytest.raises(SnapshotNotFoundError, match=words):
                 our_rows(path, scan__timestamp_millis=str(millis))
         else:
             ours = our_rows(path, scan__timestamp_millis=str(millis))

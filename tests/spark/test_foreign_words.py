@@ -53,11 +53,9 @@ SENTENCES = {
 def test_statements_of_other_formats_name_the_words_that_work(
     spark: SparkSession, warehouse: str, statement: str, door: str
 ) -> None:
+    run = spark.sql if door == "catalog" else lambda text: sql(spark, text, catalog="words", warehouse=warehouse)
     with pytest.raises((PySparkException, NotImplementedError), match="(?s)" + SENTENCES[statement]) as caught:
-        if door == "catalog":
-            spark.sql(statement)
-        else:
-            sql(spark, statement, catalog="words", warehouse=warehouse)
+        run(statement)
     text = str(caught.value)
     assert len(text.splitlines()) <= 3, "no page of Java"
     assert not re.search(r"`unknown`|Traceback|\tat ", text)
@@ -128,7 +126,7 @@ def test_partition_by_reaches_the_table(spark: SparkSession, tmp_path: Path) -> 
     rows.write.save(path, format="paimon", mode="append", partitionBy=["dt", "h"])
     assert load_table(path).schema.partition_keys == ("dt", "h")
     assert spark.read.format("paimon").load(path).count() == 2
-    with pytest.raises(PySparkException, match="Cannot change partition to 'id'.*partition columns: dt, h"):
+    with pytest.raises(PySparkException, match=r"Cannot change partition to 'id'.*partition columns: dt, h"):
         rows.write.format("paimon").partitionBy("id").mode("append").save(path)
     with pytest.raises(OptionError, match="clusterBy has no meaning"):
         rows.write.format("paimon").clusterBy("id").mode("append").save(path)
@@ -159,7 +157,7 @@ def test_options_of_other_formats(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_table_of_spark_catalog_says_what_to_use(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql(f"CREATE TABLE elsewhere (id INT) USING paimon LOCATION '{tmp_path / 't'}'")
     try:
-        with pytest.raises(PySparkException, match="OptionError: .*spark_catalog.*register_catalog.*TEMPORARY VIEW"):
+        with pytest.raises(PySparkException, match=r"OptionError: .*spark_catalog.*register_catalog.*TEMPORARY VIEW"):
             spark.sql("SELECT * FROM elsewhere").collect()
     finally:
         spark.sql("DROP TABLE elsewhere")
@@ -169,9 +167,7 @@ def test_rows_that_are_no_dataframe_of_spark(spark: SparkSession, warehouse: str
     import pyarrow as pa
 
     table = PaimonTable.for_path(spark, f"{warehouse}/d.db/t")
-    with pytest.raises(
-        SchemaMismatchError, match=r"append takes a DataFrame of Spark, not a pyarrow Table: spark\.cre"
-    ):
+    with pytest.raises(SchemaMismatchError, match=r"append takes a DataFrame of Spark, not a pyarrow Table: "):
         table.append(pa.table({"id": [1]}))  # type: ignore[arg-type]
     with pytest.raises(SchemaMismatchError, match="overwrite takes a DataFrame of Spark, not a list"):
         table.overwrite([(1, "a")])  # type: ignore[arg-type]
