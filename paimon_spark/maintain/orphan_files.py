@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.changelogs import changelog_ids, read_changelog
 from paimon_spark.maintain.deletion import delete_files, threads_of
+from paimon_spark.maintain.external_places import own_external_roots
 from paimon_spark.maintain.needed_files import unneeded_names
 from paimon_spark.spec.file_names import BUCKET_PREFIX, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
 from paimon_spark.spec.manifest import FileKind
@@ -33,6 +34,7 @@ from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.paths import TablePaths
     from paimon_spark.table.table import FileStoreTable
 
@@ -194,39 +196,33 @@ def data_directories(table: FileStoreTable) -> dict[str, int]:
 
     Partitions come after all that is below them. Times are in epoch milliseconds, 0 where the store does not say.
     """
-    layout = DataLayout.of(table.schema)
-    own, name = [], table.path.rpartition("/")[2]
-    for root in layout.external_roots:
-        if name in root.split("/"):
-            own.append(root)
-        else:  # Java: deletes there too, also the files of other tables with the same option
-            _LOG.warning(
-                "%s: files below %s are left alone, for its name does not tell that it is this table's alone: it has "
-                "no part '%s'",
-                table.path,
-                root,
-                name,
-            )
-    roots = {table.path, *own}
-    if layout.data_directory:
-        roots.add(f"{table.path}/{layout.data_directory}")
+    layout, io = DataLayout.of(table.schema), table.file_io
+    inside = f"{table.path}/{layout.data_directory}" if layout.data_directory else table.path
     found: dict[str, int] = {}
-    for root in sorted(roots):
-        _walk(table, root, len(layout.partition_keys), found)
+    for root in sorted({table.path, inside, *own_external_roots(table, layout.external_roots)}):
+        _walk(io, root, len(layout.partition_keys), found)
     return found
 
 
-def _walk(table: FileStoreTable, directory: str, level: int, found: dict[str, int]) -> None:
-    for name, _, is_dir, changed in table.file_io.list_names(directory):
+def _walk(io: FileIO, directory: str, level: int, found: dict[str, int]) -> None:
+    if io.leads_out(directory):
+        _LOG.warning("Files below %s are left alone: it leads out of the table", directory)
+        return
+    for name, _, is_dir, changed in io.list_names(directory):
         path = f"{directory.rstrip('/')}/{name}"
         if is_dir and (name.startswith(BUCKET_PREFIX) if level == 0 else "=" in name):
             if level:
-                _walk(table, path, level - 1, found)
+                _walk(io, path, level - 1, found)
             found[path] = changed
 
 
 def old_files(table: FileStoreTable, directory: str, before: int) -> list[OrphanFile]:
-    """Return the files of a directory that were last changed before a time (epoch milliseconds)."""
+    """Return the files of a directory that were last changed before a time (epoch milliseconds).
+
+    None of a directory that leads out of the table, where nothing is deleted.
+    """
+    if table.file_io.leads_out(directory):
+        return []
     return [
         OrphanFile(f"{directory}/{name}", size)
         for name, size, is_dir, changed in table.file_io.list_names(directory)

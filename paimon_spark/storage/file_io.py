@@ -68,11 +68,6 @@ class FileIO(abc.ABC):
         known = FSSPEC_SCHEME.get(scheme, scheme)
         return FsspecFileIO(known, fsspec_options(known, path, kept), _is_true(kept, UNSAFE_RENAME))
 
-    @staticmethod
-    def join(path: str, *names: str) -> str:
-        """The path of a file below a directory; names are joined with `/`."""
-        return "/".join((path.rstrip("/") or "", *names))
-
     @abc.abstractmethod
     def read_bytes(self, path: str) -> bytes:
         """The whole file. Raises FileNotFoundError when there is none."""
@@ -149,6 +144,10 @@ class FileIO(abc.ABC):
 
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if nothing is in it; return whether it was (stores without directories leave it)."""
+        return False
+
+    def leads_out(self, path: str) -> bool:
+        """Whether a directory leads out of what may be deleted (`confinement`); never where all may be."""
         return False
 
 

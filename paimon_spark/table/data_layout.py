@@ -5,14 +5,15 @@ Equals Java's ``FileStorePathFactory.bucketPath`` and ``DataFilePathFactory.toPa
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import CorruptTableError
+from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec.binary_row import deserialize_row
 from paimon_spark.spec.file_names import bucket_name, check_file_name
 from paimon_spark.spec.partition_path import partition_path
+from paimon_spark.spec.placement import data_directory, external_roots, plain_path
+from paimon_spark.storage.store_options import FSSPEC_SCHEME, redact, scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,18 +38,20 @@ class DataLayout:
 
     @classmethod
     def of(cls, schema: TableSchema) -> DataLayout:
-        """Read the layout off a schema and its options."""
+        """Read the layout off a schema and its options.
+
+        Raises:
+            OptionError: an option leads out of the table.
+        """
         options = schema.options
         types = tuple(schema.field(name).type for name in schema.partition_keys)
-        external = options.get("data-file.external-paths", "")
-        directory = options.get("data-file.path-directory", "").strip("/")
         return cls(
             partition_keys=tuple(schema.partition_keys),
             partition_types=types,
             default_partition_name=options.get("partition.default-name", "__DEFAULT_PARTITION__"),
             legacy_partition_name=options.get("partition.legacy-name", "true").strip().lower() != "false",
-            data_directory=directory or None,
-            external_roots=tuple(root.strip().rstrip("/") for root in external.split(",") if root.strip()),
+            data_directory=data_directory(options),
+            external_roots=external_roots(options),
         )
 
     def partition_values(self, partition: bytes) -> list[Any]:
@@ -91,22 +94,28 @@ class DataLayout:
 
         Raises:
             CorruptTableError: the name or the external path leads out of where the table's files may lie.
+            UnsupportedError: the external path is in another store.
         """
         path = f"{directory}/{check_file_name(name, path=directory)}"
         return path if external is None else self._external_path(external, name, path)
 
     def _external_path(self, external: str, name: str, path: str) -> str:
         parts = external.split("/")
-        allowed = any(_plain(external).startswith(_plain(root) + "/") for root in self.external_roots)
+        allowed = any(plain_path(external).startswith(plain_path(root) + "/") for root in self.external_roots)
         if not allowed or ".." in parts or "." in parts or "\0" in external or parts[-1] != name:
             raise CorruptTableError(
                 f"Data file {path} has the external path {external!r}, which is not below the table's option "
                 f"'data-file.external-paths' ({', '.join(self.external_roots) or 'not set'}).",
                 path=path,
             )
+        if _store(external) != _store(path):
+            raise UnsupportedError(
+                f"Data file {path} lies in another store than its table, as {redact(external)}, which is not "
+                "supported. Read this table with another Paimon engine."
+            )
         return external
 
 
-def _plain(path: str) -> str:
-    """Return a local path in one spelling: Java writes ``file:/a`` where an option may say ``file:///a``."""
-    return re.sub(r"^file:/+", "/", path)
+def _store(path: str) -> str:
+    scheme = scheme_of(path)
+    return "" if scheme == "file" else FSSPEC_SCHEME.get(scheme, scheme)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, TableNotFoundError
 from paimon_spark.options import OPTIONS, CoreOptions, Option, Scope, canonical_options, with_scope
+from paimon_spark.spec.placement import external_roots
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.storage.confinement import confined
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.branch_store import BranchStore
 from paimon_spark.table.column_options import options_at
@@ -41,6 +43,7 @@ class FileStoreTable:
     """The table directory, without a trailing slash."""
     branch: str
     file_io: FileIO
+    """The store, in which only what lies below the table can be written and deleted (`confinement`)."""
     schema: TableSchema
     """Fields of the latest schema, or of the snapshot that was travelled to; its options are `options`."""
     options: CoreOptions
@@ -146,10 +149,11 @@ def load_table(
     """
     dynamic = canonical_options(dict(options or {}))
     name = parse_table_path(path)
-    io = file_io or FileIO.for_path(name.root, dynamic)
+    io = confined(file_io or FileIO.for_path(name.root, dynamic), name.root)
     chosen = branch or dynamic.get("branch") or name.branch
     schemas = SchemaStore(io, TablePaths(name.root, chosen))
     schema = _latest_schema(schemas, name.root, chosen)
+    io = confined(io, name.root, external_roots(schema.options))
     table = FileStoreTable(name.root, chosen, io, schema, schema.core_options, schemas, schema)
     elsewhere = {"branch", *with_scope(dynamic, Scope.STORE)}
     return table.with_options({key: value for key, value in dynamic.items() if key not in elsewhere})
@@ -165,7 +169,7 @@ def create_table(path: str, schema: TableSchema, *, file_io: FileIO | None = Non
     name = parse_table_path(path)
     refuse_system_database(name.root)
     check_new_table_name(name.root.rpartition("/")[2])
-    io = file_io or FileIO.for_path(name.root, {})
+    io = confined(file_io or FileIO.for_path(name.root, {}), name.root)
     SchemaStore(io, TablePaths(name.root)).create(schema)
     return load_table(name.root, file_io=io)
 

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import TableNotFoundError
 from paimon_spark.spec.file_names import BUCKET_PREFIX
 from paimon_spark.spec.partition_path import escape_path_name
+from paimon_spark.spec.placement import OWN_DIRECTORIES
 from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_OWN_DIRECTORIES = ("snapshot", "changelog", "tag", "branch", "consumer", "manifest", "index", "statistics", "schema")
-"""The schemas go last: until then it is a table, and can be taken back again."""
 
 
 def take_back(path: str, options: Mapping[str, str]) -> None:
@@ -37,6 +35,6 @@ def take_back(path: str, options: Mapping[str, str]) -> None:
     while data != root:
         io.delete_empty_directory(data)
         data = data.rpartition("/")[0]
-    for name in _OWN_DIRECTORIES:
+    for name in OWN_DIRECTORIES:
         io.delete_quietly(f"{root}/{name}", recursive=True)
     io.delete_empty_directory(root)

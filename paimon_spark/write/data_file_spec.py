@@ -14,6 +14,7 @@ from paimon_spark.options import CoreOptions
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.file_names import FileNameSequence, data_file_extension
+from paimon_spark.spec.placement import check_prefix
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import (
     KEY_FIELD_PREFIX,
@@ -83,6 +84,9 @@ def data_file_spec(schema: TableSchema, *, level: int = 0, limit_rows: bool = Tr
         schema: the table's schema, dynamic options applied.
         level: LSM level of the files; 0 for append tables.
         limit_rows: False for compactions, which do not follow ``target-file-row-num``.
+
+    Raises:
+        OptionError: files with such names would lie elsewhere, or could not be read.
     """
     options = schema.core_options
     keys = tuple(key_field(schema.field(name)) for name in schema.trimmed_primary_keys)
@@ -103,7 +107,7 @@ def data_file_spec(schema: TableSchema, *, level: int = 0, limit_rows: bool = Tr
         file_format=file_format,
         compression=compression,
         zstd_level=options.zstd_level,
-        prefix=str(options.value("data-file.prefix")),
+        prefix=check_prefix("data-file.prefix", str(options.value("data-file.prefix"))),
         extension=data_file_extension(
             file_format,
             options.file_compression,  # Java: not that of the level

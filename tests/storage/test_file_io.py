@@ -13,6 +13,10 @@ from paimon_spark.storage import deletes, local_files
 from paimon_spark.storage.file_io import FileIO, FsspecFileIO, LocalFileIO
 
 
+def join(path: str, *names: str) -> str:
+    return "/".join((path, *names))
+
+
 @pytest.fixture(params=["plain", "file:", "file://", "memory"])
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     spelled = {"plain": str(tmp_path), "file:": f"file:{tmp_path}", "file://": f"file://{tmp_path}"}
@@ -25,7 +29,7 @@ def file_io(root: str) -> FileIO:
 
 
 def test_writes_and_reads_whole_files(file_io: FileIO, root: str) -> None:
-    path = FileIO.join(root, "a", "b")
+    path = join(root, "a", "b")
     file_io.write_bytes(path, b"one")
     assert file_io.read_bytes(path) == b"one"
     assert file_io.size(path) == 3
@@ -38,7 +42,7 @@ def test_writes_and_reads_whole_files(file_io: FileIO, root: str) -> None:
 
 
 def test_what_is_missing_is_missing(file_io: FileIO, root: str) -> None:
-    path = FileIO.join(root, "none")
+    path = join(root, "none")
     assert not file_io.exists(path)
     assert file_io.list_names(path) == []
     file_io.delete_quietly(path)
@@ -49,62 +53,60 @@ def test_what_is_missing_is_missing(file_io: FileIO, root: str) -> None:
 
 
 def test_lists_one_level(file_io: FileIO, root: str) -> None:
-    file_io.write_bytes(FileIO.join(root, "d", "x y%20=ü"), b"12345")
-    file_io.write_bytes(FileIO.join(root, "d", "sub", "deep"), b"1")
-    found = {status.name: status for status in file_io.list_names(FileIO.join(root, "d"))}
+    file_io.write_bytes(join(root, "d", "x y%20=ü"), b"12345")
+    file_io.write_bytes(join(root, "d", "sub", "deep"), b"1")
+    found = {status.name: status for status in file_io.list_names(join(root, "d"))}
     assert set(found) == {"x y%20=ü", "sub"}
     assert (found["x y%20=ü"].size, found["x y%20=ü"].is_dir, found["sub"].is_dir) == (5, False, True)
     assert 1_600_000_000_000 < found["x y%20=ü"].mtime_millis < 5_000_000_000_000
 
 
 def test_moves_and_deletes(file_io: FileIO, root: str) -> None:
-    file_io.write_bytes(FileIO.join(root, "d", "x"), b"1")
-    file_io.mkdirs(FileIO.join(root, "e"))
-    file_io.rename(FileIO.join(root, "d", "x"), FileIO.join(root, "e", "y"))
-    assert [status.name for status in file_io.list_names(FileIO.join(root, "e"))] == ["y"]
-    file_io.delete_quietly(FileIO.join(root, "e", "y"))
-    assert not file_io.exists(FileIO.join(root, "e", "y"))
-    file_io.write_bytes(FileIO.join(root, "f", "g", "h"), b"1")
-    file_io.delete_quietly(FileIO.join(root, "f"), recursive=True)
-    assert not file_io.exists(FileIO.join(root, "f", "g", "h"))
+    file_io.write_bytes(join(root, "d", "x"), b"1")
+    file_io.mkdirs(join(root, "e"))
+    file_io.rename(join(root, "d", "x"), join(root, "e", "y"))
+    assert [status.name for status in file_io.list_names(join(root, "e"))] == ["y"]
+    file_io.delete_quietly(join(root, "e", "y"))
+    assert not file_io.exists(join(root, "e", "y"))
+    file_io.write_bytes(join(root, "f", "g", "h"), b"1")
+    file_io.delete_quietly(join(root, "f"), recursive=True)
+    assert not file_io.exists(join(root, "f", "g", "h"))
 
 
 def test_a_name_is_never_a_pattern(file_io: FileIO, root: str) -> None:
     """fsspec's own `rm` would take the others as well."""
     for name in ("tag-a", "tag-b", "tag-*", "tag-[ab]", "tag-?"):
-        file_io.write_bytes(FileIO.join(root, "tag", name), b"1")
-        file_io.write_bytes(FileIO.join(root, "branch", name, "schema", "schema-0"), b"1")
+        file_io.write_bytes(join(root, "tag", name), b"1")
+        file_io.write_bytes(join(root, "branch", name, "schema", "schema-0"), b"1")
     for name in ("tag-*", "tag-[ab]", "tag-?"):
-        file_io.delete_quietly(FileIO.join(root, "tag", name))
-        file_io.delete_quietly(FileIO.join(root, "branch", name), recursive=True)
-    assert {status.name for status in file_io.list_names(FileIO.join(root, "tag"))} == {"tag-a", "tag-b"}
-    assert {status.name for status in file_io.list_names(FileIO.join(root, "branch"))} == {"tag-a", "tag-b"}
-    assert file_io.exists(FileIO.join(root, "branch", "tag-a", "schema", "schema-0"))
+        file_io.delete_quietly(join(root, "tag", name))
+        file_io.delete_quietly(join(root, "branch", name), recursive=True)
+    assert {status.name for status in file_io.list_names(join(root, "tag"))} == {"tag-a", "tag-b"}
+    assert {status.name for status in file_io.list_names(join(root, "branch"))} == {"tag-a", "tag-b"}
+    assert file_io.exists(join(root, "branch", "tag-a", "schema", "schema-0"))
 
 
 def test_a_pattern_is_not_moved(root: str, file_io: FileIO) -> None:
-    file_io.write_bytes(FileIO.join(root, "branch", "b-*", "x"), b"1")
-    file_io.write_bytes(FileIO.join(root, "branch", "b-a", "x"), b"1")
+    file_io.write_bytes(join(root, "branch", "b-*", "x"), b"1")
+    file_io.write_bytes(join(root, "branch", "b-a", "x"), b"1")
     if isinstance(file_io, LocalFileIO):
-        file_io.rename(FileIO.join(root, "branch", "b-*"), FileIO.join(root, "branch", "c"))
-        assert {status.name for status in file_io.list_names(FileIO.join(root, "branch"))} == {"b-a", "c"}
+        file_io.rename(join(root, "branch", "b-*"), join(root, "branch", "c"))
+        assert {status.name for status in file_io.list_names(join(root, "branch"))} == {"b-a", "c"}
         return
     with pytest.raises(UnsupportedError, match="pattern"):
-        file_io.rename(FileIO.join(root, "branch", "b-*"), FileIO.join(root, "branch", "c"))
-    assert {status.name for status in file_io.list_names(FileIO.join(root, "branch"))} == {"b-a", "b-*"}
+        file_io.rename(join(root, "branch", "b-*"), join(root, "branch", "c"))
+    assert {status.name for status in file_io.list_names(join(root, "branch"))} == {"b-a", "b-*"}
 
 
 @pytest.mark.parametrize("threads", [None, 1, 3])
 def test_deletes_many(file_io: FileIO, root: str, threads: int | None) -> None:
-    paths = [FileIO.join(root, f"bucket-{n % 3}", f"data-{n}") for n in range(700)]
+    paths = [join(root, f"bucket-{n % 3}", f"data-{n}") for n in range(700)]
     for path in paths:
         file_io.write_bytes(path, b"1")
     kept = {paths.pop(450), paths.pop(7)}
-    missing = [FileIO.join(root, "bucket-0", "none"), FileIO.join(root, "nowhere", "none")]
+    missing = [join(root, "bucket-0", "none"), join(root, "nowhere", "none")]
     file_io.delete_files([*missing, *paths, *missing], threads=threads)
-    left = {
-        FileIO.join(root, f"bucket-{n}", e.name) for n in range(3) for e in file_io.list_names(f"{root}/bucket-{n}")
-    }
+    left = {join(root, f"bucket-{n}", e.name) for n in range(3) for e in file_io.list_names(f"{root}/bucket-{n}")}
     assert left == kept
     file_io.delete_files([])
 
@@ -141,7 +143,7 @@ def test_what_cannot_be_deleted_in_bulk_is_left_to_be_deleted_singly() -> None:
 
 
 def test_arrow_reads_and_writes(file_io: FileIO, root: str) -> None:
-    path = FileIO.join(root, "new", "t.arrow")
+    path = join(root, "new", "t.arrow")
     table = pa.table({"a": [1, 2, 3]})
     with file_io.open_output(path) as out, pa.ipc.new_file(out, table.schema) as writer:
         writer.write_table(table)
@@ -150,11 +152,11 @@ def test_arrow_reads_and_writes(file_io: FileIO, root: str) -> None:
 
 
 def test_created_once(file_io: FileIO, root: str) -> None:
-    path = FileIO.join(root, "snapshot", "snapshot-1")
+    path = join(root, "snapshot", "snapshot-1")
     assert file_io.create_exclusive(path, b"mine")
     assert not file_io.create_exclusive(path, b"yours")
     assert file_io.read_bytes(path) == b"mine"
-    assert [status.name for status in file_io.list_names(FileIO.join(root, "snapshot"))] == ["snapshot-1"]
+    assert [status.name for status in file_io.list_names(join(root, "snapshot"))] == ["snapshot-1"]
 
 
 def _create_many(directory: str, writer: int, barrier: object, results: object) -> None:

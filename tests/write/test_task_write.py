@@ -20,6 +20,8 @@ from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.binary_row import deserialize_row
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.storage.confinement import confined
+from paimon_spark.storage.file_io import LocalFileIO
 from paimon_spark.table.table import FileStoreTable, create_table
 from paimon_spark.write import task_write
 from paimon_spark.write.message import TaskMessage
@@ -230,7 +232,7 @@ def test_initial_and_greatest_number_of_buckets(
 
 def test_without_exclusive_files_the_hash_places(tmp_path: Path) -> None:
     table = make(tmp_path, pk=("k",), dynamic_bucket__target_row_num="1000", dynamic_bucket__initial_buckets="2")
-    table = replace(table, file_io=replace(table.file_io, unsafe_rename=True))
+    table = replace(table, file_io=confined(LocalFileIO(unsafe_rename=True), table.path))
     message = run(table, rows(np.arange(4500)))
     assert {m.bucket for m in message.messages} == {0, 1}
     assert message.placement is None
