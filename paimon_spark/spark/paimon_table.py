@@ -18,6 +18,7 @@ from paimon_spark.spark.row_methods import RowMethods
 from paimon_spark.spark.session import register
 from paimon_spark.spark.shuffled_write import can_shuffle, write_shuffled
 from paimon_spark.spark.source_options import (
+    COLUMNS,
     read_request,
     refuse_system_table,
     table_path,
@@ -28,6 +29,7 @@ from paimon_spark.spark.table_display import TableDisplay
 from paimon_spark.spark.tag_methods import TagMethods
 from paimon_spark.spark.types import from_spark_struct
 from paimon_spark.spark.write_target import check_frame, new_table_schema, overwrite_of, target_table
+from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.table import FileStoreTable, create_table, load_table, table_exists
@@ -41,14 +43,17 @@ _OPTION_OF_NAME = {key.translate(_MARKS).lower(): key for key in OPTIONS}
 
 
 def _option_keys(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options by their keys: ``scan_tag_name`` is `scan.tag-name`; booleans become true and false."""
-    return {
-        _OPTION_OF_NAME.get(name.translate(_MARKS).lower(), name): str(value).lower()
-        if isinstance(value, bool)
-        else str(value)
-        for name, value in options.items()
-        if value is not None
-    }
+    """Options by their keys: ``scan_tag_name`` is `scan.tag-name`; booleans are true and false, lists comma lists."""
+    keys = {name: _OPTION_OF_NAME.get(name.translate(_MARKS).lower(), name) for name in options}
+    return {keys[name]: _option_text(keys[name], value) for name, value in options.items() if value is not None}
+
+
+def _option_text(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(quoted_name(str(name)) if key == COLUMNS else str(name) for name in value)
+    return str(value)
 
 
 class PaimonTable(
@@ -141,8 +146,8 @@ class PaimonTable(
         """The rows of the table, of its latest snapshot or of the one that the options name.
 
         Args:
-            options: read options such as ``scan_tag_name="t"``, ``scan_snapshot_id=3``, ``columns="a, b"``,
-                ``filter="dt = '2024-01-31'"``.
+            options: read options such as ``scan_tag_name="t"``, ``scan_snapshot_id=3``, ``columns=["a", "b"]`` (or
+                ``"a, b"``), ``filter="dt = '2024-01-31'"``.
         """
         activate(self._spark)
         given = {**self._options, **_option_keys(options)}

@@ -73,8 +73,8 @@ class RowMethods(ABC):
         keep their values.
 
         Args:
-            set: the new values by column, as SQL expressions or Columns over the old row; ``"s.y"`` is a field of the
-                struct s.
+            set: the new values by column, as SQL expressions or Columns over the old row; ``"s.y"`` is the column of
+                this name, else a field of the struct s.
             where: an SQL condition over the table's columns, or a Column; None updates all rows.
 
         Raises:
@@ -84,7 +84,10 @@ class RowMethods(ABC):
         """
         refuse_chance(str(where))
         table = self._load()
-        values = {split_name(name): sf.expr(v) if isinstance(v, str) else v for name, v in set.items()}
+        values = {
+            (name,) if table.schema.has_field(name) else split_name(name): sf.expr(v) if isinstance(v, str) else v
+            for name, v in set.items()
+        }
         update_rows(
             self._spark,
             table,

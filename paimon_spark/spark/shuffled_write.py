@@ -67,8 +67,10 @@ def write_shuffled(
     arrow_schema = spark_arrow_schema(df.schema)
     plan = plan_write(table, overwrite=mode, data_schema=arrow_schema, shuffled=True, rows_of=rows_of)
     keys = partition_keys(tasks)
-    with_task = StructType([*df.schema.fields, StructField(_TASK, IntegerType(), nullable=False)])
-    placed = df.mapInArrow(partial(_add_task, plan, keys), with_task).repartition(tasks, _TASK)
+    # mapInArrow takes names of columns for expressions: one with a dot or a back quote it would not find
+    numbered = df.toDF(*(str(number) for number in range(len(df.columns))))
+    with_task = StructType([*numbered.schema.fields, StructField(_TASK, IntegerType(), nullable=False)])
+    placed = numbered.mapInArrow(partial(_add_task, plan, keys), with_task).repartition(tasks, _TASK)
     answer = StructType([StructField("message", BinaryType(), nullable=False)])
     rows = placed.mapInArrow(partial(_write_task, plan, keys), answer).collect()
     messages = [pickle.loads(bytes(row.message)) for row in rows]
@@ -117,11 +119,12 @@ def spark_hash(value: int) -> int:
 
 
 def _add_task(plan: WritePlan, keys: list[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Every batch with the key of the task that each of its rows belongs to. Runs in tasks."""
+    """Every batch, its columns numbered, with the key of the task that each of its rows belongs to. Runs in tasks."""
     schema = plan.data_schema
     targets = pa.array(keys, pa.int32())
     for batch in batches:
-        rows = pa.Table.from_batches(list(batches_from_spark([batch], schema)))
+        named = batch.rename_columns(schema.names)
+        rows = pa.Table.from_batches(list(batches_from_spark([named], schema)))
         ids = shuffle_ids(plan.table.schema, plan.mapping.columns(rows), len(keys))
         chosen = targets.take(pa.array(ids))
         yield pa.RecordBatch.from_arrays([*batch.columns, chosen], names=[*batch.schema.names, _TASK])
@@ -139,7 +142,9 @@ def _write_task(plan: WritePlan, keys: list[int], batches: Iterable[pa.RecordBat
         yield first
         yield from rest
 
-    rows = batches_from_spark(_checked(own(), key), plan.data_schema)
+    names = [*plan.data_schema.names, _TASK]
+    named = (batch.rename_columns(names) for batch in _checked(own(), key))
+    rows = batches_from_spark(named, plan.data_schema)
     message = write_batches(plan, rows, keys.index(key))
     yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(message)], pa.binary())], names=["message"])
 

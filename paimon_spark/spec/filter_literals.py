@@ -6,6 +6,7 @@ down to the next value the column can hold, or told to be beyond all of them, so
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import ROUND_FLOOR, Context, Decimal, DecimalException
@@ -70,7 +71,7 @@ def fit_literal(value: Any, data_type: DataType, time_zone: tzinfo | None) -> Fi
     """The literal as a value of the column's type.
 
     Args:
-        value: None, bool, Decimal (numbers, and TIME as milliseconds of the day), str, bytes, date or `Clock`.
+        value: None, bool, Decimal (numbers, and TIME as milliseconds of the day), float, str, bytes, date or `Clock`.
         data_type: The column's type.
         time_zone: Where the clocks of LTZ literals stand that name no zone; this machine's without.
 
@@ -87,9 +88,13 @@ def fit_literal(value: Any, data_type: DataType, time_zone: tzinfo | None) -> Fi
         case BinaryType() | VarBinaryType() | BlobType() if isinstance(value, bytes | str):
             return Fitted(value.encode("utf-8") if isinstance(value, str) else value)
         case TinyIntType() | SmallIntType() | IntType() | BigIntType():
+            if isinstance(value, float) and not math.isfinite(value):
+                return _beyond(value)
             limit = 2 ** (_BITS[type(data_type)] - 1)
             return _fit_number(_number(value), 0, -limit, limit - 1, as_int=True)
         case DecimalType():
+            if isinstance(value, float) and not math.isfinite(value):
+                return _beyond(value)
             most = 10**data_type.precision - 1
             return _fit_number(_number(value), data_type.scale, -most, most, as_int=False)
         case FloatType() | DoubleType():
@@ -105,7 +110,27 @@ def fit_literal(value: Any, data_type: DataType, time_zone: tzinfo | None) -> Fi
     raise LiteralError("values of this type do not compare with it")
 
 
+def cast_to_float(value: Any, *, single: bool) -> float:
+    """What Spark's cast of a text or a number to DOUBLE (or, `single`, to FLOAT) gives.
+
+    Raises:
+        LiteralError: The text is not a number.
+    """
+    number = _float(value)
+    if not single:
+        return number
+    with np.errstate(over="ignore"):
+        return float(np.float32(number))
+
+
+def _beyond(value: float) -> Fitted:
+    """Infinity or NaN, which is greater than every number, beside a type that has neither."""
+    return Fitted(None, exact=False, beyond=-1 if value < 0 else 1)
+
+
 def _number(value: Any) -> Decimal:
+    if isinstance(value, float):
+        value = Decimal(value)
     if isinstance(value, str):
         try:
             value = Decimal(value.strip())
@@ -119,6 +144,8 @@ def _number(value: Any) -> Decimal:
 
 
 def _float(value: Any) -> float:
+    if isinstance(value, float):
+        return value
     if isinstance(value, str):
         try:
             return float(value.strip())

@@ -22,6 +22,7 @@ from paimon_spark.spec.data_types import BooleanType, CharType, DataField, VarCh
 from paimon_spark.spec.filter_literals import (
     Fitted,
     LiteralError,
+    cast_to_float,
     fit_literal,
     parse_clock,
     parse_date,
@@ -47,7 +48,7 @@ _PARTS: dict[type[exp.Expression], tuple[str, ...]] = {
     exp.Column: ("this", "table"),
 }
 _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
-_NUMBER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+_EXACT_NUMBER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL")
 _CLOCK_TYPES = ("TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "TIMESTAMPLTZ")
 
 
@@ -210,7 +211,7 @@ class _Translator:
             self._refuse(node, f"cannot be compared with column '{field.name}' of type {field.type}: {error}")
 
     def _literal(self, node: exp.Expression) -> Any:
-        """A Python value for a literal: None, bool, Decimal, str, bytes, date or Clock."""
+        """A Python value for a literal: None, bool, Decimal, float (of a cast), str, bytes, date or Clock."""
         node = _bare(node)
         self._check_parts(node)
         match node:
@@ -228,6 +229,8 @@ class _Translator:
                 value = self._literal(node.this)
                 if isinstance(value, Decimal):
                     return value.copy_negate()
+                if isinstance(value, float):
+                    return -value
             case exp.HexString():
                 digits = node.name
                 try:
@@ -258,7 +261,9 @@ class _Translator:
         try:
             if isinstance(inner, str) and kind in parsers:
                 return parsers[kind](inner)
-            if kind in _NUMBER_TYPES and isinstance(inner, str | Decimal):
+            if kind in ("FLOAT", "DOUBLE") and isinstance(inner, str | Decimal | float):
+                return cast_to_float(inner, single=kind == "FLOAT")
+            if kind in _EXACT_NUMBER_TYPES and isinstance(inner, str | Decimal):
                 return Decimal(inner)
         except LiteralError as error:
             self._refuse(node, f"is not a {kind}: {error}")

@@ -176,6 +176,33 @@ def test_fields_of_structs(run: Run, create: Callable[..., str], rows: Callable[
         run(f"UPDATE {name} SET s.x = 1, s = NULL")
 
 
+ODD_COLUMNS = "`k.x` INT NOT NULL, `a.b` INT, `a``b` STRING, s STRUCT<`y.z`: INT, w: INT>"
+ODD_ROWS = "(1, 1, 'x', struct(1, 2)), (2, 2, 'y', struct(3, 4)), (3, 3, 'z', struct(5, 6))"
+
+
+@pytest.mark.parametrize("key", ["k.x", ""])
+def test_columns_with_dots_and_back_quotes(
+    run: Run, create: Callable[..., str], rows: Callable[[str], Rows], key: str
+) -> None:
+    name = create(ODD_COLUMNS, ODD_ROWS, key=key)
+    run(f"UPDATE {name} SET `a.b` = `a.b` + 10, `a``b` = concat(`a``b`, '!'), s.`y.z` = 9 WHERE `k.x` = 1")
+    run(f"DELETE FROM {name} WHERE `a``b` = 'y' AND `a.b` = 2")
+    assert rows(name) == [(1, 11, "x!", (9, 2)), (3, 3, "z", (5, 6))]
+
+
+@pytest.mark.parametrize("key", ["k.x", ""])
+def test_methods_take_columns_with_dots_and_back_quotes(
+    spark: SparkSession, create: Callable[..., str], key: str, warehouse: Path
+) -> None:
+    name = create(ODD_COLUMNS, ODD_ROWS, key=key)
+    table = PaimonTable.for_path(spark, str(warehouse / "db.db" / name))
+    table.append(spark.sql("SELECT 4 AS `k.x`, 4 AS `a.b`, 'u' AS `a``b`, struct(7 AS `y.z`, 8 AS w) AS s"))
+    table.update({"a.b": "`a.b` + 10", "`a``b`": "concat(`a``b`, '!')", "s.`y.z`": "9"}, where="`k.x` = 1")
+    table.delete("`a``b` = 'y' AND `a.b` = 2")
+    found = table.to_df(columns=["a.b", "a`b", "s"], filter="`k.x` <> 3").collect()
+    assert sorted(tuple(row) for row in found) == [(4, "u", (7, 8)), (11, "x!", (9, 2))]
+
+
 def test_values_are_stored_as_an_insert_stores_them(
     run: Run, create: Callable[..., str], rows: Callable[[str], Rows], warehouse: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """Filters as SQL text: what is understood, exactly what it means, and what is refused by showing the piece."""
 
+import math
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -106,6 +107,17 @@ def leaf(op: str, field: str, *literals: Any) -> Leaf:
         ("g = 1e3", leaf("eq", "g", 1000.0)),
         ("g = 0.1D", leaf("eq", "g", 0.1)),
         ("f = 1", leaf("eq", "f", 1.0)),
+        ("g < CAST('Infinity' AS DOUBLE)", leaf("lt", "g", math.inf)),
+        ("g > -CAST('inf' AS DOUBLE)", leaf("gt", "g", -math.inf)),
+        ("g > double('-Infinity')", leaf("gt", "g", -math.inf)),
+        ("g = CAST('0.1' AS FLOAT)", leaf("eq", "g", 0.10000000149011612)),
+        ("g = CAST(0.1 AS DOUBLE)", leaf("eq", "g", 0.1)),
+        ("f >= CAST('-Infinity' AS FLOAT)", leaf("ge", "f", -math.inf)),
+        ("a < CAST('Infinity' AS DOUBLE)", leaf("not_in", "a")),
+        ("c < CAST('-Infinity' AS DOUBLE)", leaf("in", "c")),
+        ("a < CAST('NaN' AS DOUBLE)", leaf("not_in", "a")),
+        ("a = CAST('NaN' AS FLOAT)", leaf("in", "a")),
+        ("a <= CAST('2.5' AS DOUBLE)", leaf("le", "a", 2)),
         # text
         ("b = 'it''s'", leaf("eq", "b", "it's")),
         ("b = 'it\\'s'", leaf("eq", "b", "it's")),
@@ -150,6 +162,14 @@ def test_understood(sql: str, expected: Predicate) -> None:
     predicate = parse(sql)
     assert predicate == expected
     evaluate(predicate, pa.Table.from_pylist([], schema=ARROW))
+
+
+def test_nan_is_one_value_above_all_others() -> None:
+    rows = pa.table({"g": pa.array([1.0, math.inf, math.nan, None])})
+    for text in ("g = CAST('NaN' AS DOUBLE)", "g = 'nan'", "g >= CAST('NaN' AS FLOAT)", "g IN (CAST('NaN' AS DOUBLE))"):
+        assert evaluate(parse(text), rows).to_pylist() == [False, False, True, False]
+    assert evaluate(parse("g < CAST('NaN' AS DOUBLE)"), rows).to_pylist() == [True, True, False, False]
+    assert evaluate(parse("g < CAST('Infinity' AS DOUBLE)"), rows).to_pylist() == [True, False, False, False]
 
 
 @pytest.mark.parametrize(
