@@ -84,7 +84,7 @@ class PaimonDataSource(DataSource):
         if request.files is not None:
             return _reader_of_files(table, request.files, at, schema)
         names = match_columns(fields, schema)
-        predicate = None if request.filter is None else row_condition(request.filter, fields)
+        predicate = None if request.filter is None else row_condition(request.filter, fields, request.settings)
         plan = plan_view(table, view, columns=names, predicate=predicate, parallelism=cores_here(), snapshot_id=at)
         return PaimonReader(plan, spark_arrow_schema(schema))
 

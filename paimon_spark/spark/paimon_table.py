@@ -16,6 +16,7 @@ from paimon_spark.spark.compact_methods import CompactMethods
 from paimon_spark.spark.expire_methods import ExpireMethods
 from paimon_spark.spark.row_methods import RowMethods
 from paimon_spark.spark.session import register
+from paimon_spark.spark.session_settings import is_connect, settings_option
 from paimon_spark.spark.shuffled_write import can_shuffle, write_shuffled
 from paimon_spark.spark.source_options import (
     COLUMNS,
@@ -151,10 +152,11 @@ class PaimonTable(
         """
         activate(self._spark)
         given = {**self._options, **_option_keys(options)}
-        if not type(self._spark).__module__.startswith("pyspark.sql.connect"):
+        if not is_connect(self._spark):
             from paimon_spark.spark.jvm.frames import native_frame  # needs py4j, which a Connect client may lack
 
-            frame = native_frame(self._spark, read_request({"path": self._path, **given}))
+            told = settings_option(self._spark)
+            frame = native_frame(self._spark, read_request({"path": self._path, **told, **given}))
             if frame is not None:
                 return frame
         return self._spark.read.format("paimon").options(**given).load(self._path)
@@ -183,7 +185,8 @@ class PaimonTable(
     def _save(self, df: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
         check_frame(df, mode)
         given = {**self._options, **_option_keys(options)}
-        request = write_request({"path": self._path, **given}, overwrite=mode == "overwrite")
+        told = settings_option(self._spark)
+        request = write_request({"path": self._path, **told, **given}, overwrite=mode == "overwrite")
         table = target_table(request, df.schema)
         if can_shuffle(table):
             write_shuffled(df, table, overwrite_of(request, table) if mode == "overwrite" else None)

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.row_changes import delete_rows, refuse_chance, update_rows
 from paimon_spark.spark.row_rewrites import HIT
+from paimon_spark.spark.session_options import POINTS_OF_TIME, SESSION_PREFIX, options_for_path
+from paimon_spark.spark.session_settings import settings_of
 from paimon_spark.spark.source_options import SNAPSHOT
 from paimon_spark.spark.statement_words import split_name
 
@@ -55,6 +58,7 @@ class RowMethods(ABC):
             CommitConflictError: other commits changed the same rows again and again; nothing was committed.
         """
         refuse_chance(str(where))
+        self._refuse_older_state()
         condition = None if where is None else lambda rows: rows.where(where)
         delete_rows(
             self._spark,
@@ -83,6 +87,7 @@ class RowMethods(ABC):
             CommitConflictError: other commits changed the same rows again and again; nothing was committed.
         """
         refuse_chance(str(where))
+        self._refuse_older_state()
         table = self._load()
         values = {
             (name,) if table.schema.has_field(name) else split_name(name): sf.expr(v) if isinstance(v, str) else v
@@ -96,6 +101,14 @@ class RowMethods(ABC):
             marked=lambda rows: rows.withColumn(HIT, _marks(where)),
             options={**self._options, "path": self._path},
         )
+
+    def _refuse_older_state(self) -> None:
+        options = options_for_path(settings_of(self._spark), self._path)
+        key = next((key for key in options if key in POINTS_OF_TIME), None)
+        if key is not None:
+            raise UnsupportedError(
+                f"a table at an earlier version cannot be changed: the session has set {SESSION_PREFIX}{key}; RESET it"
+            )
 
     def _matching(self, where: str | Column | None, snapshot_id: int | None) -> DataFrame:
         rows = self.to_df(**({} if snapshot_id is None else {SNAPSHOT: snapshot_id}))

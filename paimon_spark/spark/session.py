@@ -15,6 +15,7 @@ from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.active_session import activate
 from paimon_spark.spark.data_source import PaimonDataSource
 from paimon_spark.spark.partition_by import let_partition_by_through
+from paimon_spark.spark.session_settings import carry_settings, is_connect
 from paimon_spark.table.catalog_options import check_catalog_options
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ _HINT = (
 def register(spark: SparkSession) -> None:
     """Make ``format("paimon")`` known to a session, classic or Connect. Calling it again does no harm.
 
-    An installed package is found by Spark without it; ``.partitionBy(…)`` of a writer is understood after it.
+    An installed package is found by Spark without it; but only from here on do loads and saves of such sessions see
+    what the session has set (``SET spark.paimon.…``, its time zone) and is ``.partitionBy(…)`` of a writer understood.
 
     Args:
         spark: the session.
@@ -42,6 +44,7 @@ def register(spark: SparkSession) -> None:
     let_partition_by_through(spark)
     if not _is_known(spark):
         _register(spark)
+    carry_settings(spark)
     activate(spark)
 
 
@@ -81,7 +84,7 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
         OptionError: an option is unknown, or is one of tables.
         PaimonError: the Python workers have no paimon_spark, or the session cannot call back into Python.
     """
-    if type(spark).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(spark):
         raise UnsupportedError(
             "register_catalog needs a classic session: a catalog lives in the JVM of the driver, which Spark Connect "
             "does not let Python reach. Instead of spark.sql use paimon_spark.sql(spark, statement, "

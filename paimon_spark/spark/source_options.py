@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Scope, canonical_options, find_option, unknown_option_error
 from paimon_spark.spark.foreign_options import in_paimons_words
+from paimon_spark.spark.session_options import POINTS_OF_TIME, layered, options_for_path
+from paimon_spark.spark.session_settings import SETTINGS, parsed_settings, time_zone
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -43,8 +45,10 @@ SNAPSHOT = "paimon.snapshot"
 ROWS_OF = "paimon.rows-of"
 """Not for users: `SnapshotIdentity` of the snapshot that the rows of a write were made of."""
 
-READ_KEYS = (COLUMNS, FILTER, FILES, SNAPSHOT)
-WRITE_KEYS = (MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, ONE_TASK_PER_BUCKET, OPERATION, REPLACES, ROWS_OF)
+READ_KEYS = (COLUMNS, FILTER, FILES, SNAPSHOT, SETTINGS)
+WRITE_KEYS = (
+    *(MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, ONE_TASK_PER_BUCKET, OPERATION, REPLACES, ROWS_OF, SETTINGS),
+)
 
 # What Spark itself hands over: save(path), load([...]), CREATE TABLE ... USING paimon OPTIONS (...), saveAsTable.
 _SPARK_KEYS = frozenset(
@@ -74,11 +78,13 @@ class ReadRequest:
     filter: str | None
     """SQL predicate over the table's columns."""
     options: Mapping[str, str]
-    """Dynamic table options and those of the store, in Paimon's spelling."""
+    """Dynamic table options, the session's among them, and those of the store, in Paimon's spelling."""
     files: str | None = None
     """What option `paimon.files` says."""
     snapshot_id: int | None = None
     """What option `paimon.snapshot` says."""
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the session has set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,10 @@ class WriteRequest:
     """What option `paimon.replaces` says."""
     rows_of: str | None = None
     """What option `paimon.rows-of` says."""
+    session_options: Mapping[str, str] = field(default_factory=dict)
+    """Options that the session has set: of this write, never of a table that it creates."""
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the session has set."""
 
 
 def parse_columns(text: str) -> tuple[str, ...]:
@@ -186,7 +196,14 @@ def read_request(options: Mapping[str, str]) -> ReadRequest:
     path = table_path(options)
     ours, others = _sorted_options(options, READ_KEYS, "a read")
     columns = parse_columns(ours[COLUMNS]) if COLUMNS in ours else None
-    return ReadRequest(path, columns, ours.get(FILTER), others, ours.get(FILES), _number(SNAPSHOT, ours.get(SNAPSHOT)))
+    settings, snapshot_id = parsed_settings(ours.get(SETTINGS)), _number(SNAPSHOT, ours.get(SNAPSHOT))
+    session = {
+        key: value
+        for key, value in options_for_path(settings, path).items()
+        if not _is_for_writes(key) and not (snapshot_id is not None and key in POINTS_OF_TIME)
+    }
+    options = layered(session, others)
+    return ReadRequest(path, columns, ours.get(FILTER), options, ours.get(FILES), snapshot_id, settings)
 
 
 def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteRequest:
@@ -213,9 +230,13 @@ def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteReques
         raise OptionError(
             f"option '{REPLACE_WHERE}' and {OVERWRITE_MODE}=dynamic contradict each other: give one of them"
         )
+    settings = parsed_settings(ours.get(SETTINGS))
+    session = options_for_path(settings, path)
+    ours.setdefault(MERGE_SCHEMA, session.get(MERGE_SCHEMA, "false"))
     merge_schema, one_task = (_boolean(key, ours.get(key, "false")) for key in (MERGE_SCHEMA, ONE_TASK_PER_BUCKET))
-    hidden = (ours.get(key) for key in (OPERATION, REPLACES, ROWS_OF))
-    return WriteRequest(path, others, dynamic, where, merge_schema, one_task, *hidden)
+    operation, replaces, rows_of = (ours.get(key) for key in (OPERATION, REPLACES, ROWS_OF))
+    request = WriteRequest(path, others, dynamic, where, merge_schema, one_task, operation, replaces, rows_of)
+    return replace(request, session_options=known_to_writes(session), settings=settings)
 
 
 def known_to_writes(options: Mapping[str, str]) -> dict[str, str]:
@@ -225,6 +246,11 @@ def known_to_writes(options: Mapping[str, str]) -> dict[str, str]:
         for key, value in options.items()
         if not _is_for_reads(key) and not key.startswith(MERGE_SCHEMA) and (find_option(key) is not None)
     }
+
+
+def _is_for_writes(key: str) -> bool:
+    option = find_option(key)
+    return key in (COLUMNS, FILTER) or (option is not None and option.scope is Scope.WRITE)
 
 
 def _is_for_reads(key: str) -> bool:
@@ -242,9 +268,15 @@ def refuse_system_table(path: str, system_table: str | None, action: str) -> Non
         raise UnsupportedError(f"system tables (${system_table} in '{path}') cannot be {action}: they are for reading")
 
 
-def row_condition(text: str, columns: TableSchema | Sequence[DataField]) -> Predicate:
-    """The predicate that the text of option `filter` or `replaceWhere` states; errors as of `parse_filter`."""
+def row_condition(text: str, columns: TableSchema | Sequence[DataField], settings: Mapping[str, str]) -> Predicate:
+    """The predicate that the text of option `filter` or `replaceWhere` states; errors as of `parse_filter`.
+
+    Args:
+        text: an SQL condition.
+        columns: of the table.
+        settings: of the session: times in the text that name no zone are times of its zone.
+    """
     # the SQL parser takes as long to import as all the rest, and each Python worker pays for it: most have no condition
     from paimon_spark.spec.sql_filter import parse_filter
 
-    return parse_filter(text, columns)
+    return parse_filter(text, columns, time_zone=time_zone(settings))

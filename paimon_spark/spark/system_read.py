@@ -118,7 +118,7 @@ def metadata_reader(source: MetadataSource, request: ReadRequest, schema: Struct
     names = match_columns(source.fields, schema)
     rows = source.rows()
     if request.filter is not None:
-        rows = rows.filter(evaluate(row_condition(request.filter, source.fields), rows))
+        rows = rows.filter(evaluate(row_condition(request.filter, source.fields, request.settings), rows))
     return SystemTableReader(rows.select(names), spark_arrow_schema(schema))
 
 

@@ -12,6 +12,7 @@ from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.errors import OptionError, SchemaError, SchemaMismatchError, TableNotFoundError
 from paimon_spark.options import Scope, canonical_options, check_new_options, with_scope
 from paimon_spark.spark.merge_schema import merge_schema
+from paimon_spark.spark.session_options import layered
 from paimon_spark.spark.source_options import REPLACE_WHERE, refuse_system_table, row_condition
 from paimon_spark.spark.types import saved_columns
 from paimon_spark.spec.predicate import Leaf, Predicate, fields, split_and
@@ -58,9 +59,11 @@ def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:
     name = parse_table_path(request.path)
     refuse_system_table(request.path, name.system_table, "written")
     refuse_system_database(name.root)
-    store = with_scope(request.options, Scope.STORE)
+    session = dict(request.session_options)
+    store = with_scope({**session, **request.options}, Scope.STORE)
     others = {key: value for key, value in request.options.items() if key not in store}
-    branch = others.pop("branch", None)
+    branch = session.pop("branch", None)
+    branch = others.pop("branch", branch)
     try:
         table = load_table(request.path, options=store, branch=branch)
     except TableNotFoundError:
@@ -73,7 +76,9 @@ def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:
             table = load_table(request.path, options=store)
     if request.merge_schema:
         table = merge_schema(table, schema)
-    table = _with_dynamic_options(table, others)
+    table = _with_dynamic_options(
+        table, layered({key: value for key, value in session.items() if key not in store}, others)
+    )
     check_writable(table.schema)
     return table
 
@@ -149,7 +154,7 @@ def overwrite_of(request: WriteRequest, table: FileStoreTable) -> OverwriteSpec:
         return OverwriteSpec.dynamic()
     if request.replace_where is None:
         return OverwriteSpec.static()
-    condition = row_condition(request.replace_where, table.schema)
+    condition = row_condition(request.replace_where, table.schema, request.settings)
     check_partition_condition(condition, table, f'option {REPLACE_WHERE} "{request.replace_where}"')
     spec = _partition_of(condition)
     return OverwriteSpec.matching(condition) if spec is None else OverwriteSpec.static(spec)

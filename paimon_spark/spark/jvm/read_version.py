@@ -10,26 +10,30 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import canonical_options, find_option, unknown_option_error
-from paimon_spark.table.paths import parse_table_path
-from paimon_spark.table.time_travel import INCREMENTAL_KEYS, MODE, TRAVEL_KEYS, resolve_snapshot
+from paimon_spark.spark.session_options import POINTS_OF_TIME, layered, options_for_table, table_of
+from paimon_spark.table.time_travel import INCREMENTAL_KEYS, TRAVEL_KEYS, resolve_snapshot
 
 if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import Gateway
     from paimon_spark.table.table import FileStoreTable
 
-SESSION_PREFIX = "spark.paimon."
+__all__ = [
+    "POINTS_OF_TIME",
+    "at_version",
+    "layered",
+    "options_for_table",
+    "refuse_second_version",
+    "session_options",
+    "with_read_options",
+]
+
 _DONE_BY_SPARK = ("versionasof", "timestampasof")
-POINTS_OF_TIME = (*TRAVEL_KEYS, *INCREMENTAL_KEYS, MODE)
-"""Options that say what of the table's history is read."""
 
 
 def session_options(
     gateway: Gateway, catalog: str, database: str, table: str, *, write: bool = False
 ) -> dict[str, str]:
-    """The table options that the session of the running statement has set for a table.
-
-    ``spark.paimon.<option>`` counts for every table; ``spark.paimon.<catalog>.<database>.<table>.<option>``, where each
-    name may be ``*``, for the tables it names, and wins.
+    """The table options that the session of the running statement has set for a table (see `options_for_table`).
 
     Args:
         gateway: the JVM.
@@ -42,54 +46,8 @@ def session_options(
         OptionError: a setting is no option of Paimon's; the message names the nearest.
     """
     settings = gateway.jvm.org.apache.spark.sql.internal.SQLConf.get().settings()
-    options = options_for_table(gateway.string_dict(settings), (catalog, database, _of_which(table)))
+    options = options_for_table(gateway.string_dict(settings), (catalog, database, table_of(table)))
     return {key: value for key, value in options.items() if not (write and key in POINTS_OF_TIME)}
-
-
-def _of_which(name: str) -> str:
-    """The table (and branch) whose system table a name is: what is set for `t` counts for ``t$files``."""
-    if "/" in name or parse_table_path(name).system_table is None:
-        return name
-    return name.rpartition("$")[0]
-
-
-def options_for_table(settings: Mapping[str, str], name: tuple[str, str, str]) -> dict[str, str]:
-    """The options among a session's settings that count for the table of a name (catalog, database, table)."""
-    everywhere: dict[str, str] = {}
-    named: list[tuple[int, str, str]] = []
-    for key, value in settings.items():
-        if not key.startswith(SESSION_PREFIX):
-            continue
-        option = key.removeprefix(SESSION_PREFIX)
-        if find_option(option) is not None:
-            everywhere[option] = value
-            continue
-        parts = option.split(".", 3)
-        if len(parts) < 4:
-            raise _unknown_in_session(option, key)
-        if all(part in ("*", own) for part, own in zip(parts, name, strict=False)):
-            named.append((sum(part != "*" for part in parts[:3]), parts[3], value))
-    own = {option: value for _, option, value in sorted(named, key=lambda item: item[0])}
-    for option in own:
-        if find_option(option) is None:
-            raise _unknown_in_session(option, next(key for key in settings if key.endswith(f".{option}")))
-    return layered(everywhere, own)
-
-
-def _unknown_in_session(option: str, key: str) -> OptionError:
-    """What to do about a setting that nobody knows: ignored, it would give other rows than those asked for."""
-    return OptionError(f"{unknown_option_error(option)} The session has it as {key}: RESET {key} takes it back.")
-
-
-def layered(*layers: Mapping[str, str]) -> dict[str, str]:
-    """Options of several origins as one, the later ones winning; a point of time replaces all earlier ones."""
-    result: dict[str, str] = {}
-    for layer in layers:
-        options = canonical_options(dict(layer))
-        if any(key in POINTS_OF_TIME for key in options):
-            result = {key: value for key, value in result.items() if key not in POINTS_OF_TIME}
-        result.update(options)
-    return result
 
 
 def with_read_options(table: FileStoreTable, options: Mapping[str, str], *, pinned: bool = False) -> FileStoreTable:
