@@ -211,8 +211,9 @@ def _between_tags(table: FileStoreTable, first: str, second: str) -> ChangeRange
 
 def _between_times(table: FileStoreTable, start_millis: int, end_millis: int) -> ChangeRange:
     if end_millis < start_millis:
-        start, end = time_text(start_millis), time_text(end_millis)
-        raise OptionError(f"Ending timestamp {end} should be >= starting timestamp {start}.")
+        raise OptionError(
+            f"Ending timestamp {time_text(end_millis)} should be >= starting timestamp {time_text(start_millis)}."
+        )
     ids = table.snapshots.ids()
     if not ids:
         return NO_CHANGES
