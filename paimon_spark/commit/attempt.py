@@ -300,8 +300,8 @@ class SnapshotMaking:
                 return [*merged_after, *before[len(merged_before) :]]
             return before
         access = ManifestAccess(
-            read=lambda meta: self._table.manifests.read_manifest(meta.file_name),
-            write=self._writer.write_manifests,
+            read=self._table.manifests.raw_entries,
+            write=self._writer.write_raw,
             may_hold=self._manifests_that_may_hold,
         )
         after = merge_manifests(before, self._settings.manifest_merge, access)

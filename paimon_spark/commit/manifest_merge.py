@@ -2,15 +2,21 @@
 
 Equals Java's ``ManifestFileLegacyMerger`` (docs/format.md §8): a full compaction drops deleted files once enough bytes
 lie in small manifests or in manifests with deletes; else runs of small manifests are joined (minor). Order is
-preserved.
+preserved. Entries are copied as bytes, some manifests at a time: memory holds a manifest's worth of entries, and of the
+others the names of those that are deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import groupby
 
-from paimon_spark.spec.manifest import FileIdentifier, FileKind, ManifestEntry, ManifestFileMeta, merge_entries
+import numpy as np
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.spec.manifest import FileKind, ManifestFileMeta
+from paimon_spark.spec.manifest_raw import Identity, RawEntries, deleted_identities
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +35,10 @@ class ManifestMergeOptions:
 class ManifestAccess:
     """How manifests are read, written and pruned; merging itself knows no storage."""
 
-    read: Callable[[ManifestFileMeta], list[ManifestEntry]]
-    write: Callable[[Sequence[ManifestEntry]], list[ManifestFileMeta]]
+    read: Callable[[Sequence[ManifestFileMeta]], Iterator[RawEntries]]
+    """Gives the entries of manifests in their order, some at a time."""
+    write: Callable[[Iterable[RawEntries]], list[ManifestFileMeta]]
+    """Writes entries in their order, while they come."""
     may_hold: Callable[[Sequence[ManifestFileMeta], frozenset[bytes]], list[ManifestFileMeta]]
     """Gives those manifests that may have entries of any of the partitions, judged by their partition statistics."""
 
@@ -68,7 +76,39 @@ def _joined(group: Sequence[ManifestFileMeta], access: ManifestAccess) -> list[M
     """Write the entries of ``group`` anew; a DELETE whose ADD lies in an older manifest stays a DELETE."""
     if len(group) <= 1:
         return list(group)
-    return access.write(merge_entries(entry for manifest in group for entry in access.read(manifest)))
+    parts = list(access.read(group))
+    kept = merged_positions(parts)
+    return access.write(part.take(at) for part, at in zip(parts, kept, strict=True))
+
+
+def merged_positions(parts: Sequence[RawEntries]) -> list[list[int]]:
+    """Cancel ADDs against later DELETEs of the same file (Java: ``FileEntry.mergeEntries``).
+
+    Returns:
+        For each part the entries that stay, ascending. A DELETE without its ADD stays.
+
+    Raises:
+        PaimonError: a file is added that is already there.
+    """
+    merged: dict[Identity, tuple[int, int, int]] = {}
+    for number, part in enumerate(parts):
+        for at, (identity, kind) in enumerate(zip(part.identities, part.kinds.tolist(), strict=True)):
+            known = merged.get(identity)
+            if kind == FileKind.ADD:
+                if known is not None:
+                    _, bucket, level, name = identity[:4]
+                    raise PaimonError(
+                        f"Trying to add file {name} (bucket {bucket}, level {level}) which is already added."
+                    )
+                merged[identity] = number, at, kind
+            elif known is not None and known[2] == FileKind.ADD:
+                del merged[identity]
+            else:
+                merged[identity] = number, at, kind
+    kept: list[list[int]] = [[] for _ in parts]
+    for number, at, _ in merged.values():
+        kept[number].append(at)
+    return [sorted(positions) for positions in kept]
 
 
 def _full_compaction(
@@ -81,9 +121,10 @@ def _full_compaction(
 
     if sum(manifest.file_size for manifest in manifests if must_change(manifest)) < options.full_threshold_bytes:
         return None
-    entries_of = {m.file_name: access.read(m) for m in manifests if m.num_deleted_files > 0}
-    deleted = _deleted_files(entry for entries in entries_of.values() for entry in entries)
-    partitions = frozenset(identifier.partition for identifier in deleted)
+    deleted: set[Identity] = set()
+    for entries in access.read([m for m in manifests if m.num_deleted_files > 0]):
+        deleted |= deleted_identities(entries)
+    partitions = frozenset(identity[0] for identity in deleted)
     large = [m for m in manifests if not must_change(m)]
     suspects = {m.file_name for m in access.may_hold(large, partitions)} if deleted and large else set()
     candidates = [m for m in manifests if must_change(m) or m.file_name in suspects]
@@ -91,16 +132,26 @@ def _full_compaction(
         return None
     rewritten = {m.file_name for m in candidates}
     kept = [m for m in manifests if m.file_name not in rewritten]
-    live: list[ManifestEntry] = []
-    for manifest in candidates:
-        entries = entries_of[manifest.file_name] if manifest.file_name in entries_of else access.read(manifest)
-        remaining = [e for e in entries if e.kind == FileKind.ADD and e.identifier() not in deleted]
-        if len(remaining) == len(entries) and not must_change(manifest):
-            kept.append(manifest)
-        else:
-            live += remaining
-    return kept + access.write(live)
+
+    def live() -> Iterator[RawEntries]:
+        for changes, some in groupby(candidates, must_change):
+            if changes:
+                yield from (_without(entries, deleted) for entries in access.read(list(some)))
+                continue
+            for manifest in some:
+                parts = list(access.read([manifest]))
+                remaining = [_without(entries, deleted) for entries in parts]
+                if sum(map(len, remaining)) == sum(map(len, parts)):
+                    kept.append(manifest)
+                else:
+                    yield from remaining
+
+    written = access.write(live())
+    return kept + written
 
 
-def _deleted_files(entries: Iterable[ManifestEntry]) -> set[FileIdentifier]:
-    return {entry.identifier() for entry in entries if entry.kind == FileKind.DELETE}
+def _without(entries: RawEntries, deleted: Set[Identity]) -> RawEntries:
+    """Return the ADD entries of files that are not deleted."""
+    adds = np.flatnonzero(entries.kinds == FileKind.ADD).tolist()
+    remaining = [i for i in adds if entries.identities[i] not in deleted] if deleted else adds
+    return entries if len(remaining) == len(entries) else entries.take(remaining)

@@ -7,20 +7,23 @@ Equals Java's ``ManifestFile``, ``ManifestList``, ``IndexManifestFile`` and ``Co
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
+import numpy as np
+
 from paimon_spark.commit.partition_stats import partition_stats
-from paimon_spark.spec.avro_codec import encode_index_manifest, encode_manifest, encode_manifest_list
+from paimon_spark.spec.avro_codec import RECORDS_PER_BLOCK, encode_index_manifest, encode_manifest, encode_manifest_list
+from paimon_spark.spec.avro_container import pack_block, write_packed
 from paimon_spark.spec.file_names import index_file_names, index_manifest_names, manifest_list_names, manifest_names
 from paimon_spark.spec.hash_index import encode_hash_index
 from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from paimon_spark.commit.settings import CommitSettings
+    from paimon_spark.spec.manifest_raw import RawEntries
     from paimon_spark.table.table import FileStoreTable
 
 _ROLLING_CHECK_ROWS = 1000
@@ -34,6 +37,53 @@ _MOST_BYTES = 64 << 20
 class _Codec(TypedDict):
     codec: str
     level: int
+
+
+class _RawManifest:
+    """A manifest that is being filled; its full blocks are compressed already."""
+
+    def __init__(self, schema: bytes, codec: _Codec) -> None:
+        self.schema = schema
+        self._codec = codec
+        self._blocks: list[tuple[int, bytes]] = []
+        self._open: list[bytes] = []
+        self._open_count = 0
+        self._numbers: list[dict[str, npt.NDArray[np.int64]]] = []
+        self.partitions: list[bytes] = []
+        self.size = self.count = 0
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether this is where the size is looked at."""
+        return self.count % _ROLLING_CHECK_ROWS == 0
+
+    def take(self, part: RawEntries, at: int) -> int:
+        """Take entries of a part up to the end of a block; return how many."""
+        count = min(len(part) - at, RECORDS_PER_BLOCK - self._open_count)
+        self._open.append(part.encoded(at, at + count))
+        self._open_count += count
+        self._numbers.append({name: values[at : at + count] for name, values in part.numbers.items()})
+        self.partitions += [identity[0] for identity in part.identities[at : at + count]]
+        self.count += count
+        if self._open_count == RECORDS_PER_BLOCK:
+            self._pack()
+        return count
+
+    def _pack(self) -> None:
+        packed = pack_block(b"".join(self._open), **self._codec)
+        self._blocks.append((self._open_count, packed))
+        self.size += len(packed)
+        self._open, self._open_count = [], 0
+
+    def numbers(self) -> dict[str, npt.NDArray[np.int64]]:
+        """The numbers of all entries."""
+        return {name: np.concatenate([part[name] for part in self._numbers]) for name in self._numbers[0]}
+
+    def close(self) -> bytes:
+        """The file."""
+        if self._open_count:
+            self._pack()
+        return write_packed(self.schema, self._blocks, self._codec["codec"])
 
 
 class ManifestWriter:
@@ -65,6 +115,46 @@ class ManifestWriter:
                 parts = [entries[start : start + per_file] for start in range(0, len(entries), per_file)]
                 return [self._write_manifest(part, encode_manifest(part, **self._codec)) for part in parts]
         return [self._write_manifest(entries, data)]
+
+    def write_raw(self, parts: Iterable[RawEntries]) -> list[ManifestFileMeta]:
+        """Write entries in their order as they come, rolling as Java does; no entry, no file."""
+        written: list[ManifestFileMeta] = []
+        rolling: _RawManifest | None = None
+        for part in parts:
+            if rolling is not None and rolling.schema != part.schema:
+                written.append(self._write_rolled(rolling))
+                rolling = None
+            at = 0
+            while at < len(part):
+                rolling = rolling or _RawManifest(part.schema, self._codec)
+                at += rolling.take(part, at)
+                if rolling.is_checked and rolling.size >= self._target_size_bytes:
+                    written.append(self._write_rolled(rolling))
+                    rolling = None
+        if rolling is not None:
+            written.append(self._write_rolled(rolling))
+        return written
+
+    def _write_rolled(self, manifest: _RawManifest) -> ManifestFileMeta:
+        data = manifest.close()
+        numbers = manifest.numbers()
+        adds = int((numbers["_KIND"] == FileKind.ADD).sum())
+        first, counts = numbers["_FIRST_ROW_ID"], numbers["_ROW_COUNT"]
+        row_ids = bool((first >= 0).all())
+        return ManifestFileMeta(
+            file_name=self._write(self._table.paths.manifest_path(self._manifest_names.next()), data),
+            file_size=len(data),
+            num_added_files=adds,
+            num_deleted_files=manifest.count - adds,
+            partition_stats=partition_stats(manifest.partitions, self._partition_types),
+            schema_id=int(numbers["_SCHEMA_ID"].max()),
+            min_bucket=int(numbers["_BUCKET"].min()),
+            max_bucket=int(numbers["_BUCKET"].max()),
+            min_level=int(numbers["_LEVEL"].min()),
+            max_level=int(numbers["_LEVEL"].max()),
+            min_row_id=int(first.min()) if row_ids else None,
+            max_row_id=int((first + counts - 1).max()) if row_ids else None,
+        )
 
     def _write_manifest(self, entries: Sequence[ManifestEntry], data: bytes) -> ManifestFileMeta:
         name = self._write(self._table.paths.manifest_path(self._manifest_names.next()), data)

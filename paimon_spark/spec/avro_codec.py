@@ -151,6 +151,19 @@ def encode_manifest(entries: Sequence[ManifestEntry], *, codec: str = "zstandard
     return _write_records([entry_record(entry) for entry in entries], schema, codec, level)
 
 
+def encode_entries(entries: Sequence[ManifestEntry]) -> tuple[bytes, bytes, list[int]]:
+    """Encode entries without a container: the schema for its header, the bytes, and where each entry ends."""
+    newer = any(entry.file.write_cols_sequences is not None for entry in entries)
+    schema = avro_schemas.MANIFEST_WITH_COLUMN_SEQUENCES if newer else avro_schemas.MANIFEST
+    parsed = fastavro.parse_schema(plain_schema(schema))
+    out = BytesIO()
+    ends = []
+    for entry in entries:
+        fastavro.schemaless_writer(out, parsed, entry_record(entry))
+        ends.append(out.tell())
+    return schema_json(schema), out.getvalue(), ends
+
+
 def decode_manifest_columns(
     data: bytes | AvroBlocks, *, path: str | None = None, statistics: bool = True
 ) -> ManifestColumns:

@@ -313,15 +313,18 @@ def write_container(content: AvroBlocks, *, codec: str = "zstandard", level: int
     Raises:
         UnsupportedError: the codec is not one of these.
     """
-    digest = hashlib.blake2b(content.schema_json, digest_size=SYNC_BYTES)
-    packed = []
-    for count, plain in content.blocks:
-        block = pack_block(plain, codec, level)
+    packed = [(count, pack_block(plain, codec, level)) for count, plain in content.blocks]
+    return write_packed(content.schema_json, packed, codec)
+
+
+def write_packed(schema_json: bytes, packed: Sequence[tuple[int, bytes]], codec: str) -> bytes:
+    """Put a container file together of blocks that are compressed: number of records and bytes of each."""
+    digest = hashlib.blake2b(schema_json, digest_size=SYNC_BYTES)
+    for _, block in packed:
         digest.update(block)
-        packed.append((count, block))
     sync = digest.digest()
     out = bytearray(MAGIC + encode_long(2))
-    for text in (b"avro.schema", content.schema_json, b"avro.codec", codec.encode()):
+    for text in (b"avro.schema", schema_json, b"avro.codec", codec.encode()):
         out += encode_long(len(text)) + text
     out += encode_long(0) + sync
     for count, block in packed:

@@ -20,6 +20,7 @@ from paimon_spark.spec import avro_codec
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.binary_row import decode_rows
 from paimon_spark.spec.manifest_columns import Identity, ManifestColumns
+from paimon_spark.spec.manifest_raw import RawEntries, decode_raw
 from paimon_spark.spec.predicate import evaluate, prune_stats
 
 if TYPE_CHECKING:
@@ -265,6 +266,14 @@ class ManifestStore:
         """
         paths = [self._paths.manifest_path(meta.file_name) for meta in manifests]
         return self._columns(paths, statistics=statistics, at_once_bytes=at_once_bytes)
+
+    def raw_entries(self, manifests: Sequence[ManifestFileMeta]) -> Iterator[RawEntries]:
+        """Yield the entries of manifests as bytes, in order and some at a time.
+
+        Raises:
+            CorruptTableError: a manifest is missing or cannot be read.
+        """
+        return decode_raw(self._manifests([self._paths.manifest_path(meta.file_name) for meta in manifests]))
 
     def _columns(
         self, paths: Sequence[str], *, statistics: bool, at_once_bytes: int = _DECODED_AT_ONCE

@@ -1,6 +1,6 @@
 """Manifest merging keeps the live files, whatever was added and deleted, and keeps few manifests."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 import pytest
@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.commit.manifest_merge import ManifestAccess, ManifestMergeOptions, merge_manifests
+from paimon_spark.spec.avro_codec import decode_manifest
+from paimon_spark.spec.avro_container import AvroBlocks, write_container
 from paimon_spark.spec.manifest import DataFileMeta, FileKind, ManifestEntry, ManifestFileMeta
+from paimon_spark.spec.manifest_raw import RawEntries, raw_entries_of
 from paimon_spark.spec.stats import EMPTY_STATS
 
 ENTRY_BYTES = 10
@@ -22,7 +25,10 @@ class FakeManifests:
         self.reads: list[str] = []
         self._names = count()
 
-    def write(self, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
+    def write(self, parts: Iterable[RawEntries]) -> list[ManifestFileMeta]:
+        return self.write_entries([e for part in parts for e in entries_of(part)])
+
+    def write_entries(self, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
         if not entries:
             return []
         name = f"manifest-{next(self._names)}"
@@ -31,9 +37,10 @@ class FakeManifests:
         size = ENTRY_BYTES * len(entries)
         return [ManifestFileMeta(name, size, added, len(entries) - added, EMPTY_STATS, 0)]
 
-    def read(self, manifest: ManifestFileMeta) -> list[ManifestEntry]:
-        self.reads.append(manifest.file_name)
-        return self.files[manifest.file_name]
+    def read(self, manifests: Sequence[ManifestFileMeta]) -> Iterator[RawEntries]:
+        for manifest in manifests:
+            self.reads.append(manifest.file_name)
+            yield raw_entries_of(self.files[manifest.file_name])
 
     def may_hold(self, manifests: Sequence[ManifestFileMeta], partitions: frozenset[bytes]) -> list[ManifestFileMeta]:
         return [m for m in manifests if any(e.partition in partitions for e in self.files[m.file_name])]
@@ -47,6 +54,12 @@ class FakeManifests:
         entries = [entry for m in manifests for entry in self.files[m.file_name]]
         gone = {entry.identifier() for entry in entries if entry.kind == FileKind.DELETE}
         return [e.file.file_name for e in entries if e.kind == FileKind.ADD and e.identifier() not in gone]
+
+
+def entries_of(part: RawEntries) -> list[ManifestEntry]:
+    """What the bytes say."""
+    data = write_container(AvroBlocks(part.schema, ((len(part), part.encoded(0, len(part))),)))
+    return decode_manifest(data)
 
 
 def entry(kind: FileKind, name: str, partition: bytes = b"p") -> ManifestEntry:
@@ -79,7 +92,7 @@ def test_any_commits_keep_exactly_the_live_files(steps, merge_options):
         new = {f"f{next(names)}": bytes([97 + seed % 3]) for _ in range(adds)}
         changes = [e for name in gone for e in delete(name, partition=live[name])]
         changes += [e for name, partition in new.items() for e in add(name, partition=partition)]
-        manifests = merge_manifests(manifests, merge_options, store.access) + store.write(changes)
+        manifests = merge_manifests(manifests, merge_options, store.access) + store.write_entries(changes)
         for name in gone:
             del live[name]
         live.update(new)
@@ -93,7 +106,7 @@ def test_minor_merging_keeps_the_order_of_files(steps):
     expected = []
     for adds, _, _ in steps:
         new = [f"f{next(names)}" for _ in range(adds)]
-        manifests = merge_manifests(manifests, never_full, store.access) + store.write(add(*new))
+        manifests = merge_manifests(manifests, never_full, store.access) + store.write_entries(add(*new))
         expected += new
         assert store.live(manifests) == expected
 
@@ -103,7 +116,7 @@ def test_64_appends_leave_fewer_than_30_manifests():
     by_default = ManifestMergeOptions(target_size_bytes=8 << 20, full_threshold_bytes=16 << 20, min_count=30)
     most = 0
     for number in range(64):
-        manifests = merge_manifests(manifests, by_default, store.access) + store.write(add(f"f{number}"))
+        manifests = merge_manifests(manifests, by_default, store.access) + store.write_entries(add(f"f{number}"))
         most = max(most, len(manifests))
     assert most == 30
     assert store.live(manifests) == [f"f{number}" for number in range(64)]
@@ -111,8 +124,8 @@ def test_64_appends_leave_fewer_than_30_manifests():
 
 def test_a_delete_whose_add_is_in_an_older_manifest_survives_a_minor_merge():
     store = FakeManifests()
-    old = store.write(add("a", "b", "c"))
-    new = store.write(delete("a")) + store.write(add("d"))
+    old = store.write_entries(add("a", "b", "c"))
+    new = store.write_entries(delete("a")) + store.write_entries(add("d"))
     minor = ManifestMergeOptions(target_size_bytes=30, full_threshold_bytes=10**9, min_count=2)
     merged = merge_manifests([*old, *new], minor, store.access)
     assert merged[0] == old[0]
@@ -124,9 +137,9 @@ def test_a_delete_whose_add_is_in_an_older_manifest_survives_a_minor_merge():
 
 def test_full_compaction_leaves_large_manifests_without_deleted_partitions_unread():
     store = FakeManifests()
-    untouched = store.write(add("a", "b", "c", partition=b"1"))
-    touched = store.write(add("d", "e", "f", partition=b"2"))
-    small = store.write(delete("e", partition=b"2")) + store.write(add("g", partition=b"3"))
+    untouched = store.write_entries(add("a", "b", "c", partition=b"1"))
+    touched = store.write_entries(add("d", "e", "f", partition=b"2"))
+    small = store.write_entries(delete("e", partition=b"2")) + store.write_entries(add("g", partition=b"3"))
     full = ManifestMergeOptions(target_size_bytes=30, full_threshold_bytes=20, min_count=30)
     merged = merge_manifests([*untouched, *touched, *small], full, store.access)
     assert untouched[0] in merged
@@ -137,7 +150,7 @@ def test_full_compaction_leaves_large_manifests_without_deleted_partitions_unrea
 
 def test_nothing_to_merge_writes_nothing():
     store = FakeManifests()
-    one = store.write(add("a"))
+    one = store.write_entries(add("a"))
     assert merge_manifests(one, ManifestMergeOptions(100, 5, 2), store.access) == one
     assert merge_manifests([], ManifestMergeOptions(100, 5, 2), store.access) == []
     assert len(store.files) == 1
@@ -145,12 +158,12 @@ def test_nothing_to_merge_writes_nothing():
 
 def test_all_files_deleted_leaves_no_manifest():
     store = FakeManifests()
-    manifests = store.write(add("a")) + store.write(delete("a"))
+    manifests = store.write_entries(add("a")) + store.write_entries(delete("a"))
     assert merge_manifests(manifests, ManifestMergeOptions(100, 5, 2), store.access) == []
 
 
 def test_a_file_added_twice_is_refused():
     store = FakeManifests()
-    manifests = store.write(add("a")) + store.write(add("a"))
+    manifests = store.write_entries(add("a")) + store.write_entries(add("a"))
     with pytest.raises(Exception, match=r"Trying to add file a .* which is already added"):
         merge_manifests(manifests, ManifestMergeOptions(100, 10**9, 2), store.access)
