@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -22,6 +22,7 @@ from paimon_spark.read.place import at_places
 from paimon_spark.read.row_view import ROWS, plan_view, resolve_source
 from paimon_spark.spark.read_columns import match_columns, read_columns
 from paimon_spark.spark.reader import PaimonReader
+from paimon_spark.spark.refused_streams import refuse_stream_read, refuse_stream_write
 from paimon_spark.spark.source_options import read_request, row_condition, write_request
 from paimon_spark.spark.splits import cores_here
 from paimon_spark.spark.system_read import metadata_reader, metadata_source, row_view_of
@@ -109,6 +110,14 @@ class PaimonDataSource(DataSource):
             rows_of=None if request.rows_of is None else SnapshotIdentity.from_text(request.rows_of),
         )
         return PaimonWriter(plan, overwrite_spec, request.operation, request.replaces)
+
+    def streamReader(self, schema: StructType) -> NoReturn:
+        """Refuse a stream where ``readStream.load()`` could not, in a session that was not registered."""
+        refuse_stream_read()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Refuse a stream where ``writeStream.start()`` could not, in a session that was not registered."""
+        refuse_stream_write()
 
 
 def _file_fields(table: FileStoreTable) -> list[DataField]:

@@ -15,6 +15,7 @@ from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.active_session import activate
 from paimon_spark.spark.data_source import PaimonDataSource
 from paimon_spark.spark.partition_by import let_partition_by_through
+from paimon_spark.spark.refused_streams import refuse_streams
 from paimon_spark.spark.session_settings import carry_settings, is_connect
 from paimon_spark.table.catalog_options import check_catalog_options
 
@@ -45,6 +46,7 @@ def register(spark: SparkSession) -> None:
     if not _is_known(spark):
         _register(spark)
     carry_settings(spark)
+    refuse_streams(spark)
     activate(spark)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
 from functools import wraps
 from importlib import import_module
@@ -91,12 +91,23 @@ def carry_settings(spark: SparkSession) -> None:
     for kind, action in ((module.DataFrameReader, "load"), (module.DataFrameWriter, "save")):
         if not hasattr(kind, _MARK):
             setattr(kind, _MARK, True)
-            kind.format = _remembering(kind.format)
+            remember_format(kind)
             setattr(kind, action, _carrying(getattr(kind, action)))
 
 
+def remember_format(kind: Any) -> None:
+    """Let ``format()`` of a class of readers or writers note the name, which a classic session tells the JVM only."""
+    kind.format = _remembering(kind.format)
+
+
+def is_paimon(reader_or_writer: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Whether the format is ours: that of the call (its second argument), else the one that was set before."""
+    given = named.get("format", arguments[1] if len(arguments) > 1 else None)
+    source = given or getattr(reader_or_writer, "_paimon_format", None)
+    return isinstance(source, str) and source.lower() == "paimon"
+
+
 def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """``format()``, which on a classic session tells the JVM only."""
 
     @wraps(plain)
     def remembering(self: Any, source: str) -> Any:
@@ -110,11 +121,10 @@ def _carrying(plain: Callable[..., Any]) -> Callable[..., Any]:
     """``load()`` or ``save()`` with the settings, where the format is ours."""
 
     @wraps(plain)
-    def carrying(self: Any, path: Any = None, format: str | None = None, *more: Any, **options: Any) -> Any:  # noqa: A002
-        source = format or getattr(self, "_paimon_format", None)
-        if isinstance(source, str) and source.lower() == "paimon":
+    def carrying(self: Any, *arguments: Any, **named: Any) -> Any:
+        if is_paimon(self, arguments, named):
             self.options(**settings_option(_session_of(self)))
-        return plain(self, path, format, *more, **options)
+        return plain(self, *arguments, **named)
 
     return carrying
 

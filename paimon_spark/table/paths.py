@@ -280,3 +280,8 @@ class TablePaths:
         if self.layout is None:
             raise ValueError("These paths were made without a schema and know no data files.")
         return self.layout
+
+
+def plain_path(path: str) -> str:
+    """A local path without its scheme; no path has a slash at its end."""
+    return path.removeprefix("file://").removeprefix("file:").rstrip("/")

@@ -24,11 +24,12 @@ from paimon_spark.spark.jvm.spark_errors import (
 )
 from paimon_spark.spark.jvm.staging import StagedTableProxy
 from paimon_spark.spark.jvm.table import TableProxy
+from paimon_spark.spark.refused_streams import refuse_stream_write
 from paimon_spark.spark.replace_table import replace_table
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
-from paimon_spark.table.paths import is_path_name, parse_table_path
+from paimon_spark.table.paths import is_path_name, parse_table_path, plain_path
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import create_table, table_exists
 from paimon_spark.table.unmade import take_back
@@ -48,7 +49,9 @@ class TableDefinitionsProxy(NamespacesProxy):
         """Tables of statements under way: what they read of a table is pinned when it is replaced."""
 
     def createTable(self, ident: JavaObject, *definition: Any) -> Any:
-        """CREATE TABLE."""
+        """CREATE TABLE. What ``writeStream.toTable`` would make and could not fill is refused before."""
+        if self._called_by("DataStreamWriter"):
+            refuse_stream_write()
         self._create(ident, self._schema(ident, definition))
         return self._table(ident)
 
@@ -195,11 +198,11 @@ class TableDefinitionsProxy(NamespacesProxy):
         own = name if is_path_name(name) else self.catalog.table_path(ident.namespace()[0], name)
         for key in ("location", "path"):
             given = kept.pop(key, None)
-            if given is not None and _plain(given) != _plain(own):
+            if given is not None and plain_path(given) != plain_path(own):
                 raise UnsupportedError(
                     f"The current catalog {self.catalog_name} does not support specifying the table path when creating "
                     f"a table: a table of a warehouse has its own directory, here {own}. For a table elsewhere leave "
-                    f"LOCATION out and name it by its path: CREATE TABLE {self.catalog_name}.`{_plain(given)}` …"
+                    f"LOCATION out and name it by its path: CREATE TABLE {self.catalog_name}.`{plain_path(given)}` …"
                 )
         return kept
 
@@ -234,7 +237,3 @@ def _copied(properties: dict[str, str]) -> dict[str, str]:
     own = ("location", "path", "owner", "is_managed_location", "external", "table_type")
     paimon = properties.get("provider", "paimon").lower() == "paimon"
     return {key: value for key, value in properties.items() if paimon and key not in own}
-
-
-def _plain(path: str) -> str:
-    return path.removeprefix("file://").removeprefix("file:").rstrip("/")
