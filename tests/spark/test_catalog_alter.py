@@ -1,5 +1,6 @@
 """ALTER TABLE through the SQL catalog: every change, the refusals with Java's words, sessions that alter at once."""
 
+import getpass
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -69,7 +70,7 @@ def test_every_change(spark: SparkSession, warehouse: Path, name: str) -> None:
     properties = dict(rows(spark.sql(f"SHOW TBLPROPERTIES {name}")))
     assert (properties["primary-key"], properties["snapshot.num-retained.min"]) == ("id", "3")
     spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ('snapshot.num-retained.min')")
-    assert load_table(str(warehouse / "db.db" / name)).schema.options == {"bucket": "1"}
+    assert load_table(str(warehouse / "db.db" / name)).schema.options == {"bucket": "1", "owner": getpass.getuser()}
     assert load_table(str(warehouse / "db.db" / name)).schema.comment == "hi"
     spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ('comment')")
     assert load_table(str(warehouse / "db.db" / name)).schema.comment is None
@@ -178,7 +179,7 @@ def test_options_may_change_before_there_is_data(spark: SparkSession, warehouse:
     spark.sql(f"CREATE TABLE {name} (k INT, v INT) TBLPROPERTIES ('primary-key'='k', 'bucket'='2')")
     spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('merge-engine'='partial-update', 'bucket'='3')")
     options = load_table(str(warehouse / "db.db" / name)).schema.options
-    assert options == {"bucket": "3", "merge-engine": "partial-update"}
+    assert options == {"bucket": "3", "merge-engine": "partial-update", "owner": getpass.getuser()}
 
 
 def test_alters_at_once(spark: SparkSession, name: str) -> None:

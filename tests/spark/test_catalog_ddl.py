@@ -1,6 +1,7 @@
 """DDL through the SQL catalog: what statements make, show and refuse, with Spark's own errors."""
 
 import datetime
+import getpass
 import itertools
 import json
 import threading
@@ -81,7 +82,8 @@ def test_create_table_is_what_java_reads(spark: SparkSession, warehouse: Path, n
     )
     schema = json.loads((warehouse / "db.db" / name / "schema" / "schema-0").read_text())
     assert (schema["primaryKeys"], schema["partitionKeys"]) == (["dt", "k"], ["dt"])
-    assert (schema["options"], schema["comment"]) == ({"bucket": "2"}, "all of it")
+    # as the official connector: Spark's user is the owner
+    assert (schema["options"], schema["comment"]) == ({"bucket": "2", "owner": getpass.getuser()}, "all of it")
     assert [field["type"] for field in schema["fields"]] == [
         *("INT NOT NULL", "STRING", "INT", "STRING", "DATE", "CHAR(3)", "STRING NOT NULL")
     ]
@@ -90,15 +92,20 @@ def test_create_table_is_what_java_reads(spark: SparkSession, warehouse: Path, n
     ]
 
 
-def test_show_create_table_works_again(spark: SparkSession, name: str) -> None:
+def test_show_create_table_works_again(spark: SparkSession, warehouse: Path, name: str) -> None:
     spark.sql(
         f"CREATE TABLE {name} (k INT NOT NULL COMMENT 'key', v VARCHAR(9), d DATE DEFAULT DATE'2024-01-31', "
         "s STRUCT<a: INT, b: ARRAY<STRING>>, q STRING DEFAULT 'it''s') PARTITIONED BY (v) COMMENT 'x' "
         "TBLPROPERTIES ('primary-key'='k,v', 'bucket'='2')"
     )
     first = spark.sql(f"SHOW CREATE TABLE {name}").head()[0]
-    assert "path" not in first.lower()
-    assert "LOCATION" not in first
+    path = str(warehouse / "db.db" / name)
+    assert f"LOCATION '{path}'" in first
+    assert ("path", path) in rows(spark.sql(f"SHOW TBLPROPERTIES {name}"))
+    described = {row[0]: row[1] for row in spark.sql(f"DESCRIBE EXTENDED {name}").collect()}
+    assert (described["Location"], described["Owner"]) == (path, getpass.getuser())
+    with pytest.raises(PySparkException, match=r"its own directory.*leave LOCATION out"):
+        spark.sql(first.replace(f"db.{name} ", f"db.{name}_2 "))
     spark.sql(f"DROP TABLE {name}")
     spark.sql(first)
     assert spark.sql(f"SHOW CREATE TABLE {name}").head()[0] == first
@@ -257,7 +264,7 @@ def test_options_of_the_session_are_not_the_tables(spark: SparkSession, name: st
         spark.conf.unset("spark.paimon.scan.mode")
         spark.conf.unset("spark.paimon.ddl.db.*.file.format")
     assert shown == before
-    assert before[0] == [("file.format", "orc")]
+    assert [row for row in before[0] if row[0] != "path"] == [("file.format", "orc")]
 
 
 def test_tables_by_path(spark: SparkSession, warehouse: Path, name: str) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
 
 _SPARK_PROPERTIES = {
-    *("provider", "owner", "location", "external", "is_managed_location", "comment", "table_type", "collation"),
+    *("provider", "location", "external", "is_managed_location", "comment", "table_type", "collation"),
     *("path", "mergeSchema", "overwriteSchema", "partitionOverwriteMode"),
 }
 _OPTION_PREFIX = "option."

@@ -80,11 +80,12 @@ class TableProxy(PartitionsProxy):
         )
 
     def properties(self) -> JavaObject:
-        """Options, keys, comment, provider and location, so that SHOW CREATE TABLE gives a statement that works."""
-        schema = self.loaded.table.schema
-        # a managed location is shown by DESCRIBE, but not by SHOW CREATE TABLE
-        values = {"provider": "paimon", "location": self.loaded.table.path, "is_managed_location": "true"}
-        values |= {key: value for key, value in self.loaded.own_options.items() if key != "path"}
+        """Options, keys, comment, provider and location, as the official connector shows them.
+
+        What SHOW CREATE TABLE gives makes the same table again.
+        """
+        schema, path = self.loaded.table.schema, self.loaded.table.path
+        values = {**self.loaded.own_options, "provider": "paimon", "location": path, "path": path}
         if schema.primary_keys:
             values["primary-key"] = ",".join(schema.primary_keys)
         if schema.comment:

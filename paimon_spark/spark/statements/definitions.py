@@ -28,6 +28,7 @@ from paimon_spark.spark.statements.warehouses import (
 from paimon_spark.spark.types import from_spark_struct, saved_columns
 from paimon_spark.spark.write_target import new_table_schema
 from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.paths import plain_path
 from paimon_spark.table.table import create_table
 from paimon_spark.table.unmade import take_back
 
@@ -50,6 +51,7 @@ class Definition:
     options: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
     query: Cursor | None = None
+    location: str | None = None
 
 
 def run_create_table(context: Context, cursor: Cursor) -> DataFrame | None:
@@ -82,7 +84,7 @@ def run_create_table(context: Context, cursor: Cursor) -> DataFrame | None:
     if not exists and not creates:
         raise table_not_found(name.parts)
     like = cursor.take("LIKE")
-    schema, rows = _like(context, cursor) if like else _new_schema(context, cursor, name if exists else None)
+    schema, rows = _like(context, cursor, name) if like else _new_schema(context, cursor, name, replaces=exists)
     if exists:
         replace_table(name.load(), schema)
     else:
@@ -92,25 +94,39 @@ def run_create_table(context: Context, cursor: Cursor) -> DataFrame | None:
     return empty(context)
 
 
-def _new_schema(context: Context, cursor: Cursor, replaced: TableName | None) -> tuple[TableSchema, DataFrame | None]:
+def _new_schema(
+    context: Context, cursor: Cursor, name: TableName, *, replaces: bool
+) -> tuple[TableSchema, DataFrame | None]:
     """The schema that a definition asks for and the rows of its query, which reads what was there before."""
     definition = _definition(context, cursor)
+    options = _own_options(context, definition, name)
     rows = None
     columns = definition.columns
     if definition.query is not None:
         if columns:
             raise UnsupportedError("CREATE TABLE … AS SELECT takes its columns from the query: leave the list out")
-        latest = None if replaced is None else replaced.load().snapshots.latest_id()
-        pinned = {} if replaced is None or latest is None else {replaced.path: latest}
+        latest = name.load().snapshots.latest_id() if replaces else None
+        pinned = {} if latest is None else {name.path: latest}
         rows = run_query(replace(context, pinned=pinned), definition.query)
         columns = saved_columns(rows.schema)
-    schema = new_table_schema(
-        columns, definition.options, partition_keys=definition.partition_by, comment=definition.comment
-    )
+    schema = new_table_schema(columns, options, partition_keys=definition.partition_by, comment=definition.comment)
     return schema, rows
 
 
-def _like(context: Context, cursor: Cursor) -> tuple[TableSchema, None]:
+def _own_options(context: Context, definition: Definition, name: TableName) -> dict[str, str]:
+    """The options of a definition with the owner, as Spark notes it, and without a location, which must be the own."""
+    options = dict(definition.options)
+    for given in (definition.location, options.pop("path", None), options.pop("location", None)):
+        if given is not None and plain_path(given) != plain_path(name.path):
+            raise UnsupportedError(
+                f"LOCATION '{given}' is not supported for {quoted(name.parts)}: a table has its own directory in the "
+                f"warehouse, here {name.path}. For one elsewhere leave LOCATION out and name it by its path: "
+                f"CREATE TABLE {name.catalog_name}.`{plain_path(given)}` …"
+            )
+    return {"owner": str(context.spark_sql("SELECT current_user()").collect()[0][0]), **options}
+
+
+def _like(context: Context, cursor: Cursor, name: TableName) -> tuple[TableSchema, None]:
     parts = cursor.name()
     source = target(context, parts)
     if source is None:
@@ -118,8 +134,8 @@ def _like(context: Context, cursor: Cursor) -> tuple[TableSchema, None]:
     refuse_system_table(source.path, system_table_in(source), "copied by LIKE")
     given = _definition(context, cursor)
     schema = source.load().schema
-    options = {**schema.options, **given.options}
-    options.pop("path", None)
+    options = {key: value for key, value in schema.options.items() if key not in ("path", "owner")}
+    options |= _own_options(context, given, name)
     return new_table_schema(
         schema.fields,
         options,
@@ -169,7 +185,9 @@ def _definition(context: Context, cursor: Cursor) -> Definition:
         elif cursor.sees("AS") or cursor.sees("SELECT") or cursor.sees("WITH"):
             cursor.take("AS")
             found = replace(found, query=cursor.rest())
-        elif cursor.take_any("LOCATION", "CLUSTERED", "CLUSTER", "STORED", "ROW", "DEFAULT"):
+        elif cursor.take("LOCATION"):
+            found = replace(found, location=cursor.string())
+        elif cursor.take_any("CLUSTERED", "CLUSTER", "STORED", "ROW", "DEFAULT"):
             clause = cursor.tokens[cursor.at - 1].text.upper()
             raise UnsupportedError(
                 f"{clause} is not supported for a Paimon table: it has its own directory in the warehouse (elsewhere "

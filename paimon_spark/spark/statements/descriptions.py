@@ -81,15 +81,17 @@ def _more(
             *([("Comment", table.schema.comment, "")] if table.schema.comment else []),
             ("Location", table.path, ""),
             ("Provider", "paimon", ""),
+            *([("Owner", table.schema.options["owner"], "")] if "owner" in table.schema.options else []),
             ("Table Properties", f"[{properties}]", ""),
         ]
     return rows
 
 
 def properties_of(table: FileStoreTable) -> dict[str, str]:
-    """What TBLPROPERTIES says of a table."""
-    found = {key: value for key, value in table.schema.options.items() if key != "path"}
-    return {**found, **({"primary-key": ",".join(table.schema.primary_keys)} if table.schema.primary_keys else {})}
+    """What TBLPROPERTIES says of a table: Spark tells the owner elsewhere."""
+    found = {key: value for key, value in table.schema.options.items() if key != "owner"}
+    keys = {"primary-key": ",".join(table.schema.primary_keys)} if table.schema.primary_keys else {}
+    return {**found, "path": table.path, **keys}
 
 
 def run_show_properties(context: Context, cursor: Cursor) -> DataFrame | None:
@@ -166,6 +168,7 @@ def run_show_create_table(context: Context, cursor: Cursor) -> DataFrame | None:
         statement += f"PARTITIONED BY ({', '.join(quoted_name(key) for key in table.schema.partition_keys)})\n"
     if table.schema.comment:
         statement += f"COMMENT {literal_text(table.schema.comment)}\n"
+    statement += f"LOCATION {literal_text(table.path)}\n"
     options = sorted(properties_of(table).items())
     if options:
         pairs = ",\n".join(f"  {literal_text(key)} = {literal_text(value)}" for key, value in options)
