@@ -18,6 +18,7 @@ from paimon_spark.spark.jvm.insert_columns import install_insert_columns
 from paimon_spark.spark.jvm.local_rows import install_local_rows
 from paimon_spark.spark.jvm.parser import install_parser
 from paimon_spark.spark.jvm.row_level import install_row_level
+from paimon_spark.spark.jvm.widened_writes import install_widened_writes
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 _CATALOG_FIELDS = ("catalogs", "org$apache$spark$sql$connector$catalog$CatalogManager$$catalogs")
@@ -39,6 +40,7 @@ def install_catalog(
         install_functions(gateway, session_state)
         install_local_rows(gateway, session_state)
         install_insert_columns(gateway, session_state)
+        install_widened_writes(gateway, session_state)
         install_row_level(gateway, session_state)
         if parser:
             install_parser(gateway, session_state)

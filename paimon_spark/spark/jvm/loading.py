@@ -82,6 +82,8 @@ class LoadedTable:
     """Options of the store (``s3.*``, ``fs.*``), which the data source must be given as well; they hold credentials."""
     pinned: bool = False
     """Whether VERSION AS OF or TIMESTAMP AS OF said which version this is."""
+    widened: bool = False
+    """Whether the table has columns that the write adds to it."""
     own_options: Mapping[str, str] = field(default_factory=dict)
     """The options of the table as it was defined, without those of the session and of the read."""
 
@@ -127,4 +129,5 @@ def load_catalog_table(
         table, shown = catalog.load_table(namespace[0], name), f"{namespace[0]}.{name}"
     layers = (session or {}, given or {}, {} if version is None else version.options())
     options, pinned = layered(*layers), version is not None
-    return LoadedTable(at_version(table, *layers), shown, options, catalog.options, pinned, table.schema.options)
+    own = table.schema.options
+    return LoadedTable(at_version(table, *layers), shown, options, catalog.options, pinned, own_options=own)

@@ -9,6 +9,12 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 
 def catalog_table(gateway: Gateway, state: JavaObject, relation: JavaObject) -> JavaObject | None:
     """The table that an unresolved name of a statement means, if it is in a catalog written in Python."""
+    found = catalog_ident(gateway, state, relation)
+    return None if found is None else found[0].loadTable(found[1])
+
+
+def catalog_ident(gateway: Gateway, state: JavaObject, relation: JavaObject) -> tuple[JavaObject, JavaObject] | None:
+    """The catalog and the identifier that an unresolved name means, if the catalog is written in Python."""
     if relation.getClass().getSimpleName() not in ("UnresolvedRelation", "UnresolvedTable"):
         return None
     parts = [str(part) for part in java_list(gateway, relation.multipartIdentifier())]
@@ -18,7 +24,7 @@ def catalog_table(gateway: Gateway, state: JavaObject, relation: JavaObject) -> 
     if not gateway.jvm.java.lang.reflect.Proxy.isProxyClass(catalog.getClass()):
         return None
     namespace = parts[:-1] or ([] if named else list(manager.currentNamespace()))
-    return catalog.loadTable(gateway.identifier(namespace, parts[-1]))
+    return catalog, gateway.identifier(namespace, parts[-1])
 
 
 def java_list(gateway: Gateway, collection: JavaObject) -> Any:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from paimon_spark.spark.foreign_options import SAME_AS
 from paimon_spark.spark.jvm.batch_write import BatchWriteProxy
 from paimon_spark.spark.jvm.distribution import Parallelism, WriteDistribution, write_distribution
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.overwrite import overwrite_options
 from paimon_spark.spark.jvm.source import python_write_builder
-from paimon_spark.spark.source_options import ONE_TASK_PER_BUCKET, OVERWRITE_MODE, known_to_writes
+from paimon_spark.spark.source_options import MERGE_SCHEMA, ONE_TASK_PER_BUCKET, OVERWRITE_MODE, known_to_writes
 from paimon_spark.spark.types import to_spark_struct
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.support import check_writable
@@ -69,6 +70,11 @@ class WriteBuilderProxy(Proxy):
         if self.overwriting is not None:
             options = {key: value for key, value in options.items() if key.lower() != OVERWRITE_MODE.lower()}
             options |= self.overwriting
+        if self.loaded.widened:  # the option as it was given says so too
+            options = {
+                key: value for key, value in options.items() if SAME_AS.get(key.lower(), key.lower()) != MERGE_SCHEMA
+            }
+            options[MERGE_SCHEMA] = "true"
         if distribution.one_task_per_bucket:
             options[ONE_TASK_PER_BUCKET] = "true"
         return WriteProxy(self, options, distribution)

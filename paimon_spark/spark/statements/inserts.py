@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as sf
+
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.paimon_table import PaimonTable
-from paimon_spark.spark.source_options import OVERWRITE_MODE, REPLACE_WHERE, refuse_system_table
+from paimon_spark.spark.source_options import MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, refuse_system_table
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.parsing import Kind
-from paimon_spark.spark.statements.queries import Context, run_query
+from paimon_spark.spark.statements.queries import Context, run_query, session_options
 from paimon_spark.spark.statements.store_assignment import assigned, assigned_literal
 from paimon_spark.spark.statements.warehouses import (
     TableName,
@@ -157,8 +159,11 @@ def insert_rows(context: Context, name: TableName, table: FileStoreTable, statem
         raise analysis_error(
             "NON_PARTITION_COLUMN", f"PARTITION clause cannot contain the non-partition column: {', '.join(unknown)}."
         )
+    added = _added_columns(context, name, statement, rows, list(fields))
     if statement.by_name:
-        given = [_own_name(list(fields), column) for column in rows.columns]
+        if added:  # behind the others
+            rows = rows.select(*(quoted_name(column) for column in sorted(rows.columns, key=added.__contains__)))
+        given = [_own_name(list(fields), column) for column in rows.columns if column not in added]
     else:
         given = _query_columns(table, statement)
         if len(given) != len(rows.columns):
@@ -172,8 +177,10 @@ def insert_rows(context: Context, name: TableName, table: FileStoreTable, statem
     if twice:
         raise analysis_error("COLUMN_ALREADY_EXISTS", f"The columns {', '.join(sorted(twice))} are given twice.")
     ansi = str(context.spark.conf.get("spark.sql.ansi.enabled")).lower() == "true"
-    columns: list[Column] = assigned(rows, [fields[column] for column in given], name.parts, ansi=ansi)
+    stored = rows.select(*(quoted_name(column) for column in rows.columns[: len(given)])) if added else rows
+    columns: list[Column] = assigned(stored, [fields[column] for column in given], name.parts, ansi=ansi)
     columns += [assigned_literal(value, fields[column], ansi=ansi) for column, value in static.items()]
+    columns += [sf.col(str(len(given) + number)).alias(column) for number, column in enumerate(added)]
     ready = rows.toDF(*(str(number) for number in range(len(rows.columns)))).select(*columns)
     paimon = PaimonTable.for_path(context.spark, name.path, **name.options)
     options = {key: value for key, value in statement.options.items() if key.lower() != OVERWRITE_MODE.lower()}
@@ -181,6 +188,18 @@ def insert_rows(context: Context, name: TableName, table: FileStoreTable, statem
         paimon.append(ready, **options)
     else:
         paimon.overwrite(ready, **options, **_replaced(context, statement, static, ready, table))
+
+
+def _added_columns(
+    context: Context, name: TableName, statement: Insert, rows: DataFrame, known: Sequence[str]
+) -> list[str]:
+    """The columns of an INSERT … BY NAME that `write.merge-schema` lets it add to the table."""
+    given = {key.lower(): value for key, value in statement.options.items()}
+    merges = given.get(MERGE_SCHEMA) or session_options(context, name).get(MERGE_SCHEMA, "false")
+    if not statement.by_name or merges.lower() != "true":
+        return []
+    lowered = {column.lower() for column in known}
+    return [column for column in rows.columns if column.lower() not in lowered]
 
 
 def _replaced(

@@ -148,7 +148,7 @@ def _read(context: Context, text: str, reference: TableReference, clauses: Seque
     if len(reference.parts) == 1 and _is_temporary_view(context.spark, reference.parts[0]):
         return None
     options, end = _given(context, text, reference, clauses)
-    session = _session_options(context, name)
+    session = session_options(context, name)
     pinned = context.pinned.get(name.path)
     if pinned is not None and not has_time_travel(options):
         options = {"scan.snapshot-id": str(pinned), **options}
@@ -199,7 +199,7 @@ def _millis(context: Context, expression: str) -> int:
     return int(value)
 
 
-def _session_options(context: Context, name: TableName) -> dict[str, str]:
+def session_options(context: Context, name: TableName) -> dict[str, str]:
     """What ``SET spark.paimon.…`` says of a table."""
     settings = {key: value for key, value in context.settings.items() if key.startswith(_SESSION_PREFIX)}
     return options_for_table(settings, (name.catalog_name, name.database, name.table)) if settings else {}
