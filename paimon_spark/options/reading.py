@@ -180,7 +180,7 @@ READING: tuple[Option, ...] = (
         "incremental-between",
         K.STRING,
         None,
-        "Read the changes after one snapshot or tag up to another, such as 5,10.",
+        "Read the changes after one snapshot or tag up to another, such as 5,10; deleted rows come as ordinary rows.",
         supported=True,
     ),
     Option(
@@ -195,7 +195,7 @@ READING: tuple[Option, ...] = (
         "incremental-between-timestamp",
         K.STRING,
         None,
-        "Read the changes after one time up to another, in milliseconds or as texts, separated by a comma.",
+        "Read the changes after one time up to another, in milliseconds or as texts; deleted rows come too.",
         supported=True,
     ),
     Option(

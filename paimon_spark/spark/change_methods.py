@@ -46,8 +46,9 @@ class ChangeMethods(ABC):
     ) -> DataFrame:
         """The changes after one point of time up to another: between two snapshots, two tags or two times.
 
-        Rows that were deleted come as they were written where changes are read from files; `with_kinds` tells them
-        apart.
+        Between snapshots and times, rows that were deleted come as ordinary rows, as they were written: so does the
+        official connector. `with_kinds`, ``audit_log`` and ``binlog`` tell them apart; ``source="diff"``, and tags,
+        give rows that are new or other, and none that are gone.
 
         Args:
             from_version: the id of the last snapshot whose changes are not wanted (0 for all changes), or a tag.

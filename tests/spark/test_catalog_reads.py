@@ -205,6 +205,25 @@ def test_a_frame_sees_the_latest_snapshot_each_time(catalog: SparkSession) -> No
     assert frame.where("id > 0").count() == 1
 
 
+def test_two_passes_of_one_query(catalog: SparkSession) -> None:
+    """As the official connector: a plan that is there is run again, whatever makes a new one takes the latest snapshot.
+
+    README says so, and which of our other doors stay on one.
+    """
+    catalog.sql("CREATE OR REPLACE TABLE passes (a INT)")
+    catalog.sql("INSERT INTO passes VALUES (1), (2)")
+    frame, pinned = catalog.table("passes"), catalog.sql("SELECT * FROM passes VERSION AS OF 1")
+    path = catalog.sql("DESCRIBE EXTENDED passes").where("col_name = 'Location'").head()[1]
+    table = paimon_spark.PaimonTable.for_path(catalog, path)
+    loaded, made = catalog.read.format("paimon").load(path), table.to_df()
+    frames = (frame, pinned, loaded, made)
+    assert [len(each.collect()) for each in frames] == [2, 2, 2, 2]
+    table.append(catalog.sql("SELECT 3 AS a"))
+    assert [len(each.collect()) for each in frames] == [2, 2, 2, 2]
+    assert [each.count() for each in frames] == [3, 2, 2, 2]
+    assert catalog.table("passes").count() == 3
+
+
 def test_metadata_columns(catalog: SparkSession) -> None:
     rows = catalog.sql(
         "SELECT id, __paimon_partition.p, __paimon_bucket, __paimon_row_index, __paimon_file_path FROM t WHERE id = 2"
