@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from paimon_spark.errors import SchemaError
 from paimon_spark.spec.predicate_tree import Leaf, Predicate, fold
 
+_MANY_LITERALS = 32
 _COMPARISONS: dict[str, str] = {
     **{"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"},
 }
@@ -160,6 +161,29 @@ def _compare(column: Any, op: str, literal: Any, data_type: pa.DataType) -> Any:
     return pc.or_kleene(plain, pc.is_nan(column)) if op in ("gt", "ge") else plain
 
 
+def _values_of_type(literals: tuple[Any, ...], data_type: pa.DataType) -> pa.Array:
+    """The literals that the column's type can hold exactly; another equals none of its values."""
+    if len(literals) > _MANY_LITERALS and len(kinds := set(map(type, literals)) - {type(None)}) == 1:
+        return _many_of_type(literals, data_type, kinds.pop())
+    values = (literal_scalar(value, data_type) for value in literals if value is not None)
+    return pa.array([scalar for scalar in values if scalar.type == data_type], data_type)
+
+
+@lru_cache(maxsize=4)
+def _many_of_type(literals: tuple[Any, ...], data_type: pa.DataType, kind: type[Any]) -> pa.Array:
+    """The same for literals of one Python type, all at once; each batch of a read asks for them."""
+    values = [value for value in literals if value is not None]
+    if kind is not np.datetime64:
+        try:
+            array = pa.array(values, data_type)
+            if array.to_pylist() == values:  # else Arrow has cut some
+                return array
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
+            pass
+    scalars = [scalar for scalar in (literal_scalar(value, data_type) for value in values) if scalar.type == data_type]
+    return pa.array(scalars, data_type)
+
+
 def _member(column: Any, literals: tuple[Any, ...], data_type: pa.DataType) -> Any:
     """True where the column is one of the literals, false elsewhere (for null too)."""
     values = [value for value in literals if value is not None]
@@ -172,9 +196,8 @@ def _member(column: Any, literals: tuple[Any, ...], data_type: pa.DataType) -> A
         wide = column.cast(pa.float64()) if data_type != pa.float64() else column
         found = pc.is_in(wide, value_set=pa.array(values, pa.float64()))
     else:
-        # a literal that the column's type cannot hold exactly equals none of its values
-        scalars = [s for s in (literal_scalar(v, data_type) for v in values) if s.type == data_type]
-        if not scalars:
+        held = _values_of_type(literals, data_type)
+        if not len(held):
             return _never(column)
-        found = pc.is_in(column, value_set=pa.array(scalars, data_type))
+        found = pc.is_in(column, value_set=held)
     return pc.or_kleene(found, pc.and_kleene(pc.is_valid(column), pc.is_nan(column))) if nan else found

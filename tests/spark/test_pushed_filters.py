@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 import paimon_spark
+from paimon_spark.spark.jvm import expressions
 from paimon_spark.spark.jvm.scan import ScanBuilderProxy
 from paimon_spark.spark.jvm.scan_plan import ScanPlan
 from paimon_spark.spec.predicate import Leaf, Predicate, all_of, evaluate
@@ -216,3 +217,30 @@ def _expected(spark: SparkSession, conditions: list[str]) -> list[set[int]]:
     columns = ", ".join(f"({text}) AS c{n}" for n, text in enumerate(conditions))
     answers = spark.sql(f"SELECT id, {columns} FROM pushed_rows").collect()
     return [{row[0] for row in answers if row[1 + number]} for number in range(len(conditions))]
+
+
+def test_long_lists_come_in_one_call(spark: SparkSession, rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values of an IN list are not asked for one by one, and are the same."""
+    asked: list[Any] = []
+    value_of = expressions._value_of
+
+    def counting(node: Any) -> Any:
+        asked.append(node)
+        return value_of(node)
+
+    monkeypatch.setattr(expressions, "_value_of", counting)
+    monkeypatch.setattr(expressions, "_LONG_LIST", 2)
+    lists = [f"{column} {word} ({', '.join(LITERALS[column])})" for column in LITERALS for word in ("IN", "NOT IN")]
+    numbers = ", ".join(map(str, range(-1, 5000)))
+    texts = [text for text in lists if not text.startswith("b ")] + [f"i IN ({numbers})", f"l NOT IN ({numbers}, NULL)"]
+    scans = Scans(monkeypatch)
+    _marked(spark, texts)._jdf.queryExecution().optimizedPlan()
+    for number, (text, expected) in enumerate(zip(texts, _expected(spark, texts), strict=True)):
+        if number not in scans.builders:
+            assert not expected, text
+            continue
+        ours = scans.taken(number)
+        assert ours, text
+        assert set(rows.column("id").filter(evaluate(all_of(ours), rows)).to_pylist()) == expected, text
+    decimals = len(LITERALS["m"]) * 2
+    assert len(asked) < len(texts) + decimals + 5, "the marks, and lists of decimals, alone"

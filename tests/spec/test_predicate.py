@@ -357,3 +357,25 @@ def test_missing_columns() -> None:
 )
 def test_prefix_of_a_pattern(pattern: str, prefix: str) -> None:
     assert like_prefix(pattern) == prefix
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (tuple(range(0, 80, 2)), pa.int32()),
+        ((*range(0, 80, 2), 2**40), pa.int32()),
+        ((*range(0, 80, 2), None), pa.int64()),
+        (tuple(n / 2 for n in range(80)), pa.int32()),
+        (tuple(map(Decimal, range(80))), pa.decimal128(10, 2)),
+        (tuple(map(str, range(80))), pa.string()),
+        (tuple(datetime(2024, 1, 1, 0, 0, n % 60, n) for n in range(80)), pa.timestamp("ms")),
+    ],
+)
+def test_many_literals_mean_what_each_means(values: tuple[Any, ...], kind: pa.DataType) -> None:
+    few = [value for value in values if value is not None][:: len(values) // 7]
+    rows = pa.array([None, *(v for v in few if not isinstance(v, float) or v % 1 == 0)])
+    rows = rows.cast(kind, safe=False) if rows.type != kind else rows
+    batch = pa.record_batch({"c": rows})
+    each = Or(tuple(Leaf("eq", "c", (value,)) for value in values))
+    assert evaluate(Leaf("in", "c", values), batch) == evaluate(each, batch)
+    assert evaluate(Not(Leaf("in", "c", values)), batch) == evaluate(Not(each), batch)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from paimon_spark.read.metadata_columns import PARTITION
-from paimon_spark.spark.jvm.gateway import JavaObject
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.literal_lists import literal_list
 from paimon_spark.spark.types import to_spark_type
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.predicate import Always, Leaf, Not, Predicate, all_of, any_of
@@ -25,6 +26,9 @@ _NULLS = {"IS_NULL": "is_null", "IS_NOT_NULL": "is_not_null"}
 _CONDITIONS = ("Predicate", "And", "Or", "Not", "AlwaysTrue", "AlwaysFalse")
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _EPOCH = datetime(1970, 1, 1)
+_LONG_LIST = 16
+"""Values from which a list comes in one call."""
+
 _SPARK_DIGITS = 6  # Spark's timestamps are microseconds
 
 
@@ -33,7 +37,11 @@ class _NotOurs(Exception):
 
 
 def to_predicate(
-    predicate: JavaObject, fields: Sequence[t.DataField], partition_keys: Sequence[str] = ()
+    predicate: JavaObject,
+    fields: Sequence[t.DataField],
+    partition_keys: Sequence[str] = (),
+    *,
+    gateway: Gateway | None = None,
 ) -> Predicate | None:
     """The tree of a V2 predicate that is true for exactly the same rows; None when there is none.
 
@@ -41,8 +49,9 @@ def to_predicate(
         predicate: a ``Predicate`` of Spark's connector expressions.
         fields: the table's columns.
         partition_keys: those which the metadata column ``__paimon_partition`` holds too; none if there is no such one.
+        gateway: the JVM, by which long lists of literals come in one call.
     """
-    translator = _Translator({field.name: field for field in fields}, frozenset(partition_keys))
+    translator = _Translator({field.name: field for field in fields}, frozenset(partition_keys), gateway)
     try:
         return translator.condition(predicate)
     except _NotOurs:
@@ -62,15 +71,18 @@ def _kind(expression: JavaObject) -> str:
 
 
 class _Translator:
-    def __init__(self, fields: dict[str, t.DataField], partition_keys: frozenset[str]) -> None:
+    def __init__(self, fields: dict[str, t.DataField], partition_keys: frozenset[str], gateway: Gateway | None) -> None:
         self._fields = fields
         self._partition_keys = partition_keys
+        self._gateway = gateway
 
     def condition(self, node: JavaObject) -> Predicate:
         """The tree of a boolean expression."""
         if _kind(node) not in _CONDITIONS:
             raise _NotOurs
         name = str(node.name())
+        if name == "IN":
+            return self._in(node.children())
         children = list(node.children())
         if name in ("AND", "OR"):
             return (all_of if name == "AND" else any_of)([self.condition(child) for child in children])
@@ -80,8 +92,6 @@ class _Translator:
             return Always(name == "ALWAYS_TRUE")
         if name in _NULLS:
             return Leaf(_NULLS[name], self._column(children[0]).name)
-        if name == "IN":
-            return self._in(children)
         if name in _TEXTS:
             field = self._column(children[0])
             if not isinstance(field.type, t.CharType | t.VarCharType):
@@ -97,10 +107,18 @@ class _Translator:
         field = self._column(left)
         return Leaf(op, field.name, (self._literal(right, field),))
 
-    def _in(self, children: list[JavaObject]) -> Predicate:
-        field = self._column(children[0])
-        if len(children) == 1:
+    def _in(self, given: JavaObject) -> Predicate:
+        count = len(given)
+        field = self._column(given[0])
+        if count == 1:
             return Leaf("in", field.name, ())
+        told = literal_list(self._gateway, given) if self._gateway is not None and count > _LONG_LIST else None
+        if told is not None:
+            spark_type, listed = told
+            if spark_type and spark_type != to_spark_type(field.type).simpleString():
+                raise _NotOurs
+            return Leaf("in", field.name, tuple(dict.fromkeys(_value(value, field.type) for value in listed)))
+        children = list(given)
         values = [self._literal(children[1], field)]  # Spark gives all values of a list one type
         values += [_value(_value_of(child), field.type) for child in children[2:]]
         return Leaf("in", field.name, tuple(dict.fromkeys(values)))

@@ -78,7 +78,7 @@ class ScanBuilderProxy(Proxy):
         """
         rest = []
         for predicate in predicates:
-            ours, place = pushed_down(self.view, self.table, predicate)
+            ours, place = pushed_down(self.gateway, self.view, self.table, predicate)
             if place is not None:
                 self.places += (place,)
                 self.pushed.append(predicate)
@@ -189,7 +189,7 @@ class ScanProxy(Proxy):
 
     def filter(self, predicates: JavaObject) -> None:
         """Leave out files by what the other side of a join turned out to hold; the snapshot stays."""
-        found = [pushed_down(self.plan.view, self.plan.table, predicate) for predicate in predicates]
+        found = [pushed_down(self.gateway, self.plan.view, self.plan.table, predicate) for predicate in predicates]
         ours = tuple(predicate for predicate, _ in found if predicate is not None)
         places = tuple(place for _, place in found if place is not None)
         if ours or places:
@@ -236,15 +236,15 @@ class ScanProxy(Proxy):
 
 
 def pushed_down(
-    view: RowView, table: FileStoreTable, predicate: JavaObject
+    gateway: Gateway, view: RowView, table: FileStoreTable, predicate: JavaObject
 ) -> tuple[Predicate | None, Predicate | None]:
     """What of us can judge one of Spark's predicates: over the table's columns, or else over a file's place."""
     if view is not ROWS:
-        return to_predicate(predicate, view.fields(table)), None
+        return to_predicate(predicate, view.fields(table), gateway=gateway), None
     schema = table.schema
     partition = () if schema.has_field(PARTITION) else schema.partition_keys
-    ours = to_predicate(predicate, schema.fields, partition)
-    return ours, None if ours is not None else to_predicate(predicate, place_fields(schema))
+    ours = to_predicate(predicate, schema.fields, partition, gateway=gateway)
+    return ours, None if ours is not None else to_predicate(predicate, place_fields(schema), gateway=gateway)
 
 
 class StatisticsProxy(Proxy):

@@ -21,7 +21,7 @@ from paimon_spark.spark.splits import cores_here
 from paimon_spark.spark.types import spark_arrow_schema, to_spark_type
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.filter_text import filter_text
-from paimon_spark.spec.predicate import Predicate, all_of
+from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, all_of
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.support import check_readable
 
@@ -169,11 +169,24 @@ def partition_columns_last(struct: spark.StructType, partition_keys: tuple[str, 
 
 def _text(predicate: Predicate) -> str:
     """A predicate as SQL; an IN without values, which has no words there, as the tree shows it."""
+    shown = _cut(predicate)
     try:
-        text = filter_text(predicate)
+        text = filter_text(shown)
     except ValueError:
-        text = str(predicate)
+        text = str(shown)
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+
+
+def _cut(predicate: Predicate) -> Predicate:
+    """A predicate without the literals that are not shown in any case: there may be very many."""
+    match predicate:
+        case Leaf():
+            return replace(predicate, literals=predicate.literals[:_MOST_TEXT])
+        case And() | Or():
+            return replace(predicate, children=tuple(map(_cut, predicate.children)))
+        case Not():
+            return replace(predicate, child=_cut(predicate.child))
+    return predicate
 
 
 def _narrowed(data_type: t.DataType, shown: spark.DataType) -> t.DataType:
