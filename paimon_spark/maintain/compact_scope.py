@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -103,6 +103,7 @@ def scope_of(
     where: str | None = None,
     buckets: Sequence[int] | str | None = None,
     idle_time: timedelta | None = None,
+    zone: tzinfo | None = None,
 ) -> CompactScope:
     """Return the part of a table that arguments name.
 
@@ -112,6 +113,7 @@ def scope_of(
         where: instead, an SQL condition over the partition columns.
         buckets: numbers of buckets, or a text such as ``"0,3-5"``.
         idle_time: only partitions that got their newest file at least so long ago.
+        zone: of times in ``where`` that name none; this machine's when not given.
 
     Raises:
         OptionError: the table has no partitions, a name or number is none of the table's, or both ``partitions`` and
@@ -124,15 +126,15 @@ def scope_of(
         keys = table.schema.partition_keys
         if not keys:
             raise OptionError("Table should be a partitioned table when using partition predicate.")
-        chosen = _condition(table, where) if where is not None else _specs(table, partitions or ())
+        chosen = _condition(table, where, zone) if where is not None else _specs(table, partitions or ())
     return CompactScope(chosen, None if buckets is None else _buckets(table, buckets), idle_time)
 
 
-def _condition(table: FileStoreTable, where: str) -> Predicate:
+def _condition(table: FileStoreTable, where: str, zone: tzinfo | None) -> Predicate:
     keys = table.schema.partition_keys
     columns = [field for field in table.schema.fields if field.name in keys]
     try:
-        return parse_filter(where, columns)
+        return parse_filter(where, columns, time_zone=zone)
     except OptionError as error:
         raise OptionError(
             f"Only partition predicate is supported, your predicate is {where}, but partition keys are "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from paimon_spark.maintain.compact_scope import parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.compact_job import compact_table, compactable, is_full
+from paimon_spark.spark.session_settings import settings_of, time_zone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,5 +71,6 @@ class CompactMethods(ABC):
             idle_time=parse_duration(partition_idle_time)
             if isinstance(partition_idle_time, str)
             else partition_idle_time,
+            zone=None if where is None else time_zone(settings_of(self._spark)),
         )
         return compact_table(self._spark, table, scope, full=is_full(compact_strategy))

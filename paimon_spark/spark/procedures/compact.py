@@ -11,6 +11,7 @@ from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.compact_job import compact_table, compactable, is_full
 from paimon_spark.spark.procedures.expire import options_argument
 from paimon_spark.spark.procedures.procedure import DONE, TABLE, Argument, CallContext, Procedure
+from paimon_spark.spark.session_settings import settings_of, time_zone
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
@@ -31,6 +32,7 @@ def _compact(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[A
         where=given["where"],
         buckets=given["buckets"],
         idle_time=None if idle is None else parse_duration(idle),
+        zone=None if given["where"] is None else time_zone(settings_of(context.spark)),
     )
     compact_table(context.spark, table, scope, full=full)
     return [(True,)]
