@@ -7,6 +7,7 @@ DATE '…', TIME '…', TIMESTAMP '…', TIMESTAMP_NTZ '…', TIMESTAMP_LTZ '…
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from decimal import Decimal, DecimalException
@@ -19,6 +20,7 @@ from sqlglot.errors import SqlglotError
 
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.data_types import BooleanType, CharType, DataField, VarCharType
+from paimon_spark.spec.filter_lists import MARK, fit_all, without_long_lists
 from paimon_spark.spec.filter_literals import (
     Fitted,
     LiteralError,
@@ -30,6 +32,9 @@ from paimon_spark.spec.filter_literals import (
 )
 from paimon_spark.spec.predicate import Always, Leaf, Not, Predicate, all_of, any_of
 from paimon_spark.spec.schema import TableSchema
+
+_MOST_SHOWN = 2000
+"""Characters of a filter that a message shows."""
 
 _HELP = (
     "A filter compares columns with literals (=, <>, <, <=, >, >=, <=>, IN, BETWEEN, LIKE, IS NULL) "
@@ -73,23 +78,28 @@ def parse_filter(sql: str, schema: TableSchema | Sequence[DataField], *, time_zo
         OptionError: Not a condition, or one that the predicate tree does not know; the message shows the piece.
     """
     fields = schema.fields if isinstance(schema, TableSchema) else tuple(schema)
+    shown = sql if len(sql) <= _MOST_SHOWN else f"{sql[:_MOST_SHOWN]}…"
+    text, lists = without_long_lists(sql)
     try:
-        statements = sqlglot.parse(sql, dialect=FilterDialect)
+        statements = sqlglot.parse(text, dialect=FilterDialect)
         if len(statements) != 1 or statements[0] is None:
-            raise OptionError(f"The filter '{sql}' is not one condition. {_HELP}")
-        return _Translator(sql, fields, time_zone).condition(statements[0])
+            raise OptionError(f"The filter '{shown}' is not one condition. {_HELP}")
+        return _Translator(shown, fields, time_zone, lists).condition(statements[0])
     except SqlglotError as error:
         reason = str(error).splitlines()[0]
-        raise OptionError(f"The filter '{sql}' is not SQL: {reason}") from None
+        raise OptionError(f"The filter '{shown}' is not SQL: {reason}") from None
     except RecursionError:
         raise OptionError(f"The filter '{sql[:200]}…' is nested too deeply.") from None
 
 
 class _Translator:
-    def __init__(self, sql: str, fields: Sequence[DataField], time_zone: tzinfo | None) -> None:
+    def __init__(
+        self, sql: str, fields: Sequence[DataField], time_zone: tzinfo | None, lists: Sequence[list[str]]
+    ) -> None:
         self._sql = sql
         self._fields = fields
         self._time_zone = time_zone
+        self._lists = lists
 
     def condition(self, node: exp.Expression) -> Predicate:
         """The predicate of a boolean expression."""
@@ -139,7 +149,7 @@ class _Translator:
         return _compare(op, field, self._fit(right, field))
 
     def _refuse(self, node: exp.Expression | None, reason: str = "is not supported in a filter") -> NoReturn:
-        piece = self._sql if node is None else node.sql(dialect=FilterDialect)
+        piece = self._sql if node is None else re.sub(rf":{MARK}\d+", "…", node.sql(dialect=FilterDialect))
         raise OptionError(f"Cannot use the filter '{self._sql}': '{piece}' {reason}. {_HELP}")
 
     def _check_parts(self, node: exp.Expression) -> None:
@@ -181,9 +191,17 @@ class _Translator:
         values = node.expressions
         if not values:
             self._refuse(node)
+        if self._lists and len(values) == 1 and isinstance(values[0], exp.Placeholder):
+            return self._long_list(node, field, self._lists[int(values[0].name.removeprefix(MARK))])
         fitted = [self._fit(value, field) for value in values]
         # a literal that no value of the column's type equals decides nothing
         return Leaf("in", field.name, tuple(dict.fromkeys(f.value for f in fitted if f.exact)))
+
+    def _long_list(self, node: exp.In, field: DataField, texts: list[str]) -> Predicate:
+        try:
+            return Leaf("in", field.name, tuple(dict.fromkeys(fit_all(texts, field.type, self._time_zone))))
+        except LiteralError as error:
+            self._refuse(node, f"is a list that cannot be compared with '{field.name}' of type {field.type}: {error}")
 
     def _like(self, node: exp.Like, escape: str) -> Predicate:
         field = self._column(node.this, CharType, VarCharType)
