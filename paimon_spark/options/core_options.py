@@ -230,11 +230,6 @@ class CoreOptions(Mapping[str, str]):
         return bool(self.value("partition.legacy-name"))
 
     @property
-    def dynamic_partition_overwrite(self) -> bool:
-        """Whether an overwrite replaces only the partitions that appear in the data."""
-        return bool(self.value("dynamic-partition-overwrite"))
-
-    @property
     def split_target_size_bytes(self) -> int:
         """`source.split.target-size`."""
         return int(self.value("source.split.target-size"))

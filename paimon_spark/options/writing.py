@@ -145,8 +145,8 @@ WRITING: tuple[Option, ...] = (
     Option(
         "dynamic-partition-overwrite",
         K.BOOL,
-        True,
-        "Whether an overwrite replaces only the partitions that appear in the data.",
+        False,  # Java: true, which its connector for Spark does not look at either
+        "Whether an overwrite replaces only the partitions that appear in the data; else the table.",
         supported=True,
     ),
     Option(

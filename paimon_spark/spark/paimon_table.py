@@ -177,8 +177,10 @@ class PaimonTable(
 
         Args:
             df: the rows; columns are matched by name.
-            options: ``partition_overwrite_mode="dynamic"`` replaces the partitions that appear in the rows,
-                ``replace_where="dt = '2024-01-31'"`` that partition; else the whole table is replaced.
+            options: ``partition_overwrite_mode="dynamic"`` replaces the partitions that appear in the rows (without
+                rows none), ``"static"`` the whole table, ``replace_where="dt = '2024-01-31'"`` that partition. Without
+                any the session's ``spark.sql.sources.partitionOverwriteMode`` counts, then the table's
+                `dynamic-partition-overwrite`; else the whole table is replaced.
         """
         self._save(df, "overwrite", options)
 

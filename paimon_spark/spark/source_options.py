@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Scope, canonical_options, find_option, unknown_option_error
 from paimon_spark.spark.foreign_options import in_paimons_words
+from paimon_spark.spark.overwrite_mode import OVERWRITE_MODE, asks_for_dynamic
 from paimon_spark.spark.session_options import POINTS_OF_TIME, layered, options_for_path
 from paimon_spark.spark.session_settings import SETTINGS, parsed_settings, time_zone
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 COLUMNS = "columns"
 FILTER = "filter"
 MERGE_SCHEMA = "write.merge-schema"
-OVERWRITE_MODE = "partitionOverwriteMode"
 REPLACE_WHERE = "replaceWhere"
 ONE_TASK_PER_BUCKET = "paimon.one-task-per-bucket"
 """Not for users: the SQL catalog says that Spark brings all rows of a (partition, bucket) to one task."""
@@ -95,7 +95,7 @@ class WriteRequest:
     options: Mapping[str, str]
     """Table options (creation) or dynamic options, and those of the store, in Paimon's spelling."""
     dynamic_overwrite: bool | None
-    """What `partitionOverwriteMode` says; None when it is not given."""
+    """What `partitionOverwriteMode` or `dynamic-partition-overwrite` says; None when neither is given."""
     replace_where: str | None
     """SQL predicate that names the partition an overwrite replaces."""
     merge_schema: bool
@@ -219,16 +219,13 @@ def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteReques
             raise OptionError(f"option '{key}' has no meaning for a write")
         if key.startswith(f"{MERGE_SCHEMA}."):
             raise UnsupportedError(f"option '{key}' is not supported yet: leave it out")
-    mode = ours.get(OVERWRITE_MODE)
-    if mode is not None and mode.strip().lower() not in ("static", "dynamic"):
-        raise OptionError(f"option '{OVERWRITE_MODE}' is static or dynamic, not '{mode}'")
-    dynamic = None if mode is None else mode.strip().lower() == "dynamic"
+    dynamic = asks_for_dynamic({**others, **ours})
     where = ours.get(REPLACE_WHERE)
     if where is not None and not overwrite:
         raise OptionError(f"option '{REPLACE_WHERE}' needs mode('overwrite'): it names the partition to be replaced")
     if where is not None and dynamic:
         raise OptionError(
-            f"option '{REPLACE_WHERE}' and {OVERWRITE_MODE}=dynamic contradict each other: give one of them"
+            f"option '{REPLACE_WHERE}' and a dynamic overwrite of partitions contradict each other: give one of them"
         )
     settings = parsed_settings(ours.get(SETTINGS))
     session = options_for_path(settings, path)

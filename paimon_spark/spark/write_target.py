@@ -12,6 +12,7 @@ from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.errors import OptionError, SchemaError, SchemaMismatchError, TableNotFoundError
 from paimon_spark.options import Scope, canonical_options, check_new_options, with_scope
 from paimon_spark.spark.merge_schema import merge_schema
+from paimon_spark.spark.overwrite_mode import asks_for_dynamic, is_dynamic, session_asks_for_dynamic
 from paimon_spark.spark.session_options import layered
 from paimon_spark.spark.source_options import REPLACE_WHERE, refuse_system_table, row_condition
 from paimon_spark.spark.types import saved_columns
@@ -150,10 +151,10 @@ def overwrite_of(request: WriteRequest, table: FileStoreTable) -> OverwriteSpec:
     Raises:
         OptionError: `replaceWhere` is no condition over partition columns.
     """
-    if request.dynamic_overwrite:
-        return OverwriteSpec.dynamic()
     if request.replace_where is None:
-        return OverwriteSpec.static()
+        session = session_asks_for_dynamic(request.settings, request.session_options)
+        dynamic = is_dynamic(request.dynamic_overwrite, session, asks_for_dynamic(table.schema.options))
+        return OverwriteSpec.dynamic() if dynamic else OverwriteSpec.static()
     condition = row_condition(request.replace_where, table.schema, request.settings)
     check_partition_condition(condition, table, f'option {REPLACE_WHERE} "{request.replace_where}"')
     spec = _partition_of(condition)

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.spark.jvm.alter import schema_changes
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
 from paimon_spark.spark.jvm.loading import LoadedTable, load_catalog_table
 from paimon_spark.spark.jvm.namespaces import NamespacesProxy
 from paimon_spark.spark.jvm.schemas import schema_of_create, struct_from_columns
@@ -150,8 +150,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         ``df.write.mode("overwrite").saveAsTable`` keeps the definition of the table; there and in
         ``spark.catalog.createTable`` a format that nobody gave is Spark's default.
         """
-        frames = self.gateway.jvm.java.lang.Thread.currentThread().getStackTrace()
-        return any(frame.getClassName().endswith(tuple(f".{name}" for name in classes)) for frame in frames)
+        return called_by(self.gateway, *classes)
 
     def _create(self, ident: JavaObject, schema: TableSchema) -> None:
         """Make a table, by name or by path.

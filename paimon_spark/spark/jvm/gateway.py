@@ -154,6 +154,12 @@ class Gateway:
         raise PaimonError(f"this Spark version has no field {name} in {target.getClass().getName()}")
 
 
+def called_by(gateway: Gateway, *classes: str) -> bool:
+    """Whether one of Spark's classes (the end of its name) is among the callers of this call of Spark's."""
+    frames = gateway.jvm.java.lang.Thread.currentThread().getStackTrace()
+    return any(frame.getClassName().endswith(tuple(f".{name}" for name in classes)) for frame in frames)
+
+
 def python_object(gateway: Gateway, proxy: JavaObject) -> Any:
     """The Python object that answers for a Java proxy of this process."""
     handler = gateway.jvm.java.lang.reflect.Proxy.getInvocationHandler(proxy)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.jvm.expressions import to_predicate
 from paimon_spark.spark.jvm.gateway import JavaObject
-from paimon_spark.spark.source_options import OVERWRITE_MODE, REPLACE_WHERE
+from paimon_spark.spark.overwrite_mode import OVERWRITE_MODE
+from paimon_spark.spark.source_options import REPLACE_WHERE
 from paimon_spark.spark.write_target import check_partition_condition
 from paimon_spark.spec.filter_text import filter_text
 from paimon_spark.spec.predicate import Predicate, all_of

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from paimon_spark.errors import OptionError
 from paimon_spark.spark.foreign_options import SAME_AS
 from paimon_spark.spark.jvm.batch_write import BatchWriteProxy
 from paimon_spark.spark.jvm.distribution import Parallelism, WriteDistribution, write_distribution
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, called_by
 from paimon_spark.spark.jvm.overwrite import overwrite_options
 from paimon_spark.spark.jvm.source import python_write_builder
-from paimon_spark.spark.source_options import MERGE_SCHEMA, ONE_TASK_PER_BUCKET, OVERWRITE_MODE, known_to_writes
+from paimon_spark.spark.overwrite_mode import (
+    OVERWRITE_MODE,
+    SESSION_KEYS,
+    asks_for_dynamic,
+    is_dynamic,
+    session_asks_for_dynamic,
+    without_modes,
+)
+from paimon_spark.spark.source_options import MERGE_SCHEMA, ONE_TASK_PER_BUCKET, known_to_writes
 from paimon_spark.spark.types import to_spark_struct
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.support import check_writable
@@ -36,9 +45,16 @@ class WriteBuilderProxy(Proxy):
         self.overwriting: dict[str, str] | None = None
 
     def truncate(self) -> Any:
-        """Replace the whole table, or what the option ``partitionOverwriteMode`` of the statement says."""
-        own = {key: value for key, value in self.given.items() if key.lower() == OVERWRITE_MODE.lower()}
-        self.overwriting = own or {OVERWRITE_MODE: "static"}
+        """Replace the whole table, or the partitions that appear in the rows where somebody wants that.
+
+        ``writeTo(t).overwrite(lit(True))`` names what is replaced; then only an option of the write says otherwise.
+        """
+        settings = self.gateway.string_dict(self.gateway.jvm.org.apache.spark.sql.internal.SQLConf.get().settings())
+        dynamic = asks_for_dynamic(self.given)
+        if dynamic is None and not called_by(self.gateway, "DataFrameWriterV2"):
+            session = session_asks_for_dynamic(settings, self.loaded.options)
+            dynamic = is_dynamic(session, asks_for_dynamic(self.loaded.own_options))
+        self.overwriting = {OVERWRITE_MODE: "dynamic" if dynamic else "static"}
         return self
 
     def canOverwrite(self, _predicates: Any) -> bool:
@@ -56,8 +72,20 @@ class WriteBuilderProxy(Proxy):
         return self
 
     def overwriteDynamicPartitions(self) -> Any:
-        """Replace the partitions that appear in the rows."""
-        self.overwriting = {OVERWRITE_MODE: "dynamic"}
+        """Replace the partitions that appear in the rows.
+
+        Raises:
+            OptionError: an option of the write says otherwise, and a PARTITION clause that Spark keeps to itself may
+                say what is replaced.
+        """
+        static = asks_for_dynamic(self.given) is False
+        if static and not called_by(self.gateway, "DataFrameWriter"):  # insertInto has no such clause
+            raise OptionError(
+                f"option '{OVERWRITE_MODE}' = 'static' contradicts an overwrite of the partitions in the data, which "
+                f"overwritePartitions() or the session's {SESSION_KEYS[0]} asks for: leave the option out, or set "
+                f"that to static"
+            )
+        self.overwriting = {OVERWRITE_MODE: "static" if static else "dynamic"}
         return self
 
     def build(self) -> Any:
@@ -68,8 +96,7 @@ class WriteBuilderProxy(Proxy):
         session = {k: v for k, v in known_to_writes(self.loaded.options).items() if k.lower() not in own}
         options = {**session, **self.given, **self.loaded.source_options}
         if self.overwriting is not None:
-            options = {key: value for key, value in options.items() if key.lower() != OVERWRITE_MODE.lower()}
-            options |= self.overwriting
+            options = {**without_modes(options), **self.overwriting}
         if self.loaded.widened:  # the option as it was given says so too
             options = {
                 key: value for key, value in options.items() if SAME_AS.get(key.lower(), key.lower()) != MERGE_SCHEMA

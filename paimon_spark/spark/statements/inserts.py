@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.overwrite_mode import (
+    OVERWRITE_MODE,
+    SESSION_KEYS,
+    asks_for_dynamic,
+    is_dynamic,
+    session_asks_for_dynamic,
+    without_modes,
+)
 from paimon_spark.spark.paimon_table import PaimonTable
-from paimon_spark.spark.source_options import MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, refuse_system_table
+from paimon_spark.spark.source_options import MERGE_SCHEMA, REPLACE_WHERE, refuse_system_table
 from paimon_spark.spark.statements.cursor import Cursor
 from paimon_spark.spark.statements.parsing import Kind
 from paimon_spark.spark.statements.queries import Context, run_query, session_options
@@ -183,11 +191,11 @@ def insert_rows(context: Context, name: TableName, table: FileStoreTable, statem
     columns += [sf.col(str(len(given) + number)).alias(column) for number, column in enumerate(added)]
     ready = rows.toDF(*(str(number) for number in range(len(rows.columns)))).select(*columns)
     paimon = PaimonTable.for_path(context.spark, name.path, **name.options)
-    options = {key: value for key, value in statement.options.items() if key.lower() != OVERWRITE_MODE.lower()}
+    options = without_modes(statement.options)
     if not statement.overwrite:
         paimon.append(ready, **options)
     else:
-        paimon.overwrite(ready, **options, **_replaced(context, statement, static, ready, table))
+        paimon.overwrite(ready, **options, **_replaced(context, name, statement, static, ready, table))
 
 
 def _added_columns(
@@ -203,15 +211,24 @@ def _added_columns(
 
 
 def _replaced(
-    context: Context, statement: Insert, static: Mapping[str, str], ready: DataFrame, table: FileStoreTable
+    context: Context,
+    name: TableName,
+    statement: Insert,
+    static: Mapping[str, str],
+    ready: DataFrame,
+    table: FileStoreTable,
 ) -> dict[str, str]:
-    """What an overwrite replaces: Spark's rules, with the session's ``partitionOverwriteMode``."""
+    """What an overwrite replaces: Spark's rules, where a PARTITION clause leaves only Spark's own setting a say."""
     if statement.replace_where is not None:
         return {REPLACE_WHERE: statement.replace_where}
-    setting = context.spark.conf.get("spark.sql.sources.partitionOverwriteMode")
-    mode = {key.lower(): value for key, value in statement.options.items()}.get(OVERWRITE_MODE.lower(), setting)
-    only_static = len(static) == len(table.schema.partition_keys)
-    if str(mode).lower() == "dynamic" and not only_static and table.schema.partition_keys:
+    heard = SESSION_KEYS[: 1 if static else 2]
+    settings = {key: value for key, value in context.settings.items() if key in heard}
+    dynamic = is_dynamic(
+        asks_for_dynamic(statement.options),
+        session_asks_for_dynamic(settings, None if static else session_options(context, name)),
+        None if static else asks_for_dynamic(table.schema.options),
+    )
+    if dynamic and len(static) < len(table.schema.partition_keys):
         return {OVERWRITE_MODE: "dynamic"}
     if not static:
         return {OVERWRITE_MODE: "static"}
