@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.support import seeds
+from tests.support.selection import by_length, choose_quick
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -23,6 +26,25 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 # As in pyproject.toml, for the JVMs of the processes that tests start: their jobs are short too.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick", action="store_true", help="one test of each behaviour, no JVM but one Spark session: under 3 minutes"
+    )
+
+
+def pytest_report_header() -> str:
+    return f"random tests: {seeds.VARIABLE}={seeds.RUN}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        config.hook.pytest_deselected(items=choose_quick(items))
+        for item in items:  # of two processes, one has the session
+            if "spark" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group("spark"))
+    by_length(items)
 
 
 def absent(what: str) -> None:

@@ -1,8 +1,11 @@
 """The tests, from nothing: `python3 tests/run.py` on a machine with Python 3.11 or later, pip and Java 17.
 
 Stdlib only. Makes `.venv`, installs the package into it, makes the environments of the peers, then runs ruff, mypy and
-pytest. Arguments go to pytest (`python3 tests/run.py tests/spec -x`). Every step that fails is named at the end; the
-exit code says whether there was one.
+pytest, whose tests up to four processes share. Arguments go to pytest (`python3 tests/run.py tests/spec -x`; `-n 0` for
+one process). Every step that fails is named at the end; the exit code says whether there was one.
+
+`python3 tests/run.py --quick` is for the loop of a person at work: one test of each behaviour, no peers, no JVM but one
+Spark session.
 """
 
 import os
@@ -39,14 +42,24 @@ def make_venv() -> Path:
     return python
 
 
+def sharing(*, quick: bool) -> list[str]:
+    """Options of pytest-xdist. Tests of one file stay together, since they share warehouses and catalogs.
+
+    A process takes up to 4 GB with its JVMs. A quick run has one Spark session, so all tests with Spark are one group.
+    """
+    processes = max(1, min(4, os.cpu_count() or 1))
+    return ["-n", str(processes), "--dist", *(["loadgroup"] if quick else ["loadfile", "--no-loadscope-reorder"])]
+
+
 def steps(python: Path, pytest_arguments: list[str]) -> dict[str, list[str]]:
     """Each check by its name: the command that runs it."""
     module = [str(python), "-m"]
+    shared = sharing(quick="--quick" in pytest_arguments)
     return {
         "ruff": [*module, "ruff", "check", "--no-cache", "."],
         "ruff format": [*module, "ruff", "format", "--check", "."],
         "mypy": [*module, "mypy"],
-        "pytest": [*module, "pytest", *pytest_arguments],
+        "pytest": [*module, "pytest", *shared, *pytest_arguments],
     }
 
 
@@ -55,14 +68,16 @@ def main(pytest_arguments: list[str]) -> int:
     check_machine()
     begin = time.monotonic()
     python = make_venv()
-    make_environments.main([])
+    if "--quick" not in pytest_arguments:
+        make_environments.main([])
     failed = []
     for name, command in steps(python, pytest_arguments).items():
         print(f"\n== {name} ({time.monotonic() - begin:.0f} s)", flush=True)
         if subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL).returncode != 0:
             failed.append(name)
+    print(f"\n{time.monotonic() - begin:.0f} s in all", flush=True)
     if failed:
-        print(f"\nFAILED: {', '.join(failed)}", flush=True)
+        print(f"FAILED: {', '.join(failed)}", flush=True)
     return 1 if failed else 0
 
 

@@ -7,7 +7,6 @@ A model holds the rows of every snapshot, tag and branch; what each side reads i
 from __future__ import annotations
 
 import os
-import random
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from paimon_spark.maintain.fast_forward import fast_forward
 from paimon_spark.maintain.orphan_files import remove_files_before
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support import seeds
 from tests.support.commits import data_file, message
 from tests.support.history import rows, table_files
 
@@ -48,7 +48,7 @@ class History:
     """A table, its model, and what can happen to both."""
 
     def __init__(self, oracle: Any, name: str, seed: int, *, keys: bool) -> None:
-        self.random = random.Random(seed)
+        self.random = seeds.chance("history", seed, keys)
         self.oracle, self.keys = oracle, keys
         options = {"num-sorted-run.compaction-trigger": "3", "bucket": "1"} if keys else {"bucket": "-1"}
         columns = [("k", "INT NOT NULL"), ("v", "STRING")]
@@ -265,5 +265,5 @@ def test_nothing_that_lives_loses_a_file(oracle: Any, tmp_path: Path, seed: int,
         history.clean()
         history.check(by_java=True)
     except BaseException:
-        print(f"seed {seed}, keys={keys}:\n  " + "\n  ".join(history.log))
+        print(f"{seeds.VARIABLE}={seeds.RUN}, seed {seed}, keys={keys}:\n  " + "\n  ".join(history.log))
         raise

@@ -1,7 +1,6 @@
 """DELETE and UPDATE of tables without primary key: only files with such rows are written anew, in one commit."""
 
 import itertools
-import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from paimon_spark import CommitConflictError, PaimonTable
 from paimon_spark.maintain.row_level import replaced_files
 from paimon_spark.spark import row_rewrites
 from paimon_spark.table.table import load_table
+from tests.support import seeds
 
 pytestmark = pytest.mark.spark
 
@@ -176,7 +176,7 @@ def test_files_that_are_replaced(spark: SparkSession, warehouse: Path) -> None:
     ids=["orc", "buckets, avro", "partitioned"],
 )
 def test_random_statements(spark: SparkSession, oracle: Any, warehouse: Path, options: dict[str, str]) -> None:
-    chance = random.Random(str(options))
+    chance = seeds.chance("row rewrites", options)
     name = create(spark, "k INT, p STRING, v STRING", **options)
     model: Rows = []
     conditions: dict[str, Callable[[int, str, str | None], bool]] = {
@@ -185,7 +185,7 @@ def test_random_statements(spark: SparkSession, oracle: Any, warehouse: Path, op
         "v = 'a' OR p = 'x' AND k > 7": lambda k, p, v: v == "a" or (p == "x" and k > 7),
         "v <> 'a'": lambda k, p, v: v is not None and v != "a",
     }
-    for step in range(7):
+    for step in range(5):
         condition = chance.choice(list(conditions))
         hit = conditions[condition]
         action = "insert" if step < 2 else chance.choice(["insert", "update", "delete"])

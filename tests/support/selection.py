@@ -1,0 +1,61 @@
+"""Which tests a run takes, and in which order.
+
+Long files go first, so that processes that share the tests end together. `--quick` is for the loop of a person at work:
+one test of each behaviour (the first parameters of each test function), no JVM but one Spark session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+LONGEST = (
+    "matrix/test_matrix.py",
+    "spark/test_acceptance.py",
+    "readme/test_readme.py",
+    "spark/test_sessions.py",
+    "packaging/test_wheel.py",
+    "write/test_java_reads_ours.py",
+    "spark/test_connect_sql.py",
+    "spark/test_writes.py",
+    "spark/test_row_level.py",
+    "spark/test_golden.py",
+    "spark/test_error_texts.py",
+    "spark/test_row_rewrites.py",
+    "spark/test_catalog_compact.py",
+)
+"""Files of half a minute and more, the longest first."""
+
+OTHER_PROCESSES = ("oracle", "peer", "slow")
+"""Fixtures and markers of tests that need more than this process and its Spark session."""
+
+
+def by_length(items: list[pytest.Item]) -> None:
+    """Sort tests: the files of `LONGEST` first, the others as they were."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get("/".join(item.path.parts[-2:]), len(places)))
+
+
+def is_quick(item: pytest.Item) -> bool:
+    """Whether a test needs no JVM but the session of the fixture `spark`, and no minutes."""
+    fixtures: Iterable[str] = getattr(item, "fixturenames", ())
+    if any(name in fixtures or item.get_closest_marker(name) for name in OTHER_PROCESSES):
+        return False
+    return "spark" in fixtures or not item.get_closest_marker("spark")
+
+
+def choose_quick(items: list[pytest.Item]) -> list[pytest.Item]:
+    """One test of each test function, with parameters that are quick; sets `items`, gives those left out."""
+    seen: set[str] = set()
+    left_out = []
+    chosen = []
+    for item in items:
+        function = item.nodeid.split("[")[0]
+        if function in seen or not is_quick(item):
+            left_out.append(item)
+        else:
+            seen.add(function)
+            chosen.append(item)
+    items[:] = chosen
+    return left_out
