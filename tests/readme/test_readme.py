@@ -23,6 +23,7 @@ def test_the_table_of_options_is_current() -> None:
     assert with_table(README) == README, "run: python tests/readme/option_table.py"
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_the_snippets_run_in_their_order(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch

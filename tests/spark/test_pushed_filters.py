@@ -150,6 +150,7 @@ def _is_mark(predicate: Predicate) -> bool:
     return is_leaf and predicate.literals[0] <= MARK
 
 
+@pytest.mark.thorough
 def test_pushed_predicates_mean_what_they_mean_in_spark(spark: SparkSession, rows: pa.Table) -> None:
     """Hundreds of conditions: Spark plans the scans and judges the rows, and the scans are read here."""
     exact, left_out = 0, 0

@@ -39,6 +39,7 @@ def test_views_and_sql(spark: SparkSession, tmp_path: Path) -> None:
     assert [row.id for row in spark.read.format("paimon").load(path).collect()] == [7]
 
 
+@pytest.mark.thorough
 def test_threads_write_and_read_one_table(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     spark.range(0).write.format("paimon").options(**{"primary-key": "id", "bucket": "2"}).mode("append").save(path)
@@ -355,6 +356,7 @@ def test_without_a_callback_server_there_is_a_sentence_that_says_what_to_do() ->
         start_callbacks(_NoServer())
 
 
+@pytest.mark.thorough
 def test_arrow_batches_are_fat(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     spark.range(0, 30_000, 1, 10).write.format("paimon").mode("append").save(path)  # ten small files

@@ -27,8 +27,8 @@ LONGEST = (
 )
 """Files of half a minute and more, the longest first."""
 
-OTHER_PROCESSES = ("oracle", "peer", "slow")
-"""Fixtures and markers of tests that need more than this process and its Spark session."""
+NOT_QUICK = ("oracle", "peer", "slow", "thorough")
+"""Fixtures and markers of tests that need more than this process and its Spark session, or much time."""
 
 
 def by_length(items: list[pytest.Item]) -> None:
@@ -40,7 +40,7 @@ def by_length(items: list[pytest.Item]) -> None:
 def is_quick(item: pytest.Item) -> bool:
     """Whether a test needs no JVM but the session of the fixture `spark`, and no minutes."""
     fixtures: Iterable[str] = getattr(item, "fixturenames", ())
-    if any(name in fixtures or item.get_closest_marker(name) for name in OTHER_PROCESSES):
+    if any(name in fixtures or item.get_closest_marker(name) for name in NOT_QUICK):
         return False
     return "spark" in fixtures or not item.get_closest_marker("spark")
 
