@@ -329,6 +329,16 @@ def test_options_that_are_slips_are_refused_by_every_statement(spark: SparkSessi
     assert spark.sql(f"SHOW TBLPROPERTIES {name} ('team')").head()[1] == "blue"
 
 
+def test_save_as_table_overwrites_by_name(spark: SparkSession, name: str) -> None:
+    """Spark hands the rows over by position, as if the table had their columns; the table keeps its own."""
+    spark.sql(f"CREATE TABLE {name} (a INT, b INT, c STRING)")
+    spark.sql("SELECT 10 AS B, 'x' AS c, 20 AS a").write.mode("overwrite").saveAsTable(f"ddl.db.{name}")
+    assert rows(spark.table(name)) == [(20, 10, "x")]
+    with pytest.raises(AnalysisException, match="TOO_MANY_DATA_COLUMNS"):
+        spark.sql("SELECT 1 AS a, 2 AS b, 'x' AS c, 4 AS d").write.mode("overwrite").saveAsTable(f"ddl.db.{name}")
+    assert rows(spark.table(name)) == [(20, 10, "x")]
+
+
 def test_catalog_api(spark: SparkSession, name: str) -> None:
     spark.sql(f"CREATE TABLE {name} (k INT NOT NULL, v STRING)")
     assert spark.catalog.tableExists(f"ddl.db.{name}")

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 from weakref import WeakSet
 
+from pyspark.sql.types import StructType
+
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError, UnsupportedError
 from paimon_spark.spark.jvm.alter import schema_changes
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
@@ -142,7 +144,15 @@ class TableDefinitionsProxy(NamespacesProxy):
                 other.pinned_snapshot_id = latest
         if not self._called_by("DataFrameWriter"):
             replace_table(table, self._schema(ident, definition))
-        return StagedTableProxy(self.gateway, self.catalog_name, self._load(ident))
+            return StagedTableProxy(self.gateway, self.catalog_name, self._load(ident))
+        staged = StagedTableProxy(self.gateway, self.catalog_name, self._load(ident))
+        given = definition[0].columns() if len(definition) == 1 else definition[0]
+        # Spark writes by position into a table that it takes for a new one of the rows' columns
+        own = {field.name.lower(): field for field in staged.struct.fields}
+        names = [name.lower() for name in struct_from_columns(self.gateway, given)[0].names]
+        if len(set(names)) == len(names) and own.keys() >= set(names):
+            staged.struct = StructType([own[name] for name in names])
+        return staged
 
     def _called_by(self, *classes: str) -> bool:
         """Whether this is for one of Spark's classes that look like a statement but mean less.
