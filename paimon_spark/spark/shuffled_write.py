@@ -22,7 +22,7 @@ from paimon_spark.spark.arrow_cast import batches_from_spark
 from paimon_spark.spark.types import spark_arrow_schema
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.write.plan import OverwriteMode, WritePlan, plan_write
-from paimon_spark.write.routing import shuffle_ids
+from paimon_spark.write.routing import partitions_together, shuffle_ids
 from paimon_spark.write.task_write import write_batches
 
 if TYPE_CHECKING:
@@ -37,8 +37,10 @@ _MASK = 0xFFFFFFFF
 
 
 def can_shuffle(table: FileStoreTable) -> bool:
-    """Whether rows of the table belong to buckets, and Spark can run ``mapInArrow`` (which asks for pandas, unused)."""
-    return table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE and find_spec("pandas") is not None
+    """Whether rows of the table belong together, and Spark can run ``mapInArrow`` (which asks for pandas, unused)."""
+    schema = table.schema
+    together = schema.bucket_mode is not BucketMode.BUCKET_UNAWARE or partitions_together(schema)
+    return together and find_spec("pandas") is not None
 
 
 def write_shuffled(

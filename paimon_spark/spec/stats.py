@@ -68,18 +68,12 @@ def simple_stats(types: Sequence[DataType], columns: Sequence[SimpleColStats]) -
     """
     if not types:
         return EMPTY_STATS
-    minima = [_one_row(column.min, data_type) for column, data_type in zip(columns, types, strict=True)]
-    maxima = [_one_row(column.max, data_type) for column, data_type in zip(columns, types, strict=True)]
-    return SimpleStats(
-        encode_rows(minima, types).to_bytes_list(serialized=True)[0],
-        encode_rows(maxima, types).to_bytes_list(serialized=True)[0],
-        tuple(column.null_count for column in columns),
-    )
-
-
-def _one_row(value: pa.Scalar | None, data_type: DataType) -> pa.Array:
-    arrow_type = to_arrow_type(data_type)
-    return pa.nulls(1, arrow_type) if value is None else pa.array([value], arrow_type)
+    bounds = [
+        pa.array([column.min, column.max], to_arrow_type(data_type))
+        for column, data_type in zip(columns, types, strict=True)
+    ]
+    minima, maxima = encode_rows(bounds, types).to_bytes_list(serialized=True)
+    return SimpleStats(minima, maxima, tuple(column.null_count for column in columns))
 
 
 def dense(fields: Sequence[DataField], columns: Sequence[SimpleColStats]) -> tuple[SimpleStats, tuple[str, ...] | None]:

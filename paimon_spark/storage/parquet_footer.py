@@ -24,6 +24,7 @@ from paimon_spark.storage.thrift_compact import (
     Struct,
     decode,
     encode,
+    with_changed_items,
 )
 
 _MAGIC: Final = b"PAR1"
@@ -92,12 +93,13 @@ class FooterSink(io.RawIOBase):
 
 def with_schema(footer: bytes, root_name: str, timestamps: Timestamps) -> bytes:
     """The footer with its root renamed and int64 columns annotated as timestamps."""
-    metadata = decode(footer)
-    elements = metadata[_SCHEMA][1].items
-    elements[0][_NAME] = (BINARY, root_name.encode())
-    if timestamps:
-        _annotate(elements, timestamps)
-    return encode(metadata)
+
+    def change(elements: list[Struct]) -> None:
+        elements[0][_NAME] = (BINARY, root_name.encode())
+        if timestamps:
+            _annotate(elements, timestamps)
+
+    return with_changed_items(footer, _SCHEMA, None if timestamps else 1, change)
 
 
 def metadata_with_int96_as_bytes(source: pa.NativeFile) -> pq.FileMetaData:

@@ -374,6 +374,9 @@ def _column_stats(metadata: pq.FileMetaData, fields: Sequence[t.DataField]) -> d
         if not empty and not all(s.has_min_max or s.num_values == 0 for s in found):
             continue
         minima, maxima, nulls = _stats_arrays(found, _footer_type(kind))
+        if len(found) == 1:  # most files: their statistics are these, without a search
+            result[field.name] = ColumnStats(_scalar(minima[0], kind), _scalar(maxima[0], kind), nulls[0].as_py() or 0)
+            continue
         result[field.name] = ColumnStats(
             _scalar(pc.min(minima), kind),
             _scalar(pc.max(maxima), kind),
@@ -387,4 +390,4 @@ def _footer_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _scalar(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar | None:
-    return value.cast(kind) if value.is_valid else None
+    return (value if value.type == kind else value.cast(kind)) if value.is_valid else None

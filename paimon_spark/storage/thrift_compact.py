@@ -6,6 +6,7 @@ against the bytes there are, so hostile bytes raise ValueError and nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 BOOLEAN_TRUE, BOOLEAN_FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 12
@@ -37,6 +38,42 @@ def encode(fields: Struct) -> bytes:
     out = bytearray()
     _put_struct(out, fields)
     return bytes(out)
+
+
+def with_changed_items(data: bytes, field: int, most: int | None, change: Callable[[list[Struct]], None]) -> bytes:
+    """The bytes of a struct in one of whose lists some structs are changed; all else stays as it is, not decoded.
+
+    Args:
+        data: the bytes of the struct.
+        field: id of the list of structs.
+        most: only the first so many structs are decoded; None for all.
+        change: is given these structs and changes them, not their number.
+
+    Raises:
+        ValueError: the bytes are no such struct.
+    """
+    source = _Source(data)
+    field_id = 0
+    while True:
+        byte = source.byte()
+        delta, kind = byte >> 4, byte & 15
+        if kind == 0:
+            raise ValueError("a Thrift struct lacks a list")
+        field_id = field_id + delta if delta else source.zigzag()
+        if field_id == field and kind == LIST:
+            break
+        if kind not in (BOOLEAN_TRUE, BOOLEAN_FALSE):
+            source.value(kind, 1)
+    size = source.byte() >> 4
+    if size == 15:
+        size = source.varint()
+    start = source.at
+    items = [source.struct(1) for _ in range(size if most is None else min(size, most))]
+    change(items)
+    out = bytearray()
+    for item in items:
+        _put_struct(out, item)
+    return data[:start] + bytes(out) + data[source.at :]
 
 
 class _Source:

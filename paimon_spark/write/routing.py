@@ -131,6 +131,16 @@ def partition_groups(rows: pa.Table, fields: list[DataField]) -> tuple[Codes | N
     return (None if count == 1 else codes), partitions
 
 
+def partitions_together(schema: TableSchema) -> bool:
+    """Whether a shuffle brings the rows of a partition of an append table to as few tasks as possible.
+
+    Not unless ``partition.sink-strategy`` asks for it: a shuffle undoes the order in which a query sorts its rows.
+    """
+    strategy = str(schema.core_options.value("partition.sink-strategy")).upper()
+    unaware = schema.bucket_mode is BucketMode.BUCKET_UNAWARE
+    return unaware and bool(schema.partition_keys) and strategy in ("HASH", "PARTITION_DYNAMIC")
+
+
 def shuffle_ids(schema: TableSchema, rows: pa.Table, num_tasks: int) -> npt.NDArray[np.int32]:
     """For each row the task that must get it, so that a write may be planned with ``shuffled=True``.
 

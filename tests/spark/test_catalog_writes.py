@@ -284,6 +284,10 @@ def test_what_is_asked_of_spark(create: Callable[..., str], warehouse: Path) -> 
     assert asked(FIXED, primary_key="dt,k") == WriteDistribution(("dt", "k"), num_partitions=8)
     assert asked(FIXED, bucket="2", bucket_key="v") == WriteDistribution(("dt", "v"), num_partitions=8)
     assert asked(ADAPTIVE) == WriteDistribution()
+    by_partition = {"partition.sink-strategy": "hash"}
+    assert asked(ADAPTIVE, **by_partition) == WriteDistribution(("dt",), advisory_bytes=256 * megabytes, may_split=True)
+    assert asked(FIXED, **by_partition) == WriteDistribution(("dt",), may_split=True)
+    assert asked(ADAPTIVE, "", **by_partition) == WriteDistribution()
 
 
 def test_a_frame_read_from_the_table_it_overwrites(

@@ -38,6 +38,19 @@ DOORS: dict[str, Callable[[DataFrame, str], object]] = {
 }
 
 
+@pytest.mark.parametrize("door", ["insert", "append"])
+def test_a_partition_has_one_file_where_its_rows_are_brought_together(
+    spark: SparkSession, warehouse: str, door: str
+) -> None:
+    path = f"{warehouse}/d.db/parts_{door}"
+    options = {"partition.sink-strategy": "hash"}
+    table = PaimonTable.create(spark, path, "id long not null, p long", partition_by="p", options=options)
+    DOORS[door](spark.range(0, 600, 1, 4).selectExpr("id", "id % 30 AS p"), path)
+    store = load_table(path)
+    assert len(store.manifests.live_entries(store.snapshots.latest())) == 30
+    assert table.to_df().selectExpr("count(DISTINCT id)", "count(DISTINCT p)").first() == (600, 30)
+
+
 @pytest.mark.parametrize(("door", "rows", "target", "tasks"), [
     *((door, 200_000, 20_000, 5) for door in DOORS), ("insert", 100_000, 1_000, 3),
 ])  # fmt: skip

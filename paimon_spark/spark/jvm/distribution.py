@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paimon_spark.spec.schema import BucketMode
+from paimon_spark.write.routing import partitions_together
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
@@ -40,12 +41,18 @@ class WriteDistribution:
     """Size of the data of a task towards which Spark joins partitions; 0 for Spark's own."""
     one_task_per_bucket: bool = False
     """Whether all rows of one (partition, bucket) come to one task."""
+    may_split: bool = False
+    """Whether Spark may give rows that are equal in `columns` to several tasks where there are very many (AQE)."""
 
 
 def write_distribution(table: FileStoreTable, parallelism: Parallelism) -> WriteDistribution:
     """The distribution for rows of a table."""
     schema = table.schema
     mode = schema.bucket_mode
+    if mode is BucketMode.BUCKET_UNAWARE and partitions_together(schema):
+        size = table.options.target_file_size_bytes(False)
+        advisory = min(size, _MOST_ADVISORY_BYTES) if parallelism.adaptive else 0
+        return WriteDistribution(tuple(schema.partition_keys), advisory_bytes=advisory, may_split=True)
     if mode not in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC):
         return WriteDistribution()
     partitions = tuple(schema.partition_keys)

@@ -161,8 +161,8 @@ class WriteProxy(Proxy):
         return clustered(self.gateway, self.distribution.columns)
 
     def distributionStrictlyRequired(self) -> bool:
-        """Always: AQE must not split the rows of a key over tasks."""
-        return True
+        """AQE must not split the rows of a key over tasks; those of a partition of an append table it may."""
+        return not self.distribution.may_split
 
     def requiredNumPartitions(self) -> int:
         """The number of tasks, or 0."""
