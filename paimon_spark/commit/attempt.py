@@ -184,7 +184,7 @@ class SnapshotMaking:
             known.append(int(recorded))
         else:
             read = self._table.manifests.read_manifest
-            known += [e.file.max_sequence_number for m in before for e in read(m.file_name) if e.kind == FileKind.ADD]
+            known += [e.file.max_sequence_number for m in before for e in read(m) if e.kind == FileKind.ADD]
         return {**properties, _MAX_SEQUENCE: str(max(known))} if known else properties
 
     def _schema_id(self) -> int:
@@ -267,7 +267,7 @@ class SnapshotMaking:
             since = [
                 (entry.partition, entry.total_buckets)
                 for meta in manifests.delta_manifests(snapshot)
-                for entry in manifests.read_manifest(meta.file_name)
+                for entry in manifests.read_manifest(meta)
                 if entry.kind == FileKind.ADD and entry.partition in changed
             ]
             ours = ((entry.partition, entry.total_buckets) for entry in changes.files)
@@ -279,7 +279,7 @@ class SnapshotMaking:
         return {
             (entry.partition, entry.bucket)
             for meta in manifests.delta_manifests(snapshot)
-            for entry in manifests.read_manifest(meta.file_name)
+            for entry in manifests.read_manifest(meta)
         }
 
     def _changed_index(self, snapshot: Snapshot) -> set[bytes]:

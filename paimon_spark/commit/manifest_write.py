@@ -50,17 +50,22 @@ class _RawManifest:
         self._open_count = 0
         self._numbers: list[dict[str, npt.NDArray[np.int64]]] = []
         self.partitions: list[bytes] = []
-        self.size = self.count = 0
+        self.size = self.count = self._plain_bytes = 0
 
-    @property
-    def is_checked(self) -> bool:
-        """Whether this is where the size is looked at."""
-        return self.count % _ROLLING_CHECK_ROWS == 0
+    def is_full(self, target_bytes: int) -> bool:
+        """Whether the next entry belongs to another file."""
+        rolls = self.count % _ROLLING_CHECK_ROWS == 0 and self.size >= target_bytes
+        return rolls or self._plain_bytes >= _MOST_BYTES
 
     def take(self, part: RawEntries, at: int) -> int:
         """Take entries of a part up to the end of a block; return how many."""
         count = min(len(part) - at, RECORDS_PER_BLOCK - self._open_count)
-        self._open.append(part.encoded(at, at + count))
+        encoded = part.encoded(at, at + count)
+        while count > 1 and len(encoded) > _MOST_BYTES:
+            count //= 2
+            encoded = part.encoded(at, at + count)
+        self._open.append(encoded)
+        self._plain_bytes += len(encoded)
         self._open_count += count
         self._numbers.append({name: values[at : at + count] for name, values in part.numbers.items()})
         self.partitions += [identity[0] for identity in part.identities[at : at + count]]
@@ -128,7 +133,7 @@ class ManifestWriter:
             while at < len(part):
                 rolling = rolling or _RawManifest(part.schema, self._codec)
                 at += rolling.take(part, at)
-                if rolling.is_checked and rolling.size >= self._target_size_bytes:
+                if rolling.is_full(self._target_size_bytes):
                     written.append(self._write_rolled(rolling))
                     rolling = None
         if rolling is not None:

@@ -60,7 +60,8 @@ class FileRead:
             yield from self._counted(mapping, file.row_count)
             return
         options = self.table.schema.options
-        with open_data_file(self.table.file_io, file.path, file.format, file.size, options=options) as reader:
+        io, rows = self.table.file_io, file.row_count
+        with open_data_file(io, file.path, file.format, file.size, rows=rows, options=options) as reader:
             said = mapping.file_predicate(predicate)
             groups = _row_groups(reader, file, said)
             if groups is not None and not groups:

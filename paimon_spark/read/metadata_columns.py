@@ -173,6 +173,6 @@ def first_row(table: FileStoreTable, file: SplitFile) -> int:
     """The position of the first row of a slice of a file."""
     if file.row_groups is None or file.row_groups[0] == 0:
         return 0
-    with open_data_file(table.file_io, file.path, file.format, file.size) as reader:
+    with open_data_file(table.file_io, file.path, file.format, file.size, rows=file.row_count) as reader:
         part, parts = file.row_groups
         return sum(reader.row_group_rows[: reader.num_row_groups * part // parts])

@@ -10,14 +10,23 @@ import contextlib
 import hashlib
 import itertools
 import lzma
+import sys
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 
+# Java writes no checksum, but every reader of zstd verifies one that is there.
+_LEVEL = zstd.CompressionParameter.compression_level
+_CHECKSUM = zstd.CompressionParameter.checksum_flag
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 _MAX_RATIO = 200
@@ -152,7 +161,10 @@ def _unzip(data: bytes, codec: str, limit: int) -> bytes:
         size = _snappy_size(data)
         if size > limit:
             raise ValueError("too large")
-        return bytes(pa.decompress(data[:-4], decompressed_size=size, codec="snappy", asbytes=True))
+        plain = bytes(pa.decompress(data[:-4], decompressed_size=size, codec="snappy", asbytes=True))
+        if zlib.crc32(plain) != int.from_bytes(data[-4:], "big"):
+            raise ValueError("its checksum is another")
+        return plain
     if codec == "bzip2":
         return bz2.BZ2Decompressor().decompress(data, limit + 1)
     return lzma.LZMADecompressor().decompress(data, limit + 1)
@@ -341,7 +353,7 @@ def pack_block(plain: bytes, codec: str, level: int) -> bytes:
     if codec == "null":
         return plain
     if codec == "zstandard":
-        return bytes(pa.Codec("zstd", compression_level=level).compress(plain, asbytes=True))
+        return zstd.compress(plain, options={_LEVEL: level, _CHECKSUM: 1})
     if codec == "deflate":
         deflate = zlib.compressobj(wbits=-15)
         return deflate.compress(plain) + deflate.flush()

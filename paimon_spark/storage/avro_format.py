@@ -67,6 +67,7 @@ class AvroReader(DataFileReader):
         self.path = path
         with corrupt_as(path, "Avro"):
             self._data = file_io.read_bytes(path)
+            self.size_bytes = len(self._data)
             self._index = index_container(self._data, path=path)
             self._file_schema = FileSchema(self._index.schema_json)
             self.schema = self._file_schema.arrow

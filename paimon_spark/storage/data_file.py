@@ -54,12 +54,14 @@ class DataFileReader(abc.ABC):
     Attributes:
         path: The file's path.
         schema: The file's columns as the format's library names and types them (before they become Paimon's types).
+        size_bytes: Bytes of the file.
         num_rows: Rows of the file.
         row_group_rows: Rows of each row group (ORC: stripe; Avro: one group), in file order.
     """
 
     path: str
     schema: pa.Schema
+    size_bytes: int
     num_rows: int
     row_group_rows: Sequence[int]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec.data_types import DataField
 from paimon_spark.storage.avro_format import AvroReader, AvroWriter
 from paimon_spark.storage.data_file import (
@@ -21,6 +21,7 @@ from paimon_spark.storage.data_file import (
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.orc_format import OrcReader, OrcWriter
 from paimon_spark.storage.parquet_format import ParquetReader, ParquetWriter
+from paimon_spark.storage.store_options import redact
 
 __all__ = [
     "DEFAULT_BATCH_BYTES",
@@ -40,26 +41,41 @@ def open_data_file(
     file_format: str,
     size: int | None = None,
     *,
+    rows: int | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFileReader:
-    """Open a data file for reading.
+    """Open a data file for reading, and check it against what is recorded of it.
 
     Args:
         file_io: The store.
         path: Full path.
         file_format: `parquet`, `orc` or `avro` (from the file's name, not from the table's options).
-        size: The file's bytes where known; saves a request on object stores.
+        size: The file's bytes as its manifest entry says, where known; saves a request on object stores.
+        rows: The file's rows as its manifest entry says, where known.
         options: Table options; `orc.timestamp-ltz.legacy.type` is used.
 
     Raises:
-        CorruptTableError: the file is missing or is not of that format.
+        CorruptTableError: the file is missing, is not of that format, or has another size or number of rows.
         UnsupportedError: another format.
     """
+    reader = _open(file_io, path, file_format, size, options or {})
+    for what, found, said in (("bytes", reader.size_bytes, size), ("rows", reader.num_rows, rows)):
+        if said is not None and found != said:
+            reader.close()
+            raise CorruptTableError(
+                f"The data file has {found} {what}, but its manifest entry says {said}: "
+                "it was damaged or exchanged for another",
+                path=redact(path),
+            )
+    return reader
+
+
+def _open(file_io: FileIO, path: str, file_format: str, size: int | None, options: Mapping[str, str]) -> DataFileReader:
     match file_format.lower():
         case "parquet":
             return ParquetReader(file_io, path, size)
         case "orc":
-            return OrcReader(file_io, path, size, options or {})
+            return OrcReader(file_io, path, size, options)
         case "avro":
             return AvroReader(file_io, path, size)
     raise _unsupported_format(file_format)

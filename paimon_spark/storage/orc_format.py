@@ -59,6 +59,7 @@ class OrcReader(DataFileReader):
         self._legacy_timestamps = options.get(_LEGACY_TIMESTAMPS, "true").strip().lower() == "true"
         with corrupt_as(path, "ORC"):
             self._source = file_io.open_input(path, size)
+            self.size_bytes = self._source.size()
             self._tail = read_tail(self._source)
             self._file = orc.ORCFile(self._source)
             self.schema = self._file.schema
@@ -114,8 +115,7 @@ class OrcReader(DataFileReader):
         for stripe in stripes:
             with corrupt_as(self.path, "ORC"):
                 batch = self._read_stripe(stripe, plan)
-                if batch.num_rows != self.row_group_rows[stripe]:
-                    raise CorruptTableError("An ORC stripe has another number of rows than its footer", path=self.path)
+                self._check_counts(stripe, batch)
             yield batch
 
     def prune_row_groups(self, predicate: predicates.Predicate) -> list[int]:
@@ -155,6 +155,21 @@ class OrcReader(DataFileReader):
             batch = self._far.read_stripe(stripe, far, plan.schema)
             columns.update(zip(far, batch.columns, strict=True))
         return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+    def _check_counts(self, stripe: int, batch: pa.RecordBatch) -> None:
+        """Check rows and, where the file has statistics, values that are not null."""
+        if batch.num_rows != self.row_group_rows[stripe]:
+            raise CorruptTableError("An ORC stripe has another number of rows than its footer", path=self.path)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            at = self._tail.columns[name]
+            if stripe < len(self._tail.stripe_statistics) and at < len(self._tail.stripe_statistics[stripe]):
+                said = decode(self._tail.stripe_statistics[stripe][at]).get(1)
+                if said is not None and said[-1] != len(column) - column.null_count:
+                    raise CorruptTableError(
+                        f"Column '{name}' has {len(column) - column.null_count} values in an ORC stripe whose "
+                        f"statistics say {said[-1]}",
+                        path=self.path,
+                    )
 
     def _legacy_zone(self, fields: Sequence[t.DataField]) -> str:
         """Time zone that local-zoned timestamps were shifted by, empty where they are instants."""

@@ -46,7 +46,8 @@ class ParquetReader(DataFileReader):
             self._source = file_io.open_input(path, size)
             # Coalesced reads pay on object stores; on local disks the page cache does that.
             remote = isinstance(self._source, pa.PythonFile)
-            self._file = pq.ParquetFile(self._source, pre_buffer=remote)
+            self.size_bytes = self._source.size()
+            self._file = pq.ParquetFile(self._source, pre_buffer=remote, page_checksum_verification=True)
             self.schema = self._file.schema_arrow
             metadata = self._file.metadata
             self.num_rows = metadata.num_rows
@@ -161,7 +162,8 @@ class ParquetReader(DataFileReader):
     def _file_with_int96_as_bytes(self) -> pq.ParquetFile:
         """The same file; its INT96 columns come as 12 bytes, since pyarrow would wrap values beyond nanoseconds."""
         metadata = metadata_with_int96_as_bytes(self._source)
-        return pq.ParquetFile(self._source, metadata=metadata, pre_buffer=isinstance(self._source, pa.PythonFile))
+        remote = isinstance(self._source, pa.PythonFile)
+        return pq.ParquetFile(self._source, metadata=metadata, pre_buffer=remote, page_checksum_verification=True)
 
 
 def _narrowed(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:

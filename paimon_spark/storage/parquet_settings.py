@@ -47,6 +47,7 @@ class ParquetSettings:
             "data_page_size": _integer(given, "parquet.page.size", 1 << 20),
             "dictionary_pagesize_limit": _integer(given, "parquet.dictionary.page.size", 1 << 20),
             "write_page_index": True,
+            "write_page_checksum": True,
             "store_schema": False,
             "store_decimal_as_integer": True,
         }

@@ -7,9 +7,8 @@ names, in the order of the manifests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -19,9 +18,20 @@ from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import avro_codec
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.binary_row import decode_rows
+from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.manifest_columns import Identity, ManifestColumns
 from paimon_spark.spec.manifest_raw import RawEntries, decode_raw
 from paimon_spark.spec.predicate import evaluate, prune_stats
+from paimon_spark.table.many_files import decode_some, read_ahead
+from paimon_spark.table.metadata_checks import (
+    check_kinds,
+    check_manifest,
+    check_once,
+    check_size,
+    checked_kinds,
+    checked_manifests,
+    checked_rows,
+)
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -51,16 +61,23 @@ class ManifestStore:
     def __init__(self, file_io: FileIO, paths: TablePaths, schema: TableSchema) -> None:
         self._file_io = file_io
         self._paths = paths
+        self._rows_are_counted = schema.options.get("data-evolution.enabled", "").lower() != "true"
         self._partition_fields: tuple[DataField, ...] = tuple(schema.field(name) for name in schema.partition_keys)
 
-    def manifest_list(self, name: str) -> list[ManifestFileMeta]:
+    def manifest_list(self, name: str, size: int | None = None) -> list[ManifestFileMeta]:
         """Return the manifests that the manifest list ``name`` names.
+
+        Args:
+            name: of the file.
+            size: its bytes as the snapshot says; None where it does not say.
 
         Raises:
             CorruptTableError: the file is missing or cannot be read.
         """
         path = self._paths.manifest_path(name)
-        return avro_codec.decode_manifest_list(self._read(path, "Manifest list"), path=path)
+        data = self._read(path, "Manifest list")
+        check_size(path, data, size, what="The manifest list", by="its snapshot")
+        return avro_codec.decode_manifest_list(data, path=path)
 
     def manifest_names(self, name: str) -> list[str]:
         """Return the names of the manifests that the manifest list ``name`` names.
@@ -73,7 +90,7 @@ class ManifestStore:
 
     def columns_of(self, names: Sequence[str], *, statistics: bool = True) -> Iterator[ManifestColumns]:
         """Yield the entries of the manifests of these names; as `read_columns`."""
-        return self._columns([self._paths.manifest_path(name) for name in names], statistics=statistics)
+        return self._columns([self._paths.manifest_path(name) for name in names], {}, statistics=statistics)
 
     def files_of(self, names: Iterable[str]) -> Iterator[list[FileChange] | None]:
         """Yield which files the entries of many manifests are about, None for those that are missing.
@@ -98,35 +115,21 @@ class ManifestStore:
     ) -> Iterator[_Decoded | None]:
         waiting: list[tuple[str, bytes | None]] = []
         size = 0
-        for path, data in self._read_ahead(map(self._paths.manifest_path, names)):
+        for path, data in read_ahead(self._file_io, map(self._paths.manifest_path, names)):
             waiting.append((path, data))
             size += len(data or b"")
             if len(waiting) == _MANIFESTS_AT_ONCE or size >= _BYTES_AT_ONCE:
-                yield from _decode_some(waiting, decode)
+                yield from decode_some(waiting, decode)
                 waiting, size = [], 0
-        yield from _decode_some(waiting, decode)
-
-    def _read_ahead(self, paths: Iterator[str]) -> Iterator[tuple[str, bytes | None]]:
-        if self._file_io.threads == 1:
-            yield from ((path, self._if_there(path)) for path in paths)
-            return
-        with ThreadPoolExecutor(self._file_io.threads) as pool:
-            while some := list(islice(paths, self._file_io.threads)):
-                yield from zip(some, pool.map(self._if_there, some), strict=True)
-
-    def _if_there(self, path: str) -> bytes | None:
-        try:
-            return self._file_io.read_bytes(path)
-        except FileNotFoundError:
-            return None
+        yield from decode_some(waiting, decode)
 
     def base_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         """Return the manifests of everything before ``snapshot``'s own changes."""
-        return self.manifest_list(snapshot.base_manifest_list)
+        return self.manifest_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
 
     def delta_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         """Return the manifests of ``snapshot``'s own changes."""
-        return self.manifest_list(snapshot.delta_manifest_list)
+        return self.manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
 
     def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         """Return all manifests of ``snapshot``: base, then delta."""
@@ -135,16 +138,20 @@ class ManifestStore:
     def changelog_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         """Return the manifests of ``snapshot``'s changelog files; empty when it has none."""
         name = snapshot.changelog_manifest_list
-        return [] if name is None else self.manifest_list(name)
+        return [] if name is None else self.manifest_list(name, snapshot.changelog_manifest_list_size)
 
-    def read_manifest(self, name: str) -> list[ManifestEntry]:
-        """Return the entries of the manifest ``name``.
+    def read_manifest(self, meta: ManifestFileMeta) -> list[ManifestEntry]:
+        """Return the entries of a manifest.
 
         Raises:
-            CorruptTableError: the file is missing or cannot be read.
+            CorruptTableError: the file is missing, cannot be read, or is another than its manifest list says.
         """
-        path = self._paths.manifest_path(name)
-        return avro_codec.decode_manifest(self._read(path, "Manifest"), path=path)
+        path = self._paths.manifest_path(meta.file_name)
+        data = self._read(path, "Manifest")
+        check_manifest(path, data, meta)
+        entries = avro_codec.decode_manifest(data, path=path)
+        check_kinds(path, sum(entry.kind == FileKind.ADD for entry in entries), meta.num_added_files)
+        return entries
 
     def index_entries(self, snapshot: Snapshot) -> list[IndexManifestEntry]:
         """Return the index files of ``snapshot``; empty when it has none."""
@@ -265,7 +272,9 @@ class ManifestStore:
             CorruptTableError: a manifest is missing or cannot be read.
         """
         paths = [self._paths.manifest_path(meta.file_name) for meta in manifests]
-        return self._columns(paths, statistics=statistics, at_once_bytes=at_once_bytes)
+        said = dict(zip(paths, manifests, strict=True))
+        found = self._columns(paths, said, statistics=statistics, at_once_bytes=at_once_bytes)
+        return checked_kinds(found, manifests, self._paths.manifest_path)
 
     def raw_entries(self, manifests: Sequence[ManifestFileMeta]) -> Iterator[RawEntries]:
         """Yield the entries of manifests as bytes, in order and some at a time.
@@ -273,14 +282,24 @@ class ManifestStore:
         Raises:
             CorruptTableError: a manifest is missing or cannot be read.
         """
-        return decode_raw(self._manifests([self._paths.manifest_path(meta.file_name) for meta in manifests]))
+        paths = [self._paths.manifest_path(meta.file_name) for meta in manifests]
+        return decode_raw(self._manifests(paths, dict(zip(paths, manifests, strict=True))))
 
     def _columns(
-        self, paths: Sequence[str], *, statistics: bool, at_once_bytes: int = _DECODED_AT_ONCE
+        self,
+        paths: Sequence[str],
+        said: Mapping[str, ManifestFileMeta],
+        *,
+        statistics: bool,
+        at_once_bytes: int = _DECODED_AT_ONCE,
     ) -> Iterator[ManifestColumns]:
-        return avro_codec.decode_manifests(self._manifests(paths), statistics=statistics, at_once_bytes=at_once_bytes)
+        files = self._manifests(paths, said)
+        return avro_codec.decode_manifests(files, statistics=statistics, at_once_bytes=at_once_bytes)
 
-    def _manifests(self, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    def _manifests(self, paths: Sequence[str], said: Mapping[str, ManifestFileMeta]) -> Iterator[tuple[str, bytes]]:
+        return checked_manifests(self._files(paths), said)
+
+    def _files(self, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         if self._file_io.threads == 1 or len(paths) < 2:
             for path in paths:
                 yield path, self._read(path, "Manifest")
@@ -314,7 +333,10 @@ class ManifestStore:
         parts: list[ManifestColumns] = []
         waiting: list[ManifestColumns] = []
         manifests = self.prune_manifests(self.data_manifests(snapshot), predicate)
-        for columns in self.read_columns(manifests, statistics=statistics):
+        entries = self.read_columns(manifests, statistics=statistics)
+        if predicate is None and self._rows_are_counted:
+            entries = checked_rows(entries, snapshot, self._paths.snapshot_path(snapshot.id))
+        for columns in entries:
             if predicate is not None:
                 columns = columns.filter(np.array(keep(columns.partitions), dtype=bool))
             if bucket is not None:
@@ -324,7 +346,9 @@ class ManifestStore:
                 parts.append(_judged(waiting, judge))
                 waiting = []
         parts.append(_judged(waiting, judge))
-        return ManifestColumns.concat(parts).live()
+        found = ManifestColumns.concat(parts).live()
+        check_once(found.file_names, self._paths.snapshot_path(snapshot.id))
+        return found
 
     def live_chunks(
         self, snapshot: Snapshot, *, chunk_files: int = 5000, statistics: bool = True
@@ -369,11 +393,3 @@ class ManifestStore:
 def _judged(parts: Sequence[ManifestColumns], judge: Judge | None) -> ManifestColumns:
     joined = ManifestColumns.concat(parts)
     return joined if judge is None else judge(joined)
-
-
-def _decode_some(
-    files: Sequence[tuple[str, bytes | None]], decode: Callable[[Sequence[tuple[str, bytes]]], Sequence[_Decoded]]
-) -> Iterator[_Decoded | None]:
-    decoded = iter(decode([(path, data) for path, data in files if data is not None]))
-    for _, data in files:
-        yield None if data is None else next(decoded)

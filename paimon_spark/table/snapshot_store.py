@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import SnapshotNotFoundError
+from paimon_spark.errors import CorruptTableError, SnapshotNotFoundError
 from paimon_spark.spec.file_names import SNAPSHOT_PREFIX, numbered_name_id
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -73,7 +73,10 @@ class SnapshotStore:
             data = self._file_io.read_bytes(path)
         except FileNotFoundError as error:
             raise SnapshotNotFoundError(self._missing(snapshot_id)) from error
-        return Snapshot.from_json(data, path=path)
+        snapshot = Snapshot.from_json(data, path=path)
+        if snapshot.id != snapshot_id:
+            raise CorruptTableError(f"Snapshot file {path} holds the snapshot id {snapshot.id}.", path=path)
+        return snapshot
 
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Write the LATEST hint; a failure is no error, since a hint is only a hint."""

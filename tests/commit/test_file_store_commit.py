@@ -139,7 +139,7 @@ def test_a_static_overwrite_replaces_the_table(days):
     assert live_names(days) == ["c"]
     found = snapshot_json(days, 2)
     assert (found["commitKind"], found["totalRecordCount"], found["deltaRecordCount"]) == ("OVERWRITE", 5, -2)
-    delta = days.manifests.read_manifest(days.manifests.delta_manifests(days.snapshots.latest())[0].file_name)
+    delta = days.manifests.read_manifest(days.manifests.delta_manifests(days.snapshots.latest())[0])
     told = [(entry.kind, entry.file.file_name) for entry in delta]
     assert told == [(FileKind.DELETE, "a"), (FileKind.DELETE, "b"), (FileKind.ADD, "c")]
 
@@ -244,7 +244,7 @@ def test_changelog_files_have_their_own_manifest_list(keyed):
         == Path(keyed.path, "manifest", found["changelogManifestList"]).stat().st_size
     )
     (meta,) = keyed.manifests.changelog_manifests(keyed.snapshots.latest())
-    assert [e.file.file_name for e in keyed.manifests.read_manifest(meta.file_name)] == ["changelog-a"]
+    assert [e.file.file_name for e in keyed.manifests.read_manifest(meta)] == ["changelog-a"]
     commit(keyed, [message(keyed, fake_file("b"), changelog_files=changelog)], overwrite=OverwriteSpec.static())
     assert "changelogManifestList" not in snapshot_json(keyed, 2)
 
@@ -398,7 +398,7 @@ def test_deleted_entries_lose_their_statistics_if_the_option_says_so(table):
     commit(table, [message(table, fake_file("a", value_stats_cols=None))])
     commit(table.with_options({"manifest.delete-file-drop-stats": "true"}), [], overwrite=OverwriteSpec.truncate())
     (meta,) = table.manifests.delta_manifests(table.snapshots.latest())
-    (entry,) = table.manifests.read_manifest(meta.file_name)
+    (entry,) = table.manifests.read_manifest(meta)
     assert (entry.kind, entry.file.value_stats_cols) == (FileKind.DELETE, ())
     assert live_names(table) == []
 

@@ -55,10 +55,10 @@ def merged_both_ways(
     writer = ManifestWriter(table, settings)
     access = ManifestAccess(table.manifests.raw_entries, writer.write_raw, lambda metas, _: list(metas))
     merged = merge_manifests(manifests, options, access)
-    entries = [e for meta in merged for e in table.manifests.read_manifest(meta.file_name)]
+    entries = [e for meta in merged for e in table.manifests.read_manifest(meta)]
     for meta in merged:
         (again,) = ManifestWriter(table, CommitSettings.of(table.options)).write_manifests(
-            table.manifests.read_manifest(meta.file_name)
+            table.manifests.read_manifest(meta)
         )
         assert replace(meta, file_name="", file_size=0) == replace(again, file_name="", file_size=0)
         assert meta.file_size == Path(table.paths.manifest_path(meta.file_name)).stat().st_size

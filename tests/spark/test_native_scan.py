@@ -472,3 +472,16 @@ def test_a_frame_by_its_path_is_planned_once(
     assert sorted(row.id for row in frame.collect()) == [1, 2]
     assert sorted(row.id for row in table.to_df().collect()) == [1, 2, 3]
     assert [row.id for row in table.to_df(scan_snapshot_id=1).where("id > 1").collect()] == [2]
+
+
+def test_sparks_reader_verifies_the_checksums_of_pages(catalog: SparkSession, warehouse: Path) -> None:
+    catalog.sql("CREATE TABLE checked (id INT, s STRING) TBLPROPERTIES ('file.compression' = 'none')")
+    catalog.sql("INSERT INTO checked SELECT id, concat('value ', id) FROM range(0, 100, 1, 1)")
+    (path,) = (warehouse / "db.db" / "checked").rglob("data-*.parquet")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"value 7")] ^= 1
+    path.write_bytes(data)
+    frame = catalog.table("checked")
+    assert NATIVE in plan_of(frame)
+    with pytest.raises(Exception, match=r"(?i)crc|checksum|integrity"):
+        frame.collect()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from paimon_spark.spec.avro_codec import encode_manifest, encode_manifest_list
 from paimon_spark.spec.binary_row import serialize_row
 from paimon_spark.spec.data_types import DataField, IntType, VarCharType
-from paimon_spark.spec.manifest import DataFileMeta, FileSource
+from paimon_spark.spec.manifest import DataFileMeta, FileSource, ManifestEntry
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.stats import EMPTY_STATS
 from paimon_spark.storage.file_io import FileIO
@@ -150,3 +152,25 @@ def referenced_files(table: FileStoreTable) -> set[str]:
                 names.update(meta.file_name for meta in table.manifests.manifest_list(name))
         names.update(entry.file_name for entry in table.manifests.index_entries(snapshot))
     return names
+
+
+def rewrite_entries(table: FileStoreTable, change: Callable[[ManifestEntry], ManifestEntry]) -> None:
+    """Change every manifest entry of the latest snapshot; sizes in its lists and in the snapshot follow."""
+    snapshot = table.snapshots.latest()
+    assert snapshot is not None
+    sizes = {}
+    for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+        metas = []
+        for meta in table.manifests.manifest_list(name):
+            data = encode_manifest([change(entry) for entry in table.manifests.read_manifest(meta)])
+            Path(table.paths.manifest_path(meta.file_name)).write_bytes(data)
+            metas.append(replace(meta, file_size=len(data)))
+        data = encode_manifest_list(metas)
+        Path(table.paths.manifest_path(name)).write_bytes(data)
+        sizes[name] = len(data)
+    changed = replace(
+        snapshot,
+        base_manifest_list_size=sizes[snapshot.base_manifest_list],
+        delta_manifest_list_size=sizes[snapshot.delta_manifest_list],
+    )
+    Path(table.paths.snapshot_path(snapshot.id)).write_text(changed.to_json())

@@ -12,9 +12,9 @@ import pytest
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
-from paimon_spark.spec import avro_codec
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.table import load_table
+from tests.support.commits import rewrite_entries
 from tests.support.golden import GOLDEN, golden_tables
 
 
@@ -43,16 +43,11 @@ def external_table(tmp_path: Path, external: str, options: dict[str, str]) -> tu
     root = tmp_path / "t"
     shutil.copytree(GOLDEN / "append_variant" / "table", root)
     table = load_table(str(root))
-    snapshot = table.snapshots.latest()
-    assert snapshot is not None
     schema = replace(table.schema, id=1, options={**table.schema.options, **options})
     Path(table.paths.schema_path(1)).write_text(schema.to_json())
-    for meta in table.manifests.data_manifests(snapshot):
-        entries = table.manifests.read_manifest(meta.file_name)
-        moved = [
-            replace(e, file=replace(e.file, external_path=external.format(name=e.file.file_name))) for e in entries
-        ]
-        Path(table.paths.manifest_path(meta.file_name)).write_bytes(avro_codec.encode_manifest(moved))
+    rewrite_entries(
+        table, lambda e: replace(e, file=replace(e.file, external_path=external.format(name=e.file.file_name)))
+    )
     name = next(root.glob("**/data-*")).name
     return root, name
 

@@ -40,7 +40,7 @@ def added_files(table: FileStoreTable) -> list[ManifestEntry]:
     for snapshot_id in table.snapshots.ids():
         snapshot = table.snapshots.get(snapshot_id)
         for manifest in table.manifests.delta_manifests(snapshot):
-            for entry in table.manifests.read_manifest(manifest.file_name):
+            for entry in table.manifests.read_manifest(manifest):
                 if entry.kind == FileKind.ADD and entry.file.file_source == FileSource.APPEND and entry.file.level == 0:
                     found[entry.file.file_name] = entry
     return [e for e in found.values() if Path(table.paths.data_file_path(e.partition, e.bucket, e.file)).exists()]

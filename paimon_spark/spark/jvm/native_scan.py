@@ -39,6 +39,7 @@ _OPTIONS: Final = {
     "int96RebaseMode": "CORRECTED",
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
+    "parquet.page.verify-checksum.enabled": "true",
 }
 """What else the session's settings would say."""
 _SHIFTS_TIMES: Final = "spark.sql.parquet.int96TimestampConversion"

@@ -1,0 +1,121 @@
+"""What manifest lists and snapshots say of a file against the file itself: bytes and numbers of entries.
+
+A file that was cut, exchanged for another or written over is told by them before its entries are believed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.spec.avro_container import index_container
+from paimon_spark.spec.manifest import FileKind
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import ManifestFileMeta
+    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.spec.snapshot import Snapshot
+
+
+def check_size(path: str, data: bytes, said: int | None, *, what: str, by: str) -> None:
+    """Check a file's bytes against the size that is recorded of it; None is not recorded.
+
+    Raises:
+        CorruptTableError: they differ.
+    """
+    if said is not None and said != len(data):
+        raise CorruptTableError(
+            f"{what} has {len(data)} bytes, but {by} says {said}: the file was damaged or exchanged for another.",
+            path=path,
+        )
+
+
+def check_manifest(path: str, data: bytes, meta: ManifestFileMeta) -> None:
+    """Check a manifest's bytes and number of entries against what the manifest list says.
+
+    Raises:
+        CorruptTableError: they differ, or the bytes are no Avro file.
+    """
+    check_size(path, data, meta.file_size, what="The manifest", by="its manifest list")
+    entries = sum(count for count, _, _ in index_container(data, path=path).blocks)
+    said = meta.num_added_files + meta.num_deleted_files
+    if entries != said:
+        raise CorruptTableError(
+            f"The manifest has {entries} entries, but its manifest list says {said}: "
+            "one of the two was damaged or exchanged for another.",
+            path=path,
+        )
+
+
+def checked_manifests(
+    files: Iterable[tuple[str, bytes]], said: Mapping[str, ManifestFileMeta]
+) -> Iterator[tuple[str, bytes]]:
+    """Paths and bytes of manifests, each checked against what ``said`` has of its path, if anything."""
+    for path, data in files:
+        if path in said:
+            check_manifest(path, data, said[path])
+        yield path, data
+
+
+def check_kinds(path: str, added: int, said: int) -> None:
+    """Check how many entries of a manifest are ADD.
+
+    Raises:
+        CorruptTableError: not as many as the manifest list says.
+    """
+    if added != said:
+        raise CorruptTableError(
+            f"{added} entries of the manifest add a file, but its manifest list says {said}: "
+            "one of the two was damaged or exchanged for another.",
+            path=path,
+        )
+
+
+def checked_kinds(
+    found: Iterable[ManifestColumns], manifests: Sequence[ManifestFileMeta], path_of: Callable[[str], str]
+) -> Iterator[ManifestColumns]:
+    """The entries of manifests, counted; as `check_kinds` after the last of them."""
+    added = 0
+    for columns in found:
+        added += int(np.count_nonzero(columns.kinds == FileKind.ADD))
+        yield columns
+    said = sum(meta.num_added_files for meta in manifests)
+    if added != said:
+        check_kinds(path_of(manifests[0].file_name), added, said)
+
+
+def checked_rows(found: Iterable[ManifestColumns], snapshot: Snapshot, path: str) -> Iterator[ManifestColumns]:
+    """All entries of a snapshot; behind the last, their rows are checked against what the snapshot says.
+
+    Raises:
+        CorruptTableError: the rows of all files are not as many as the snapshot says; 0 is not said.
+    """
+    rows = 0
+    for columns in found:
+        rows += int(np.where(columns.kinds == FileKind.ADD, columns.row_counts, -columns.row_counts).sum())
+        yield columns
+    if snapshot.total_record_count not in (0, rows):
+        raise CorruptTableError(
+            f"The files of snapshot {snapshot.id} have {rows} rows, but the snapshot says "
+            f"{snapshot.total_record_count}: one of its manifests, or its list of them, was damaged or exchanged.",
+            path=path,
+        )
+
+
+def check_once(names: Sequence[str], path: str) -> None:
+    """Check that no data file is there twice (Java: ``FileEntry.mergeEntries``).
+
+    Raises:
+        CorruptTableError: one is.
+    """
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise CorruptTableError(
+            f"Trying to add file {twice} which is already added: one of the snapshot's manifests, or its list of them, "
+            "was damaged or exchanged.",
+            path=path,
+        )
