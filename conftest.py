@@ -38,12 +38,13 @@ def pytest_report_header() -> str:
     return f"random tests: {seeds.VARIABLE}={seeds.RUN}"
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--quick"):
         config.hook.pytest_deselected(items=choose_quick(items))
         for item in items:  # of two processes, one has the session
-            if "spark" in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group("spark"))
+            group = "spark" if "spark" in getattr(item, "fixturenames", ()) else item.path.name
+            item.add_marker(pytest.mark.xdist_group(group))
     by_length(items)
 
 

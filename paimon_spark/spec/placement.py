@@ -1,8 +1,8 @@
 """What options say about where data files lie and how they are called: read, and checked so that nothing leads outside.
 
-Equals Java's ``FileStorePathFactory`` and ``CoreOptions.dataFileExternalPaths`` (format.md §5), but for what leads out
-of the table: Java takes ``..`` and absolute paths for the directory, and any part of a path for the prefix, whose files
-it cannot read afterwards.
+Equals Java's ``FileStorePathFactory`` and ``CoreOptions.dataFileExternalPaths`` (docs/format.md §5), but for what leads
+out of the table: Java takes ``..`` and absolute paths for the directory, and any part of a path for the prefix, whose
+files it cannot read afterwards.
 """
 
 from __future__ import annotations
