@@ -240,7 +240,7 @@ def _commit_part(table: FileStoreTable, part: CommitPart, settings: CommitSettin
     while True:
         try:
             with _storage_errors_named(table):
-                latest = table.snapshots.latest()
+                latest = table.snapshots.latest_to_follow()
                 twin = _applied_since(table, part, seen, latest)
                 if twin is not None:
                     writer.discard()

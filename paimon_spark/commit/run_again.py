@@ -47,7 +47,7 @@ def run_again(table: FileStoreTable, attempt: Callable[[Snapshot | None], _Resul
         latest: Snapshot | None = None
         try:
             with _turn(table) if retries.count else contextlib.nullcontext():
-                latest = table.snapshots.latest()
+                latest = table.snapshots.latest_to_follow()
                 return attempt(latest)
         except Exception as error:
             reason = _conflict(error) or _expired(table, latest, error)

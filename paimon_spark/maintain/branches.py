@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError
+from paimon_spark.maintain.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.tags import create_tag, snapshot_to_tag
 from paimon_spark.spec.json_text import flat_json
 from paimon_spark.table.branch_store import check_new_branch_name
@@ -183,6 +184,7 @@ def delete_branch(table: FileStoreTable, names: Sequence[str] | str, *, ignore_i
             which = "the main branch" if name == MAIN_BRANCH else "the branch by which the table was opened"
             raise PaimonError(f"Cannot delete branch '{name}': it is {which}.")
         _check_not_read(table, name, "delete")
+    check_nothing_lost(table)
     for name in chosen:
         _delete_directory(table, table.paths.for_branch(name))
 

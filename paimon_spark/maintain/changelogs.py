@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.file_names import CHANGELOG_PREFIX, numbered_name_id
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -24,6 +25,10 @@ def read_changelog(table: FileStoreTable, paths: TablePaths, changelog_id: int) 
 
     Raises:
         FileNotFoundError: there is none.
+        CorruptTableError: it cannot be read, or is that of another snapshot.
     """
     path = paths.changelog_path(changelog_id)
-    return Snapshot.from_json(table.file_io.read_bytes(path), path=path)
+    found = Snapshot.from_json(table.file_io.read_bytes(path), path=path)
+    if found.id != changelog_id:
+        raise CorruptTableError(f"Changelog file {path} holds the snapshot id {found.id}.", path=path)
+    return found

@@ -65,7 +65,7 @@ def compact(
     # Java: only writes make the tags of batches
     batches = table.options.value("tag.automatic-creation") == "batch"
     after = maintenance(table.without_options(("tag.automatic-creation",)) if batches else table)
-    snapshot = table.snapshots.latest()
+    snapshot = table.snapshots.latest_to_follow()
     if snapshot is None:
         return None
     work = _Work(table, (scope or CompactScope()).bucket_files(table, snapshot), full=full)

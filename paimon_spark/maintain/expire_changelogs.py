@@ -14,6 +14,7 @@ from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFound
 from paimon_spark.maintain.changelogs import changelog_ids, read_changelog
 from paimon_spark.maintain.deletion import delete_empty_directories, delete_files
 from paimon_spark.maintain.expire_snapshots import Retention
+from paimon_spark.maintain.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.needed_files import holders, keep_needed
 from paimon_spark.maintain.unused_files import UnusedFiles
 from paimon_spark.options import OPTIONS
@@ -79,6 +80,7 @@ def _changelog(table: FileStoreTable, changelog_id: int) -> Snapshot:
 
 
 def _expire(table: FileStoreTable, ids: Sequence[int]) -> int:
+    check_nothing_lost(table)
     earliest = table.snapshots.earliest_id()
     if not ids or earliest is None:
         return 0

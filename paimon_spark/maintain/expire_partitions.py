@@ -50,7 +50,7 @@ def expire_partitions(table: FileStoreTable) -> list[dict[str, str]]:
     strategy = options.get(OPTIONS["partition.expiration-strategy"])
     if strategy not in _STRATEGIES:
         raise OptionError(f"Unknown partitionExpireStrategy: {strategy}. Known are {' and '.join(_STRATEGIES)}.")
-    latest = table.snapshots.latest()
+    latest = table.snapshots.latest_to_follow()
     if latest is None:
         return []
     try:

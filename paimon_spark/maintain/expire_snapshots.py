@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.deletion import delete_empty_directories, delete_files
+from paimon_spark.maintain.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.needed_files import Holders, holders, keep_needed
 from paimon_spark.maintain.unused_files import UnusedFiles
 from paimon_spark.options import OPTIONS, CoreOptions
@@ -133,6 +134,7 @@ def expire_snapshots(table: FileStoreTable, retention: Retention | None = None) 
     """
     retention = retention or Retention.of_snapshots(table.options)
     retention.check()
+    check_nothing_lost(table)
     cause: Exception | None = None
     for _ in range(_ATTEMPTS):
         ids = table.snapshots.ids()

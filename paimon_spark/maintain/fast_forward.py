@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CommitError, PaimonError
+from paimon_spark.maintain.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.rollback import forget_changelogs
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.schema_store import SchemaStore
@@ -75,6 +76,7 @@ def fast_forward(table: FileStoreTable, name: str) -> int:
     if name == table.branch:
         raise PaimonError(f"Fast-forward from the current branch '{name}' is not allowed.")
     table.branches.check(name)
+    check_nothing_lost(table)
     ours, theirs = _Side(table.file_io, table.paths), _Side(table.file_io, table.paths.for_branch(name))
     their_ids = theirs.snapshots.ids()
     if not their_ids:

@@ -23,6 +23,7 @@ from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, Sna
 from paimon_spark.maintain.changelogs import changelog_ids, read_changelog
 from paimon_spark.maintain.deletion import delete_files, threads_of
 from paimon_spark.maintain.external_places import own_external_roots
+from paimon_spark.maintain.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.needed_files import unneeded_names
 from paimon_spark.spec.file_names import BUCKET_PREFIX, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
 from paimon_spark.spec.manifest import FileKind
@@ -168,7 +169,7 @@ def check_branches(table: FileStoreTable) -> None:
     """Check that all branches can be looked at.
 
     Raises:
-        PaimonError: one has no schema.
+        PaimonError: one has no schema, or has lost its latest snapshot.
     """
     broken = [
         name for name in table.branches.names() if not SchemaStore(table.file_io, table.paths.for_branch(name)).ids()
@@ -178,6 +179,7 @@ def check_branches(table: FileStoreTable) -> None:
             f"Branches {broken} have no schemas. Orphan files cleaning aborted. Please check these branches of "
             f"{table.path} manually: one that was being made or deleted can be deleted."
         )
+    check_nothing_lost(table)
 
 
 def places_of_files(table: FileStoreTable, directories: Iterable[str]) -> list[str]:

@@ -14,6 +14,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.branches import delete_branch
 from paimon_spark.maintain.consumers import clear_consumers
 from paimon_spark.maintain.expire_snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.orphan_files import remove_files_before
 from paimon_spark.maintain.tags import delete_tag
 from paimon_spark.table.paths import MAIN_BRANCH
@@ -34,6 +35,7 @@ def purge_files(table: FileStoreTable) -> None:
     """
     if table.branch != MAIN_BRANCH:
         raise UnsupportedError(f"Branch '{table.branch}' cannot be purged: delete it, or purge the table.")
+    check_nothing_lost(table)
     delete_branch(table, table.branches.names(), ignore_if_missing=True)
     for name in table.tags.names():
         delete_tag(table, name, ignore_if_missing=True)

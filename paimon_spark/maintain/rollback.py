@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CommitError, SnapshotNotFoundError
 from paimon_spark.maintain.changelogs import changelog_ids
+from paimon_spark.maintain.lost_snapshot import check_nothing_lost
 from paimon_spark.table.time_travel import time_text
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def _latest_id(table: FileStoreTable) -> int:
 
 
 def _go_back(table: FileStoreTable, previous: int, kept: Snapshot) -> Rollback:
+    check_nothing_lost(table)
     io, paths, ids = table.file_io, table.paths, table.snapshots.ids()
     if kept.id not in ids:
         # Java: writes the snapshot of an expired tag last; written first, the table is never without a snapshot

@@ -61,7 +61,7 @@ def rollback_to_as_latest(
     """
     if (snapshot_id is None) == (tag is None):
         raise OptionError("Must specify exactly one of tag and snapshot_id.")
-    latest = table.snapshots.latest()
+    latest = table.snapshots.latest_to_follow()
     if latest is None:
         raise SnapshotNotFoundError(f"Latest snapshot is null, can not roll back: {table.path} has no snapshot yet.")
     created = None
@@ -108,7 +108,7 @@ def _commit(table: FileStoreTable, target: Snapshot) -> RollbackAsLatest:
     settings = CommitSettings.of(table.options)
     retries, user = settings.retries(), f"{_PREFIX}{uuid.uuid4()}"
     while True:
-        latest = table.snapshots.latest()
+        latest = table.snapshots.latest_to_follow()
         assert latest is not None
         writer = ManifestWriter(table, settings)
         try:

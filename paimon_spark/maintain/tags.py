@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, SnapshotNotFoundError
+from paimon_spark.maintain.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.needed_files import delete_unused_files
 from paimon_spark.maintain.tag_success_files import tell_created, tell_deleted
 from paimon_spark.options import OPTIONS
@@ -131,6 +132,7 @@ def delete_tags(table: FileStoreTable, names: str | Sequence[str], *, ignore_if_
         SnapshotNotFoundError: one of them does not exist, and that is not ignored; none has been deleted then.
         PaimonError: the file of one could not be deleted; it stays with all that it holds, the others have gone.
     """
+    check_nothing_lost(table)
     if not isinstance(names, str):
         chosen = list(names)
     elif "," not in names or table.tags.exists(names):

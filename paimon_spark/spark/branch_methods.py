@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.maintain import branches
 from paimon_spark.maintain.fast_forward import fast_forward
+from paimon_spark.maintain.lost_snapshot import decided
 from paimon_spark.maintain.merge_branch import merge_branch
 from paimon_spark.table.paths import MAIN_BRANCH
 
@@ -44,17 +45,21 @@ class BranchMethods(ABC):
         """
         branches.create_branch(self._load(), name, tag=tag, snapshot_id=snapshot_id, ignore_if_exists=ignore_if_exists)
 
-    def delete_branch(self, name: str | Sequence[str], *, ignore_if_missing: bool = False) -> None:
+    def delete_branch(
+        self, name: str | Sequence[str], *, ignore_if_missing: bool = False, accept_lost_snapshot: bool = False
+    ) -> None:
         """Delete a branch with its snapshots and tags; data files that only it had are left for orphan cleaning.
 
         Args:
             name: of the branch; several in a list or between commas.
             ignore_if_missing: pass over branches that do not exist instead of failing.
+            accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
+                failing: its files are garbage from now on, and its id is taken again.
 
         Raises:
             PaimonError: there is no such branch, or the table's options read it (`scan.fallback-branch`).
         """
-        branches.delete_branch(self._load(), name, ignore_if_missing=ignore_if_missing)
+        branches.delete_branch(decided(self._load(), accept_lost_snapshot), name, ignore_if_missing=ignore_if_missing)
 
     def rename_branch(self, name: str, new_name: str) -> None:
         """Rename a branch.
@@ -64,16 +69,21 @@ class BranchMethods(ABC):
         """
         branches.rename_branch(self._load(), name, new_name)
 
-    def fast_forward(self, branch: str) -> int:
+    def fast_forward(self, branch: str, *, accept_lost_snapshot: bool = False) -> int:
         """Bring the table to the state of a branch; return the id of its latest snapshot.
 
         What was committed to the table after the branch began is forgotten, tags of it too. The branch stays.
+
+        Args:
+            branch: its name.
+            accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
+                failing: its files are garbage from now on, and its id is taken again.
 
         Raises:
             PaimonError: there is no such branch, or it has no snapshot.
             CommitError: another writer committed meanwhile.
         """
-        return fast_forward(self._load(), branch)
+        return fast_forward(decided(self._load(), accept_lost_snapshot), branch)
 
     def merge_branch(self, source: str, target: str = MAIN_BRANCH) -> int | None:
         """Append the rows that one branch has and another lacks; return the new snapshot's id, None without any.

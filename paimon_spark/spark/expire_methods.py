@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from paimon_spark.errors import OptionError
 from paimon_spark.maintain import consumers, expire_changelogs, expire_partitions, expire_snapshots, orphan_files, purge
+from paimon_spark.maintain.lost_snapshot import decided
 from paimon_spark.spark.orphan_job import can_distribute, remove_orphan_files_distributed
 from paimon_spark.table.consumer_store import ConsumerStore
 
@@ -37,6 +38,7 @@ class ExpireMethods(ABC):
         older_than: datetime | None = None,
         max_deletes: int | None = None,
         options: Mapping[str, str] | None = None,
+        accept_lost_snapshot: bool = False,
     ) -> int:
         """Let the oldest snapshots go, with the files that no tag, branch or consumer needs; return how many went.
 
@@ -47,12 +49,14 @@ class ExpireMethods(ABC):
                 given, as old as option `snapshot.time-retained` says.
             max_deletes: most that go at once; option `snapshot.expire.limit` when not given.
             options: dynamic options of this call.
+            accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
+                failing: its files are garbage from now on, and its id is taken again.
 
         Raises:
             OptionError: ``retain_max`` is less than ``retain_min``.
             PaimonError: what something else needs cannot be read; nothing has been deleted.
         """
-        table = self._load().with_options(options or {})
+        table = decided(self._load(), accept_lost_snapshot).with_options(options or {})
         retention = expire_snapshots.Retention.of_snapshots(table.options).with_arguments(
             retain_max=retain_max, retain_min=retain_min, older_than=older_than, max_deletes=max_deletes
         )
@@ -66,6 +70,7 @@ class ExpireMethods(ABC):
         older_than: datetime | None = None,
         max_deletes: int | None = None,
         delete_all: bool = False,
+        accept_lost_snapshot: bool = False,
     ) -> int:
         """Let the oldest long-lived changelogs go; return how many went.
 
@@ -76,11 +81,13 @@ class ExpireMethods(ABC):
                 option `changelog.time-retained` says.
             max_deletes: most that go at once; option `snapshot.expire.limit` when not given.
             delete_all: let all of them go.
+            accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
+                failing: its files are garbage from now on, and its id is taken again.
 
         Raises:
             OptionError: ``retain_max`` is less than ``retain_min``.
         """
-        table = self._load()
+        table = decided(self._load(), accept_lost_snapshot)
         if delete_all:
             return expire_changelogs.expire_all_changelogs(table)
         retention = expire_snapshots.Retention.of_changelogs(table.options).with_arguments(
@@ -109,6 +116,7 @@ class ExpireMethods(ABC):
         dry_run: bool = False,
         mode: Literal["local", "distributed"] = "local",
         parallelism: int | None = None,
+        accept_lost_snapshot: bool = False,
     ) -> RemovedFiles:
         """Delete the files in the table's directories that no snapshot, tag, branch or changelog names.
 
@@ -118,6 +126,8 @@ class ExpireMethods(ABC):
             dry_run: delete nothing, only tell.
             mode: on the driver, or as a Spark job for tables of very many files.
             parallelism: tasks of the job; the session's shuffle partitions when not given.
+            accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
+                failing: its files are garbage from now on, and its id is taken again.
 
         Returns:
             The number of files and their bytes.
@@ -127,15 +137,24 @@ class ExpireMethods(ABC):
             PaimonError: a branch has no schema, or a metadata file cannot be read; nothing has been deleted.
         """
         return remove_orphan_files(
-            self._spark, self._load(), older_than=older_than, dry_run=dry_run, mode=mode, parallelism=parallelism
+            self._spark,
+            decided(self._load(), accept_lost_snapshot),
+            older_than=older_than,
+            dry_run=dry_run,
+            mode=mode,
+            parallelism=parallelism,
         )
 
-    def purge_files(self) -> None:
+    def purge_files(self, *, accept_lost_snapshot: bool = False) -> None:
         """Delete all rows, all history, branches, tags and consumers, with every file; the columns stay.
 
         Nobody may write to the table meanwhile.
+
+        Args:
+            accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
+                failing: its files are garbage from now on, and its id is taken again.
         """
-        purge.purge_files(self._load())
+        purge.purge_files(decided(self._load(), accept_lost_snapshot))
 
     def consumer_ids(self) -> dict[str, int]:
         """The snapshot that each consumer reads next, by the consumer's id."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError
 from paimon_spark.maintain import rollback, rollback_as_latest, tags
 from paimon_spark.maintain.auto_tags import run_automatic_tags
+from paimon_spark.maintain.lost_snapshot import decided
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -97,17 +98,19 @@ class TagMethods(ABC):
         """
         tags.replace_tag(self._load(), name, snapshot_id=snapshot_id, time_retained=time_retained)
 
-    def delete_tag(self, name: str, *, ignore_if_missing: bool = True) -> None:
+    def delete_tag(self, name: str, *, ignore_if_missing: bool = True, accept_lost_snapshot: bool = False) -> None:
         """Delete a tag; its rows stay as long as a snapshot, a branch or another tag holds them.
 
         Args:
             name: of the tag.
             ignore_if_missing: a tag that is not there is no error, as in Java and in SQL; False makes it one.
+            accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
+                failing: its files are garbage from now on, and its id is taken again.
 
         Raises:
             SnapshotNotFoundError: there is no such tag, and that is not ignored; the message names those there are.
         """
-        tags.delete_tag(self._load(), name, ignore_if_missing=ignore_if_missing)
+        tags.delete_tag(decided(self._load(), accept_lost_snapshot), name, ignore_if_missing=ignore_if_missing)
 
     def rename_tag(self, name: str, new_name: str) -> None:
         """Rename a tag.
@@ -118,14 +121,16 @@ class TagMethods(ABC):
         """
         self._load().tags.rename(name, new_name)
 
-    def expire_tags(self, *, older_than: datetime | None = None) -> list[str]:
+    def expire_tags(self, *, older_than: datetime | None = None, accept_lost_snapshot: bool = False) -> list[str]:
         """Delete the tags whose time is over; return their names.
 
         Args:
             older_than: delete those made before this time, a local one or with its zone, as well.
+            accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
+                failing: its files are garbage from now on, and its id is taken again.
         """
         local = older_than.astimezone().replace(tzinfo=None) if older_than and older_than.tzinfo else older_than
-        return tags.expire_tags(self._load(), older_than=local)
+        return tags.expire_tags(decided(self._load(), accept_lost_snapshot), older_than=local)
 
     def rollback_to_as_latest(self, *, snapshot_id: int | None = None, tag: str | None = None) -> int:
         """Commit the state of an earlier snapshot or tag as a new snapshot, whose id is returned.
@@ -152,6 +157,7 @@ class TagMethods(ABC):
         tag: str | None = None,
         time: datetime | None = None,
         watermark: int | None = None,
+        accept_lost_snapshot: bool = False,
     ) -> int:
         """Make an earlier snapshot the latest one again; later snapshots and tags are forgotten. Return its id.
 
@@ -160,6 +166,8 @@ class TagMethods(ABC):
             tag: the snapshot that this tag holds.
             time: the latest snapshot committed at or before this time, a local one or with its zone.
             watermark: the latest snapshot whose watermark is not later.
+            accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
+                failing: its files are garbage from now on, and its id is taken again.
 
         Raises:
             OptionError: not exactly one of them is given.
@@ -168,7 +176,7 @@ class TagMethods(ABC):
         """
         if sum(value is not None for value in (snapshot_id, tag, time, watermark)) != 1:
             raise OptionError("rollback_to takes exactly one of snapshot_id, tag, time and watermark")
-        table = self._load()
+        table = decided(self._load(), accept_lost_snapshot)
         if snapshot_id is not None:
             done = rollback.rollback_to_snapshot(table, snapshot_id)
         elif tag is not None:

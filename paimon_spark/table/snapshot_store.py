@@ -1,23 +1,28 @@
 """The snapshot files of one branch and their hints.
 
 Equals Java's ``SnapshotManager`` and ``HintFileUtils`` (docs/format.md §2): a hint may lie or be missing, the directory
-decides.
+decides. One lie is none: LATEST is written when its snapshot is there, and moved back before that is deleted. Where
+neither that snapshot nor a later one is there, a commit is lost.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import CorruptTableError, SnapshotNotFoundError
+from paimon_spark.errors import CorruptTableError, SnapshotNotFoundError, TableNotFoundError
 from paimon_spark.spec.file_names import SNAPSHOT_PREFIX, numbered_name_id
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.paths import TablePaths
 
 _MAX_HINT_BYTES = 32
+_LOG = logging.getLogger(__name__)
 
 
 class SnapshotStore:
@@ -40,13 +45,82 @@ class SnapshotStore:
     def latest_id(self) -> int | None:
         """Return the highest snapshot id, None when nothing was committed.
 
-        The hint is taken only if the snapshot it names exists and the next one does not.
+        The hint is taken only if the snapshot it names exists and the next one does not. Where that snapshot is lost,
+        the log says so (Java: fails).
+
+        Raises:
+            TableNotFoundError: the table has no schemas either: it was dropped.
+            CorruptTableError: all snapshots are lost.
         """
+        found, lost = self._look()
+        if found is None:
+            self.check_table_there()
+        if lost is not None:
+            if found is None:
+                raise self._lost_error(lost, found, "There is nothing to read")
+            _warn_once(
+                f"{self._paths.snapshot_path(lost)} is missing, although LATEST names it: what was committed after "
+                f"snapshot {found} is not read."
+            )
+        return found
+
+    def lost_id(self) -> int | None:
+        """Return the id that LATEST names although neither it nor a later snapshot is there; None nearly always."""
+        return self._look()[1]
+
+    def check_not_lost(self, deed: str) -> None:
+        """Check that the latest snapshot is there.
+
+        Args:
+            deed: what is not done, for the message (``Nothing is deleted``).
+
+        Raises:
+            CorruptTableError: it is lost; the message names the missing file and how to decide what is to be done.
+        """
+        found, lost = self._look()
+        if lost is not None:
+            raise self._lost_error(lost, found, deed)
+
+    def give_up_lost(self) -> None:
+        """Take the snapshots that are there for all there are, whatever LATEST names."""
+        ids = self.ids()
+        if ids:
+            self.write_latest_hint(ids[-1])
+        else:
+            self._file_io.delete_quietly(self._paths.latest_hint_path)
+
+    def _look(self) -> tuple[int | None, int | None]:
+        """The highest snapshot id, and the id of the latest snapshot if that is lost."""
         hint = self._read_hint(self._paths.latest_hint_path)
         if hint is not None and not self.exists(hint + 1) and self.exists(hint):
-            return hint
+            return hint, None
         ids = self.ids()
-        return ids[-1] if ids else None
+        if ids and (hint is None or hint <= ids[-1]):
+            return ids[-1], None
+        if hint is not None and self._read_hint(self._paths.latest_hint_path) != hint:
+            return self._look()  # a rollback has moved it meanwhile
+        return ids[-1] if ids else None, hint
+
+    def check_table_there(self) -> None:
+        """Tell a table without snapshots from none: who looks for its snapshots has opened it before.
+
+        Raises:
+            TableNotFoundError: the table has no schemas any more.
+        """
+        if not self._file_io.exists(self._paths.schema_dir):
+            raise TableNotFoundError(f"There is no Paimon table at {self._paths.branch_root} any more: it was dropped.")
+
+    def _lost_error(self, lost: int, found: int | None, deed: str) -> CorruptTableError:
+        path, branch = self._paths.snapshot_path(lost), self._paths.branch
+        name = self._paths.root if branch == MAIN_BRANCH else f"{self._paths.root}$branch_{branch}"
+        left = "no snapshot is left" if found is None else f"the latest one that is left is snapshot {found}"
+        return CorruptTableError(
+            f"{path} is missing, although LATEST names it: a commit is lost, {left}. {deed} before somebody decides. "
+            "Restore the file; or give that commit up, with the argument accept_lost_snapshot of whatever deletes: "
+            f"CALL sys.rollback(table => '{name}', version => '{found or 1}', accept_lost_snapshot => true), "
+            f"PaimonTable.rollback_to(snapshot_id={found or 1}, accept_lost_snapshot=True).",
+            path=path,
+        )
 
     def earliest_id(self) -> int | None:
         """Return the lowest snapshot id, None when there is none; the hint is taken only if its snapshot exists."""
@@ -57,16 +131,30 @@ class SnapshotStore:
         return ids[0] if ids else None
 
     def latest(self) -> Snapshot | None:
-        """Return the latest snapshot, None when nothing was committed."""
+        """Return the latest snapshot, None when nothing was committed; raises as `latest_id` and `get`."""
         snapshot_id = self.latest_id()
         return None if snapshot_id is None else self.get(snapshot_id)
+
+    def latest_to_follow(self) -> Snapshot | None:
+        """Return the snapshot that a commit would follow, None when it would be the first.
+
+        Raises:
+            TableNotFoundError: the table was dropped.
+            CorruptTableError: the latest snapshot is lost, so that the commit would take its id.
+        """
+        found, lost = self._look()
+        if found is None:
+            self.check_table_there()
+        if lost is not None:
+            raise self._lost_error(lost, found, "Nothing is committed")
+        return None if found is None else self.get(found)
 
     def get(self, snapshot_id: int) -> Snapshot:
         """Return the snapshot ``snapshot_id``.
 
         Raises:
             SnapshotNotFoundError: it does not exist (any more); the message names the range that does.
-            CorruptTableError: its file cannot be read as a snapshot.
+            CorruptTableError: its file cannot be read as a snapshot, or is that of another one.
         """
         path = self._paths.snapshot_path(snapshot_id)
         try:
@@ -99,9 +187,17 @@ class SnapshotStore:
 
     def _missing(self, snapshot_id: int) -> str:
         ids = self.ids()
+        if not ids and not self._file_io.exists(self._paths.schema_dir):
+            return f"Snapshot {snapshot_id} does not exist: table {self._paths.branch_root} was dropped."
         if not ids:
             return f"Snapshot {snapshot_id} does not exist: table {self._paths.branch_root} has no snapshot yet."
         return (
             f"The specified scan snapshotId {snapshot_id} is out of available snapshotId range [{ids[0]}, {ids[-1]}] "
             f"of table {self._paths.branch_root}."
         )
+
+
+@lru_cache(maxsize=1000)
+def _warn_once(text: str) -> None:
+    """Warn of something once in this process: a query looks for the latest snapshot several times."""
+    _LOG.warning(text)

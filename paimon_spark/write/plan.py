@@ -113,7 +113,7 @@ def plan_write(
     mapping = map_columns(schema, data_schema)
     if schema.primary_keys:
         merge_engine_for(schema)  # its configuration errors belong to the driver
-    snapshot = table.snapshots.latest() if rows_of is None else rows_of.find(table.snapshots)
+    snapshot = table.snapshots.latest_to_follow() if rows_of is None else rows_of.find(table.snapshots)
     sequences: dict[bytes, dict[int, int]] = {}
     differing: dict[bytes, int] = {}
     if overwrite is None and snapshot is not None and mode != BucketMode.BUCKET_UNAWARE:

@@ -157,13 +157,23 @@ def change_schema(table: FileStoreTable, **options: str) -> FileStoreTable:
 
 
 def name_external(table: FileStoreTable, external: str) -> None:
-    """Let every manifest say that the data files are elsewhere; ``{name}`` stands for their names."""
-    for path in Path(table.path, "manifest").glob("manifest-[0-9a-f]*"):
+    """Let every manifest say that the data files are elsewhere; ``{name}`` stands for their names. Sizes follow."""
+    sizes = {}
+    manifests = Path(table.path, "manifest")
+    for path in manifests.glob("manifest-[0-9a-f]*"):
         entries = avro_codec.decode_manifest(path.read_bytes())
         moved = [
             replace(e, file=replace(e.file, external_path=external.format(name=e.file.file_name))) for e in entries
         ]
-        path.write_bytes(avro_codec.encode_manifest(moved))
+        sizes[path.name] = path.write_bytes(avro_codec.encode_manifest(moved))
+    for path in manifests.glob("manifest-list-*"):
+        metas = avro_codec.decode_manifest_list(path.read_bytes())
+        sized = [replace(meta, file_size=sizes[meta.file_name]) for meta in metas]
+        sizes[path.name] = path.write_bytes(avro_codec.encode_manifest_list(sized))
+    for path in (*Path(table.path).rglob("snapshot-*"), *Path(table.path).rglob("tag-*")):
+        told = json.loads(path.read_text())
+        told |= {f"{kind}ManifestListSize": sizes[told[f"{kind}ManifestList"]] for kind in ("base", "delta")}
+        path.write_text(json.dumps(told))
 
 
 @pytest.mark.parametrize("directory", ["../../victim", "../../../victim", "/victim", ".."])

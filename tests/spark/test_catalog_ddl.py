@@ -207,6 +207,58 @@ def test_no_name_leads_out_of_the_warehouse(
     assert [path.name for path in tmp_path.iterdir()] == ["letter"]
 
 
+def test_a_query_on_a_dropped_table_is_an_error(spark: SparkSession, warehouse: Path, name: str) -> None:
+    path = f"{warehouse}/db.db/{name}"
+    for filled in (False, True):
+        spark.sql(f"CREATE TABLE ddl.db.{name} (a INT)")
+        if filled:
+            spark.sql(f"INSERT INTO ddl.db.{name} VALUES (1)")
+        doors = {
+            "catalog": spark.table(f"ddl.db.{name}"),
+            "path": spark.table(f"ddl.`{path}`"),
+            "load": spark.read.format("paimon").load(path),
+            "filtered": spark.read.format("paimon").load(path).where("a > 0").select("a"),
+            "count": spark.table(f"ddl.db.{name}").groupBy().count(),
+            "to_df": paimon_spark.PaimonTable.for_path(spark, path).to_df(),
+            "view": spark.sql(f"SELECT * FROM ddl.db.{name} WHERE a > 0"),
+            "snapshots": spark.table(f"ddl.db.`{name}$snapshots`"),
+            "schemas": spark.table(f"ddl.db.`{name}$schemas`"),
+            "text": paimon_spark.sql(spark, f"SELECT * FROM ddl.`{path}`"),
+        }
+        spark.sql(f"DROP TABLE ddl.db.{name}")
+        for door, frame in doors.items():
+            with pytest.raises((PySparkException, PaimonError)) as error:
+                frame.collect()
+            assert path in str(error.value) or name in str(error.value), door
+
+
+def test_a_lost_snapshot_is_given_up_by_an_argument(spark: SparkSession, warehouse: Path, name: str) -> None:
+    spark.sql(f"CREATE TABLE ddl.db.{name} (a INT)")
+    for number in (1, 2, 3):
+        spark.sql(f"INSERT INTO ddl.db.{name} VALUES ({number})")
+    table = paimon_spark.PaimonTable.for_path(spark, f"{warehouse}/db.db/{name}")
+
+    def lose(snapshot_id: int) -> None:
+        (warehouse / "db.db" / name / "snapshot" / f"snapshot-{snapshot_id}").unlink()
+
+    lose(3)
+    assert rows(spark.table(f"ddl.db.{name}")) == [(1,), (2,)]
+    for statement in (
+        f"INSERT INTO ddl.db.{name} VALUES (4)",
+        f"CALL ddl.sys.rollback(table => 'db.{name}', version => '2')",
+        f"CALL ddl.sys.remove_orphan_files(table => 'db.{name}')",
+    ):
+        with pytest.raises((PySparkException, PaimonError), match="snapshot-3 is missing, although LATEST names it"):
+            spark.sql(statement).collect()
+    spark.sql(f"CALL ddl.sys.rollback(table => 'db.{name}', version => '2', accept_lost_snapshot => true)")
+    spark.sql(f"INSERT INTO ddl.db.{name} VALUES (4)")
+    lose(3)
+    with pytest.raises(PaimonError, match="snapshot-3 is missing"):
+        table.expire_snapshots(retain_max=1, retain_min=1)
+    assert table.expire_snapshots(retain_max=1, retain_min=1, accept_lost_snapshot=True) == 1
+    assert rows(table.to_df()) == [(1,), (2,)]
+
+
 def test_partitions(spark: SparkSession, name: str) -> None:
     spark.sql(f"CREATE TABLE {name} (k INT, dt DATE, h INT) PARTITIONED BY (dt, h)")
     spark.sql(f"INSERT INTO {name} VALUES (1, DATE'2024-01-01', 1), (2, DATE'2024-01-01', 2), (3, NULL, 1)")

@@ -9,6 +9,7 @@ from paimon_spark.maintain.purge import purge_files
 from paimon_spark.maintain.tags import parse_older_than
 from paimon_spark.spark.expire_methods import remove_orphan_files
 from paimon_spark.spark.procedures.procedure import (
+    ALL_TABLES,
     BOOLEAN,
     INT,
     LONG,
@@ -21,12 +22,11 @@ from paimon_spark.spark.procedures.procedure import (
 
 _Arguments = Mapping[str, Any]
 _Rows = list[tuple[Any, ...]]
-_ALL_TABLES = ".*"
 
 
 def _remove_orphan_files(context: CallContext, arguments: _Arguments) -> _Rows:
     name, text = arguments["table"], arguments["older_than"]
-    tables = context.tables(name.removesuffix(_ALL_TABLES)) if name.endswith(_ALL_TABLES) else [context.table(name)]
+    tables = context.tables(name.removesuffix(ALL_TABLES)) if name.endswith(ALL_TABLES) else [context.table(name)]
     removed = [
         remove_orphan_files(
             context.spark,

@@ -6,12 +6,13 @@ Nothing here knows the JVM: the catalog of a classic session and ``paimon_spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StringType
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.maintain.lost_snapshot import decided
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,7 +83,24 @@ class Procedure:
         return f"{self.description} Parameters: {self.signature}"
 
 
+def deleting(procedure: Procedure) -> Procedure:
+    """A procedure that deletes files, with the argument by which a lost commit is given up (`lost_snapshot`)."""
+
+    def run(context: CallContext, arguments: Mapping[str, Any]) -> Iterable[tuple[Any, ...]]:
+        if arguments[_ACCEPT.name]:
+            name = arguments[TABLE.name]
+            of_database = name.endswith(ALL_TABLES)
+            for table in context.tables(name.removesuffix(ALL_TABLES)) if of_database else [context.table(name)]:
+                decided(table, accept_lost_snapshot=True)
+        return procedure.function(context, arguments)
+
+    return replace(procedure, arguments=(*procedure.arguments, _ACCEPT), function=run)
+
+
+ALL_TABLES = ".*"
+"""Behind a database's name: all of its tables."""
 TABLE = Argument("table", required=True)
 """The argument that nearly every procedure has."""
 DONE = (ResultColumn("result", BOOLEAN),)
 """The result of procedures that only say that they are done: one row, true."""
+_ACCEPT = Argument("accept_lost_snapshot", BOOLEAN)

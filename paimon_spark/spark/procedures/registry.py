@@ -11,7 +11,7 @@ from paimon_spark.spark.procedures.compact import COMPACT_PROCEDURES
 from paimon_spark.spark.procedures.consumers import CONSUMER_PROCEDURES
 from paimon_spark.spark.procedures.expire import EXPIRE_PROCEDURES
 from paimon_spark.spark.procedures.orphans import ORPHAN_PROCEDURES
-from paimon_spark.spark.procedures.procedure import Procedure
+from paimon_spark.spark.procedures.procedure import Procedure, deleting
 from paimon_spark.spark.procedures.rollback import ROLLBACK_PROCEDURES
 from paimon_spark.spark.procedures.tag_statements import TAG_STATEMENT_PROCEDURES
 from paimon_spark.spark.procedures.tags import TAG_PROCEDURES
@@ -20,8 +20,14 @@ from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 HIDDEN_PREFIX = "__"
 """Names that stand for statements of another grammar; no list shows them."""
 
+_DELETING = frozenset(
+    {
+        *("expire_snapshots", "expire_changelogs", "remove_orphan_files", "purge_files", "delete_tag", "expire_tags"),
+        *("delete_branch", "fast_forward", "rollback", "rollback_to_timestamp", "rollback_to_watermark"),
+    }
+)
 PROCEDURES: Mapping[str, Procedure] = {
-    procedure.name: procedure
+    procedure.name: deleting(procedure) if procedure.name in _DELETING else procedure
     for procedure in (
         *TAG_PROCEDURES,
         *BRANCH_PROCEDURES,

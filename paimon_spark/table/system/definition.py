@@ -32,10 +32,19 @@ class SystemTable:
     name: str
     """As behind the ``$``."""
     fields: tuple[DataField, ...]
-    read: Callable[[FileStoreTable], pa.Table]
-    """Its rows, with the columns `fields`, of a table with its scan options."""
+    rows: Callable[[FileStoreTable], pa.Table]
+    """Its rows, with the columns `fields`, of a table that is there; see `read`."""
     travels: bool = False
     """Whether its rows are those of the snapshot that the scan options name."""
+
+    def read(self, table: FileStoreTable) -> pa.Table:
+        """Its rows, of a table with its scan options.
+
+        Raises:
+            TableNotFoundError: the table was dropped since it was opened.
+        """
+        table.snapshots.check_table_there()
+        return self.rows(table)
 
     @property
     def arrow_schema(self) -> pa.Schema:

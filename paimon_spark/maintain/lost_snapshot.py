@@ -1,0 +1,50 @@
+"""A latest snapshot that is lost: what deletes files stops, until somebody says that its commit is given up.
+
+The files of the lost commit are named by nothing that is left, so that every deletion would take them for garbage; and
+a rollback, or the next commit, would take its id again. Not in Java, whose readers and writers fail in this state and
+whose orphan cleaning takes the files.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from paimon_spark.table.paths import MAIN_BRANCH
+from paimon_spark.table.snapshot_store import SnapshotStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paimon_spark.table.table import FileStoreTable
+
+_LOG = logging.getLogger(__name__)
+
+
+def check_nothing_lost(table: FileStoreTable) -> None:
+    """Check that no branch of a table has lost its latest snapshot, before files are deleted.
+
+    Raises:
+        CorruptTableError: one has; the message names the missing file and how to decide.
+    """
+    for store in _stores(table):
+        store.check_not_lost("Nothing is deleted")
+
+
+def decided(table: FileStoreTable, accept_lost_snapshot: bool | None) -> FileStoreTable:
+    """Return the table; with ``accept_lost_snapshot``, the snapshots that are left are taken for all there are.
+
+    The next commit takes the lost id again, and the files of the lost commit are garbage from now on.
+    """
+    if accept_lost_snapshot:
+        for store in _stores(table):
+            lost = store.lost_id()
+            if lost is not None:
+                _LOG.warning("%s: snapshot %s, which is lost, is given up", table.path, lost)
+                store.give_up_lost()
+    return table
+
+
+def _stores(table: FileStoreTable) -> Iterator[SnapshotStore]:
+    for branch in dict.fromkeys((MAIN_BRANCH, table.branch, *table.branches.names())):
+        yield SnapshotStore(table.file_io, table.paths.for_branch(branch))
