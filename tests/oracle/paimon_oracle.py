@@ -20,6 +20,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -98,7 +99,9 @@ def bundle_jar(version=None):
             r = subprocess.run(cmd, cwd=tmp, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             got = glob.glob(os.path.join(tmp, "*.jar"))
             if r.returncode or not got:
-                raise RuntimeError(f"cannot get paimon-bundle {version}:\n{r.stdout[-2000:]}")
+                said = re.sub(r"\x1b\[[\d;]*m", "", r.stdout).splitlines()
+                error = next((line for line in said if line.startswith("[ERROR]")), "it says nothing")
+                raise RuntimeError(f"Maven cannot get paimon-bundle {version}: {error.removeprefix('[ERROR] ')}")
             os.replace(got[0], jar)
         finally:
             shutil.rmtree(tmp, ignore_errors=True)
