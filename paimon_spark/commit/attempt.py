@@ -5,7 +5,6 @@ Equals Java's ``FileStoreCommitImpl.tryCommitOnce`` up to the moment of publishi
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from paimon_spark.spec.hash_index import decode_hash_index
 from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.snapshot import CommitKind, Operation, Snapshot
+from paimon_spark.table.commit_times import next_commit_millis
 
 if TYPE_CHECKING:
     from paimon_spark.commit.manifest_write import ManifestWriter
@@ -122,7 +122,7 @@ class SnapshotMaking:
             writer_version=writer_version(),
             commit_identifier=self._part.identifier,
             commit_kind=self._part.kind,
-            time_millis=time.time_ns() // 1_000_000,
+            time_millis=next_commit_millis(latest),
             total_record_count=(latest.total_record_count if latest else 0) + delta_rows,
             delta_record_count=delta_rows,
             changelog_record_count=sum(e.file.row_count for e in changes.changelog) if changes.changelog else None,
@@ -188,9 +188,10 @@ class SnapshotMaking:
         return {**properties, _MAX_SEQUENCE: str(max(known))} if known else properties
 
     def _schema_id(self) -> int:
-        schema = self._table.schemas.latest()
+        table = self._table
+        schema = table.schemas.latest()
         if schema is None:
-            raise TableNotFoundError(f"The table {self._table.path} was dropped while it was written: no schema file.")
+            raise TableNotFoundError(f"The table {table.path} was dropped while it was written: no schema file.")
         return schema.id
 
     # -- conflicts ----------------------------------------------------------------------------------------------------

@@ -6,13 +6,13 @@ nothing names those of the forgotten commits afterwards, and `remove_orphan_file
 
 from __future__ import annotations
 
-import bisect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CommitError, SnapshotNotFoundError
 from paimon_spark.maintain.changelogs import changelog_ids
 from paimon_spark.maintain.lost_snapshot import check_nothing_lost
+from paimon_spark.table.commit_times import count_until
 from paimon_spark.table.time_travel import time_text
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def rollback_to_timestamp(table: FileStoreTable, time_millis: int) -> Rollback:
         CommitError: somebody else committed meanwhile.
     """
     previous, ids, get = _latest_id(table), table.snapshots.ids(), table.snapshots.get
-    found = bisect.bisect_right(ids, time_millis, key=lambda snapshot_id: get(snapshot_id).time_millis)
+    found = count_until(table.snapshots, ids, time_millis)
     if not found:
         raise SnapshotNotFoundError(f"Can not find snapshot earlier than {time_text(time_millis)}.")
     return _go_back(table, previous, get(ids[found - 1]))

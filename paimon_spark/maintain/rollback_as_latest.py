@@ -6,7 +6,6 @@ Equals Java's ``FileStoreCommitImpl.rollbackToAsLatest`` and Flink's ``RollbackT
 
 from __future__ import annotations
 
-import time
 import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from paimon_spark.maintain.auto_tags import create_due_tags
 from paimon_spark.maintain.tags import delete_tag
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from paimon_spark.table.commit_times import next_commit_millis
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import ManifestEntry
@@ -149,7 +149,7 @@ def _snapshot(table: FileStoreTable, writer: ManifestWriter, latest: Snapshot, t
         writer_version=writer_version(),
         commit_identifier=BATCH_COMMIT_IDENTIFIER,
         commit_kind=CommitKind.OVERWRITE,
-        time_millis=time.time_ns() // 1_000_000,
+        time_millis=next_commit_millis(latest),
         total_record_count=target.total_record_count,
         delta_record_count=sum(
             entry.file.row_count if entry.kind == FileKind.ADD else -entry.file.row_count for entry in delta

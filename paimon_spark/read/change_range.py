@@ -7,7 +7,6 @@ in expired snapshots is read where long-lived changelogs cover it, which Java's 
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -17,6 +16,7 @@ from paimon_spark.errors import OptionError, SnapshotNotFoundError
 from paimon_spark.spec.file_names import CHANGELOG_PREFIX, numbered_name_id
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID, Snapshot
 from paimon_spark.spec.tag_period import TagPeriod
+from paimon_spark.table.commit_times import count_until
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS, MODE, TRAVEL_KEYS, parse_timestamp_millis, time_text
 
 if TYPE_CHECKING:
@@ -220,10 +220,7 @@ def _between_times(table: FileStoreTable, start_millis: int, end_millis: int) ->
     earliest, latest = table.snapshots.get(ids[0]), table.snapshots.get(ids[-1])
     if start_millis == end_millis or start_millis > latest.time_millis or end_millis < earliest.time_millis:
         return NO_CHANGES
-    start, end = (
-        bisect.bisect_right(ids, millis, key=lambda number: table.snapshots.get(number).time_millis) - 1
-        for millis in (start_millis, end_millis)
-    )
+    start, end = (count_until(table.snapshots, ids, millis) - 1 for millis in (start_millis, end_millis))
     source = _source(table)
     if source is not ChangeSource.DIFF:
         return ChangeRange(source, ids[0] - 1 if start < 0 else ids[start], ids[end])

@@ -7,13 +7,13 @@ Equals Java's ``TimeTravelUtil``, ``CoreOptions.startupMode``, ``SchemaValidatio
 
 from __future__ import annotations
 
-import bisect
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, SnapshotNotFoundError, UnsupportedError
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
+from paimon_spark.table.commit_times import count_until
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -144,7 +144,7 @@ def snapshot_at_time(table: FileStoreTable, time_millis: int) -> Snapshot:
         SnapshotNotFoundError: neither a snapshot nor a tag is that old.
     """
     ids = table.snapshots.ids()
-    found = bisect.bisect_right(ids, time_millis, key=lambda snapshot_id: table.snapshots.get(snapshot_id).time_millis)
+    found = count_until(table.snapshots, ids, time_millis)
     if found:
         return table.snapshots.get(ids[found - 1])
     tagged = [tag.snapshot for tag in table.tags.list().values() if tag.snapshot.time_millis <= time_millis]
