@@ -90,6 +90,7 @@ class SnapshotMaking:
             CommitConflictError: the changes do not fit ``latest``.
         """
         new_id = 1 if latest is None else latest.id + 1
+        schema_id = self._schema_id(latest)
         index = [] if latest is None else self._index_entries(latest)
         live = self._replaced_files(latest)
         changes = self._changes_at(live, index)
@@ -105,7 +106,6 @@ class SnapshotMaking:
         lists = {base_name, delta_name, *([changelog_name] if changelog_name else ())}
         self.names = lists | {meta.file_name for meta in (*base, *delta, *changelog)}
         index_manifest = self._index_manifest(latest, index, changes)
-        schema_id = self._schema_id()
         delta_rows = sum(e.file.row_count if e.kind == FileKind.ADD else -e.file.row_count for e in files)
         return Snapshot(
             id=new_id,
@@ -187,11 +187,14 @@ class SnapshotMaking:
             known += [e.file.max_sequence_number for m in before for e in read(m) if e.kind == FileKind.ADD]
         return {**properties, _MAX_SEQUENCE: str(max(known))} if known else properties
 
-    def _schema_id(self) -> int:
+    def _schema_id(self, latest: Snapshot | None) -> int:
+        """Return the latest schema of the table that was planned for, not of one made anew in its place."""
         table = self._table
         schema = table.schemas.latest()
         if schema is None:
             raise TableNotFoundError(f"The table {table.path} was dropped while it was written: no schema file.")
+        if not table.schemas.is_still(table.schema.id):
+            raise self._situation(latest).another_table(table.schema.id)
         return schema.id
 
     # -- conflicts ----------------------------------------------------------------------------------------------------

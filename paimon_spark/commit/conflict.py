@@ -25,7 +25,8 @@ from paimon_spark.spec.manifest import (
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataType
 
-FINAL = ("Commit failed after",)
+_ANOTHER_TABLE = "is not the table that this commit was planned for"
+FINAL = ("Commit failed after", _ANOTHER_TABLE)
 """Words of those conflicts that running the whole statement once more would not mend."""
 
 _CAUSES = (
@@ -54,6 +55,14 @@ class Situation:
         return CommitConflictError(
             f"{message}\nTable: {self.table_path}\nBase commit user is: {self.base_user}; Current commit user is: "
             f"{self.user}\n{_CAUSES}"
+        )
+
+    def another_table(self, schema_id: int) -> CommitConflictError:
+        """Return the error of a table that was dropped and made again, or restored from elsewhere."""
+        return CommitConflictError(
+            f"The table at {self.table_path} {_ANOTHER_TABLE}: its schema file {schema_id} is gone or another one. "
+            f"It was dropped and made again, or replaced, meanwhile. None of this commit's changes took place, and "
+            f"its files may be gone with the old table: open the table anew and run the write again."
         )
 
 

@@ -21,6 +21,7 @@ from paimon_spark.maintain.needed_files import Holders, holders, keep_needed
 from paimon_spark.maintain.unused_files import UnusedFiles
 from paimon_spark.options import OPTIONS, CoreOptions
 from paimon_spark.table.consumer_store import ConsumerStore
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest_walk import FileChange
@@ -159,7 +160,15 @@ def expire_snapshots(table: FileStoreTable, retention: Retention | None = None) 
 
 def _is_as_planned(table: FileStoreTable, expiry: _Expiry) -> bool:
     """Tell whether no tag or branch has come, and nobody has gone back, since it was found out what may go."""
-    return holders(table) == expiry.holders and table.snapshots.exists(expiry.end)
+    if not table.schemas.is_still(table.schema.id):
+        raise PaimonError(
+            f"Snapshots of {table.path} are not expired: the table was dropped and made again meanwhile. Nothing has "
+            f"been deleted; open it anew."
+        )
+    try:
+        return holders(table) == expiry.holders and bool(expiry.stays.find(table.snapshots))
+    except SnapshotNotFoundError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +180,8 @@ class _Expiry:
     lists: list[str]
     snapshots: list[Snapshot]
     end: int
+    stays: SnapshotIdentity
+    """The earliest snapshot that stays."""
     keep_changelogs: bool
     holders: Holders
     """The tags and branches that were looked at."""
@@ -223,7 +234,7 @@ def _plan(table: FileStoreTable, ids: Sequence[int], end_id: int) -> _Expiry:
             unused.add_all(_changelog(table, snapshot.changelog_manifest_list))
     keep_needed(unused, begin=ids[0], end=end, gone_changelogs=None if decoupled else ())
     manifests, lists = sorted(unused.manifests), sorted(unused.lists)
-    return _Expiry(unused.data_paths(), manifests, lists, going, end_id, decoupled, seen)
+    return _Expiry(unused.data_paths(), manifests, lists, going, end_id, SnapshotIdentity.of(end), decoupled, seen)
 
 
 def _existing(table: FileStoreTable, ids: Sequence[int]) -> list[Snapshot]:

@@ -5,6 +5,7 @@ Equals Java's ``SchemaManager`` (docs/format.md §1).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ class SchemaStore:
         self._file_io = file_io
         self._paths = paths
         self._known: dict[int, TableSchema] = {}
+        self._digests: dict[int, bytes] = {}
+        """Of the bytes of each schema that was read; they differ from table to table, by the time in them at least."""
 
     def ids(self) -> list[int]:
         """Return the ids of all schemas, ascending; empty when there is no table."""
@@ -55,7 +58,17 @@ class SchemaStore:
             if known.id != schema_id:
                 raise CorruptTableError(f"Schema file {path} holds the schema id {known.id}.", path=path)
             self._known[schema_id] = known
+            self._digests[schema_id] = _digest(data)
         return known
+
+    def is_still(self, schema_id: int) -> bool:
+        """Tell whether the file of a schema that was read holds the bytes of then; else this is another table."""
+        self.get(schema_id)
+        try:
+            data = self._file_io.read_bytes(self._paths.schema_path(schema_id))
+        except FileNotFoundError:
+            return False
+        return _digest(data) == self._digests[schema_id]
 
     def all(self) -> list[TableSchema]:
         """Return every schema, by ascending id."""
@@ -67,11 +80,12 @@ class SchemaStore:
         Raises:
             SchemaError: there is a table already.
         """
-        if self.ids() or not self._file_io.create_exclusive(self._paths.schema_path(schema.id), _encoded(schema)):
+        data = _encoded(schema)
+        if self.ids() or not self._file_io.create_exclusive(self._paths.schema_path(schema.id), data):
             raise SchemaError(
                 f"Schema in filesystem exists, creation is not allowed: {self._paths.branch_root} is a table already."
             )
-        self._known[schema.id] = schema
+        self._known[schema.id], self._digests[schema.id] = schema, _digest(data)
         return schema
 
     def commit_next(self, change: Callable[[TableSchema], TableSchema]) -> TableSchema:
@@ -96,12 +110,17 @@ class SchemaStore:
                 raise SchemaError(
                     f"The schema after schema {latest.id} must have id {latest.id + 1}, not {changed.id}."
                 )
-            if self._file_io.create_exclusive(self._paths.schema_path(changed.id), _encoded(changed)):
-                self._known[changed.id] = changed
+            data = _encoded(changed)
+            if self._file_io.create_exclusive(self._paths.schema_path(changed.id), data):
+                self._known[changed.id], self._digests[changed.id] = changed, _digest(data)
                 return changed
         raise SchemaError(
             f"Gave up changing the schema of {self._paths.branch_root}: {_MAX_ATTEMPTS} times others were faster."
         )
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
 
 
 def _encoded(schema: TableSchema) -> bytes:
