@@ -75,7 +75,8 @@ class ParquetReader(DataFileReader):
         if not plan.sources:
             yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in groups), batch_rows)
             return
-        found = {name: file.schema_arrow.field(name) for name in plan.sources}
+        stored = file.schema_arrow  # which makes the schema anew each time
+        found = {name: stored.field(name) for name in plan.sources}
         narrowed = {name: f.with_type(_narrowed(f.type, plan.schema.field(name).type)) for name, f in found.items()}
         leaves = [leaf for name, f in found.items() for leaf in _leaves(name, f.type, narrowed[name].type)]
         if leaves != plan.sources:

@@ -7,7 +7,7 @@ where they do not, the strings are counted by their dictionary, without making t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Final
 
 import pyarrow as pa
@@ -47,8 +47,8 @@ def decoded_bytes(
     Raises:
         ValueError: the footer cannot be understood.
     """
-    metadata = file.metadata
-    leaves = [at for at in range(metadata.num_columns) if _wanted(metadata.schema.column(at).path, columns)]
+    metadata, wanted = file.metadata, frozenset(columns)
+    leaves = [at for at in range(metadata.num_columns) if _wanted(metadata.schema.column(at).path, wanted)]
     found: list[int] = []
     footer: Struct | None = None
     for group in groups:
@@ -67,8 +67,9 @@ def decoded_bytes(
     return found
 
 
-def _wanted(path: str, columns: Sequence[str]) -> bool:
-    return any(f"{path}.".startswith(f"{column}.") for column in columns)
+def _wanted(path: str, columns: Set[str]) -> bool:
+    """Whether a leaf is one of the columns, or below one."""
+    return path in columns or any(path[:at] in columns for at, sign in enumerate(path) if sign == ".")
 
 
 def _fixed_bytes(chunk: pq.ColumnChunkMetaData, column: pq.ColumnSchema) -> int:
