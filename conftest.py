@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support import seeds
-from tests.support.selection import by_length, choose_quick
+from tests.support.selection import by_length, choose_quick, scope_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,14 +38,27 @@ def pytest_report_header() -> str:
     return f"random tests: {seeds.VARIABLE}={seeds.RUN}"
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--quick"):
         config.hook.pytest_deselected(items=choose_quick(items))
-        for item in items:  # of two processes, one has the session
-            group = "spark" if "spark" in getattr(item, "fixturenames", ()) else item.path.name
-            item.add_marker(pytest.mark.xdist_group(group))
     by_length(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Of the processes that share a quick run, one has all tests with Spark.
+
+    By a scheduler of our own: the marker `xdist_group` of pytest-xdist 3.8 does nothing with pytest 9.2.
+    """
+    if not config.getoption("--quick"):
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneSession(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return scope_of(nodeid)
+
+    return OneSession(config, log)
 
 
 def absent(what: str) -> None:

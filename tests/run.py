@@ -45,10 +45,11 @@ def make_venv() -> Path:
 def sharing(*, quick: bool) -> list[str]:
     """Options of pytest-xdist. Tests of one file stay together, since they share warehouses and catalogs.
 
-    A process takes up to 4 GB with its JVMs. A quick run has one Spark session, so all tests with Spark are one group.
+    A process takes up to 4 GB with its JVMs. A quick run has one Spark session (conftest.py), whose tests go
+    first as the largest group; else the long files go first (tests/support/selection.py).
     """
     processes = max(1, min(4, os.cpu_count() or 1))
-    return ["-n", str(processes), "--dist", *(["loadgroup"] if quick else ["loadfile", "--no-loadscope-reorder"])]
+    return ["-n", str(processes), "--dist", "loadfile", *([] if quick else ["--no-loadscope-reorder"])]
 
 
 def steps(python: Path, pytest_arguments: list[str]) -> dict[str, list[str]]:

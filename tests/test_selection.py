@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support import seeds
-from tests.support.selection import LONGEST, by_length, choose_quick
+from tests.support.selection import LONGEST, by_length, choose_quick, scope_of
 
 TESTS = Path(__file__).resolve().parent
 
@@ -29,7 +29,6 @@ class Item:
     ("needs", "quick"),
     [
         ((), True),
-        (("spark", "fixture spark"), True),
         (("spark",), False),  # it starts a session of its own
         (("fixture oracle",), False),
         (("spark", "fixture spark", "peer"), False),
@@ -40,6 +39,18 @@ def test_a_quick_run_starts_no_jvm_but_one(needs: tuple[str, ...], quick: bool) 
     items: list[Any] = [Item("tests/a/test_a.py::test", *needs)]
     left_out = choose_quick(items)
     assert (len(items), len(left_out)) == (quick, not quick)
+
+
+def test_a_quick_run_has_its_session_in_one_process() -> None:
+    items: list[Any] = [
+        Item("tests/spark/test_a.py::test", "fixture spark"),
+        Item("tests/spark/test_b.py::test", "fixture spark"),
+        Item("tests/read/test_c.py::test", "fixture spark"),
+    ]
+    choose_quick(items)
+    assert len(items) == 2
+    assert {scope_of(item.nodeid) for item in items} == {"spark"}
+    assert scope_of("tests/read/test_c.py::test[spark]") == "tests/read/test_c.py"
 
 
 def test_a_quick_run_takes_one_of_each_function() -> None:

@@ -42,7 +42,15 @@ def is_quick(item: pytest.Item) -> bool:
     fixtures: Iterable[str] = getattr(item, "fixturenames", ())
     if any(name in fixtures or item.get_closest_marker(name) for name in NOT_QUICK):
         return False
-    return "spark" in fixtures or not item.get_closest_marker("spark")
+    if "spark" in fixtures:
+        return scope_of(item.nodeid) == "spark"
+    return not item.get_closest_marker("spark")
+
+
+def scope_of(nodeid: str) -> str:
+    """What stays in one process in a quick run: all tests in `tests/spark`, else the tests of a file."""
+    file = nodeid.split("::")[0]
+    return "spark" if file.startswith("tests/spark/") else file
 
 
 def choose_quick(items: list[pytest.Item]) -> list[pytest.Item]:
