@@ -130,26 +130,24 @@ class DynamicBuckets:
         Raises:
             OptionError: all buckets are full and no id is left.
         """
-        found: list[Buckets] = []
-        new: list[tuple[Buckets, npt.NDArray[np.int64], npt.NDArray[np.int64], _NewKeys]] = []
+        found: list[tuple[Buckets, npt.NDArray[np.int64]]] = []
+        new: list[tuple[Buckets, npt.NDArray[np.int64], _NewKeys]] = []
         for partition, hashes in groups:
             state = self._partition(partition)
-            buckets = _known(hashes, state.index, state.own)
-            found.append(buckets)
+            distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+            buckets = _known(distinct, state.index, state.own)
+            found.append((buckets, inverse))
             unknown = np.flatnonzero(buckets < 0)
             if len(unknown):
-                distinct, first, inverse = np.unique(hashes[unknown], return_index=True, return_inverse=True)
-                arrival = np.argsort(first)
-                rank = np.empty(len(arrival), dtype=np.int64)
-                rank[arrival] = np.arange(len(arrival))
-                hashes_new = distinct[arrival]
-                keys = _NewKeys(partition, state, hashes_new, state.others.find(hashes_new))
-                new.append((buckets, unknown, rank[inverse], keys))
+                placed = state.others.find(distinct[unknown])
+                arrival = np.argsort(first[unknown])
+                at = unknown[arrival]
+                new.append((buckets, at, _NewKeys(partition, state, distinct[at], placed[arrival])))
         self._place([keys for *_, keys in new])
-        for buckets, unknown, place, keys in new:
-            buckets[unknown] = keys.buckets[place]
+        for buckets, at, keys in new:
+            buckets[at] = keys.buckets
             keys.state.own.add(keys.hashes, keys.buckets)
-        return found
+        return [buckets[inverse] for buckets, inverse in found]
 
     def _partition(self, partition: bytes) -> _Partition:
         state = self._partitions.get(partition)

@@ -42,6 +42,10 @@ class HashRuns:
         if not self._runs:
             return found
         wanted = hashes.astype(np.int64) << _BUCKET_BITS
+        if np.any(wanted[1:] < wanted[:-1]):  # ascending, each search starts where the one before it ended
+            order = np.argsort(hashes)
+            found[order] = self.find(hashes[order])
+            return found
         for run in self._runs:
             position = np.searchsorted(run, wanted)
             position[position == len(run)] = 0
