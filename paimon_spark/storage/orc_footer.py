@@ -65,7 +65,7 @@ class OrcTail:
         Raises:
             ValueError: a child is no later column, so that the types are no tree.
         """
-        found = list(_numbers(self.types[column].get(2, [])))
+        found = list(numbers(self.types[column].get(2, [])))
         if any(not column < child < len(self.types) for child in found):
             raise ValueError("the ORC schema is not a tree")
         return found
@@ -94,7 +94,7 @@ def read_tail(source: pa.NativeFile) -> OrcTail:
     stripes = tuple(decode(stripe) for stripe in footer.get(3, []))
     return OrcTail(
         tuple(number(stripe, 5) for stripe in stripes),
-        dict(zip(names, _numbers(types[0].get(2, [])), strict=True)),
+        dict(zip(names, numbers(types[0].get(2, [])), strict=True)),
         tuple(decode(stripe).get(1, []) for stripe in metadata.get(1, [])),
         stripes,
         types,
@@ -207,7 +207,7 @@ def number(message: Message, field: int) -> int:
     return value
 
 
-def _numbers(values: Sequence[Any]) -> Iterator[int]:
+def numbers(values: Sequence[Any]) -> Iterator[int]:
     """Repeated numbers, packed or not."""
     for value in values:
         if isinstance(value, int):
@@ -215,8 +215,8 @@ def _numbers(values: Sequence[Any]) -> Iterator[int]:
             continue
         at = 0
         while at < len(value):
-            number, at = varint(value, at)
-            yield number
+            found, at = varint(value, at)
+            yield found
 
 
 def read_at(source: pa.NativeFile, at: int, length: int) -> bytes:

@@ -6,6 +6,7 @@ columns by name; the ids of fields are in the attribute ``paimon.id`` of each no
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as orc
 
-from paimon_spark.errors import CorruptTableError, DataError, UnsupportedError
+from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec import predicate as predicates
 from paimon_spark.spec.arrow_types import to_arrow_schema
@@ -30,6 +31,7 @@ from paimon_spark.storage.data_file import (
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.orc_footer import decode, decoded_bytes, read_tail, signed, writer_zone
 from paimon_spark.storage.orc_parts import stripe_parts
+from paimon_spark.storage.orc_splicing import OrcAssembly, has_fractions_before_1970
 from paimon_spark.storage.orc_timestamps import FarTimestamps, is_far
 from paimon_spark.storage.orc_values import needs_restoring, restored
 
@@ -45,9 +47,10 @@ _CODECS: Final[Mapping[str, str]] = {
     "uncompressed": "uncompressed",
     "null": "uncompressed",
 }
-_PER_SECOND: Final[Mapping[str, int]] = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 _STRIPE_BYTES: Final = 64 << 20
 _WRITE_BATCH_BYTES: Final = 8 << 20
+_APART_BYTES: Final = 32 << 20
+"""Rows that are written as a stripe of their own; see `orc_splicing`."""
 
 
 class OrcReader(DataFileReader):
@@ -260,17 +263,20 @@ class OrcWriter(DataFileWriter):
         self._logical = to_arrow_schema(fields)
         self._physical = _without_times(parquet_schema.physical_schema(fields, id_key=_ID_ATTRIBUTE))
         self._target = file_io.open_output(path)
-        self._writer = orc.ORCWriter(
+        self._file = OrcAssembly(
             self._target,
-            compression=_CODECS[codec],
-            compression_block_size=256 << 10,
-            stripe_size=int(given.get("orc.stripe.size", _STRIPE_BYTES)),
-            row_index_stride=int(given.get("orc.row.index.stride", 10_000)),
-            dictionary_key_size_threshold=float(given.get("orc.dictionary.key.threshold", 0.8)),
+            functools.partial(
+                orc.ORCWriter,
+                compression=_CODECS[codec],
+                compression_block_size=256 << 10,
+                stripe_size=int(given.get("orc.stripe.size", _STRIPE_BYTES)),
+                row_index_stride=int(given.get("orc.row.index.stride", 10_000)),
+                dictionary_key_size_threshold=float(given.get("orc.dictionary.key.threshold", 0.8)),
+            ),
         )
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = self._raw_bytes = self._rows = 0
-        self._closed = False
+        self._apart = self._closed = False
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Append rows."""
@@ -279,13 +285,13 @@ class OrcWriter(DataFileWriter):
                 self._waiting.append(self._to_physical(batch))
                 self._waiting_bytes += batch.nbytes
                 self._rows += batch.num_rows
-        if self._waiting_bytes >= _WRITE_BATCH_BYTES:
+        if self._waiting_bytes >= (_APART_BYTES if self._apart else _WRITE_BATCH_BYTES):
             self._flush()
 
     @property
     def bytes_written(self) -> int:
         """Bytes in the file and half of those that wait for their stripe."""
-        written = 0 if self._closed else self._target.tell()
+        written = 0 if self._closed else self._file.bytes_written
         unseen = self._raw_bytes % _STRIPE_BYTES if written else self._raw_bytes
         return int(written + (unseen + self._waiting_bytes) // 2)
 
@@ -294,8 +300,8 @@ class OrcWriter(DataFileWriter):
         try:
             if self._waiting or not self._rows:
                 self._flush()
-            self._writer.close()
-            size = self._target.tell()
+            self._file.close()
+            size = self._file.bytes_written
             self._target.close()
             self._closed = True
         except BaseException:
@@ -318,36 +324,20 @@ class OrcWriter(DataFileWriter):
         for array, logical, physical in zip(batch.columns, self._logical, self._physical, strict=True):
             convert = arrow_layout.conversion(array.type, logical.type)
             array = convert(array) if convert else array
-            _refuse_fractions_before_1970(array, logical.name)
             if pa.types.is_nested(array.type):
                 array = arrow_layout.with_nulls_pushed_down(array)
             columns.append(arrow_layout.relabel(array, physical.type))
         return pa.RecordBatch.from_arrays(columns, schema=self._physical)
 
     def _flush(self) -> None:
-        self._writer.write(pa.Table.from_batches(self._waiting, self._physical))
+        rows = pa.Table.from_batches(self._waiting, self._physical)
+        self._apart = any(has_fractions_before_1970(chunk) for column in rows.columns for chunk in column.chunks)
+        if self._apart:
+            self._file.write_apart(rows)
+        else:
+            self._file.write(rows)
         self._raw_bytes += self._waiting_bytes
         self._waiting, self._waiting_bytes = [], 0
-
-
-def _refuse_fractions_before_1970(array: pa.Array, name: str) -> None:
-    """Refuse what pyarrow writes wrongly: fractions of a second before 1970, which Java then cannot read."""
-    kind = array.type
-    if pa.types.is_struct(kind):
-        for at in range(kind.num_fields):
-            _refuse_fractions_before_1970(array.field(at), f"{name}.{kind.field(at).name}")
-    elif pa.types.is_list(kind):
-        _refuse_fractions_before_1970(array.flatten(), name)
-    elif pa.types.is_map(kind):
-        _refuse_fractions_before_1970(array.keys, name)
-        _refuse_fractions_before_1970(array.items, name)
-    elif pa.types.is_timestamp(kind) and kind.unit != "s":
-        before = array.view(pa.int64()).filter(pc.less(array.view(pa.int64()), 0))
-        if len(before) and (before.to_numpy(zero_copy_only=False) % _PER_SECOND[kind.unit]).any():
-            raise DataError(
-                f"Column '{name}' holds a timestamp before 1970 with a fraction of a second, which cannot be "
-                "written to ORC files. Set the table option 'file.format' to 'parquet'."
-            )
 
 
 def _check_type(kind: t.DataType, name: str) -> None:

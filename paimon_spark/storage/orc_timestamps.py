@@ -35,7 +35,7 @@ _LONG, _TIMESTAMP, _TIMESTAMP_INSTANT = 4, 9, 18
 """Kinds of types."""
 _DATA: Final = 1
 """Kind of the stream that holds a timestamp's seconds."""
-_EPOCH: Final = 1_420_070_400
+EPOCH: Final = 1_420_070_400
 """Seconds of 2015-01-01, from where the seconds in files count."""
 _PER_SECOND: Final[Mapping[str, int]] = {"us": 10**6, "ns": 10**9}
 _LEAST: Final = -2_208_988_800_000 + 86_400_000
@@ -104,7 +104,7 @@ class FarTimestamps:
         """Count the values of each timestamp column, nulls included."""
         if _is_timestamp(self._tail.types[column]):
             slots[column] = len(array)
-        for child, part in zip(self._tail.children(column), _parts(array), strict=True):
+        for child, part in zip(self._tail.children(column), nested_parts(array), strict=True):
             self._count(child, part, slots)
 
     def _nanos_file(self, stripe: int, footer: Message, slots: Mapping[int, int]) -> orc.ORCFile:
@@ -144,10 +144,10 @@ class FarTimestamps:
         parts = [
             self._joined(child, one, other, inner, zone)
             for child, one, other, inner in zip(
-                children, _parts(seconds), _parts(nanos), _inner(wanted, seconds.type), strict=True
+                children, nested_parts(seconds), nested_parts(nanos), _inner(wanted, seconds.type), strict=True
             )
         ]
-        return _with_parts(seconds, parts)
+        return with_parts(seconds, parts)
 
 
 def _timestamps_below(tail: OrcTail, column: int) -> Iterator[int]:
@@ -215,9 +215,9 @@ class _Spliced(io.RawIOBase):
 
 def _timestamps(seconds: pa.Array, nanos: pa.Array, target: pa.TimestampType, zone: str) -> pa.Array:
     """Java's ``TimestampTreeReader``: whole seconds, cut towards 1970, and what comes after them."""
-    whole = np.asarray(seconds.fill_null(0)) + _EPOCH
+    whole = np.asarray(seconds.fill_null(0)) + EPOCH
     if zone:
-        whole = whole - zone_offset(np.array([_EPOCH]), zone)[0]
+        whole = whole - zone_offset(np.array([EPOCH]), zone)[0]
     fraction = np.asarray(nanos.fill_null(0).view(pa.int64())) % 10**9
     whole = whole - ((whole < 0) & (fraction > 999_999))
     if zone:
@@ -248,8 +248,8 @@ def _inner(wanted: pa.DataType, found: pa.DataType) -> list[pa.DataType]:
     return [wanted.value_type if pa.types.is_list(wanted) else pa.null()]
 
 
-def _parts(array: pa.Array) -> list[pa.Array]:
-    """Children of a nested array."""
+def nested_parts(array: pa.Array) -> list[pa.Array]:
+    """Children of a nested array that begins at offset 0, in ORC's order; none of another."""
     kind = array.type
     if pa.types.is_struct(kind):
         return [array.field(at) for at in range(kind.num_fields)]
@@ -258,7 +258,7 @@ def _parts(array: pa.Array) -> list[pa.Array]:
     return [array.values] if pa.types.is_list(kind) else []
 
 
-def _with_parts(array: pa.Array, parts: Sequence[pa.Array]) -> pa.Array:
+def with_parts(array: pa.Array, parts: Sequence[pa.Array]) -> pa.Array:
     """The same nested array with other children."""
     kind, fields = array.type, [pa.field(f"{at}", part.type) for at, part in enumerate(parts)]
     if pa.types.is_struct(kind):

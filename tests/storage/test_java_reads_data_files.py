@@ -13,7 +13,14 @@ import pytest
 
 from paimon_spark.spec.avro_codec import decode_manifest, decode_manifest_list, encode_manifest, encode_manifest_list
 from paimon_spark.spec.data_types import DataField
-from tests.support.data_files import data_files, multiset, read_file, schema_fields, write_file
+from tests.support.data_files import (
+    data_files,
+    multiset,
+    read_file,
+    schema_fields,
+    without_the_last_second,
+    write_file,
+)
 
 pytestmark = pytest.mark.oracle
 
@@ -23,17 +30,6 @@ CASES = [
     *(("orc", codec) for codec in ("zstd", "snappy", "zlib", "lz4", "none")),
     *(("avro", codec) for codec in ("zstd", "snappy", "deflate", "null")),
 ]
-
-
-def whole_seconds_before_1970(value: Any) -> Any:
-    """What ORC files of ours can hold."""
-    if isinstance(value, datetime.datetime) and value.year < 1970:
-        return value.replace(microsecond=0)
-    if isinstance(value, (list, tuple)):
-        return type(value)(whole_seconds_before_1970(item) for item in value)
-    if isinstance(value, dict):
-        return {key: whole_seconds_before_1970(item) for key, item in value.items()}
-    return value
 
 
 def replace_file(table: Path, path: Path, fields: list[DataField], compression: str) -> None:
@@ -62,7 +58,7 @@ def test_java_reads_our_files(oracle: Any, golden: Path, tmp_path: Path, file_fo
     source = "append_types_parquet" if file_format == "parquet" else "append_types_avro"
     rows = pa.ipc.open_file(next((golden / source / "reads").glob("latest.arrow"))).read_all()
     if file_format == "orc":
-        rows = pa.Table.from_pylist([whole_seconds_before_1970(row) for row in rows.to_pylist()], schema=rows.schema)
+        rows = pa.Table.from_pylist([without_the_last_second(row) for row in rows.to_pylist()], schema=rows.schema)
     columns = [(field.name, field.type.sql()) for field in schema_fields(golden / source / "table")]
     name = f"db.{file_format}_{codec}"
     oracle.create(name, columns, options={"file.format": file_format, "bucket": -1})

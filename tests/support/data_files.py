@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import create_data_file, open_data_file
 
 LOCAL = FileIO.for_path("/")
+EPOCH = datetime.datetime(1970, 1, 1)
+LAST_SECOND = datetime.datetime(1969, 12, 31, 23, 59, 59, 1000)
 
 
 def schema_fields(table: Path, schema_id: int = 0) -> list[DataField]:
@@ -58,3 +61,16 @@ def comparable(value: Any) -> Any:
 def multiset(table: pa.Table) -> list[str]:
     """The rows, sorted; equal lists are equal multisets."""
     return sorted(repr([comparable(value) for value in row.values()]) for row in table.to_pylist())
+
+
+def without_the_last_second(value: Any) -> Any:
+    """What ORC files can hold: all but fractions of the last second before 1970, which Java reads a second later."""
+    if isinstance(value, datetime.datetime) and LAST_SECOND <= value.replace(tzinfo=None) < datetime.datetime(
+        1970, 1, 1
+    ):
+        return value.replace(microsecond=0)
+    if isinstance(value, (list, tuple)):
+        return type(value)(without_the_last_second(item) for item in value)
+    if isinstance(value, dict):
+        return {key: without_the_last_second(item) for key, item in value.items()}
+    return value

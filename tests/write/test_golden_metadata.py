@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from paimon_spark.errors import DataError
 from paimon_spark.spec.binary_row import decode_row
 from paimon_spark.spec.data_types import DoubleType, FloatType
 from paimon_spark.spec.file_names import data_file_format
@@ -66,25 +65,10 @@ def test_same_metadata_as_java(name: str, tmp_path: Path) -> None:
             rows = pa.Table.from_batches(reader.read_batches(spec.physical_fields), schema=spec.arrow_schema)
         first = entry.file.min_sequence_number
         files = RollingFiles(table.file_io, spec, str(tmp_path), spec.file_names(), next_sequence=first)
-        if spec.file_format == "orc" and before_1970(rows):
-            with pytest.raises(DataError, match="before 1970 with a fraction of a second"):
-                files.write(rows)
-            continue
         files.write(rows)
         (ours,) = files.close()
         known = differing_columns(rows, spec)
         assert shown(ours, schema, known) == shown(entry.file, schema, known), entry.file.file_name
-
-
-def before_1970(rows: pa.Table) -> bool:
-    """Whether there is a timestamp that the ORC library cannot write."""
-    for column in rows.columns:
-        if pa.types.is_timestamp(column.type):
-            whole = pc.floor_temporal(column, unit="second")
-            old = pc.less(column, pa.scalar(0, pa.int64()).cast(column.type))
-            if pc.any(pc.and_(old, pc.not_equal(column, whole))).as_py():
-                return True
-    return False
 
 
 def differing_columns(rows: pa.Table, spec: DataFileSpec) -> set[str]:
