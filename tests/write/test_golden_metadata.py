@@ -14,6 +14,7 @@ from paimon_spark.spec.data_types import DoubleType, FloatType
 from paimon_spark.spec.file_names import data_file_format
 from paimon_spark.spec.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.storage.file_io import LocalFileIO
 from paimon_spark.storage.formats import open_data_file
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.data_file_spec import DataFileSpec, data_file_spec
@@ -64,7 +65,7 @@ def test_same_metadata_as_java(name: str, tmp_path: Path) -> None:
         with open_data_file(table.file_io, path, spec.file_format) as reader:
             rows = pa.Table.from_batches(reader.read_batches(spec.physical_fields), schema=spec.arrow_schema)
         first = entry.file.min_sequence_number
-        files = RollingFiles(table.file_io, spec, str(tmp_path), spec.file_names(), next_sequence=first)
+        files = RollingFiles(LocalFileIO(), spec, str(tmp_path), spec.file_names(), next_sequence=first)
         files.write(rows)
         (ours,) = files.close()
         known = differing_columns(rows, spec)
