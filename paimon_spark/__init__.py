@@ -18,6 +18,7 @@ from paimon_spark.errors import (
     SchemaError,
     SchemaMismatchError,
     SnapshotNotFoundError,
+    StorageError,
     TableNotFoundError,
     UnsupportedError,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "SchemaError",
     "SchemaMismatchError",
     "SnapshotNotFoundError",
+    "StorageError",
     "TableNotFoundError",
     "UnsupportedError",
     "register",

@@ -39,13 +39,48 @@ class CorruptTableError(PaimonError):
 
     def __reduce__(self) -> tuple[Callable[..., CorruptTableError], tuple[Any, ...]]:
         """Pickle by the finished message and the path."""
-        return _corrupt_table_error, (str(self), self.path)
+        return _corrupt_table_error, (type(self), str(self), self.path)
 
 
-def _corrupt_table_error(message: str, path: str | None) -> CorruptTableError:
-    error = CorruptTableError(message)
+def _corrupt_table_error(kind: type[CorruptTableError], message: str, path: str | None) -> CorruptTableError:
+    error = kind(message)
     error.path = path
     return error
+
+
+class StorageError(PaimonError, OSError):
+    """The disk or the store failed, or could not be reached; the message says at which path and what to do.
+
+    It is an `OSError` too, with the number of the operating system in `errno` where there was one.
+    """
+
+    def __init__(self, message: str, number: int | None = None) -> None:
+        super().__init__(message)
+        self.errno = number
+
+    def __str__(self) -> str:
+        """The message alone."""
+        return str(self.args[0])
+
+    def __reduce__(self) -> tuple[Callable[..., StorageError], tuple[Any, ...]]:
+        """Pickle by the message and the number."""
+        return type(self), (self.args[0], self.errno)
+
+
+class MissingFileError(StorageError, FileNotFoundError):
+    """There is no such file, or no such bucket."""
+
+
+class ExistingFileError(StorageError, FileExistsError):
+    """There is such a file already."""
+
+
+class StorageDeniedError(StorageError, PermissionError):
+    """The file may not be read or written: rights or keys do not allow it."""
+
+
+class ExpiredFileError(CorruptTableError):
+    """A file that a snapshot names is not there: the snapshot has expired, or the table is damaged."""
 
 
 class SnapshotNotFoundError(PaimonError):

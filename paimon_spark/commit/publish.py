@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CommitError, CommitStateUnknownError, PaimonError, UnsupportedError
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.storage.store_errors import FINAL_ERRNOS
 
 if TYPE_CHECKING:
     from paimon_spark.commit.retry import Retries
@@ -57,7 +58,8 @@ def publish_snapshot(table: FileStoreTable, snapshot: Snapshot, retries: Retries
             break
         if owner is _Owner.OTHERS:
             return False
-        if isinstance(failure, PermissionError | UnsupportedError):
+        refused = isinstance(failure, PermissionError | UnsupportedError)
+        if refused or (isinstance(failure, OSError) and failure.errno in FINAL_ERRNOS):
             raise CommitError(
                 f"Snapshot {snapshot.id} could not be written: {failure}. Nothing was committed. See that the table's "
                 f"snapshot directory can be written, then run the write again (file: {path})."

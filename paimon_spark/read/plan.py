@@ -13,6 +13,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError
+from paimon_spark.read.expiry import expiry_told
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.pruning import bucket_groups
 from paimon_spark.read.scan import scan_files
@@ -118,13 +119,14 @@ def plan_snapshot(
     Raises:
         OptionError: an option of the reader names a column that the table has not.
         CorruptTableError: a metadata file is missing or cannot be read.
+        SnapshotNotFoundError: a metadata file is missing because the snapshot has expired meanwhile.
     """
     if table.schema.primary_keys and table.schema.options != table.latest.options:
         validate_sequence_field(table.schema)  # options of the reader; else a task would find out
         validate_merge_engine(table.schema)
     if snapshot is None or predicate == Always(False):
         return ReadPlan(snapshot, table.schema, tuple(read_fields), (), predicate, table)
-    with _without_gc():
+    with _without_gc(), expiry_told(table, snapshot.id):
         files = scan_files(table, snapshot, predicate)
         if only_level is not None:
             files = files.filter(files.levels == only_level)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from paimon_spark.merge.engine import merge_engine_for
 from paimon_spark.merge.merge_engine import MergeEngine
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
+from paimon_spark.read.expiry import expiry_told
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.sections import runs_of, sections_of
@@ -45,6 +46,7 @@ def read_split(
 
     Raises:
         CorruptTableError: a data file or schema file is missing or damaged.
+        SnapshotNotFoundError: a data file is missing because the snapshot has expired meanwhile.
         DataError: the merge engine cannot take a row (such as a delete that partial-update was not told to accept).
     """
     wanted = {field.name for field in plan_fields}
@@ -57,11 +59,12 @@ def read_split(
     else:
         batches = _merged(table, split, read_fields, constants, predicate)
     schema = to_arrow_schema(plan_fields)
-    for batch in batches:
-        kept = batch if predicate is None else batch.filter(evaluate(predicate, batch))
-        if kept.num_rows:
-            arrays = kept.columns[: len(plan_fields)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else kept.select([])
+    with expiry_told(table, split.snapshot_id):
+        for batch in batches:
+            kept = batch if predicate is None else batch.filter(evaluate(predicate, batch))
+            if kept.num_rows:
+                arrays = kept.columns[: len(plan_fields)]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else kept.select([])
 
 
 def _raw(

@@ -8,9 +8,10 @@ reader per DataFrame, so filters pushed by one query would be applied to the nex
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -30,6 +31,7 @@ from paimon_spark.spark.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.write_target import overwrite_of, target_table
 from paimon_spark.spark.writer import PaimonWriter
 from paimon_spark.spec.predicate import Leaf
+from paimon_spark.storage.secrets import without_secrets
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import FileStoreTable, load_table
@@ -40,6 +42,22 @@ if TYPE_CHECKING:
 
     from paimon_spark.spec.data_types import DataField
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _quiet(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A method of the source whose errors show no secret of its options, whichever option they are about."""
+
+    @functools.wraps(method)
+    def call(*arguments: _P.args, **named: _P.kwargs) -> _R:
+        source = arguments[0]
+        assert isinstance(source, DataSource)
+        with without_secrets(source.options):
+            return method(*arguments, **named)
+
+    return call
+
 
 class PaimonDataSource(DataSource):
     """One load or save of a Paimon table, by the options that Spark gives."""
@@ -49,6 +67,7 @@ class PaimonDataSource(DataSource):
         """The name of the format."""
         return "paimon"
 
+    @_quiet
     def schema(self) -> StructType:
         """Columns of the table at the version asked for. Called by Spark once per load without a schema of its own.
 
@@ -68,6 +87,7 @@ class PaimonDataSource(DataSource):
         fields = [*view.fields(table), *([] if request.files is None else _file_fields(table))]
         return to_spark_struct(read_columns(fields, request.columns))
 
+    @_quiet
     def reader(self, schema: StructType) -> DataSourceReader:
         """Plan the read. Called by Spark once per loaded DataFrame, which stays on the snapshot planned here.
 
@@ -89,6 +109,7 @@ class PaimonDataSource(DataSource):
         plan = plan_view(table, view, columns=names, predicate=predicate, parallelism=cores_here(), snapshot_id=at)
         return PaimonReader(plan, spark_arrow_schema(schema))
 
+    @_quiet
     def writer(self, schema: StructType, overwrite: bool) -> PaimonWriter:
         """Plan the write, creating the table where there is none. Called by Spark once per save.
 

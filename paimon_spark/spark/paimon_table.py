@@ -32,6 +32,7 @@ from paimon_spark.spark.types import from_spark_struct
 from paimon_spark.spark.write_target import check_frame, new_table_schema, overwrite_of, target_table
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.secrets import QuietOptions
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.table import FileStoreTable, create_table, load_table, table_exists
 
@@ -69,7 +70,7 @@ class PaimonTable(
     def __init__(self, spark: SparkSession, path: str, options: Mapping[str, str]) -> None:
         self._spark = spark
         self._path = path
-        self._options = dict(options)
+        self._options: dict[str, str] = QuietOptions(options)
 
     @classmethod
     def for_path(cls, spark: SparkSession, path: str, **options: Any) -> PaimonTable:

@@ -77,7 +77,7 @@ class ReadRequest:
     """Columns as given; None means all."""
     filter: str | None
     """SQL predicate over the table's columns."""
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     """Dynamic table options, the session's among them, and those of the store, in Paimon's spelling."""
     files: str | None = None
     """What option `paimon.files` says."""
@@ -92,7 +92,7 @@ class WriteRequest:
     """What a save asks for. Plain values, picklable."""
 
     path: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     """Table options (creation) or dynamic options, and those of the store, in Paimon's spelling."""
     dynamic_overwrite: bool | None
     """What `partitionOverwriteMode` or `dynamic-partition-overwrite` says; None when neither is given."""

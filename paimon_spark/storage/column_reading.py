@@ -9,10 +9,11 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from paimon_spark.errors import CorruptTableError, DataError, PaimonError, UnsupportedError
+from paimon_spark.errors import CorruptTableError, DataError, ExpiredFileError, PaimonError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, VariantType
 from paimon_spark.storage import arrow_layout
+from paimon_spark.storage.store_errors import translated
 from paimon_spark.storage.store_options import redact
 
 T = TypeVar("T")
@@ -28,20 +29,20 @@ def corrupt_as(path: str, what: str) -> Iterator[None]:
     """
     try:
         yield
-    except PaimonError:
-        raise
     except FileNotFoundError:
-        raise CorruptTableError(
+        raise ExpiredFileError(
             "A data file is missing. If the table is expired or compacted while it is read, "
             "keep snapshots longer (snapshot.time-retained)",
             path=redact(path),
         ) from None
+    except PaimonError:
+        raise
     except (pa.ArrowException, EOFError, UnicodeError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise _corrupt(path, what, error) from error
     except OSError as error:
         # pyarrow's own complaints are plain OSErrors without a number; the store's have one or are subclasses.
         if type(error) is not OSError or error.errno is not None:
-            raise
+            raise translated(error, path) from None
         raise _corrupt(path, what, error) from error
 
 

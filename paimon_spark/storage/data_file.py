@@ -7,6 +7,7 @@ fields; a DataFileWriter takes such columns and writes what Java reads. Both run
 from __future__ import annotations
 
 import abc
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.predicate import Predicate
+from paimon_spark.storage.store_errors import named_errors
 
 DEFAULT_BATCH_ROWS = 131_072
 """Rows of a batch: batches under 64k rows cost Spark throughput."""
@@ -142,3 +144,36 @@ class DataFileWriter(abc.ABC):
     @abc.abstractmethod
     def abort(self) -> None:
         """Give up and delete the unfinished file."""
+
+
+class NamedErrorsWriter(DataFileWriter):
+    """A writer whose errors of the store say what failed and what to do."""
+
+    def __init__(self, writer: DataFileWriter) -> None:
+        self._writer = writer
+        self.path = writer.path
+
+    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
+        """Append rows."""
+        with named_errors(self.path):
+            self._writer.write(rows)
+
+    def flush(self) -> None:
+        """Write out rows that wait."""
+        with named_errors(self.path):
+            self._writer.flush()
+
+    @property
+    def bytes_written(self) -> int:
+        """Estimate of the file's size."""
+        return self._writer.bytes_written
+
+    def close(self) -> FileResult:
+        """Finish the file."""
+        with named_errors(self.path):
+            return self._writer.close()
+
+    def abort(self) -> None:
+        """Give up; where the disk is full, closing fails as well."""
+        with contextlib.suppress(OSError):
+            self._writer.abort()

@@ -8,9 +8,8 @@ used. Paths are full paths as text, in the table's own spelling. Credentials app
 from __future__ import annotations
 
 import abc
-import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -28,9 +27,10 @@ from paimon_spark.storage.exclusive_creation import (
 )
 from paimon_spark.storage.file_status import FileStatus as FileStatus
 from paimon_spark.storage.file_status import status_of
+from paimon_spark.storage.store_errors import NamedErrorsFile, named, not_opened, says_no_bucket
 from paimon_spark.storage.store_options import (
     FSSPEC_SCHEME,
-    PIP_COMMAND,
+    check_known,
     fsspec_options,
     redact,
     scheme_of,
@@ -157,24 +157,33 @@ class LocalFileIO(FileIO):
 
     unsafe_rename: bool = False
 
+    def secrets(self) -> tuple[str, ...]:
+        """Nothing of a disk is secret."""
+        return ()
+
+    @named
     def read_bytes(self, path: str) -> bytes:
         """The whole file."""
         return local_files.read_file(local_files.local_path(path))
 
+    @named
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """The file as an operating system file; pyarrow reads it without Python's lock."""
         return pa.OSFile(local_files.local_path(path), "rb")
 
+    @named
     def open_output(self, path: str) -> pa.NativeFile:
         """A new operating system file."""
         target = local_files.local_path(path)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         return pa.OSFile(target, "wb")
 
+    @named
     def write_bytes(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
         """Write aside, then rename (overwrite) or link (new file)."""
         local_files.write_file(local_files.local_path(path), data, overwrite=overwrite)
 
+    @named
     def create_exclusive(self, path: str, data: bytes) -> bool:
         """Write aside, flush to disk, then `link`, which fails when the target exists."""
         target = local_files.local_path(path)
@@ -188,22 +197,27 @@ class LocalFileIO(FileIO):
         local_files.write_file(target, data, overwrite=True)
         return True
 
+    @named
     def exists(self, path: str) -> bool:
         """Whether there is a file or directory."""
         return os.path.exists(local_files.local_path(path))
 
+    @named
     def size(self, path: str) -> int:
         """Bytes of a file."""
         return os.stat(local_files.local_path(path)).st_size
 
+    @named
     def list_names(self, path: str) -> list[FileStatus]:
         """The entries of a directory; entries that vanish meanwhile are left out."""
         return [FileStatus(*entry) for entry in local_files.list_directory(local_files.local_path(path))]
 
+    @named
     def mkdirs(self, path: str) -> None:
         """Make a directory and those above it."""
         os.makedirs(local_files.local_path(path), exist_ok=True)
 
+    @named
     def rename(self, source: str, target: str) -> None:
         """Move; replaces an existing file."""
         os.rename(local_files.local_path(source), local_files.local_path(target))
@@ -245,93 +259,93 @@ class FsspecFileIO(FileIO):
                 key: value for key, value in options.items() if key in _HOST_OPTIONS or key in self.storage_options
             }
         try:
-            return fsspec.filesystem(self.scheme, use_listings_cache=False, **options)
-        except ImportError as missing:
-            command = PIP_COMMAND.get(self.scheme, f"pip install the fsspec package for '{self.scheme}'")
-            raise PaimonError(
-                f"Paths that start with '{self.scheme}:' need a package that is not installed "
-                f"({self._clean(missing)}). Run: {command}"
-            ) from None
-        except (TypeError, ValueError, OSError) as wrong:
-            raise PaimonError(
-                f"The store of '{redact(path)}' cannot be opened: {self._clean(wrong)}. "
-                "Check the path's scheme and the options that start with 's3.' or 'fs.'."
-            ) from None
+            check_known(self.scheme, fsspec.get_filesystem_class(self.scheme), self.storage_options)
+            store = fsspec.filesystem(self.scheme, use_listings_cache=False, **options)
+        except PaimonError:
+            raise
+        except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
+            raise not_opened(error, self.scheme, path, self.secrets()) from None
+        if self.scheme == "s3":
+            store.retries = 1  # s3fs would do all of botocore's attempts five times over
+        return store
 
+    @named
     def read_bytes(self, path: str) -> bytes:
         """The whole object."""
-        with self._guard(path):
-            return bytes(self.filesystem(path).cat_file(self._key(path)))
+        return bytes(self.filesystem(path).cat_file(self._key(path)))
 
+    @named
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """An object as a seekable file; pyarrow itself asks for large ranges, so fsspec does not read ahead."""
         known = {"size": size} if size is not None and self.scheme in _SIZE_SAVES_A_REQUEST else {}
-        with self._guard(path):
-            return pa.PythonFile(
-                self.filesystem(path).open(self._key(path), "rb", cache_type="none", **known), mode="r"
-            )
+        file = self.filesystem(path).open(self._key(path), "rb", cache_type="none", **known)
+        return pa.PythonFile(NamedErrorsFile(file, path, self.secrets()), mode="r")
 
+    @named
     def open_output(self, path: str) -> pa.NativeFile:
         """A new object; it appears when the file is closed."""
-        with self._guard(path):
-            self._make_parent(path)
-            return pa.PythonFile(self.filesystem(path).open(self._key(path), "wb"), mode="w")
+        self._make_parent(path)
+        file = self.filesystem(path).open(self._key(path), "wb")
+        return pa.PythonFile(NamedErrorsFile(file, path, self.secrets()), mode="w")
 
+    @named
     def write_bytes(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
         """Write a whole object in one request where the store can."""
-        with self._guard(path):
-            store = self.filesystem(path)
-            if not overwrite and store.exists(self._key(path)):
-                raise FileExistsError(f"The file exists already: {redact(path)}")
-            self._make_parent(path)
-            store.pipe_file(self._key(path), data)
+        store = self.filesystem(path)
+        if not overwrite and store.exists(self._key(path)):
+            raise FileExistsError(f"The file exists already: {redact(path)}")
+        self._make_parent(path)
+        store.pipe_file(self._key(path), data)
 
+    @named
     def create_exclusive(self, path: str, data: bytes) -> bool:
         """Conditional put (`"xb"`), or a rename that fails on an existing target (WebHDFS)."""
-        with self._guard(path):
-            store = self.filesystem(path)
-            self._make_parent(path)
-            if self.scheme in CONDITIONAL_PUT:
-                if self.scheme == "s3" and not self.unsafe_rename:
-                    endpoint = str(self.storage_options.get("endpoint_url", ""))
-                    check_conditional_put(store, self._key(path), path, endpoint)
-                return put_if_absent(store, self._key(path), data, path)
-            if self.scheme == "webhdfs":
-                return rename_if_absent(store, self._key(path), data)
-            if not self.unsafe_rename:
-                raise not_exclusive(path, f"The store '{self.scheme}:'")
-            if store.exists(self._key(path)):
-                return False
-            store.pipe_file(self._key(path), data)
-            return True
+        store = self.filesystem(path)
+        self._make_parent(path)
+        if self.scheme in CONDITIONAL_PUT:
+            if self.scheme == "s3" and not self.unsafe_rename:
+                endpoint = str(self.storage_options.get("endpoint_url", ""))
+                check_conditional_put(store, self._key(path), path, endpoint)
+            return put_if_absent(store, self._key(path), data, path)
+        if self.scheme == "webhdfs":
+            return rename_if_absent(store, self._key(path), data)
+        if not self.unsafe_rename:
+            raise not_exclusive(path, f"The store '{self.scheme}:'")
+        if store.exists(self._key(path)):
+            return False
+        store.pipe_file(self._key(path), data)
+        return True
 
+    @named
     def exists(self, path: str) -> bool:
         """Whether there is an object or a prefix."""
-        with self._guard(path):
-            return bool(self.filesystem(path).exists(self._key(path)))
+        return bool(self.filesystem(path).exists(self._key(path)))
 
+    @named
     def size(self, path: str) -> int:
         """Bytes of an object."""
-        with self._guard(path):
-            return int(self.filesystem(path).info(self._key(path))["size"])
+        return int(self.filesystem(path).info(self._key(path))["size"])
 
+    @named
     def list_names(self, path: str) -> list[FileStatus]:
         """The entries directly below a prefix."""
         directory = self._key(path).rstrip("/")
-        with self._guard(path):
-            try:
-                entries = self.filesystem(path).ls(directory, detail=True)
-            except FileNotFoundError:
-                return []
+        try:
+            entries = self.filesystem(path).ls(directory, detail=True)
+        except FileNotFoundError as missing:
+            if says_no_bucket(missing):
+                raise
+            return []
         statuses = [status_of(entry) for entry in entries if entry["name"].strip("/") != directory.strip("/")]
         return [status for status in statuses if status.name]
 
+    @named
     def mkdirs(self, path: str) -> None:
         """Make a directory where the store has directories."""
         if self.scheme not in _NO_DIRECTORIES:
-            with self._guard(path):
-                self.filesystem(path).makedirs(self._key(path), exist_ok=True)
+            self.filesystem(path).makedirs(self._key(path), exist_ok=True)
 
+    @named
     def rename(self, source: str, target: str) -> None:
         """Move (copy and delete on object stores)."""
         if deletes.is_pattern(source + target):
@@ -339,21 +353,19 @@ class FsspecFileIO(FileIO):
                 f"'{redact(source)}' cannot be moved to '{redact(target)}': stores of '{self.scheme}:' take the "
                 "characters * ? [ in a name for a pattern. Choose a name without them."
             )
-        with self._guard(source):
-            self.filesystem(source).mv(self._key(source), self._key(target), recursive=True)
+        self.filesystem(source).mv(self._key(source), self._key(target), recursive=True)
 
     def delete_quietly(self, path: str, *, recursive: bool = False) -> bool:
         """Delete, ignoring what the store says."""
         try:
-            with self._guard(path):
-                store, key = self.filesystem(path), self._key(path)
-                if recursive:
-                    deletes.delete_tree(store, key)
-                else:
-                    store.rm_file(key)
+            store, key = self.filesystem(path), self._key(path)
+            if recursive:
+                deletes.delete_tree(store, key)
+            else:
+                store.rm_file(key)
         except FileNotFoundError:
             return True
-        except (OSError, ValueError, PaimonError):
+        except Exception:  # noqa: BLE001 - libraries of stores raise errors of many kinds
             return False
         return True
 
@@ -372,21 +384,9 @@ class FsspecFileIO(FileIO):
     def _make_parent(self, path: str) -> None:
         self.mkdirs(path.rsplit("/", 1)[0])
 
-    def _clean(self, error: BaseException) -> str:
-        text = str(error) or type(error).__name__
-        for secret in secret_values(self.storage_options.items()):
-            text = text.replace(secret, "***")
-        return text
-
-    @contextlib.contextmanager
-    def _guard(self, path: str) -> Iterator[None]:
-        """Errors of the store keep their class unless their text holds a secret."""
-        try:
-            yield
-        except (OSError, ValueError) as error:
-            if not isinstance(error, PaimonError) and self._clean(error) != (str(error) or type(error).__name__):
-                raise PaimonError(f"The store failed at '{redact(path)}': {self._clean(error)}") from None
-            raise
+    def secrets(self) -> tuple[str, ...]:
+        """Texts of the options that no message may show."""
+        return secret_values(self.storage_options.items())
 
 
 _HOST_OPTIONS: Final = frozenset({"host", "port", "username", "password", "user"})

@@ -5,7 +5,7 @@ Runs in tasks, one file at a time. The classes are those of `storage.data_file`,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec.data_types import DataField
@@ -17,10 +17,12 @@ from paimon_spark.storage.data_file import (
     DataFileReader,
     DataFileWriter,
     FileResult,
+    NamedErrorsWriter,
 )
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.orc_format import OrcReader, OrcWriter
 from paimon_spark.storage.parquet_format import ParquetReader, ParquetWriter
+from paimon_spark.storage.store_errors import named_errors
 from paimon_spark.storage.store_options import redact
 
 __all__ = [
@@ -105,15 +107,18 @@ def create_data_file(
     Raises:
         UnsupportedError: another format, or a type or codec that the format cannot hold.
     """
-    given = dict(options or {})
-    match file_format.lower():
-        case "parquet":
-            return ParquetWriter(file_io, path, fields, compression, zstd_level, given)
-        case "orc":
-            return OrcWriter(file_io, path, fields, compression, zstd_level, given)
-        case "avro":
-            return AvroWriter(file_io, path, fields, compression, zstd_level, given)
-    raise _unsupported_format(file_format)
+    kind = _WRITERS.get(file_format.lower())
+    if kind is None:
+        raise _unsupported_format(file_format)
+    with named_errors(path):
+        return NamedErrorsWriter(kind(file_io, path, fields, compression, zstd_level, dict(options or {})))
+
+
+_WRITERS: Mapping[str, Callable[..., DataFileWriter]] = {
+    "parquet": ParquetWriter,
+    "orc": OrcWriter,
+    "avro": AvroWriter,
+}
 
 
 def _unsupported_format(file_format: str) -> UnsupportedError:

@@ -7,6 +7,8 @@ thing, fsspec's spelling wins, then Hadoop's.
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -14,6 +16,7 @@ from typing import Any, Final
 
 from paimon_spark.errors import OptionError
 from paimon_spark.options import Scope, with_scope
+from paimon_spark.options.option import parse_duration
 
 FSSPEC_SCHEME: Final[Mapping[str, str]] = {
     "s3a": "s3",
@@ -51,7 +54,17 @@ _S3_NAMES: Final[Mapping[str, str]] = {
     "path-style-access": "path_style",
     "path.style.access": "path_style",
     "connection.ssl.enabled": "use_ssl",
+    "connection.establish.timeout": "config_kwargs.connect_timeout",
+    "connection.timeout": "config_kwargs.read_timeout",
+    "attempts.maximum": "config_kwargs.retries",
 }
+_S3_SECONDS: Final = ("connect_timeout", "read_timeout")
+_S3_BOUNDS: Final[Mapping[str, Any]] = {
+    "connect_timeout": 5,
+    "read_timeout": 15,
+    "retries": {"mode": "standard", "total_max_attempts": 3},
+}
+"""Seconds and attempts where the user says nothing: a store that is down or silent is given up within a minute."""
 _OSS_NAMES: Final[Mapping[str, str]] = {
     "accesskeyid": "key",
     "accesskeysecret": "secret",
@@ -78,6 +91,21 @@ _HADOOP_PREFIXES: Final = (
     "fs.hdfs.",
     "fs.defaultfs",
     "fs.viewfs.",
+)
+_OF_EVERY_STORE: Final = frozenset(
+    (
+        "asynchronous",
+        "loop",
+        "batch_size",
+        "skip_instance_cache",
+        "use_listings_cache",
+        "listings_expiry_time",
+        "max_paths",
+        "default_block_size",
+        "default_cache_type",
+        "default_fill_cache",
+        "default_concurrency",
+    )
 )
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*):(?://|(?=/))")
 _USER_INFO: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*://)[^/@]*@")
@@ -132,7 +160,30 @@ def fsspec_options(scheme: str, path: str, options: Mapping[str, str]) -> dict[s
         lowered = key.lower()
         if lowered.startswith("fs.") and not lowered.startswith(_HADOOP_PREFIXES):
             _put(translated, key[3:], _value(key, value))
+    if scheme == "s3" and isinstance(translated.setdefault("config_kwargs", {}), dict):
+        translated["config_kwargs"] = {**_S3_BOUNDS, **translated["config_kwargs"]}
     return translated
+
+
+def check_known(scheme: str, store: type, options: Mapping[str, Any]) -> None:
+    """Refuse options that a store would take and then pass over, or fail over with another name.
+
+    Args:
+        scheme: fsspec's scheme.
+        store: fsspec's class for it.
+        options: as of `fsspec_options`.
+
+    Raises:
+        OptionError: one is none of the store's; the message names the nearest.
+    """
+    known = set(_OF_EVERY_STORE)
+    for kind in store.__mro__[:-1]:
+        known |= set(inspect.signature(kind.__init__).parameters)  # type: ignore[misc]
+    unknown = next((key for key in options if key not in known), None)
+    if unknown is not None:
+        near = difflib.get_close_matches(unknown, sorted(known - {"self", "args", "kwargs"}), n=1)
+        hint = f"Did you mean 'fs.{near[0]}'?" if near else f"fsspec's documents of {store.__name__} list them."
+        raise OptionError(f"Unknown option 'fs.{unknown}': the file system of '{scheme}:' has none such. {hint}")
 
 
 def secret_values(options: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
@@ -151,9 +202,31 @@ def _finish_s3(translated: dict[str, Any]) -> None:
         _put(translated, "config_kwargs.s3", {"addressing_style": "path"})
     if "use_ssl" in translated:
         translated["use_ssl"] = str(translated["use_ssl"]).lower() == "true"
+    config = translated.get("config_kwargs", {})
+    for key in _S3_SECONDS:
+        if key in config:
+            config[key] = _seconds(config[key])
+    if "retries" in config:
+        config["retries"] = {"mode": "standard", "total_max_attempts": _attempts(config["retries"])}
     endpoint = translated.get("endpoint_url")
     if endpoint and "://" not in endpoint:
         translated["endpoint_url"] = ("https://" if translated.get("use_ssl", True) else "http://") + endpoint
+
+
+def _seconds(text: str) -> float:
+    """A time-out: a duration such as ``200 s``, or milliseconds, as in Hadoop."""
+    try:
+        return parse_duration(text).total_seconds()
+    except ValueError:
+        raise OptionError(
+            f"A time-out of the store is a duration such as '30 s', or milliseconds, not '{text}'."
+        ) from None
+
+
+def _attempts(text: str) -> int:
+    if not text.strip().isdecimal() or not int(text):
+        raise OptionError(f"The option 's3.attempts.maximum' is a number from 1 on, not '{text}'.")
+    return int(text)
 
 
 def _azure(path: str, options: Mapping[str, str]) -> dict[str, Any]:

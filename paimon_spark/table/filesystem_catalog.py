@@ -32,7 +32,7 @@ class FilesystemCatalog:
 
     warehouse: str
     """The directory, without a trailing slash."""
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Options of the store (``s3.*``, ``fs.*``)."""
 
     @cached_property

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.errors import CorruptTableError
+from paimon_spark.errors import ExpiredFileError
 from paimon_spark.spec import avro_codec
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.binary_row import decode_rows
@@ -384,7 +384,7 @@ class ManifestStore:
         try:
             return self._file_io.read_bytes(path)
         except FileNotFoundError as error:
-            raise CorruptTableError(
+            raise ExpiredFileError(
                 f"{what} {path} is missing: the snapshot may have expired while it was read, or the table is damaged.",
                 path=path,
             ) from error

@@ -16,6 +16,7 @@ from paimon_spark.spec.placement import external_roots
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.confinement import confined
 from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.secrets import without_secrets
 from paimon_spark.table.branch_store import BranchStore
 from paimon_spark.table.column_options import options_at
 from paimon_spark.table.data_layout import DataLayout
@@ -147,7 +148,12 @@ def load_table(
         TableNotFoundError: there is no schema file there.
         OptionError: an immutable option would change.
     """
-    dynamic = canonical_options(dict(options or {}))
+    with without_secrets(options or {}):
+        return _load(path, options or {}, branch, file_io)
+
+
+def _load(path: str, options: Mapping[str, str], branch: str | None, file_io: FileIO | None) -> FileStoreTable:
+    dynamic = canonical_options(dict(options))
     name = parse_table_path(path)
     io = confined(file_io or FileIO.for_path(name.root, dynamic), name.root)
     chosen = branch or dynamic.get("branch") or name.branch

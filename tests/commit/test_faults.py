@@ -1,5 +1,7 @@
 """Faults of the store at every call of a commit: the table is always readable and is the old one or the new one."""
 
+import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -7,7 +9,8 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitConflictError, CommitError, CommitStateUnknownError, PaimonError
-from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.file_io import FileIO, LocalFileIO
+from paimon_spark.storage.store_errors import translated
 from paimon_spark.table.table import load_table
 from tests.support.commits import all_files, fake_file, live_names, make_table, message, referenced_files
 from tests.support.faults import FaultyFileIO
@@ -289,3 +292,18 @@ def test_a_failing_hint_never_fails_a_commit(tmp_path):
     path = old_table(tmp_path).path
     assert outcome(append, path, NoHint(FileIO.for_path(path))) == 4
     assert check_sound(path) == sorted(DEEDS[append])
+
+
+def test_a_full_disk_under_the_snapshot_file_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is tried again for seconds, and the outcome is known: the file is not there."""
+    table = make_table(tmp_path / "t", commit__max_retries="1000")
+    create = LocalFileIO.create_exclusive
+
+    def full(self: LocalFileIO, path: str, data: bytes) -> bool:
+        if "snapshot-" in path:
+            raise translated(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), path)
+        return create(self, path, data)
+
+    monkeypatch.setattr(LocalFileIO, "create_exclusive", full)
+    with pytest.raises(CommitError, match=r"could not be written: No space is left for .*Nothing was committed"):
+        commit(table, [message(table, fake_file("a"))])

@@ -3,6 +3,8 @@ import pytest
 from paimon_spark.errors import OptionError
 from paimon_spark.storage.store_options import fsspec_options, redact, scheme_of, secret_values, store_options
 
+BOUNDS = fsspec_options("s3", "s3://x", {})["config_kwargs"]
+
 
 @pytest.mark.parametrize(
     ("path", "scheme"),
@@ -36,7 +38,7 @@ def test_paimon_and_hadoop_spellings_become_fsspecs() -> None:
         "endpoint_url": "http://minio:9000",
         "use_ssl": False,
         "client_kwargs": {"region_name": "r"},
-        "config_kwargs": {"s3": {"addressing_style": "path"}},
+        "config_kwargs": {"s3": {"addressing_style": "path"}, **BOUNDS},
     }
     hadoop = {
         "fs.s3a.access.key": "a",
@@ -44,7 +46,12 @@ def test_paimon_and_hadoop_spellings_become_fsspecs() -> None:
         "fs.s3a.session.token": "t",
         "fs.s3a.threads.max": "9",
     }
-    assert fsspec_options("s3", "s3a://x", hadoop) == {"key": "a", "secret": "b", "token": "t"}
+    assert fsspec_options("s3", "s3a://x", hadoop) == {
+        "key": "a",
+        "secret": "b",
+        "token": "t",
+        "config_kwargs": BOUNDS,
+    }
 
 
 def test_fsspecs_own_options_come_behind_fs() -> None:
@@ -61,6 +68,7 @@ def test_fsspecs_own_options_come_behind_fs() -> None:
         "client_kwargs": {"verify": False, "region_name": "r"},
         "default_block_size": 1_048_576,
         "key": "12345",
+        "config_kwargs": BOUNDS,
     }
 
 

@@ -49,7 +49,7 @@ class TableName:
     """Empty for a table that is named by its path."""
     table: str
     path: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     """Of the store."""
 
     @property

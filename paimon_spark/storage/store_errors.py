@@ -1,0 +1,262 @@
+"""The one place where errors of the operating system and of stores become errors of this package.
+
+Disks speak in `OSError`s with numbers, object stores in whatever their libraries raise. What is raised in their place
+is a `StorageError` that says what failed at which path and what to do. It is still the `OSError` of its kind, so that
+callers tell a missing file from one that may not be read. No text holds a secret, and no library's error is chained.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+
+from paimon_spark.errors import (
+    ExistingFileError,
+    MissingFileError,
+    PaimonError,
+    StorageDeniedError,
+    StorageError,
+)
+from paimon_spark.storage.store_options import PIP_COMMAND, redact
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_LONGEST_PATH: Final = 300
+_LONGEST_REASON: Final = 300
+
+FINAL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENAMETOOLONG})
+"""Numbers of errors after which nothing was written, and trying again at once does not help."""
+
+_ADVICE: Final = {
+    errno.ENOSPC: "No space is left for '{path}'. Free some space, then run it again",
+    errno.EDQUOT: "The disk quota does not suffice for '{path}'. Free some space, then run it again",
+    errno.EROFS: "'{path}' cannot be written: its file system is read-only. Write elsewhere or mount it writable",
+    errno.ENAMETOOLONG: "A name in '{path}' is too long for the file system (most take 255 bytes). Shorten the name of "
+    "the database, table, branch or tag, or the partition value",
+    errno.ENOTDIR: "'{path}' cannot be used: there is a file where a directory should be. Move it away, or choose "
+    "another path",
+    errno.EISDIR: "'{path}' cannot be used: there is a directory where a file should be. Move it away, or choose "
+    "another path",
+    errno.EMFILE: "'{path}' cannot be opened: this process has too many open files. Raise the limit (ulimit -n)",
+}
+_UNREACHABLE: Final = (
+    "EndpointConnectionError",
+    "ConnectTimeoutError",
+    "ReadTimeoutError",
+    "ConnectionClosedError",
+    "HTTPClientError",
+    "ClientConnectorError",
+    "ClientConnectionError",
+    "ServiceRequestError",
+    "ServiceResponseError",
+    "TransportError",
+    "FSTimeoutError",
+    "TimeoutError",
+    "ConnectionError",
+)
+_NO_KEYS: Final = (
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "CredentialRetrievalError",
+    "DefaultCredentialsError",
+)
+_DENIED: Final = ("InvalidAccessKeyId", "Access Key Id", "SignatureDoesNotMatch", "AccessDenied", "Forbidden", "403")
+
+
+_ERRNO_IN_TEXT: Final = re.compile(r"\[errno (\d+)\]", re.IGNORECASE)
+
+
+class _Store(Protocol):
+    def secrets(self) -> tuple[str, ...]: ...
+
+
+_S = TypeVar("_S", bound=_Store)
+
+
+def named(method: Callable[Concatenate[_S, str, _P], _R]) -> Callable[Concatenate[_S, str, _P], _R]:
+    """A method of a store whose first argument is a path, with its errors translated."""
+
+    @functools.wraps(method)
+    def call(self: _S, path: str, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return method(self, path, *args, **kwargs)
+        except PaimonError:
+            raise
+        except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
+            raise translated(error, path, self.secrets()) from None
+
+    return call
+
+
+@contextlib.contextmanager
+def named_errors(path: str) -> Iterator[None]:
+    """Translate errors of the operating system within a block that works on one file."""
+    try:
+        yield
+    except PaimonError:
+        raise
+    except OSError as error:
+        raise translated(error, path) from None
+
+
+def translated(error: Exception, path: str, secrets: tuple[str, ...] = ()) -> PaimonError:
+    """What to raise in place of an error of the operating system or of a store's library.
+
+    Args:
+        error: as it was raised.
+        path: what was worked on.
+        secrets: texts that must not be shown.
+    """
+    shown = _cut(redact(path).encode("utf-8", "backslashreplace").decode(), _LONGEST_PATH)
+    reason = _reason(error, secrets)
+    number = _number(error)
+    if isinstance(error, UnicodeError) or "null byte" in reason or "null character" in reason:
+        return StorageError(f"'{shown}' cannot be a path: it holds a character that no name of a file can have")
+    if isinstance(error, FileExistsError):
+        return ExistingFileError(f"There is a file '{shown}' already", number)
+    if says_no_bucket(error):
+        words = f"The bucket of '{shown}' does not exist ({reason}). Create it, or check the path"
+        return MissingFileError(words, number)
+    if isinstance(error, FileNotFoundError):
+        return MissingFileError(f"There is no file '{shown}'", number)
+    if number in _ADVICE:
+        return StorageError(_ADVICE[number].format(path=shown), number)
+    if isinstance(error, PermissionError) or any(word in reason for word in _DENIED):
+        return StorageDeniedError(
+            f"'{shown}' may not be read or written ({reason}). Give the user who runs Spark the right to it; of an "
+            "object store check the keys ('s3.access-key', 's3.secret-key')",
+            number,
+        )
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if kinds.intersection(_NO_KEYS):
+        return StorageDeniedError(
+            f"The store of '{shown}' cannot be asked without keys ({reason}). Give 's3.access-key' and "
+            "'s3.secret-key', or 'fs.anon' = 'true' for public data"
+        )
+    if kinds.intersection(_UNREACHABLE):
+        return StorageError(
+            f"The store of '{shown}' does not answer ({reason}). Check the endpoint ('s3.endpoint') and the network; "
+            "'s3.connection.establish.timeout' and 's3.connection.timeout' say how long is waited",
+            number,
+        )
+    if isinstance(error, TypeError):
+        return StorageError(
+            f"The store of '{shown}' cannot be asked ({reason}). Check the options that start with 'fs.'"
+        )
+    return StorageError(
+        f"The store failed at '{shown}': {reason}. See that it works and can be reached, then run it again", number
+    )
+
+
+def not_opened(error: Exception, scheme: str, path: str, secrets: tuple[str, ...]) -> PaimonError:
+    """What to raise where a store cannot even be made."""
+    reason = _reason(error, secrets)
+    if isinstance(error, ImportError):
+        command = PIP_COMMAND.get(scheme, f"pip install the fsspec package for '{scheme}'")
+        return PaimonError(
+            f"Paths that start with '{scheme}:' need a package that is not installed ({reason}). Run: {command}"
+        )
+    if scheme == "hdfs" and ("libjvm" in str(error) or "libhdfs" in str(error)):
+        return StorageError(
+            f"'{redact(path)}' needs Hadoop's native client on every node, which is not there ({reason}). Set "
+            "JAVA_HOME, HADOOP_HOME and CLASSPATH (hadoop classpath --glob), or write webhdfs://<namenode>:9870/…"
+        )
+    return StorageError(
+        f"The store of '{redact(path)}' cannot be opened: {reason}. Check the path's scheme and the options that start "
+        "with 's3.' or 'fs.'."
+    )
+
+
+class NamedErrorsFile:
+    """A file of a store's library for pyarrow, whose errors are translated."""
+
+    def __init__(self, file: Any, path: str, secrets: tuple[str, ...]) -> None:
+        self._file = file
+        self._path = path
+        self._secrets = secrets
+
+    def _call(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return method(*arguments)
+        except PaimonError:
+            raise
+        except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
+            raise translated(error, self._path, self._secrets) from None
+
+    def read(self, size: int = -1) -> Any:
+        """Bytes from where the file stands."""
+        return self._call(self._file.read, size)
+
+    def write(self, data: Any) -> Any:
+        """Append bytes."""
+        return self._call(self._file.write, data)
+
+    def seek(self, offset: int, whence: int = 0) -> Any:
+        """Go to a place."""
+        return self._call(self._file.seek, offset, whence)
+
+    def tell(self) -> Any:
+        """Where the file stands."""
+        return self._file.tell()
+
+    def flush(self) -> None:
+        """Hand over what waits."""
+        self._call(self._file.flush)
+
+    def close(self) -> None:
+        """Finish the file."""
+        self._call(self._file.close)
+
+    def readable(self) -> bool:
+        """Whether it is for reading."""
+        return bool(self._file.readable())
+
+    def writable(self) -> bool:
+        """Whether it is for writing."""
+        return bool(self._file.writable())
+
+    def seekable(self) -> bool:
+        """Whether `seek` works."""
+        return bool(self._file.seekable())
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is closed."""
+        return bool(self._file.closed)
+
+
+def cleaned(text: str, secrets: tuple[str, ...]) -> str:
+    """A text without secrets."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
+
+
+def _reason(error: Exception, secrets: tuple[str, ...]) -> str:
+    """The first line of what an error says, which is enough: some list all places where they looked."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    lines = [line.strip() for line in str(text).splitlines() if line.strip()]
+    first = cleaned(lines[0] if lines else "", secrets).rstrip(".:")
+    return _cut(first, _LONGEST_REASON) or type(error).__name__
+
+
+def _number(error: Exception) -> int | None:
+    """The number of the operating system's error, which pyarrow's formats keep in their text only."""
+    if not isinstance(error, OSError):
+        return None
+    found = _ERRNO_IN_TEXT.search(str(error)) if error.errno is None else None
+    return error.errno if found is None else int(found[1])
+
+
+def says_no_bucket(error: Exception) -> bool:
+    """Whether a missing file is a missing bucket, which is no empty directory."""
+    text = f"{type(error).__name__} {error}".lower()
+    return "nosuchbucket" in text or ("bucket" in text and "not exist" in text)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length // 2]}…{text[-length // 2 :]}"

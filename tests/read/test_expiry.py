@@ -1,0 +1,54 @@
+"""A file that is missing: the snapshot expired while it was read, or the table is damaged."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
+from paimon_spark.read.plan import ReadPlan, plan_read, plan_snapshot
+from paimon_spark.read.split_read import read_split
+from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.golden import GOLDEN
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> FileStoreTable:
+    """Snapshots 5 to 8 live; the tags hold 1, 2, 3 and 5."""
+    shutil.copytree(GOLDEN / "tags_and_expired_append" / "table", tmp_path / "t")
+    return load_table(str(tmp_path / "t"))
+
+
+def read(plan: ReadPlan) -> int:
+    return sum(batch.num_rows for split in plan.splits for batch in read_split(plan.table, split, plan.fields))
+
+
+def expire(table: FileStoreTable, snapshot_id: int) -> None:
+    Path(table.paths.snapshot_path(snapshot_id)).unlink()
+
+
+@pytest.mark.parametrize("expired", [True, False])
+def test_a_data_file_is_gone(table: FileStoreTable, expired: bool) -> None:
+    plan = plan_read(table)
+    assert plan.snapshot is not None
+    assert read(plan)
+    gone = plan.splits[0].files[0].path
+    Path(gone).unlink()
+    if expired:
+        expire(table, plan.snapshot.id)
+    kind: type[PaimonError] = SnapshotNotFoundError if expired else CorruptTableError
+    with pytest.raises(kind, match="expired while it was read.*Run the query again" if expired else "is missing") as e:
+        read(plan)
+    assert isinstance(e.value, CorruptTableError) is not expired
+    assert gone in str(e.value)
+
+
+@pytest.mark.parametrize(("snapshot_id", "held"), [(6, False), (5, True)])
+def test_a_manifest_is_gone(table: FileStoreTable, snapshot_id: int, held: bool) -> None:
+    snapshot = table.snapshots.get(snapshot_id)
+    Path(table.paths.manifest_path(snapshot.delta_manifest_list)).unlink()
+    expire(table, snapshot_id)
+    with pytest.raises(CorruptTableError if held else SnapshotNotFoundError):
+        plan_snapshot(table, snapshot, table.schema.fields)
