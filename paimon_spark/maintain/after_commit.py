@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from paimon_spark.errors import ExpiredFileError, SnapshotNotFoundError
 from paimon_spark.maintain.auto_tags import check_automatic_tags, create_batch_tag, run_automatic_tags
 from paimon_spark.maintain.consumers import expire_consumers
 from paimon_spark.maintain.expire_changelogs import expire_changelogs
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _LOG = logging.getLogger(__name__)
+_GONE = (SnapshotNotFoundError, ExpiredFileError, FileNotFoundError)
 
 
 def maintenance(table: FileStoreTable) -> Callable[[Snapshot], None] | None:
@@ -71,7 +73,15 @@ def _work(table: FileStoreTable, snapshot: Snapshot, work: Callable[[FileStoreTa
     try:
         work(table)
     except Exception as error:  # noqa: BLE001 - the rows are committed, and the next commit tries again
-        _LOG.warning("%s: the work after snapshot %s is not done: %s", table.path, snapshot.id, error)
+        if _met_another(error):
+            _LOG.info("%s: another writer does the work after snapshot %s: %s", table.path, snapshot.id, error)
+        else:
+            _LOG.warning("%s: the work after snapshot %s is not done: %s", table.path, snapshot.id, error)
+
+
+def _met_another(error: BaseException) -> bool:
+    """Whether files were gone that another expiry took: no harm, and the next commit goes on."""
+    return any(isinstance(one, _GONE) for one in (error, error.__cause__))
 
 
 def _tags_batches(table: FileStoreTable) -> bool:

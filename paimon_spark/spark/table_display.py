@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.table_picture import LsmPicture, bytes_text, counted, html_table, time_text
+from paimon_spark.spec.snapshot import Operation, Snapshot
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.system.overview import Overview, buckets_of, kind_of, lsm_shape, overview
 
@@ -112,7 +113,7 @@ def _snapshots(seen: Overview) -> str:
             str(snapshot.id),
             [
                 time_text(snapshot.time_millis),
-                snapshot.commit_kind.value,
+                _deed(snapshot),
                 f"{snapshot.delta_record_count or 0:+,}",
                 f"{snapshot.total_record_count or 0:,}",
             ],
@@ -121,6 +122,12 @@ def _snapshots(seen: Overview) -> str:
     ]
     title = f"<div>Newest of {counted(seen.snapshot_count, 'snapshot')}</div>"
     return title + html_table(rows, ("snapshot", "time", "kind", "records", "total"))
+
+
+def _deed(snapshot: Snapshot) -> str:
+    """The statement that made a snapshot, as far as it says so, else the kind of its commit."""
+    operation = snapshot.operation.value if isinstance(snapshot.operation, Operation) else snapshot.operation
+    return snapshot.commit_kind.value if operation in (None, Operation.WRITE.value) else str(operation)
 
 
 def _some(names: tuple[str, ...]) -> str:

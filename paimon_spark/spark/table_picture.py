@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from html import escape
-from math import sqrt
+from math import ceil, sqrt
 
 from paimon_spark.table.system.overview import Cell, LsmShape
 
@@ -24,6 +24,8 @@ _MOST_TILES = 8
 _WIDTHS = {6: 104, 12: 84, 24: 62}
 """Width of a column, by how many columns there are at most."""
 _TEXT = "#79818c"
+_WIDEST = 230
+"""Width of a column at most, for labels that are longer than usual."""
 _LEVEL_COLOURS = ("#d9822b", "#c9a227", "#6aa84f", "#3d9e8f", "#3f86c9", "#6673c4")
 _LABEL_CHARACTERS = 7.0
 """Width of a letter, for cutting labels."""
@@ -73,7 +75,7 @@ class LsmPicture:
     def _repr_svg_(self) -> str:
         shape = self.shape
         top = _TOP + (_GROUP if shape.groups else 0) + 22
-        column = next((width for most, width in _WIDTHS.items() if len(shape.columns) <= most), min(_WIDTHS.values()))
+        column = _column_width(shape)
         width = max(_LEFT + column * len(shape.columns) + _RIGHT, 24 + int(_TITLE_CHARACTERS * len(self._title())))
         height = top + _ROW * len(shape.levels) + 8
         inside = "".join(
@@ -101,6 +103,16 @@ class LsmPicture:
             counted(total.records, "record"),
         )
         return f"{name}: {', '.join(facts)}"
+
+
+def _column_width(shape: LsmShape) -> int:
+    """Width of a column: by their number, and wider where a label would not fit."""
+    usual = next((width for most, width in _WIDTHS.items() if len(shape.columns) <= most), min(_WIDTHS.values()))
+    labels = [(label, 1) for label in shape.columns] + list(shape.groups)
+    needed = max(
+        (ceil((_LABEL_CHARACTERS * len(label) + _GAP) / members) + _GAP for label, members in labels), default=0
+    )
+    return max(usual, min(needed, _WIDEST))
 
 
 def _heads(shape: LsmShape, column: int, top: int) -> Iterator[str]:
@@ -171,9 +183,10 @@ def _text(
 
 
 def _cut(label: str, width: float) -> str:
-    """A label as far as it fits."""
+    """A label, without its middle where it does not fit: neighbours differ at the end."""
     fits = max(3, int(width / _LABEL_CHARACTERS))
-    return label if len(label) <= fits else f"{label[: fits - 1]}…"
+    head, tail = fits // 2, fits - fits // 2 - 1
+    return label if len(label) <= fits else f"{label[:head]}…{label[len(label) - tail :]}"
 
 
 def html_table(rows: Sequence[tuple[str, Sequence[str]]], heads: Sequence[str] = ()) -> str:

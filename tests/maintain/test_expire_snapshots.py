@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.errors import OptionError, PaimonError
-from paimon_spark.maintain import branches, consumers, tags
+from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError
+from paimon_spark.maintain import after_commit, branches, consumers, tags
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.expire_changelogs import expire_all_changelogs, expire_changelogs
 from paimon_spark.maintain.expire_snapshots import Retention, everything_but_the_latest, expire_snapshots
@@ -247,3 +247,20 @@ def test_an_expiry_in_the_background(tmp_path: Path) -> None:
     while len(table.snapshots.ids()) > 1 and time.monotonic() < end:
         time.sleep(0.02)
     assert table.snapshots.ids() == [3]
+
+
+def test_meeting_another_expiry_is_no_alarm(
+    table: FileStoreTable, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = PaimonError("Snapshots are not expired: it is not known which files something else still needs")
+
+    def fail(_: FileStoreTable) -> None:
+        raise problem
+
+    monkeypatch.setattr(after_commit, "expire_snapshots", fail)
+    snapshot = table.snapshots.get(1)
+    for cause, levels in ((SnapshotNotFoundError("gone"), []), (None, ["WARNING"])):
+        problem.__cause__ = cause
+        caplog.clear()
+        after_commit.maintain(table, snapshot)
+        assert [record.levelname for record in caplog.records] == levels

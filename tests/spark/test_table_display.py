@@ -11,11 +11,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.spark.paimon_table import PaimonTable
-from paimon_spark.spark.table_picture import LsmPicture, bytes_text
+from paimon_spark.spark.table_picture import LsmPicture, _cut, bytes_text
+from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.system.overview import MOST_COLUMNS, lsm_shape, overview
 from paimon_spark.table.system.registry import SYSTEM_TABLES
 from paimon_spark.table.table import load_table
+from tests.support.commits import fake_file, make_table, message
 from tests.support.synthetic import metadata_table
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -212,3 +215,22 @@ def test_nothing_is_unescaped_and_no_credential_shown(golden: Path, tmp_path: Pa
 def test_sizes_for_people(count: int, text: str) -> None:
     assert bytes_text(count) == text
     assert bytes_text(None) == "unknown size"
+
+
+def test_labels_of_partitions_are_whole_or_keep_their_ends(tmp_path: Path) -> None:
+    days = ["2024-05-01", "2024-05-02"]
+    table = make_table(tmp_path / "t", partition=["day"], bucket="1", bucket_key="k")
+    for day in days:
+        commit(table, [message(table, fake_file(f"f{day}"), partition=day)])
+    svg = LsmPicture(lsm_shape(load_table(table.path)))._repr_svg_()
+    assert all(f">day={day}<" in svg for day in days)
+    assert "…" not in svg
+    assert _cut("day=2024-05-01T00:00", 70) == "day=2…0:00"
+
+
+def test_the_page_names_the_statement_of_a_snapshot(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="1")
+    commit(table, [message(table, fake_file("a"))])
+    commit(table, [message(table, fake_file("b"))], operation=Operation.UPDATE)
+    page = opened(table.path)._repr_html_()
+    assert re.findall(r"<td[^>]*>(APPEND|UPDATE)</td>", page) == ["UPDATE", "APPEND"]
