@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from readme.option_table import with_table
+from readme.procedure_table import with_procedures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +22,10 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 def test_the_table_of_options_is_current() -> None:
     assert with_table(README) == README, "run: python tests/readme/option_table.py"
+
+
+def test_the_list_of_procedures_is_current() -> None:
+    assert with_procedures(README) == README, "run: python tests/readme/procedure_table.py"
 
 
 @pytest.mark.thorough

@@ -1,0 +1,28 @@
+"""Write the list of procedures into the README: `python tests/readme/procedure_table.py`."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BEGIN = "<!-- procedures: made by tests/readme/procedure_table.py -->\n"
+END = "<!-- end of procedures -->\n"
+
+
+def table() -> str:
+    """All procedures that a user can call."""
+    from paimon_spark.spark.procedures.registry import PROCEDURES, procedure_names
+
+    rows = [f"| `{PROCEDURES[name].signature}` | {PROCEDURES[name].description} |" for name in procedure_names()]
+    return "| procedure | what it does |\n|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def with_procedures(readme: str) -> str:
+    """The README with the list as it should be."""
+    before, rest = readme.split(BEGIN)
+    return before + BEGIN + "\n" + table() + "\n" + END + rest.split(END)[1]
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    path = ROOT / "README.md"
+    path.write_text(with_procedures(path.read_text(encoding="utf-8")), encoding="utf-8")
