@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CommitError, CommitStateUnknownError, PaimonError, UnsupportedError
+from paimon_spark.spec.json_text import json_bytes
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.storage.store_errors import FINAL_ERRNOS
 
@@ -45,7 +46,7 @@ def publish_snapshot(table: FileStoreTable, snapshot: Snapshot, retries: Retries
         CommitStateUnknownError: neither creating nor reading back gave a clear answer; nothing may be deleted.
     """
     path = table.paths.snapshot_path(snapshot.id)
-    data = snapshot.to_json().encode("utf-8")
+    data = json_bytes(snapshot.to_json(), "The snapshot (its commit user or properties)")
     while True:
         failure: Exception | None = None
         try:

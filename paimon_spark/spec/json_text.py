@@ -6,7 +6,7 @@ import json
 from decimal import Decimal
 from typing import Any, NoReturn
 
-from paimon_spark.errors import CorruptTableError
+from paimon_spark.errors import CorruptTableError, SchemaError
 
 _ESCAPES = {
     **{chr(code): f"\\u{code:04X}" for code in range(0x20)},
@@ -19,6 +19,21 @@ _ESCAPES = {
     "\\": "\\\\",
 }
 _ESCAPE_TABLE = str.maketrans(_ESCAPES)
+
+
+def json_bytes(text: str, what: str) -> bytes:
+    """The bytes of a JSON text that is written to a table.
+
+    Raises:
+        SchemaError: there is half of a surrogate pair in it, which is no character; `what` says in what.
+    """
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        near = ascii(text[max(0, error.start - 20) : error.end + 20])
+        raise SchemaError(
+            f"{what} holds half of a surrogate pair, which is no character, in {near}. Leave it out."
+        ) from None
 
 
 def pretty_json(value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, SchemaError, TableNotFoundError
 from paimon_spark.spec.file_names import SCHEMA_PREFIX, numbered_name_id
+from paimon_spark.spec.json_text import json_bytes
 from paimon_spark.spec.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -124,4 +125,4 @@ def _digest(data: bytes) -> bytes:
 
 
 def _encoded(schema: TableSchema) -> bytes:
-    return schema.to_json().encode("utf-8")
+    return json_bytes(schema.to_json(), "The schema (a column, comment or option)")

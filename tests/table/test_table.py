@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError, UnsupportedError
-from paimon_spark.spec.data_types import BigIntType, DataField, VarCharType
+from paimon_spark.spec.data_types import BigIntType, DataField, IntType, VarCharType
 from paimon_spark.spec.schema import TableSchema, create_schema
 from paimon_spark.table.support import check_readable, check_writable
 from paimon_spark.table.table import FileStoreTable, create_table, load_table, table_exists
+from tests.support.commits import fake_file, make_table, message
 from tests.support.golden import GOLDEN
 
 
@@ -146,3 +148,22 @@ def test_row_tracking_may_be_read_but_not_written() -> None:
 def test_plain_tables_are_let_through(options: dict[str, str]) -> None:
     check_readable(schema().with_options(options))
     check_writable(schema().with_options(options))
+
+
+@pytest.mark.parametrize("where", ["comment", "option", "column", "commit user"])
+def test_half_a_surrogate_pair_is_refused_with_its_place(tmp_path: Path, where: str) -> None:
+    half = "ab\ud800"
+    name = half if where == "column" else "k"
+    options = {"my.option": half} if where == "option" else {}
+    schema = create_schema([DataField(0, name, IntType())], (), (), options, half if where == "comment" else None)
+
+    def write() -> None:
+        if where == "commit user":
+            table = make_table(tmp_path / "t")
+            commit(table, [message(table, fake_file("a"))], commit_user=half)
+        else:
+            create_table(str(tmp_path / "t"), schema)
+
+    with pytest.raises(SchemaError, match=r"half of a surrogate pair.*ab.ud800") as caught:
+        write()
+    str(caught.value).encode("utf-8")
