@@ -21,6 +21,7 @@ class DropPartitionsProxy(Proxy):
     """Resolves the partitions of one statement; answers ``java.util.function.Function``, on the driver."""
 
     interfaces = ("java.util.function.Function",)
+    caller_unwraps = True
 
     def __init__(self, gateway: Gateway, state: JavaObject) -> None:
         super().__init__(gateway)

@@ -262,7 +262,9 @@ def _declared(proxy: Proxy, name: str, error: ProxyError) -> ProxyError:
     and users a page of Java.
     """
     gateway, thrown = proxy.gateway, error.java_exception
-    if any(gateway.java_class(f"java.lang.{kind}").isInstance(thrown) for kind in ("RuntimeException", "Error")):
+    if proxy.caller_unwraps or any(
+        gateway.java_class(f"java.lang.{kind}").isInstance(thrown) for kind in ("RuntimeException", "Error")
+    ):
         return error
     for interface in proxy.interfaces:
         for method in gateway.java_class(interface).getMethods():
@@ -279,6 +281,8 @@ class Proxy:
     """
 
     interfaces: ClassVar[tuple[str, ...]] = ()
+    caller_unwraps: ClassVar[bool] = False
+    """Whether Java code of ours calls the proxy and takes an ``UndeclaredThrowableException`` apart."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Give the class the ``Java`` member that py4j asks for, and guard its methods."""
