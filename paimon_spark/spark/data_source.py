@@ -21,6 +21,7 @@ from pyspark.sql.datasource import (
 from paimon_spark.read.metadata_columns import FILE_PATH, metadata_fields
 from paimon_spark.read.place import at_places
 from paimon_spark.read.row_view import ROWS, plan_view, resolve_source
+from paimon_spark.spark.char_columns import padded_by_spark
 from paimon_spark.spark.read_columns import match_columns, read_columns
 from paimon_spark.spark.reader import PaimonReader
 from paimon_spark.spark.refused_streams import refuse_stream_read, refuse_stream_write
@@ -85,7 +86,9 @@ class PaimonDataSource(DataSource):
         if request.snapshot_id is None:
             table, _ = resolve_source(table)
         fields = [*view.fields(table), *([] if request.files is None else _file_fields(table))]
-        return to_spark_struct(read_columns(fields, request.columns))
+        struct = to_spark_struct(read_columns(fields, request.columns))
+        # a statement that changes rows needs them as they are stored
+        return padded_by_spark(struct, fields) if request.snapshot_id is None else struct
 
     @_quiet
     def reader(self, schema: StructType) -> DataSourceReader:

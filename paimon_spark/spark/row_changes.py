@@ -23,12 +23,12 @@ from paimon_spark.maintain.row_level import (
 )
 from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.active_session import activate
+from paimon_spark.spark.char_columns import padded, stored
 from paimon_spark.spark.row_rewrites import HIT, rewrite_rows, rows_of_files
 from paimon_spark.spark.shuffled_write import can_shuffle, write_shuffled
 from paimon_spark.spark.source_options import OPERATION, ROWS_OF
 from paimon_spark.spark.statements.store_assignment import assigned
 from paimon_spark.spark.types import to_spark_struct
-from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -105,7 +105,7 @@ def delete_rows(
     check_row_delete(table)
 
     def old(snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
-        return marked(rows_of_files(spark, options, snapshot_id, files))
+        return marked(padded(rows_of_files(spark, options, snapshot_id, files), table.schema.fields))
 
     change_rows(table, DELETE, Operation.DELETE, rows=rows, marked=old, options=options)
 
@@ -127,10 +127,10 @@ def _partitions(
     schema = StructType([*fields, StructField(_NUMBER, IntegerType(), nullable=False)])
     numbered = [(*values.values(), number) for number, values in enumerate(found)]
     try:
-        chosen = condition(spark.createDataFrame(numbered, schema)).select(_NUMBER).collect()
+        chosen = condition(padded(spark.createDataFrame(numbered, schema), table.schema.fields))
+        return [found[row[0]] for row in chosen.select(_NUMBER).collect()]
     except AnalysisException:
         return None
-    return [found[row[0]] for row in chosen]
 
 
 def update_rows(
@@ -164,7 +164,8 @@ def update_rows(
         return _updated(rows(snapshot_id), table, trees)
 
     def with_new(snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
-        return _updated(marked(rows_of_files(spark, options, snapshot_id, files)), table, trees)
+        rows = padded(rows_of_files(spark, options, snapshot_id, files), table.schema.fields)
+        return _updated(marked(rows), table, trees)
 
     change_rows(table, UPDATE_AFTER, Operation.UPDATE, rows=new, marked=with_new, options=options)
 
@@ -172,7 +173,7 @@ def update_rows(
 def _updated(rows: DataFrame, table: FileStoreTable, trees: _Tree) -> DataFrame:
     """The rows with their new values; of rows that are marked only those have them that `HIT` says."""
     fields = to_spark_struct(table.schema.fields).fields
-    old = [sf.col(quoted_name(field.name)) for field in fields]
+    old = stored(rows, [field.name for field in fields])
     marks = [name for name in (HIT, FILE_PATH) if name in rows.columns]
     new = [
         _assigned_field(column, field, trees[field.name]) if field.name in trees else column
@@ -186,15 +187,15 @@ def _updated(rows: DataFrame, table: FileStoreTable, trees: _Tree) -> DataFrame:
     count = len(fields)
     both = rows.select(*new, *old, *marks).toDF(*(str(number) for number in range(2 * count)), *marks)
     ansi = str(rows.sparkSession.conf.get("spark.sql.ansi.enabled")).lower() == "true"
-    stored = assigned(both.select(*(str(number) for number in range(count))), fields, [table.path], ansi=ansi)
+    values = assigned(both.select(*(str(number) for number in range(count))), fields, [table.path], ansi=ansi)
     if marks:
-        stored = [
+        values = [
             sf.when(sf.col(HIT), value).otherwise(sf.col(str(number + count))).alias(field.name)
             if field.name in trees
             else value
-            for number, (value, field) in enumerate(zip(stored, fields, strict=True))
+            for number, (value, field) in enumerate(zip(values, fields, strict=True))
         ]
-    return both.select(*stored, *marks)
+    return both.select(*values, *marks)
 
 
 def _trees(values: Mapping[tuple[str, ...], Column], columns: Sequence[str]) -> _Tree:
@@ -283,7 +284,8 @@ def _write_changes(
 ) -> None:
     """Write rows of one kind into a primary-key table, and commit them."""
     # no column of a table can have this name
-    changes = rows.withColumn(VALUE_KIND.name, sf.lit(kind).cast("tinyint"))
+    columns = stored(rows, table.schema.field_names)
+    changes = rows.select(*columns, sf.lit(kind).cast("tinyint").alias(VALUE_KIND.name))
     if can_shuffle(table):
         write_shuffled(changes, table, None, operation=operation.value, rows_of=rows_of)
         return

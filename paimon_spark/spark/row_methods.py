@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as sf
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.char_columns import padded
 from paimon_spark.spark.row_changes import delete_rows, refuse_chance, update_rows
 from paimon_spark.spark.row_rewrites import HIT
 from paimon_spark.spark.session_options import POINTS_OF_TIME, SESSION_PREFIX, options_for_path
@@ -112,6 +113,7 @@ class RowMethods(ABC):
 
     def _matching(self, where: str | Column | None, snapshot_id: int | None) -> DataFrame:
         rows = self.to_df(**({} if snapshot_id is None else {SNAPSHOT: snapshot_id}))
+        rows = rows if snapshot_id is None else padded(rows, self._load().schema.fields)
         return rows if where is None else rows.where(where)
 
 

@@ -14,8 +14,8 @@ from pyspark.sql import functions as sf
 
 from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.active_session import activate
+from paimon_spark.spark.char_columns import stored
 from paimon_spark.spark.source_options import FILES, OPERATION, REPLACES, SNAPSHOT
-from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.spec.snapshot import Operation
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def rewrite_rows(
     rows = marked(touched)
     if operation is Operation.DELETE:
         rows = rows.where(~sf.col(HIT))
-    columns = [sf.col(quoted_name(name)) for name in table.schema.field_names]
+    columns = stored(rows, table.schema.field_names)
     replaced = json.dumps({"snapshot": snapshot_id, "files": touched})
     activate(rows.sparkSession)
     writer = rows.select(*columns).write.format("paimon").mode("append").options(**options)

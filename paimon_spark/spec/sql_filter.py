@@ -8,7 +8,7 @@ DATE '…', TIME '…', TIMESTAMP '…', TIMESTAMP_NTZ '…', TIMESTAMP_LTZ '…
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import tzinfo
 from decimal import Decimal, DecimalException
 from typing import Any, NoReturn
@@ -195,11 +195,11 @@ class _Translator:
             return self._long_list(node, field, self._lists[int(values[0].name.removeprefix(MARK))])
         fitted = [self._fit(value, field) for value in values]
         # a literal that no value of the column's type equals decides nothing
-        return Leaf("in", field.name, tuple(dict.fromkeys(f.value for f in fitted if f.exact)))
+        return Leaf("in", field.name, _forms(field, (f.value for f in fitted if f.exact)))
 
     def _long_list(self, node: exp.In, field: DataField, texts: list[str]) -> Predicate:
         try:
-            return Leaf("in", field.name, tuple(dict.fromkeys(fit_all(texts, field.type, self._time_zone))))
+            return Leaf("in", field.name, _forms(field, fit_all(texts, field.type, self._time_zone)))
         except LiteralError as error:
             self._refuse(node, f"is a list that cannot be compared with '{field.name}' of type {field.type}: {error}")
 
@@ -301,6 +301,8 @@ def _bare(node: exp.Expression) -> exp.Expression:
 def _compare(op: str, field: DataField, literal: Fitted) -> Predicate:
     """The comparison, made exact where the column's type cannot hold the literal."""
     name, value = field.name, literal.value
+    if isinstance(field.type, CharType) and isinstance(value, str):
+        return _compare_char(op, name, value, field.type.length)
     if literal.exact:
         return Leaf(op, name, (value,))
     true_if_not_null, false_if_not_null = Leaf("not_in", name, ()), Leaf("in", name, ())
@@ -311,6 +313,43 @@ def _compare(op: str, field: DataField, literal: Fitted) -> Predicate:
     if literal.beyond:
         return true_if_not_null if (op in ("lt", "le")) == (literal.beyond > 0) else false_if_not_null
     return Leaf("le" if op in ("lt", "le") else "gt", name, (value,))
+
+
+def _forms(field: DataField, values: Iterable[Any]) -> tuple[Any, ...]:
+    """The values of a list, each once; of a CHAR column in all forms that are equal to one of them."""
+    if isinstance(field.type, CharType):
+        length = field.type.length
+        values = (form for v in values for form in (char_forms(v, length) if isinstance(v, str) else (v,)))
+    return tuple(dict.fromkeys(values))
+
+
+def _compare_char(op: str, name: str, value: str, length: int) -> Predicate:
+    """The comparison of texts that both are padded with blanks to the column's length; files hold them padded or not.
+
+    Values and literals with control characters behind their blanks, which sort before a blank, are compared as stored.
+    """
+    padded = value.ljust(length)
+    equal = Leaf("in", name, char_forms(value, length))
+    match op:
+        case "eq":
+            return equal
+        case "eq_null_safe":
+            return all_of((equal, Not(Leaf("is_null", name))))
+        case "ne":
+            return Not(equal)
+        case "lt":
+            return all_of((Leaf("lt", name, (padded,)), Not(equal)))
+        case "ge":
+            return any_of((Leaf("ge", name, (padded,)), equal))
+    return Leaf(op, name, (padded,))
+
+
+def char_forms(value: str, length: int) -> tuple[str, ...]:
+    """All texts that are this one once both are padded with blanks: with no blanks behind, one, and so on."""
+    bare = value.rstrip(" ")
+    if len(value) > length:
+        return (value,)
+    return tuple(bare.ljust(width) for width in range(len(bare), length + 1))
 
 
 def _pattern_parts(pattern: str, escape: str) -> list[str] | None:

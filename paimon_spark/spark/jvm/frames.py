@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.read.row_view import ROWS, ReadSource, resolve_source
+from paimon_spark.spark.char_columns import padded_by_spark
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.loading import LoadedTable
 from paimon_spark.spark.jvm.native_scan import REFUSALS, is_native, note_refusal
@@ -34,14 +35,21 @@ _GATEWAYS: WeakKeyDictionary[SparkSession, Gateway] = WeakKeyDictionary()
 
 
 class PathTableProxy(TableProxy):
-    """A table that is only read, on one snapshot, with the columns that ``format("paimon")`` shows: CHAR not padded."""
+    """A table that is only read, on one snapshot, with the columns that ``format("paimon")`` shows."""
 
     interfaces: ClassVar[tuple[str, ...]] = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsRead")
 
-    def __init__(self, gateway: Gateway, loaded: LoadedTable, snapshot: Snapshot, planned: ScanPlan) -> None:
+    def __init__(
+        self, gateway: Gateway, loaded: LoadedTable, snapshot: Snapshot, planned: ScanPlan, *, pads: bool
+    ) -> None:
         super().__init__(gateway, "paimon", loaded)
         self.planned = planned
-        self.struct = to_spark_struct(fields_as_stored(loaded.table))
+        self.pads = pads
+        """Whether Spark pads CHAR columns."""
+        fields = fields_as_stored(loaded.table)
+        self.struct = to_spark_struct(fields)
+        if pads:
+            self.struct = padded_by_spark(self.struct, fields)
         self.snapshot = snapshot
 
     def newScanBuilder(self, options: JavaObject) -> Any:
@@ -54,7 +62,7 @@ class PathTableProxy(TableProxy):
         """What equality compares: the same columns of the same snapshot, read in the same way."""
         schema = self.loaded.table.schema
         options = ",".join(f"{key}={value}" for key, value in sorted(schema.options.items()))
-        return f"{super().toString()}#{self.snapshot.id},{self.snapshot.uuid},{schema.id}?{options}"
+        return f"{super().toString()}#{self.snapshot.id},{self.snapshot.uuid},{schema.id}?{options}&{self.pads}"
 
 
 def native_frame(spark: SparkSession, request: ReadRequest) -> DataFrame | None:
@@ -92,7 +100,9 @@ def native_frame(spark: SparkSession, request: ReadRequest) -> DataFrame | None:
         planned = ScanPlan(table, partition_columns_last(to_spark_struct(columns), table.schema.partition_keys))
         if not is_native(gateway, planned):
             return None
-        proxy = PathTableProxy(gateway, LoadedTable(table, table.path), snapshot, planned)
+        proxy = PathTableProxy(
+            gateway, LoadedTable(table, table.path), snapshot, planned, pads=request.snapshot_id is None
+        )
         if not any(key in table.options for key in POINTS_OF_TIME):
             proxy.pinned_snapshot_id = snapshot.id
         nothing = gateway.jvm.scala.Option.empty()

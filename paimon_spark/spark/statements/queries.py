@@ -18,6 +18,7 @@ from pyspark.errors import ParseException, PySparkException
 from paimon_spark.errors import OptionError, TableNotFoundError, UnsupportedError
 from paimon_spark.options import find_option, unknown_option_error
 from paimon_spark.spark.active_session import activate
+from paimon_spark.spark.char_columns import padded
 from paimon_spark.spark.jvm.read_version import (
     POINTS_OF_TIME,
     at_version,
@@ -228,7 +229,8 @@ def _frames(
             _check_system_table(read)
         options |= {} if read.current is None else {SNAPSHOT: str(read.current)}
         reader = context.spark.read.format("paimon").options(**read.name.options).options(**options)
-        frames[read.key] = reader.load(read.name.path)
+        frame = reader.load(read.name.path)
+        frames[read.key] = frame if read.current is None else padded(frame, table.schema.fields)
     return frames
 
 
