@@ -516,7 +516,14 @@ SYSTEM = [
         shared=True,
     ),
     Statement(G, "t$schemas", "SELECT schema_id FROM `{n}$schemas`", [(0,)], given="history", shared=True),
-    Statement(G, "t$options", "SELECT * FROM `{n}$options`", [("bucket", "1")], given="history", shared=True),
+    Statement(
+        G,
+        "t$options",
+        "SELECT * FROM `{n}$options` WHERE key <> 'owner'",
+        [("bucket", "1")],
+        given="history",
+        shared=True,
+    ),
     Statement(G, "t$files", "SELECT sum(record_count) FROM `{n}$files`", [(3,)], given="history", shared=True),
     Statement(
         G, "t$manifests", "SELECT sum(num_added_files) FROM `{n}$manifests`", [(2,)], given="history", shared=True

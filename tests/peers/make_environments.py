@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import venv
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,6 +53,12 @@ def new_environment(folder: Path) -> Path:
     return python_of(folder)
 
 
+def interpreter_with_pip() -> str:
+    """This interpreter, or the one that its environment (which has no pip) was made from."""
+    base: str = getattr(sys, "_base_executable", sys.executable)
+    return sys.executable if find_spec("pip") is not None else base
+
+
 def install(python: Path, *arguments: str) -> None:
     """`pip install` into the environment of `python`: by uv where it is at hand, else by this interpreter's pip.
 
@@ -64,7 +71,7 @@ def install(python: Path, *arguments: str) -> None:
         if subprocess.run(offline, check=False, capture_output=True, stdin=subprocess.DEVNULL).returncode == 0:
             return
     else:
-        command = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q"]
+        command = [interpreter_with_pip(), "-m", "pip", "--python", str(python), "install", "-q"]
     subprocess.run([*command, *arguments], check=True, stdin=subprocess.DEVNULL)
 
 

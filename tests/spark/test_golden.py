@@ -41,6 +41,15 @@ def as_spark_shows(rows: pa.Table) -> pa.Table:
     )
 
 
+def with_padded_chars(rows: pa.Table, columns: dict[str, str]) -> pa.Table:
+    """Columns of type CHAR(n) with blanks up to n characters, as Spark shows them."""
+    for at, name in enumerate(rows.schema.names):
+        declared = re.match(r"CHAR\((\d+)\)", columns.get(name, ""))
+        if declared:
+            rows = rows.set_column(at, name, pc.utf8_rpad(rows.column(name), int(declared[1])))
+    return rows
+
+
 def _shown_type(data_type: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(data_type):
         return pa.timestamp("us", data_type.tz)
@@ -85,7 +94,7 @@ def plain_type(data_type: pa.DataType) -> str:
 
 def assert_javas_rows(spark: SparkSession, case: GoldenRead) -> None:
     got = collected(load(spark, case))
-    want = as_spark_shows(case.rows())
+    want = with_padded_chars(as_spark_shows(case.rows()), dict(case.table.expect["columns"]))
     assert got.schema.names == want.schema.names
     unordered = case.read.get("unordered_columns") or ()
     for name in want.schema.names:
