@@ -29,14 +29,16 @@ class Item:
     ("needs", "quick"),
     [
         ((), True),
+        (("spark", "fixture spark"), True),
         (("spark",), False),  # it starts a session of its own
         (("fixture oracle",), False),
+        (("spark", "fixture spark", "fixture connect"), False),
         (("spark", "fixture spark", "peer"), False),
         (("thorough",), False),
     ],
 )
 def test_a_quick_run_starts_no_jvm_but_one(needs: tuple[str, ...], quick: bool) -> None:
-    items: list[Any] = [Item("tests/a/test_a.py::test", *needs)]
+    items: list[Any] = [Item("tests/spark/test_a.py::test", *needs)]
     left_out = choose_quick(items)
     assert (len(items), len(left_out)) == (quick, not quick)
 

@@ -348,6 +348,7 @@ def compact_two_rounds(table: FileStoreTable) -> None:
     compact(table)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("ended", "deed"), [(ended_by_error, compact), (ended_by_exit, compact_two_rounds)])
 def test_it_may_end_at_any_call(tmp_path: Path, ended: Callable[..., Any], deed: Callable[..., object]) -> None:
     table = keyed(tmp_path / "t", 2)

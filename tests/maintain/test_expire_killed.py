@@ -122,6 +122,7 @@ def test_cleaning_again(tmp_path: Path, ended: Callable[..., Iterator[FileStoreT
     readable(table, expected)
 
 
+@pytest.mark.thorough
 def test_purging_again(tmp_path: Path) -> None:
     table = history(tmp_path / "t", rounds=1)
     for copy in ended_by_error(table.path, purge_files, tmp_path):
@@ -132,6 +133,7 @@ def test_purging_again(tmp_path: Path) -> None:
         assert rows(copy) == {}
 
 
+@pytest.mark.thorough
 def test_partitions_again(tmp_path: Path) -> None:
     table = make_table(tmp_path / "t", partition=["dt"], bucket="-1")
     for number, day in enumerate(("2020-01-01", "2020-01-02", "9999-01-01")):

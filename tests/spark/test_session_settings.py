@@ -153,6 +153,7 @@ print("all is well")
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_a_connect_session_does_so_too(table: PaimonTable) -> None:
     done = subprocess.run([sys.executable, "-c", _ON_CONNECT, table.path], capture_output=True, text=True, check=False)
     assert "all is well" in done.stdout, done.stderr[-2000:]

@@ -27,7 +27,7 @@ LONGEST = (
 )
 """Files of half a minute and more, the longest first."""
 
-NOT_QUICK = ("oracle", "peer", "slow", "thorough")
+NOT_QUICK = ("oracle", "connect", "peer", "slow", "thorough")
 """Fixtures and markers of tests that need more than this process and its Spark session, or much time."""
 
 

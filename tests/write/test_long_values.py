@@ -43,6 +43,7 @@ def lengths(table: FileStoreTable) -> list[tuple[int, str]]:
     return sorted((len(row["k"]), row["v"][:3]) for row in rows)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 def test_a_key_of_three_megabytes(tmp_path: Path, file_format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(tmp_path / "t", file_format=file_format)
