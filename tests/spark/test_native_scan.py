@@ -427,7 +427,7 @@ def test_frames_of_a_table_by_its_path(spark: SparkSession, tmp_path: Path) -> N
     assert "files=1" in plan_of(frame.where("p = 'y'"))
     assert "LocalTableScan" in plan_of(frame.selectExpr("count(*)", "max(id)"))
     cached = frame.cache()
-    assert sorted(map(tuple, cached.collect())) == [(1, "a", "x"), (2, "b", "y")]
+    assert sorted(map(tuple, cached.collect())) == [(1, "a   ", "x"), (2, "b   ", "y")]
     table.append(spark.createDataFrame([(3, "c", "x")], "id INT, c STRING, p STRING"))
     assert frame.count() == 2  # a frame stays on its snapshot
     assert table.to_df().count() == 3

@@ -1,13 +1,13 @@
 """DELETE and UPDATE of tables without primary key: only files with such rows are written anew, in one commit."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 import paimon_spark
@@ -118,7 +118,9 @@ def test_char_stays_as_it_is_in_the_file(spark: SparkSession, warehouse: Path) -
     plain.append(spark.createDataFrame([(1, "ab", "x"), (2, "cd", "y"), (3, "ab", "z")], "k int, c string, w string"))
     spark.sql(f"UPDATE {name} SET w = 'ab' WHERE c = 'ab' AND k = 1")
     spark.sql(f"DELETE FROM {name} WHERE c = 'ab' AND k = 3")
-    assert sorted(tuple(row) for row in plain.to_df().collect()) == [(1, "ab", "ab"), (2, "cd", "y")]
+    assert sorted(tuple(row) for row in plain.to_df().collect()) == [(1, "ab  ", "ab"), (2, "cd  ", "y")]
+    bare = spark.read.format("paimon").schema("k INT, c STRING").load(str(warehouse / "db.db" / name))
+    assert sorted(tuple(row) for row in bare.collect()) == [(1, "ab"), (2, "cd")]
     with pytest.raises(PySparkException, match="EXCEED_LIMIT_LENGTH"):
         spark.sql(f"UPDATE {name} SET w = 'long'")
 
@@ -138,15 +140,15 @@ def test_what_others_did_meanwhile(
 ) -> None:
     """Rows that were appended stay; where a file was taken out the statement is run again."""
     name = create(spark, "k INT, v STRING", "(1, 'a'), (2, 'b')")
-    plain = row_rewrites.quoted_name
+    plain = row_rewrites.stored
     meanwhile: list[Callable[[], object]] = []
 
-    def between_the_passes(column: str) -> str:
+    def between_the_passes(rows: DataFrame, names: Sequence[str]) -> list[Column]:
         if meanwhile:
             meanwhile.pop()()
-        return plain(column)
+        return plain(rows, names)
 
-    monkeypatch.setattr(row_rewrites, "quoted_name", between_the_passes)
+    monkeypatch.setattr(row_rewrites, "stored", between_the_passes)
     other = PaimonTable.for_path(spark, str(warehouse / "db.db" / name))
     late = spark.createDataFrame([(1, "late")], "k int, v string")
     meanwhile.append(lambda: other.append(late))

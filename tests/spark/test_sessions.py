@@ -287,7 +287,7 @@ def test_sql_on_spark_connect(connect: str, tmp_path: Path) -> None:
         assert alternative in refusal
     assert lines == [
         "[]",
-        "[(1, 'a', 'x'), (12, 'b', 'd')] [(2,)]",
+        "[(1, 'a ', 'x'), (12, 'b ', 'd')] [(2,)]",
         "[(1, 1), (2, 12)] 1 4",
         "[(1,)]",
         "[(2, 1)] [('first',)]",
