@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import VariantType, VariantVal
 from support.golden import GoldenRead, follows_a_java_bug, golden_reads, not_yet, row_multiset
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 READS = [case for case in golden_reads() if not follows_a_java_bug(case)]
 OF_ROWS = [case for case in READS if not case.error and not_yet(case) is None]

@@ -17,7 +17,7 @@ from paimon_spark.table.table import load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 _numbers = itertools.count()
 Statement = Callable[[str, str], None]

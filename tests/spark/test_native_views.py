@@ -10,7 +10,7 @@ from spark.test_native_scan import BATCH, batch_of
 
 import paimon_spark
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 COLUMNS = {"p": "INT NOT NULL", "q": "STRING NOT NULL", "id": "BIGINT NOT NULL", "v": "STRING", "d": "DATE"}
 FIRST = {"p": 7, "q": "x", "id": 1, "v": "one", "d": None}

@@ -17,7 +17,7 @@ from paimon_spark.spark import row_rewrites
 from paimon_spark.table.table import load_table
 from tests.support import seeds
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 Rows = list[tuple[Any, ...]]
 Run = Callable[..., object]
