@@ -24,9 +24,9 @@ from paimon_spark.errors import (
 )
 
 if TYPE_CHECKING:
-    from paimon_spark.spark.paimon_table import PaimonTable
-    from paimon_spark.spark.session import register, register_catalog
-    from paimon_spark.spark.statements.sql import sql
+    from paimon_spark.spark.register import register, register_catalog
+    from paimon_spark.spark.table.paimon_table import PaimonTable
+    from paimon_spark.spark.text.sql import sql
 
 __version__ = "0.1.0"
 
@@ -54,15 +54,15 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "PaimonTable":
-        from paimon_spark.spark.paimon_table import PaimonTable
+        from paimon_spark.spark.table.paimon_table import PaimonTable
 
         return PaimonTable
     if name in ("register", "register_catalog"):
-        from paimon_spark.spark import session
+        from paimon_spark.spark import register
 
-        return getattr(session, name)
+        return getattr(register, name)
     if name == "sql":
-        from paimon_spark.spark.statements.sql import sql
+        from paimon_spark.spark.text.sql import sql
 
         return sql
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,6 +3,6 @@
 That is what makes ``format("paimon")`` work without :func:`paimon_spark.register` once the wheel is installed.
 """
 
-from paimon_spark.spark.data_source import PaimonDataSource as DefaultSource
+from paimon_spark.spark.source.data_source import PaimonDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

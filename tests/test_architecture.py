@@ -22,16 +22,30 @@ HEIGHTS = {
     "maintain": 8,
     "spark": 9,
 }
+# The rooms of `spark`, each above those that it imports.
+SPARK_HEIGHTS = {
+    "columns": 0,
+    "session": 1,
+    "source": 2,
+    "jobs": 3,
+    "sql": 4,
+    "jvm": 5,
+    "catalog": 6,
+    "hooks": 7,
+    "register": 8,
+    "table": 9,
+    "text": 10,
+}
 ONLY_FOR = {"merge": {"errors", "options", "spec"}}  # narrower than its height
 
 # Third-party package -> the places (folder or module) that may import it.
 PLACES = {
     "pyspark": ("paimon_spark/spark/", "pyspark_paimon/"),
-    "py4j": ("paimon_spark/spark/",),
+    "py4j": ("paimon_spark/spark/jvm/", "paimon_spark/spark/catalog/", "paimon_spark/spark/hooks/"),
     "fsspec": ("paimon_spark/storage/file_io.py",),
     "fastavro": ("paimon_spark/spec/avro_codec.py", "paimon_spark/storage/avro_format.py"),
     # conditions; and whole statements, whose tables paimon_spark.sql finds where Spark offers no catalog
-    "sqlglot": ("paimon_spark/spec/sql_filter.py", "paimon_spark/spark/statements/parsing.py"),
+    "sqlglot": ("paimon_spark/spec/sql_filter.py", "paimon_spark/spark/text/parsing.py"),
     "pandas": (),
 }
 MAX_MODULE_LINES = 400
@@ -80,6 +94,20 @@ def layer_offences(module: str, names: set[str]) -> Iterator[str]:
             yield f"{module} imports {name}: `{other}` is not above `{own}`"
 
 
+def room_offences(module: str, names: set[str]) -> Iterator[str]:
+    """Imports that go against the order of the rooms of `spark`."""
+    own = module.removeprefix("paimon_spark.spark.").split(".")[0]
+    if not module.startswith("paimon_spark.spark."):
+        return
+    if own not in SPARK_HEIGHTS:
+        yield f"{module} is in no room of `spark`"
+        return
+    for name in sorted(names):
+        other = name.removeprefix("paimon_spark.spark.").split(".")[0]
+        if name.startswith("paimon_spark.spark.") and SPARK_HEIGHTS.get(other, 99) > SPARK_HEIGHTS[own]:
+            yield f"{module} imports {name}: room `{other}` is not above `{own}`"
+
+
 def place_offences(path: str, names: set[str]) -> Iterator[str]:
     """Third-party imports outside the places meant for them."""
     for name in sorted({name.split(".")[0] for name in names}):
@@ -110,7 +138,8 @@ def offences(root: Path) -> list[str]:
         is_package = file.name == "__init__.py"
         module = path.removesuffix("/__init__.py").removesuffix(".py").replace("/", ".")
         names = imported_names(tree, module, is_package=is_package)
-        found += [*layer_offences(module, names), *place_offences(path, names), *size_offences(path, text, tree)]
+        found += [*layer_offences(module, names), *room_offences(module, names)]
+        found += [*place_offences(path, names), *size_offences(path, text, tree)]
     return found
 
 
@@ -154,9 +183,11 @@ OFFENDERS = {
     "paimon_spark/merge/c.py": ("from paimon_spark.table import paths\n", "`table` is not above `merge`"),
     "paimon_spark/table/d.py": ("def f():\n    import pyspark\n", "imports pyspark"),
     "paimon_spark/storage/e.py": ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import fsspec\n", "fsspec"),
-    "paimon_spark/spark/f.py": ("import pandas as pd\n", "imports pandas"),
-    "paimon_spark/spark/g.py": ("x = 1\n" * 400, "400 lines"),
-    "paimon_spark/spark/h.py": ("def long():\n" + "    x = 1\n" * 41, "41 statements"),
+    "paimon_spark/spark/table/f.py": ("import pandas as pd\n", "imports pandas"),
+    "paimon_spark/spark/table/g.py": ("x = 1\n" * 400, "400 lines"),
+    "paimon_spark/spark/table/h.py": ("def long():\n" + "    x = 1\n" * 41, "41 statements"),
+    "paimon_spark/spark/sql/k.py": ("import paimon_spark.spark.jvm.gateway\n", "room `jvm` is not above `sql`"),
+    "paimon_spark/spark/l.py": ("x = 1\n", "is in no room"),
     "paimon_spark/commit/i.py": ("from paimon_spark import PaimonTable\n", "for users only"),
     "paimon_spark/table/j.py": ("import importlib\nimportlib.import_module('pandas')\n", "imports pandas"),
     "paimon_spark/errors.py": ("from paimon_spark.options import x\n", "`options` is not above `errors`"),

@@ -5,11 +5,11 @@ import sys
 
 
 def test_the_sql_parser_is_imported_for_conditions_only() -> None:
-    code = "import sys, paimon_spark.spark.data_source; print('sqlglot' in sys.modules)"
+    code = "import sys, paimon_spark.spark.source.data_source; print('sqlglot' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
 
 
 def test_the_tasks_of_a_read_import_neither_writing_nor_committing() -> None:
     found = "[m for m in sys.modules if m == 'pandas' or m.startswith('paimon_spark.commit')]"
-    code = f"import sys, paimon_spark.spark.reader; print({found})"
+    code = f"import sys, paimon_spark.spark.source.reader; print({found})"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

@@ -1,1 +1,1 @@
-"""placeholder."""
+"""The Spark integration: the only package that imports pyspark."""

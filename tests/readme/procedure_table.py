@@ -10,7 +10,7 @@ END = "<!-- end of procedures -->\n"
 
 def table() -> str:
     """All procedures that a user can call."""
-    from paimon_spark.spark.procedures.registry import PROCEDURES, procedure_names
+    from paimon_spark.spark.sql.procedures.registry import PROCEDURES, procedure_names
 
     rows = [f"| `{PROCEDURES[name].signature}` | {PROCEDURES[name].description} |" for name in procedure_names()]
     return "| procedure | what it does |\n|---|---|\n" + "\n".join(rows) + "\n"

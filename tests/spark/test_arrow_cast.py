@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import SchemaMismatchError
-from paimon_spark.spark.arrow_cast import conversion, convert_batches
+from paimon_spark.spark.columns.arrow_cast import conversion, convert_batches
 
 NANOS = pa.timestamp("ns")
 MICROS = pa.timestamp("us")

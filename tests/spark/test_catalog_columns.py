@@ -13,8 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
-from paimon_spark.spark.jvm.scan import ScanProxy
-from paimon_spark.spark.jvm.scan_plan import ScanPlan
+from paimon_spark.spark.catalog.scan import ScanProxy
+from paimon_spark.spark.catalog.scan_plan import ScanPlan
 
 pytestmark = pytest.mark.spark
 

@@ -16,7 +16,7 @@ import paimon_spark
 from paimon_spark.maintain.compact_rewrite import Rewrite
 from paimon_spark.maintain.compact_scope import CompactScope
 from paimon_spark.maintain.compact_step import BucketFiles, split_files
-from paimon_spark.spark import compact_job
+from paimon_spark.spark.jobs import compact_job
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.history import table_files
 
@@ -222,7 +222,7 @@ WITHOUT_PANDAS = """
 import sys
 from pyspark.sql import SparkSession
 import paimon_spark
-from paimon_spark.spark import compact_job
+from paimon_spark.spark.jobs import compact_job
 
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 spark.sparkContext.setLogLevel("OFF")

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark import OptionError
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.spark.jvm.read_version import layered, options_for_table
+from paimon_spark.spark.sql.read_version import layered, options_for_table
 from paimon_spark.table.table import load_table
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
 import paimon_spark
-from paimon_spark.spark.jvm.distribution import Parallelism, WriteDistribution, write_distribution
+from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistribution, write_distribution
 from paimon_spark.table.table import FileStoreTable, load_table
 
 pytestmark = pytest.mark.spark

@@ -190,7 +190,7 @@ CONDITIONS = [
 
 @pytest.mark.thorough
 def test_filters_and_columns_left_to_the_reader_change_no_row(run: Sql, session: SparkSession) -> None:
-    path = f"{paimon_spark.spark.statements.warehouses.warehouses_of(session).catalogs['paimon'].warehouse}/db.db/days"
+    path = f"{paimon_spark.spark.sql.warehouses.warehouses_of(session).catalogs['paimon'].warehouse}/db.db/days"
     session.read.format("paimon").load(path).createOrReplaceTempView("whole")
     try:
         for condition in CONDITIONS:

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from paimon_spark import OptionError, PaimonTable, SchemaError, SchemaMismatchError, register, register_catalog, sql
-from paimon_spark.spark.foreign_statements import parse_foreign_statement
+from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
 from paimon_spark.table.table import load_table
 
 pytestmark = pytest.mark.spark

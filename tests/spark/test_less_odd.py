@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 import paimon_spark
-from paimon_spark.spark.data_source import PaimonDataSource
-from paimon_spark.spark.reader import PaimonPartition
+from paimon_spark.spark.source.data_source import PaimonDataSource
+from paimon_spark.spark.source.reader import PaimonPartition
 
 pytestmark = pytest.mark.spark
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark import PaimonTable
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.spark import row_changes
+from paimon_spark.spark.sql import row_changes
 from paimon_spark.table.table import load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches

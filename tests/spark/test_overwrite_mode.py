@@ -11,7 +11,7 @@ from pyspark.sql.functions import lit
 
 import paimon_spark
 from paimon_spark import OptionError, PaimonTable
-from paimon_spark.spark.overwrite_mode import asks_for_dynamic, is_dynamic, session_asks_for_dynamic
+from paimon_spark.spark.session.overwrite_mode import asks_for_dynamic, is_dynamic, session_asks_for_dynamic
 
 SPARK, PAIMON = "spark.sql.sources.partitionOverwriteMode", "spark.paimon.dynamic-partition-overwrite"
 _numbers = itertools.count()

@@ -20,9 +20,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 import paimon_spark
-from paimon_spark.spark.jvm import expressions
-from paimon_spark.spark.jvm.scan import ScanBuilderProxy
-from paimon_spark.spark.jvm.scan_plan import ScanPlan
+from paimon_spark.spark.catalog import expressions
+from paimon_spark.spark.catalog.scan import ScanBuilderProxy
+from paimon_spark.spark.catalog.scan_plan import ScanPlan
 from paimon_spark.spec.predicate import Leaf, Predicate, all_of, evaluate
 
 pytestmark = pytest.mark.spark

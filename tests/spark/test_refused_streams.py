@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark import PaimonTable, UnsupportedError
-from paimon_spark.spark.data_source import PaimonDataSource
+from paimon_spark.spark.source.data_source import PaimonDataSource
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ from pyspark.sql.functions import col
 import paimon_spark
 from paimon_spark import CommitConflictError, PaimonTable
 from paimon_spark.maintain.row_level import replaced_files
-from paimon_spark.spark import row_rewrites
+from paimon_spark.spark.jobs import row_rewrites
 from paimon_spark.table.table import load_table
 from tests.support import seeds
 

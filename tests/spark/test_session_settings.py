@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from paimon_spark import OptionError, PaimonTable, UnsupportedError
-from paimon_spark.spark.session_options import options_for_path
-from paimon_spark.spark.session_settings import time_zone
+from paimon_spark.spark.session.session_options import options_for_path
+from paimon_spark.spark.session.session_settings import time_zone
 from paimon_spark.table.table import load_table
 
 _numbers = itertools.count()

@@ -239,7 +239,7 @@ print(sorted(map(tuple, kept.collect())), kept.where("code = 'b'").count(), kept
 print(sql("WITH t AS (SELECT 5 AS id) SELECT count(*) FROM t JOIN shop.t AS o ON o.id < t.id"))
 print(sql("CALL sys.rollback(table => 't', tag => 'first')"), sql("SELECT tag_name FROM `t$tags`"))
 print(sql("CREATE TABLE u AS SELECT id FROM t"), sql("SHOW TABLES"), sql("DESCRIBE u"))
-from paimon_spark.spark import compact_job
+from paimon_spark.spark.jobs import compact_job
 compact_job._DRIVER_BYTES = 0  # so that tasks of the server do it
 for days in ("1", "2"):
     sql("INSERT INTO t SELECT id, 'c', dt FROM t WHERE dt <> :d", args={"d": days})

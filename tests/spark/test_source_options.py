@@ -3,7 +3,7 @@ import os
 import pytest
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.spark.source_options import parse_columns, read_request, refuse_system_table, write_request
+from paimon_spark.spark.source.source_options import parse_columns, read_request, refuse_system_table, write_request
 
 
 def test_options_are_matched_without_case_and_spelled_as_paimon_does() -> None:

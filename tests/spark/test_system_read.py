@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import SchemaMismatchError, TableNotFoundError
-from paimon_spark.spark.data_source import PaimonDataSource
+from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.table.system.global_tables import GLOBAL_TABLES
 from paimon_spark.table.system.registry import SYSTEM_TABLES
 

@@ -3,7 +3,7 @@ import pytest
 from pyspark.sql import types as spark
 
 from paimon_spark.errors import SchemaError, UnsupportedError
-from paimon_spark.spark.types import (
+from paimon_spark.spark.columns.types import (
     from_spark_struct,
     from_spark_type,
     spark_arrow_schema,

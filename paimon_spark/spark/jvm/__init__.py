@@ -1,1 +1,1 @@
-"""The SQL catalog of a classic session: Spark's JVM interfaces answered in Python through py4j."""
+"""The way to Spark's JVM: calling it, being called by it, and its errors."""

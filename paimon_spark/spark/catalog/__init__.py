@@ -1,0 +1,1 @@
+"""The SQL catalog of a classic session: Spark's DataSource V2 interfaces, answered in Python."""

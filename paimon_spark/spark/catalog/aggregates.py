@@ -1,0 +1,99 @@
+"""Answers Spark's ``LocalScan``: counts and extremes that metadata tells, as rows that no task reads."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as spark
+
+from paimon_spark.read.aggregate import AggregateCall, AggregateRows, Aggregation, aggregate_snapshot
+from paimon_spark.read.change_range import ChangeRange
+from paimon_spark.read.row_view import ROWS
+from paimon_spark.spark.catalog.expressions import field_reference
+from paimon_spark.spark.catalog.schemas import java_struct
+from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.table.two_branches import other_branch
+
+if TYPE_CHECKING:
+    from paimon_spark.spark.catalog.scan_plan import ScanPlan
+
+_READ = "org.apache.spark.sql.connector.read"
+_JAVA_PICKLE_PROTOCOL = 3
+
+
+def to_aggregation(aggregation: JavaObject) -> Aggregation | None:
+    """Spark's ``Aggregation`` as ours; None when it asks for more than counts and extremes of columns."""
+    calls = [_call(function) for function in aggregation.aggregateExpressions()]
+    groups = [field_reference(expression) for expression in aggregation.groupByExpressions()]
+    if None in calls or None in groups:
+        return None
+    return Aggregation(
+        tuple(call for call in calls if call is not None), tuple(name for name in groups if name is not None)
+    )
+
+
+def _call(function: JavaObject) -> AggregateCall | None:
+    kind = function.getClass().getSimpleName()
+    if kind == "CountStar":
+        return AggregateCall("count")
+    if kind not in ("Count", "Min", "Max") or (kind == "Count" and function.isDistinct()):
+        return None
+    name = field_reference(function.column())
+    return None if name is None else AggregateCall(kind.lower(), name)
+
+
+def aggregated_rows(plan: ScanPlan, wanted: Aggregation) -> AggregateRows | None:
+    """The answer for the rows of a scan; None where only reading them tells."""
+    if isinstance(plan.source, ChangeRange) or plan.view is not ROWS or other_branch(plan.table) is not None:
+        return None
+    return aggregate_snapshot(plan.table, plan.source, plan.predicate, wanted)
+
+
+class LocalScanProxy(Proxy):
+    """A scan whose rows are there already."""
+
+    interfaces = (f"{_READ}.LocalScan",)
+
+    def __init__(self, gateway: Gateway, name: str, answer: AggregateRows) -> None:
+        super().__init__(gateway)
+        self.name = name
+        self.answer = answer
+        self.struct: spark.StructType = to_spark_struct(answer.fields)
+
+    def readSchema(self) -> JavaObject:
+        """The columns of the groups, then those of the functions."""
+        return java_struct(self.gateway, self.struct)
+
+    def description(self) -> str:
+        """For EXPLAIN."""
+        return f"paimon {self.name} metadata only: {', '.join(self.struct.names)}"
+
+    def rows(self) -> JavaObject:
+        """The rows as Spark's ``InternalRow[]``, in calls whose number does not depend on them."""
+        return internal_rows(self.gateway, self.struct, [self.struct.toInternal(row) for row in self.answer.rows])
+
+    def toBatch(self) -> None:
+        """Never called for a local scan."""
+
+    def supportedCustomMetrics(self) -> JavaObject:
+        """None."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
+
+    def reportDriverMetrics(self) -> JavaObject:
+        """None."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
+
+    def columnarSupportMode(self) -> JavaObject:
+        """Rows, no columns."""
+        return self.gateway.enum_constant(f"{_READ}.Scan$ColumnarSupportMode", "UNSUPPORTED")
+
+
+def internal_rows(gateway: Gateway, struct: spark.StructType, rows: list[tuple[Any, ...]]) -> JavaObject:
+    """Rows of internal values (``StructType.toInternal``) as an ``InternalRow[]``, through one pickle."""
+    packed = gateway.jvm.net.razorvine.pickle.Unpickler().loads(pickle.dumps(rows, _JAVA_PICKLE_PROTOCOL))
+    array_type = gateway.data_type(spark.ArrayType(struct, False).json())
+    converted = gateway.jvm.org.apache.spark.sql.execution.python.EvaluatePython.makeFromJava(array_type).apply(packed)
+    row_class = gateway.java_class("[Lorg.apache.spark.sql.catalyst.InternalRow;")
+    return gateway.jvm.java.util.Arrays.copyOf(converted.array(), len(rows), row_class)

@@ -1,0 +1,103 @@
+"""Answers Spark's ``BatchWrite``: planned and committed in this process, written by Spark's own Python tasks.
+
+Spark would start a Python process to plan a write and another one to commit it. Here both happen where the proxies
+live, so that a small INSERT is quick and an error arrives as one sentence instead of a traceback of a worker.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql.types import StructType
+
+from paimon_spark.errors import CommitError, PaimonError
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.source.data_source import PaimonDataSource
+
+if TYPE_CHECKING:
+    from paimon_spark.spark.source.writer import PaimonWriter
+
+_PYTHON = "org.apache.spark.sql.execution.datasources.v2.python"
+_WRITER_MODULE = "pyspark.sql.worker.write_into_data_source"
+
+
+class BatchWriteProxy(Proxy):
+    """One write of one statement, on the driver."""
+
+    interfaces = ("org.apache.spark.sql.connector.write.BatchWrite",)
+
+    def __init__(self, gateway: Gateway, schema: JavaObject, options: Mapping[str, str], *, overwrite: bool) -> None:
+        """Plan nothing yet.
+
+        Args:
+            gateway: the JVM.
+            schema: the ``StructType`` of the rows.
+            options: of our data source.
+            overwrite: whether something is replaced.
+        """
+        super().__init__(gateway)
+        self.schema = schema
+        self.options = dict(options)
+        self.overwrite = overwrite
+        self.writer: PaimonWriter | None = None
+
+    def createBatchWriterFactory(self, _info: JavaObject) -> JavaObject:
+        """Plan the write; what this gives is all that travels to tasks. Called once, before the first task."""
+        struct = StructType.fromJson(json.loads(self.schema.json()))
+        self.writer = PaimonDataSource(self.options).writer(struct, self.overwrite)
+        python = self.gateway.jvm.org.apache.spark.sql.execution.datasources.v2.python
+        provider = python.PythonDataSourceV2()
+        provider.setShortName(PaimonDataSource.name())
+        answer = StructType.fromJson(json.loads(python.UserDefinedPythonDataSource.writeOutputSchema().json()))
+        function = _write_function(self.writer, answer.names[0])
+        command = cloudpickle.dumps((function, answer))  # type: ignore[no-untyped-call]
+        constructor = self.gateway.java_class(f"{_PYTHON}.PythonBatchWriterFactory").getConstructors()[0]
+        none = self.gateway.jvm.scala.Option.empty()
+        session_ids = [none] * (constructor.getParameterCount() - 3)  # one in 4.0, two since 4.1
+        return python.PythonBatchWriterFactory(provider.source(), command, self.schema, *session_ids)
+
+    def toString(self) -> str:
+        """For Spark's log."""
+        return f"PaimonBatchWrite({self.options['path']})@{id(self):x}"
+
+    def useCommitCoordinator(self) -> bool:
+        """One attempt of a task commits."""
+        return True
+
+    def onDataWriterCommit(self, _message: JavaObject) -> None:
+        """A task is done: nothing to do before all are."""
+
+    def commit(self, messages: Any, *_summary: Any) -> None:
+        """Make what all tasks wrote one snapshot. Called once; Spark 4.1 and later add a summary of the rows.
+
+        Raises:
+            PaimonError: a commit error under its own name: nothing was committed, or (CommitStateUnknownError) nobody
+                knows.
+        """
+        assert self.writer is not None
+        try:
+            self.writer.commit([pickle.loads(bytes(message.pickledMessage())) for message in messages])
+        except CommitError as error:
+            raise PaimonError(f"{type(error).__name__}: {error}") from error
+
+    def abort(self, _messages: Any) -> None:
+        """Do nothing: Spark also aborts after a commit whose outcome is unknown (see `PaimonWriter.abort`)."""
+
+
+_Batches = Iterator[pa.RecordBatch]
+
+
+def _write_function(writer: PaimonWriter, column: str) -> Callable[[_Batches], _Batches]:
+    """What Spark runs in a task: it gets the rows and gives one batch with one value, the pickled commit message."""
+
+    def write_rows(batches: _Batches) -> _Batches:
+        message = pickle.dumps(writer.write(batches))
+        yield pa.record_batch([pa.array([message], pa.binary())], names=[column])
+
+    write_rows.__module__ = _WRITER_MODULE  # as Spark's own function says, which its worker looks at
+    return write_rows

@@ -1,0 +1,113 @@
+"""Answers Spark's catalog interfaces for one warehouse: what is in it, and the tables that statements name.
+
+``TableCatalog``, ``StagingTableCatalog`` (see `ddl`), ``SupportsNamespaces`` (see `namespaces`), ``ProcedureCatalog``
+(see `procedures`) and ``FunctionCatalog`` (see `scalar_functions`). Called on the driver while Spark analyses a
+statement. Signatures differ between Spark versions (`docs/spark.md` §5): overloads of one Java name arrive here as one
+method with a varying number of arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
+from paimon_spark.spark.catalog.changelog import ChangelogProxy
+from paimon_spark.spark.catalog.ddl import TableDefinitionsProxy
+from paimon_spark.spark.catalog.global_table import GlobalTableProxy
+from paimon_spark.spark.catalog.loading import TableVersion, is_write, load_catalog_table, read_options, session_options
+from paimon_spark.spark.catalog.scalar_functions import FunctionCatalogProxy
+from paimon_spark.spark.catalog.system_table import SystemTableProxy, catalog_system_table
+from paimon_spark.spark.catalog.table import TableProxy
+from paimon_spark.spark.jvm.gateway import JavaObject
+from paimon_spark.spark.jvm.spark_errors import no_such_table
+from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
+from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, SYSTEM_DATABASE
+from paimon_spark.table.system.global_tables import global_table
+
+_CATALOG = "org.apache.spark.sql.connector.catalog"
+
+
+class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
+    """The catalog object that Spark's catalog manager holds under its name."""
+
+    interfaces: ClassVar[tuple[str, ...]] = (*TableDefinitionsProxy.interfaces, *FunctionCatalogProxy.interfaces)
+
+    def initialize(self, _name: str, _options: JavaObject) -> None:
+        """Never called: the catalog is put in place ready."""
+
+    def name(self) -> str:
+        """The catalog's name."""
+        return self.catalog_name
+
+    def defaultNamespace(self) -> JavaObject:
+        """The namespace after ``USE <catalog>``."""
+        return self.gateway.strings([DEFAULT_DATABASE])
+
+    def capabilities(self) -> JavaObject:
+        """What CREATE TABLE may contain."""
+        return self.gateway.enum_set(f"{_CATALOG}.TableCatalogCapability", ["SUPPORT_COLUMN_DEFAULT_VALUE"])
+
+    def tableStateOptionKeys(self) -> JavaObject:
+        """Options by which a table's columns depend on the read: those that name a point of time."""
+        return self.gateway.jvm.java.util.HashSet(list(POINTS_OF_TIME))
+
+    def changelogStateOptionKeys(self) -> JavaObject:
+        """Options that are part of a changelog's state: none."""
+        return self.gateway.jvm.java.util.Collections.emptySet()
+
+    def useNullableQuerySchema(self) -> bool:
+        """CTAS gives nullable columns, as the official connector's does."""
+        return True
+
+    def listTables(self, namespace: Any) -> JavaObject:
+        """SHOW TABLES."""
+        database = self._database(namespace)
+        return self.gateway.array(
+            f"{_CATALOG}.Identifier",
+            [self.gateway.identifier([database], name) for name in self.catalog.tables(database)],
+        )
+
+    def loadTable(self, ident: JavaObject, *more: Any) -> Any:
+        """A table for a statement; with a version, a timestamp (microseconds), or write privileges."""
+        version = TableVersion.from_arguments(more)
+        try:
+            namespace, name = list(ident.namespace()), ident.name()
+            if namespace == [SYSTEM_DATABASE]:
+                return GlobalTableProxy(self.gateway, self.catalog_name, self.catalog, global_table(name))
+            database = ".".join(namespace)
+            session = session_options(self.gateway, self.catalog_name, database, name, write=is_write(more))
+            loaded = load_catalog_table(
+                self.catalog, namespace, name, version, session=session, given=read_options(self.gateway, more)
+            )
+            system = catalog_system_table(name)
+        except TableNotFoundError:
+            raise no_such_table(self.gateway, ident) from None
+        if system is not None:
+            return SystemTableProxy(self.gateway, self.catalog_name, loaded, system)
+        proxy = TableProxy(self.gateway, self.catalog_name, loaded)
+        self.handed_out.add(proxy)
+        return proxy
+
+    def loadChangelog(self, ident: JavaObject, context: JavaObject, _options: JavaObject) -> Any:
+        """``CHANGES FROM VERSION`` or ``TIMESTAMP``, from Spark 4.3 on: a table's changes."""
+        try:
+            loaded = load_catalog_table(self.catalog, list(ident.namespace()), ident.name(), None)
+            if catalog_system_table(ident.name()) is not None:
+                raise OptionError(f"System tables such as {ident.name()} have no CHANGES.")
+        except TableNotFoundError:
+            raise no_such_table(self.gateway, ident) from None
+        return ChangelogProxy(self.gateway, self.catalog_name, loaded, context)
+
+    def tableExists(self, ident: JavaObject) -> bool:
+        """Whether there is such a table."""
+        try:
+            if list(ident.namespace()) == [SYSTEM_DATABASE]:
+                return bool(global_table(ident.name()))
+            catalog_system_table(ident.name())
+            load_catalog_table(self.catalog, list(ident.namespace()), ident.name(), None)
+        except (TableNotFoundError, SchemaError):
+            return False
+        return True
+
+    def invalidateTable(self, ident: JavaObject) -> None:
+        """REFRESH TABLE: nothing is cached."""

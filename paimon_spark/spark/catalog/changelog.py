@@ -1,0 +1,122 @@
+"""Answers Spark's ``Changelog`` (from 4.3 on): ``SELECT * FROM t CHANGES FROM VERSION 3 TO VERSION 7``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from paimon_spark.errors import OptionError, SnapshotNotFoundError
+from paimon_spark.read.change_feed import CHANGE_FEED, feed_source, refuse_without_changelog
+from paimon_spark.spark.catalog.loading import LoadedTable
+from paimon_spark.spark.catalog.scan import ScanBuilderProxy, quoted
+from paimon_spark.spark.catalog.schemas import java_struct
+from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.table.table import FileStoreTable
+from paimon_spark.table.time_travel import INCREMENTAL_KEYS
+
+_BETWEEN, _BETWEEN_TIMESTAMP, _ = INCREMENTAL_KEYS
+_NET_CHANGES = "NET_CHANGES"
+
+
+class ChangelogProxy(Proxy):
+    """The changes of one table in the range that one statement asks for."""
+
+    interfaces = ("org.apache.spark.sql.connector.catalog.Changelog",)
+
+    def __init__(self, gateway: Gateway, catalog_name: str, loaded: LoadedTable, context: JavaObject) -> None:
+        super().__init__(gateway)
+        if context.deduplicationMode().name().upper() == _NET_CHANGES:
+            raise OptionError(
+                "CHANGES with deduplicationMode = 'netChanges' is not supported: leave it out, or compare two states "
+                "by SELECT * FROM `t$audit_log` WITH ('incremental-between' = 'a,b', "
+                "'incremental-between-scan-mode' = 'diff')."
+            )
+        refuse_without_changelog(loaded.table)
+        self.table_name = f"{catalog_name}.{loaded.name}"
+        self.range = str(context.range().toString())
+        options = {
+            **range_options(loaded.table, context.range()),
+            "incremental-between-scan-mode": feed_source(loaded.table).value,
+        }
+        self.loaded = replace(loaded, table=loaded.table.with_options(options))
+
+    def name(self) -> str:
+        """The name in plans and messages."""
+        return f"{self.table_name} CHANGES"
+
+    def columns(self) -> JavaObject:
+        """Those of the table, then what the change is, its snapshot and its time."""
+        struct = java_struct(self.gateway, to_spark_struct(CHANGE_FEED.fields(self.loaded.table)))
+        return self.gateway.jvm.org.apache.spark.sql.connector.catalog.CatalogV2Util.structTypeToV2Columns(
+            struct, False
+        )
+
+    def containsCarryoverRows(self) -> bool:
+        """Rows that did not change are not told."""
+        return False
+
+    def containsIntermediateChanges(self) -> bool:
+        """A row that changed several times comes several times; without a primary key no row ever changes."""
+        return bool(self.loaded.table.schema.primary_keys)
+
+    def representsUpdateAsDeleteAndInsert(self) -> bool:
+        """An update comes as the row before and the row after."""
+        return False
+
+    def rowId(self) -> JavaObject:
+        """The primary key; nothing of Spark's asks for it."""
+        expressions = self.gateway.jvm.org.apache.spark.sql.connector.expressions
+        keys = [expressions.Expressions.column(quoted(name)) for name in self.loaded.table.schema.primary_keys]
+        return self.gateway.array("org.apache.spark.sql.connector.expressions.NamedReference", keys)
+
+    def rowVersion(self) -> JavaObject:
+        """The snapshot."""
+        return self.gateway.jvm.org.apache.spark.sql.connector.expressions.Expressions.column("_commit_version")
+
+    def newScanBuilder(self, options: JavaObject) -> Any:
+        """A builder for one scan."""
+        return ScanBuilderProxy(self.gateway, self.loaded, dict(options.asCaseSensitiveMap()), CHANGE_FEED)
+
+    def toString(self) -> str:
+        """What equality compares: the same range of the same table."""
+        return f"{self.loaded.table.path}@{self.loaded.table.branch} CHANGES {self.range}"
+
+
+def range_options(table: FileStoreTable, asked: JavaObject) -> dict[str, str]:
+    """The read options of a ``ChangelogRange``; ours leave out the start and take in the end.
+
+    Raises:
+        SnapshotNotFoundError: there is no such snapshot or tag.
+        OptionError: the range is none of versions or timestamps.
+    """
+    kind = asked.getClass().getSimpleName()
+    before, behind = int(asked.startingBoundInclusive()), 1 - int(asked.endingBoundInclusive())
+    if kind == "VersionRange":
+        start = version_id(table, str(asked.startingVersion())) - before
+        given = asked.endingVersion()
+        end = version_id(table, str(given.get())) - behind if given.isPresent() else table.snapshots.latest_id() or 0
+        return {_BETWEEN: f"{start},{end}"}
+    if kind == "TimestampRange":
+        start = int(asked.startingTimestamp()) // 1000 - before
+        given = asked.endingTimestamp()
+        latest = table.snapshots.latest()
+        end = int(given.get()) // 1000 - behind if given.isPresent() else latest.time_millis if latest else start
+        return {_BETWEEN_TIMESTAMP: f"{start},{max(start, end)}"}
+    raise OptionError(f"CHANGES takes versions or timestamps, not {kind}.")
+
+
+def version_id(table: FileStoreTable, version: str) -> int:
+    """The snapshot's id that a version means: a tag, or digits.
+
+    Raises:
+        SnapshotNotFoundError: it is neither.
+    """
+    if table.tags.exists(version):
+        return table.tags.get(version).snapshot.id
+    if version.isascii() and version.isdigit():
+        return int(version)
+    raise SnapshotNotFoundError(
+        f"Version '{version}' is neither a snapshot's id nor a tag. The tags are: "
+        f"{', '.join(table.tags.names()) or 'none'}."
+    )

@@ -1,0 +1,248 @@
+"""Answers the parts of Spark's ``TableCatalog`` and ``StagingTableCatalog`` that make, change and drop tables.
+
+Called on the driver, once per statement. CREATE and REPLACE come as columns, transforms and properties up to Spark 4.0,
+as one ``TableInfo`` from 4.1 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from weakref import WeakSet
+
+from pyspark.sql.types import StructType
+
+from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError, UnsupportedError
+from paimon_spark.spark.catalog.alter import schema_changes
+from paimon_spark.spark.catalog.loading import LoadedTable, load_catalog_table
+from paimon_spark.spark.catalog.namespaces import NamespacesProxy
+from paimon_spark.spark.catalog.schemas import schema_of_create, struct_from_columns
+from paimon_spark.spark.catalog.staging import StagedTableProxy
+from paimon_spark.spark.catalog.table import TableProxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
+from paimon_spark.spark.jvm.spark_errors import (
+    no_such_namespace,
+    no_such_table,
+    table_already_exists,
+    unsupported_table_change,
+)
+from paimon_spark.spark.source.refused_streams import refuse_stream_write
+from paimon_spark.spark.sql.replace_table import replace_table
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
+from paimon_spark.table.paths import is_path_name, parse_table_path, plain_path
+from paimon_spark.table.schema_evolution import alter_table
+from paimon_spark.table.table import create_table, table_exists
+from paimon_spark.table.unmade import take_back
+
+
+class TableDefinitionsProxy(NamespacesProxy):
+    """The part of a catalog that CREATE, ALTER, RENAME and DROP TABLE use."""
+
+    interfaces: ClassVar[tuple[str, ...]] = (
+        *NamespacesProxy.interfaces,
+        "org.apache.spark.sql.connector.catalog.StagingTableCatalog",
+    )
+
+    def __init__(self, gateway: Gateway, catalog_name: str, catalog: FilesystemCatalog) -> None:
+        super().__init__(gateway, catalog_name, catalog)
+        self.handed_out: WeakSet[TableProxy] = WeakSet()
+        """Tables of statements under way: what they read of a table is pinned when it is replaced."""
+
+    def createTable(self, ident: JavaObject, *definition: Any) -> Any:
+        """CREATE TABLE. What ``writeStream.toTable`` would make and could not fill is refused before."""
+        if self._called_by("DataStreamWriter"):
+            refuse_stream_write()
+        self._create(ident, self._schema(ident, definition))
+        return self._table(ident)
+
+    def createTableLike(self, ident: JavaObject, info: JavaObject, source: JavaObject) -> Any:
+        """CREATE TABLE … LIKE (4.3): columns, partitions and options of a table, with properties on top."""
+        given = {**_copied(dict(source.properties())), **dict(info.properties())}
+        columns = struct_from_columns(self.gateway, source.columns())
+        self._create(ident, schema_of_create(columns, source.partitioning(), self._own_path(ident, given)))
+        return self._table(ident)
+
+    def alterTable(self, ident: JavaObject, changes: Any) -> Any:
+        """ALTER TABLE: all changes of a statement are one new schema."""
+        loaded = self._load(ident)
+        try:
+            alter_table(loaded.table, schema_changes(self.gateway, loaded.table.schema, changes))
+        except (SchemaError, OptionError, UnsupportedError) as error:
+            raise unsupported_table_change(self.gateway, str(error)) from error
+        return self._table(ident)
+
+    def dropTable(self, ident: JavaObject) -> bool:
+        """DROP TABLE: the directory goes."""
+        if list(ident.namespace()) == [SYSTEM_DATABASE]:
+            raise UnsupportedError(f"{SYSTEM_DATABASE}.{ident.name()} is a system table, which is for reading")
+        if not self._is_table(ident):
+            return False
+        name = ident.name()
+        if "$" in name:
+            raise UnsupportedError(f"{name} cannot be dropped: it is a branch or a system table of a table")
+        if "/" in name:
+            raise UnsupportedError(f"a table that is named by its path cannot be dropped: {name}")
+        self.catalog.drop_table(ident.namespace()[0], name)
+        return True
+
+    def purgeTable(self, ident: JavaObject) -> bool:
+        """DROP TABLE … PURGE: the same, nothing is kept by DROP TABLE either."""
+        return bool(self.dropTable(ident))
+
+    def renameTable(self, old: JavaObject, new: JavaObject) -> None:
+        """ALTER TABLE … RENAME TO: within the warehouse; the new name may start with the catalog's."""
+        if not self._is_table(old):
+            raise no_such_table(self.gateway, old)
+        source, target = list(old.namespace()), list(new.namespace())
+        if len(target) > 1 and target[0] == self.catalog_name:
+            target = target[1:]
+        if len(source) != 1 or len(target) > 1 or "/" in old.name() or "$" in old.name():
+            raise UnsupportedError(f"{old.toString()} cannot be renamed to {new.toString()}")
+        database = target[0] if target else source[0]
+        if not self.catalog.database_exists(database):
+            raise no_such_namespace(self.gateway, [database])
+        if self.catalog.table_exists(database, new.name()):
+            raise table_already_exists(self.gateway, new)
+        self.catalog.rename_table(source[0], old.name(), database, new.name())
+
+    def stageCreate(self, ident: JavaObject, *definition: Any) -> Any:
+        """CREATE TABLE … AS SELECT: the table is made now and dropped if the query fails."""
+        self._create(ident, self._schema(ident, definition))
+
+        def redefine(options: Mapping[str, str]) -> LoadedTable:
+            self._drop(ident)
+            self._create(ident, self._schema(ident, definition, options))
+            return self._load(ident)
+
+        return StagedTableProxy(
+            self.gateway, self.catalog_name, self._load(ident), redefine=redefine, on_abort=lambda: self._drop(ident)
+        )
+
+    def stageReplace(self, ident: JavaObject, *definition: Any) -> Any:
+        """REPLACE TABLE [AS SELECT]: the table is emptied and gets its new schema now."""
+        if not self._is_table(ident):
+            raise no_such_table(self.gateway, ident)
+        return self._replace(ident, definition)
+
+    def stageCreateOrReplace(self, ident: JavaObject, *definition: Any) -> Any:
+        """CREATE OR REPLACE TABLE [AS SELECT]."""
+        if self._is_table(ident):
+            return self._replace(ident, definition)
+        return self.stageCreate(ident, *definition)
+
+    def supportedCustomMetrics(self) -> JavaObject:
+        """No metrics."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
+
+    def _replace(self, ident: JavaObject, definition: tuple[Any, ...]) -> StagedTableProxy:
+        table = self._load(ident).table
+        latest = table.snapshots.latest_id()
+        for other in list(self.handed_out):
+            if latest is not None and other.loaded.table.path == table.path:
+                other.pinned_snapshot_id = latest
+        if not self._called_by("DataFrameWriter"):
+            replace_table(table, self._schema(ident, definition))
+            return StagedTableProxy(self.gateway, self.catalog_name, self._load(ident))
+        staged = StagedTableProxy(self.gateway, self.catalog_name, self._load(ident))
+        given = definition[0].columns() if len(definition) == 1 else definition[0]
+        # Spark writes by position into a table that it takes for a new one of the rows' columns
+        own = {field.name.lower(): field for field in staged.struct.fields}
+        names = [name.lower() for name in struct_from_columns(self.gateway, given)[0].names]
+        if len(set(names)) == len(names) and own.keys() >= set(names):
+            staged.struct = StructType([own[name] for name in names])
+        return staged
+
+    def _called_by(self, *classes: str) -> bool:
+        """Whether this is for one of Spark's classes that look like a statement but mean less.
+
+        ``df.write.mode("overwrite").saveAsTable`` keeps the definition of the table; there and in
+        ``spark.catalog.createTable`` a format that nobody gave is Spark's default.
+        """
+        return called_by(self.gateway, *classes)
+
+    def _create(self, ident: JavaObject, schema: TableSchema) -> None:
+        """Make a table, by name or by path.
+
+        Raises:
+            Py4JJavaError: Spark's exceptions for a table that is there and a database that is not.
+        """
+        namespace, name = list(ident.namespace()), ident.name()
+        by_path = is_path_name(name)
+        if not by_path and not self.namespaceExists(namespace):
+            raise no_such_namespace(self.gateway, namespace)
+        if self._is_table(ident):
+            raise table_already_exists(self.gateway, ident)
+        try:
+            if by_path:
+                create_table(name, schema, file_io=FileIO.for_path(name, self.catalog.options))
+            else:
+                self.catalog.create_table(namespace[0], name, schema)
+        except SchemaError:
+            if self._is_table(ident):  # another session was faster
+                raise table_already_exists(self.gateway, ident) from None
+            raise
+
+    def _schema(
+        self, ident: JavaObject, definition: tuple[Any, ...], more: Mapping[str, str] | None = None
+    ) -> TableSchema:
+        if len(definition) == 1:
+            info = definition[0]
+            columns, transforms, properties = info.columns(), info.partitions(), info.properties()
+        else:
+            columns, transforms, properties = definition
+        given = self._own_path(ident, {**dict(properties), **(more or {})})
+        if self._called_by("DataFrameWriter", "classic.Catalog") and given.get("provider") == self._default_source():
+            del given["provider"]  # without a format, the catalog's is meant
+        return schema_of_create(struct_from_columns(self.gateway, columns), transforms, given)
+
+    def _default_source(self) -> str:
+        conf = self.gateway.jvm.org.apache.spark.sql.internal.SQLConf.get()
+        return str(conf.getConfString("spark.sql.sources.default", "parquet"))
+
+    def _own_path(self, ident: JavaObject, properties: Mapping[str, str]) -> dict[str, str]:
+        """The properties without a location, which cannot be any other than the table's own directory."""
+        name, kept = ident.name(), dict(properties)
+        own = name if is_path_name(name) else self.catalog.table_path(ident.namespace()[0], name)
+        for key in ("location", "path"):
+            given = kept.pop(key, None)
+            if given is not None and plain_path(given) != plain_path(own):
+                raise UnsupportedError(
+                    f"The current catalog {self.catalog_name} does not support specifying the table path when creating "
+                    f"a table: a table of a warehouse has its own directory, here {own}. For a table elsewhere leave "
+                    f"LOCATION out and name it by its path: CREATE TABLE {self.catalog_name}.`{plain_path(given)}` …"
+                )
+        return kept
+
+    def _is_table(self, ident: JavaObject) -> bool:
+        namespace, name = list(ident.namespace()), ident.name()
+        if is_path_name(name):
+            return table_exists(name, options=self.catalog.options)
+        root = parse_table_path(name).root
+        return len(namespace) == 1 and self.catalog.table_exists(namespace[0], root)
+
+    def _load(self, ident: JavaObject) -> LoadedTable:
+        """The table at its latest version, without options of the session."""
+        if parse_table_path(ident.name()).system_table is not None:
+            raise UnsupportedError(f"{ident.name()} is a system table, which is for reading: name the table itself")
+        try:
+            return load_catalog_table(self.catalog, list(ident.namespace()), ident.name(), None)
+        except TableNotFoundError:
+            raise no_such_table(self.gateway, ident) from None
+
+    def _table(self, ident: JavaObject) -> TableProxy:
+        return TableProxy(self.gateway, self.catalog_name, self._load(ident))
+
+    def _drop(self, ident: JavaObject) -> None:
+        """Remove a table that a statement made and could not fill."""
+        name = ident.name()
+        path = name if is_path_name(name) else self.catalog.table_path(ident.namespace()[0], name)
+        take_back(path, self.catalog.options)
+
+
+def _copied(properties: dict[str, str]) -> dict[str, str]:
+    """The properties of a table that one LIKE it has as well."""
+    own = ("location", "path", "owner", "is_managed_location", "external", "table_type")
+    paimon = properties.get("provider", "paimon").lower() == "paimon"
+    return {key: value for key, value in properties.items() if paimon and key not in own}

@@ -1,0 +1,160 @@
+"""Which table a name in a statement means: by catalog name or by path, at which version, with which options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import TableNotFoundError
+from paimon_spark.spark.session.session_options import table_of
+from paimon_spark.spark.sql.read_version import (
+    POINTS_OF_TIME,
+    at_version,
+    layered,
+    options_for_table,
+    refuse_second_version,
+)
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.paths import MAIN_BRANCH, is_path_name
+from paimon_spark.table.table import FileStoreTable, load_table
+
+if TYPE_CHECKING:
+    from paimon_spark.spark.jvm.gateway import Gateway
+
+
+@dataclass(frozen=True)
+class TableVersion:
+    """VERSION AS OF (text) or TIMESTAMP AS OF (microseconds since the epoch)."""
+
+    version: str | None = None
+    timestamp_micros: int | None = None
+
+    @staticmethod
+    def from_arguments(arguments: Sequence[Any]) -> TableVersion | None:
+        """What the overloads of ``loadTable`` were given beyond the identifier.
+
+        4.0 to 4.2 pass a String, a long, or a set of write privileges; 4.3 a ``TableContext`` and options.
+        """
+        if not arguments:
+            return None
+        first = arguments[0]
+        if isinstance(first, str):
+            return TableVersion(version=first)
+        if isinstance(first, int):
+            return TableVersion(timestamp_micros=first)
+        if not hasattr(first, "getClass") or not first.getClass().getName().endswith(".TableContext"):
+            return None
+        travel = first.timeTravel()
+        if not travel.isPresent():
+            return None
+        spec = travel.get()
+        kind = spec.getClass().getSimpleName()
+        if "Version" in kind:
+            return TableVersion(version=spec.version())
+        return TableVersion(timestamp_micros=spec.micros())
+
+    def options(self) -> dict[str, str]:
+        """The read options that mean the same."""
+        if self.version is not None:
+            return {"scan.version": self.version}
+        assert self.timestamp_micros is not None
+        return {"scan.timestamp-millis": str(self.timestamp_micros // 1000)}
+
+
+def is_write(arguments: Sequence[Any]) -> bool:
+    """Tell whether ``loadTable`` was called for a write, which takes the latest snapshot whatever the session says."""
+    if not arguments or isinstance(arguments[0], str | int):
+        return False
+    first = arguments[0]
+    privileges = first.writePrivileges() if first.getClass().getName().endswith(".TableContext") else first
+    return not privileges.isEmpty()
+
+
+def read_options(gateway: Gateway, arguments: Sequence[Any]) -> dict[str, str]:
+    """The options of a read that ``loadTable`` was given: from Spark 4.3 on the keys of ``tableStateOptionKeys``."""
+    return gateway.string_dict(arguments[1].asCaseSensitiveMap()) if len(arguments) > 1 else {}
+
+
+def session_options(
+    gateway: Gateway, catalog: str, database: str, table: str, *, write: bool = False
+) -> dict[str, str]:
+    """The table options that the session of the running statement has set for a table (see `options_for_table`).
+
+    Args:
+        gateway: the JVM.
+        catalog: the catalog's name.
+        database: the database's.
+        table: the table's.
+        write: leave out the options that name a point of time, which writes have no use for.
+
+    Raises:
+        OptionError: a setting is no option of Paimon's; the message names the nearest.
+    """
+    settings = gateway.jvm.org.apache.spark.sql.internal.SQLConf.get().settings()
+    options = options_for_table(gateway.string_dict(settings), (catalog, database, table_of(table)))
+    return {key: value for key, value in options.items() if not (write and key in POINTS_OF_TIME)}
+
+
+@dataclass(frozen=True)
+class LoadedTable:
+    """A table as a statement sees it."""
+
+    table: FileStoreTable
+    name: str
+    """For messages and plans: ``db.t``, or the path."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Dynamic options: of the session, and those that came with the name (time travel)."""
+    store: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Options of the store (``s3.*``, ``fs.*``), which the data source must be given as well; they hold credentials."""
+    pinned: bool = False
+    """Whether VERSION AS OF or TIMESTAMP AS OF said which version this is."""
+    widened: bool = False
+    """Whether the table has columns that the write adds to it."""
+    own_options: Mapping[str, str] = field(default_factory=dict)
+    """The options of the table as it was defined, without those of the session and of the read."""
+
+    @property
+    def source_options(self) -> dict[str, str]:
+        """What our data source needs to open the same table and branch."""
+        branch = self.table.branch
+        return {**self.store, "path": self.table.path, **({} if branch == MAIN_BRANCH else {"branch": branch})}
+
+
+def load_catalog_table(
+    catalog: FilesystemCatalog,
+    namespace: Sequence[str],
+    name: str,
+    version: TableVersion | None,
+    *,
+    session: Mapping[str, str] | None = None,
+    given: Mapping[str, str] | None = None,
+) -> LoadedTable:
+    """Open the table of a name; a name with a slash and without (or with the default) namespace is a path.
+
+    Args:
+        catalog: where names are looked up.
+        namespace: the database.
+        name: of the table, or its path.
+        version: what VERSION AS OF or TIMESTAMP AS OF says.
+        session: table options that the session has set for this table.
+        given: options that came with the name (``WITH (...)``, ``spark.read.option``), as far as Spark tells them here.
+
+    Raises:
+        TableNotFoundError: there is no such table.
+        SnapshotNotFoundError: there is no such version.
+        SchemaError: the name has a slash and is no whole path.
+        OptionError: both `version` and `given` say what of the table's history is read.
+    """
+    if version is not None:
+        refuse_second_version(given or {})
+    if is_path_name(name):
+        table, shown = load_table(name, options=catalog.options), name
+    elif len(namespace) != 1:
+        raise TableNotFoundError(f"Table {'.'.join([*namespace, name])} does not exist.")
+    else:
+        table, shown = catalog.load_table(namespace[0], name), f"{namespace[0]}.{name}"
+    layers = (session or {}, given or {}, {} if version is None else version.options())
+    options, pinned = layered(*layers), version is not None
+    own = table.schema.options
+    return LoadedTable(at_version(table, *layers), shown, options, catalog.options, pinned, own_options=own)

@@ -1,0 +1,197 @@
+"""Spark's own vectorised Parquet reader over exactly the files of a plan, where these files are the rows of the table.
+
+Rows then never pass through Python: reading costs what ``spark.read.parquet`` costs. What Spark would find out of the
+files' directories is not asked for: which files there are, how large they are, where they are cut and what their
+partition is, is in the plan. No setting of the session may change the rows, as none changes those of our reader.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql.types import StructType
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.spark.catalog.file_partitions import file_partitions, file_uri, task_files
+from paimon_spark.spark.catalog.schemas import java_struct
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spec.data_types import DoubleType, FloatType
+from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
+
+if TYPE_CHECKING:
+    from paimon_spark.read.split import DataSplit
+    from paimon_spark.spark.catalog.scan_plan import ScanPlan
+
+_LOG = logging.getLogger(__name__)
+
+_READ: Final = "org.apache.spark.sql.connector.read"
+_DATASOURCES: Final = "org.apache.spark.sql.execution.datasources"
+_PREDICATE: Final = "org.apache.spark.sql.connector.expressions.filter.Predicate"
+_OPTIONS: Final = {
+    "mergeSchema": "false",
+    "recursiveFileLookup": "true",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    "parquet.page.verify-checksum.enabled": "true",
+}
+"""What else the session's settings would say."""
+_SHIFTS_TIMES: Final = "spark.sql.parquet.int96TimestampConversion"
+"""A setting that moves times of files which other engines wrote; there is no such option."""
+_FIRST_SAFE_YEAR: Final = 1900
+"""Dates and times before it change on their way through ``java.sql``, in which Spark tells them to its reader."""
+
+REFUSALS: Final = (Py4JError, PySparkException, PaimonError, TypeError)
+"""What comes of calling classes and methods that another Spark has not."""
+
+Judged = tuple[Predicate, JavaObject]
+"""A predicate of ours, and the one of Spark's that it was."""
+
+
+class NativeBatchProxy(Proxy):
+    """The batch of one scan: partitions that hold files, and the factory of Spark's Parquet readers."""
+
+    interfaces = (f"{_READ}.Batch",)
+
+    def __init__(self, gateway: Gateway, partitions: JavaObject, factory: JavaObject) -> None:
+        super().__init__(gateway)
+        self._partitions = partitions
+        self._factory = factory
+
+    def planInputPartitions(self) -> JavaObject:
+        """``FilePartition``s, each for one task."""
+        return self._partitions
+
+    def createReaderFactory(self) -> JavaObject:
+        """The factory of a ``ParquetScan``."""
+        return self._factory
+
+
+def native_batch(
+    gateway: Gateway, scan: ScanPlan, tasks: Sequence[Sequence[DataSplit]], pushed: Sequence[Judged]
+) -> NativeBatchProxy | None:
+    """A batch of Spark's Parquet reader; None where this Spark does not let us make one.
+
+    Args:
+        gateway: the JVM.
+        scan: what is read; partition columns come last in its struct.
+        tasks: the splits of the scan's plan, packed into tasks.
+        pushed: predicates that Spark judges once more: here they only leave out row groups.
+    """
+    keys = scan.table.schema.partition_keys
+    partition_fields = [field for field in scan.plan.fields if field.name in keys]
+    partition = StructType([column for column in scan.struct.fields if column.name in keys])
+    data = StructType([column for column in scan.struct.fields if column.name not in keys])
+    try:
+        partitions = file_partitions(gateway, task_files(scan.table, partition_fields, tasks))
+        reader = _parquet_scan(gateway, java_struct(gateway, data), _filters(gateway, scan, pushed))
+        if partition_fields:
+            gateway.field(reader, "readPartitionSchema").set(reader, java_struct(gateway, partition))
+        return NativeBatchProxy(gateway, partitions, reader.createReaderFactory())
+    except REFUSALS as error:
+        note_refusal(error)
+        return None
+
+
+def note_refusal(error: Exception) -> None:
+    """Log why rows come by our reader that Spark's could give."""
+    reason = error.java_exception if isinstance(error, Py4JJavaError) else str(error).partition("\n")[0]
+    _LOG.warning("Spark's own Parquet reader cannot be used here, Paimon's is: %s", reason)
+
+
+def is_native(gateway: Gateway, scan: ScanPlan) -> bool:
+    """Whether a scan is left to Spark's Parquet reader: rows of local files as they are."""
+    if not scan.table.options.value("read.spark-parquet") or scan.metadata or not _is_local(scan.table.path):
+        return False
+    if not scan.has_plain_rows or not scan.partition_columns_are_last:
+        return False
+    paths = {file.path for split in scan.plan.splits for file in split.files}
+    return all(map(_is_local, paths)) and _reads_as_written(gateway) and _can_open(gateway, paths)
+
+
+def _is_local(path: str) -> bool:
+    return path.startswith("/") or path[:5].lower() == "file:"
+
+
+def _reads_as_written(gateway: Gateway) -> bool:
+    """Whether the session reads times as they are."""
+    conf = gateway.jvm.org.apache.spark.sql.internal.SQLConf.get()
+    return str(conf.getConfString(_SHIFTS_TIMES, "false")).lower() != "true"
+
+
+def _can_open(gateway: Gateway, paths: set[str]) -> bool:
+    """Whether the JVM has names for the files: it was started in a locale, which may know ASCII only."""
+    if all(map(str.isascii, paths)):
+        return True
+    encoding = gateway.jvm.java.lang.System.getProperty("sun.jnu.encoding")
+    return str(encoding).upper() in ("UTF-8", "UTF8") and all(map(_is_unicode, map(file_uri, paths)))
+
+
+def _is_unicode(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _filters(gateway: Gateway, scan: ScanPlan, pushed: Sequence[Judged]) -> JavaObject:
+    """The filters by which Spark may leave out row groups and pages."""
+    keys = scan.table.schema.partition_keys
+    usable = {
+        field.name
+        for field in scan.plan.fields
+        if field.name not in keys and not isinstance(field.type, FloatType | DoubleType)
+    }
+    kept = [theirs for ours, theirs in pushed if _may_leave_out(ours, usable)]
+    utils = gateway.jvm.org.apache.spark.sql.internal.connector.PredicateUtils
+    return utils.toV1(gateway.array(_PREDICATE, kept))
+
+
+def _may_leave_out(predicate: Predicate, usable: set[str]) -> bool:
+    """Whether a filter means to Spark's reader what it means in SQL.
+
+    It must speak of columns that are read only, since a column that is not looks to page filters as if it were null
+    everywhere; of no floating point numbers, since their maxima leave out NaN; and of no dates of long ago.
+    """
+    literals = (value for leaf in _leaves(predicate) for value in leaf.literals)
+    old = (isinstance(value, date | datetime) and value.year < _FIRST_SAFE_YEAR for value in literals)
+    return bool(fields(predicate)) and fields(predicate) <= usable and not any(old)
+
+
+def _leaves(predicate: Predicate) -> Iterator[Leaf]:
+    match predicate:
+        case Leaf():
+            yield predicate
+        case Not():
+            yield from _leaves(predicate.child)
+        case And() | Or():
+            for child in predicate.children:
+                yield from _leaves(child)
+
+
+def _parquet_scan(gateway: Gateway, schema: JavaObject, filters: JavaObject) -> JavaObject:
+    """A ``ParquetScan`` of these columns over no files: its readers take whatever files they are given."""
+    execution = gateway.jvm.org.apache.spark.sql.execution.datasources
+    convert = gateway.jvm.org.apache.spark.api.python.PythonUtils
+    nothing = gateway.jvm.scala.Option.empty()
+    cache = gateway.java_class(f"{_DATASOURCES}.NoopCache$").getField("MODULE$").get(None)
+    session = gateway.jvm.org.apache.spark.sql.classic.SparkSession.active()
+    index = execution.InMemoryFileIndex(
+        session,
+        convert.toSeq(gateway.jvm.java.util.ArrayList()),
+        convert.toScalaMap(gateway.string_map({})),
+        gateway.jvm.scala.Option.apply(schema),
+        cache,
+        nothing,
+        nothing,
+    )
+    builder = execution.v2.parquet.ParquetScanBuilder(session, index, schema, schema, gateway.options(_OPTIONS))
+    getattr(builder, "pushedDataFilters_$eq")(filters)
+    return builder.build()

@@ -1,0 +1,54 @@
+"""What INSERT OVERWRITE, REPLACE WHERE and ``writeTo().overwrite(condition)`` replace, as options of our source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.catalog.expressions import to_predicate
+from paimon_spark.spark.jvm.gateway import JavaObject
+from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE
+from paimon_spark.spark.source.source_options import REPLACE_WHERE
+from paimon_spark.spark.source.write_target import check_partition_condition
+from paimon_spark.spec.filter_text import filter_text
+from paimon_spark.spec.predicate import Predicate, all_of
+
+if TYPE_CHECKING:
+    from paimon_spark.table.table import FileStoreTable
+
+
+def overwrite_options(table: FileStoreTable, predicates: Sequence[JavaObject]) -> dict[str, str]:
+    """The options of a write that replaces the partitions for which all of Spark's predicates are true.
+
+    Raises:
+        OptionError: a predicate is about columns that are no partition columns.
+        UnsupportedError: a predicate says what cannot be told of partitions.
+    """
+    condition = partition_condition(table, predicates, "An overwrite")
+    return {OVERWRITE_MODE: "static", REPLACE_WHERE: filter_text(condition)}
+
+
+def partition_condition(table: FileStoreTable, predicates: Sequence[JavaObject], what: str) -> Predicate:
+    """The tree of Spark's predicates, which must decide for whole partitions.
+
+    Args:
+        table: whose partitions.
+        predicates: V2 predicates, all of which must be true.
+        what: does the replacing, for messages.
+
+    Raises:
+        OptionError: a predicate is about columns that are no partition columns.
+        UnsupportedError: a predicate says what cannot be told of partitions.
+    """
+    parts = []
+    for predicate in predicates:
+        part = to_predicate(predicate, table.schema.fields)
+        if part is None:
+            raise UnsupportedError(
+                f"{what} where {predicate.toString()} is not supported: compare partition columns with literals "
+                f"(=, <>, <, <=, >, >=, IN, IS NULL, LIKE 'a%', AND, OR, NOT)"
+            )
+        check_partition_condition(part, table, f"{what} where {filter_text(part)}")
+        parts.append(part)
+    return all_of(parts)

@@ -1,0 +1,229 @@
+"""Answers Spark's ``SupportsAtomicPartitionManagement`` and ``TruncatableTable`` for a table.
+
+SHOW PARTITIONS, DROP PARTITION, TRUNCATE TABLE [PARTITION], SHOW TABLE EXTENDED … PARTITION; on the driver, once per
+statement. A partition of a Paimon table is there when it has files.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.maintain.row_level import truncate
+from paimon_spark.spark.catalog.loading import LoadedTable
+from paimon_spark.spark.catalog.schemas import java_struct
+from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
+from paimon_spark.spec import data_types as t
+from paimon_spark.table.table import FileStoreTable
+from paimon_spark.table.two_branches import live_partitions, matching_partitions, own_partitions
+
+PARTITION_INTERFACES = (
+    "org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement",
+    "org.apache.spark.sql.connector.catalog.TruncatableTable",
+)
+
+_EPOCH = datetime.date(1970, 1, 1)
+_EPOCH_TIME = datetime.datetime(1970, 1, 1)
+_SETTERS: dict[type[t.DataType], str] = {
+    t.BooleanType: "setBoolean",
+    t.TinyIntType: "setByte",
+    t.SmallIntType: "setShort",
+    t.IntType: "setInt",
+    t.BigIntType: "setLong",
+    t.FloatType: "setFloat",
+    t.DoubleType: "setDouble",
+    t.DateType: "setInt",
+    t.TimestampType: "setLong",
+    t.LocalZonedTimestampType: "setLong",
+}
+
+
+class PartitionsProxy(Proxy):
+    """The part of a table that knows its partitions."""
+
+    loaded: LoadedTable
+
+    def partitionSchema(self) -> JavaObject:
+        """The partition columns; none on a table without partitions, which Spark then says."""
+        return java_struct(self.gateway, to_spark_struct(self.loaded.table.schema.partition_fields))
+
+    def listPartitionIdentifiers(self, names: Any, ident: JavaObject) -> JavaObject:
+        """SHOW PARTITIONS: those whose columns `names` have the values of `ident`."""
+        fields = [self.loaded.table.schema.field(name) for name in names]
+        wanted = {field.name: _value(ident, index, field.type) for index, field in enumerate(fields)}
+        table = self.loaded.table
+        rows = [
+            catalyst_row(self.gateway, table.schema.partition_fields, values)
+            for values in matching_partitions(table, wanted, live_partitions(table))
+        ]
+        return self.gateway.array("org.apache.spark.sql.catalyst.InternalRow", rows)
+
+    def partitionExists(self, ident: JavaObject) -> bool:
+        """Whether a partition has files."""
+        return bool(self._matching(self._values(ident)))
+
+    def loadPartitionMetadata(self, ident: JavaObject) -> JavaObject:
+        """SHOW TABLE EXTENDED … PARTITION: how many rows and files there are."""
+        table, values = self.loaded.table, self._values(ident)
+        entries = table.manifests.live_entries(table.snapshots.latest())
+        rows = table.manifests.partition_batch([entry.partition for entry in entries]).to_pylist()
+        files = [entry.file for entry, row in zip(entries, rows, strict=True) if row == values]
+        counts = {
+            "numFiles": len(files),
+            "numRows": sum(file.row_count for file in files),
+            "totalSize": sum(file.file_size for file in files),
+        }
+        return self.gateway.string_map({key: str(count) for key, count in counts.items()})
+
+    def createPartition(self, ident: JavaObject, _properties: Any) -> None:
+        """ADD PARTITION: refused."""
+        self.createPartitions([ident], None)
+
+    def createPartitions(self, _idents: Any, _properties: Any) -> None:
+        """ADD PARTITION: refused, a partition comes with its rows."""
+        raise UnsupportedError("partitions of a Paimon table cannot be added: they are there once they have rows")
+
+    def dropPartition(self, ident: JavaObject) -> bool:
+        """One partition of `dropPartitions`."""
+        return bool(self.dropPartitions([ident]))
+
+    def dropPartitions(self, idents: Any) -> bool:
+        """ALTER TABLE … DROP PARTITION: one commit for all of them."""
+        return self._remove([self._values(ident) for ident in idents])
+
+    def purgePartition(self, ident: JavaObject) -> bool:
+        """DROP PARTITION … PURGE: the same; the files go when their snapshots expire."""
+        return bool(self.dropPartitions([ident]))
+
+    def purgePartitions(self, idents: Any) -> bool:
+        """DROP PARTITION … PURGE: the same; the files go when their snapshots expire."""
+        return bool(self.dropPartitions(idents))
+
+    def truncatePartition(self, ident: JavaObject) -> bool:
+        """One partition of `truncatePartitions`."""
+        return bool(self.truncatePartitions([ident]))
+
+    def truncatePartitions(self, idents: Any) -> bool:
+        """TRUNCATE TABLE … PARTITION."""
+        wanted = list(idents)
+        for ident in wanted:
+            if not self.partitionExists(ident):
+                raise self._no_such_partition(ident)
+        return self._remove([self._values(ident) for ident in wanted])
+
+    def truncateTable(self, *_options: Any) -> bool:
+        """TRUNCATE TABLE."""
+        self._truncate()
+        return True
+
+    def renamePartition(self, _old: JavaObject, _new: JavaObject) -> bool:
+        """RENAME PARTITION: refused, the rows hold the values."""
+        raise UnsupportedError("partitions of a Paimon table cannot be renamed: INSERT the rows with the new values")
+
+    def replacePartitionMetadata(self, _ident: JavaObject, _properties: Any) -> None:
+        """Properties of partitions: there are none."""
+        raise UnsupportedError("partitions of a Paimon table have no properties")
+
+    def supportedCustomMetrics(self) -> JavaObject:
+        """No metrics."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
+
+    def reportDriverMetrics(self) -> JavaObject:
+        """No metrics."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
+
+    def _remove(self, partitions: Sequence[Mapping[str, Any]]) -> bool:
+        found = [values for values in partitions if self._matching(values)]
+        if found:
+            self._truncate(*found)
+        return len(found) == len(partitions)
+
+    def _truncate(self, *partitions: Mapping[str, Any]) -> None:
+        truncate(self._writable(), *partitions)
+
+    def _writable(self) -> FileStoreTable:
+        if any(key in POINTS_OF_TIME for key in self.loaded.options):
+            raise UnsupportedError("a table at an earlier version cannot be changed")
+        return self.loaded.table
+
+    def _matching(self, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Partitions of the table's own branch: what can be changed."""
+        return matching_partitions(self.loaded.table, wanted, own_partitions(self.loaded.table))
+
+    def _values(self, ident: JavaObject) -> dict[str, Any]:
+        # fewer values than partition columns stand for all partitions that begin with them (see `drop_partitions`)
+        fields = self.loaded.table.schema.partition_fields[: ident.numFields()]
+        return {field.name: _value(ident, index, field.type) for index, field in enumerate(fields)}
+
+    def _no_such_partition(self, ident: JavaObject) -> Py4JJavaError:
+        table = self.gateway.identifier([], self.loaded.name)
+        analysis = self.gateway.jvm.org.apache.spark.sql.catalyst.analysis
+        return Py4JJavaError("", analysis.NoSuchPartitionException(table.name(), ident, self.partitionSchema()))
+
+
+def catalyst_row(gateway: Gateway, fields: Sequence[t.DataField], values: Mapping[str, Any], *more: int) -> JavaObject:
+    """The values of a partition as a row of Catalyst, and behind them `more` numbers.
+
+    Raises:
+        UnsupportedError: a partition column is of a type whose values cannot be told to Spark here.
+    """
+    row = gateway.jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(len(fields) + len(more))
+    for index, field in enumerate(fields):
+        _set(gateway, row, index, values[field.name], field.type)
+    for index, number in enumerate(more, len(fields)):
+        row.setInt(index, number)
+    return row
+
+
+def _set(gateway: Gateway, row: JavaObject, index: int, value: Any, data_type: t.DataType) -> None:
+    if value is None:
+        row.setNullAt(index)
+    elif isinstance(data_type, t.CharType | t.VarCharType):
+        row.update(index, gateway.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(value))
+    elif isinstance(data_type, t.DecimalType):
+        number = gateway.jvm.java.math.BigDecimal(str(value))
+        row.update(index, gateway.jvm.org.apache.spark.sql.types.Decimal.apply(number))
+    else:
+        setter = _SETTERS.get(type(data_type))
+        if setter is None:
+            raise UnsupportedError(f"partition columns of type {data_type.sql()} cannot be listed")
+        getattr(row, setter)(index, _catalyst(value))
+
+
+def _catalyst(value: Any) -> Any:
+    """A Python value as the number that Catalyst keeps."""
+    if isinstance(value, datetime.datetime):
+        return (value.replace(tzinfo=None) - _EPOCH_TIME) // datetime.timedelta(microseconds=1)
+    if isinstance(value, datetime.date):
+        return (value - _EPOCH).days
+    return value
+
+
+def _value(row: JavaObject, index: int, data_type: t.DataType) -> Any:
+    """The Python value of a Catalyst row's field, as Arrow gives it for that type."""
+    if row.isNullAt(index):
+        return None
+    match data_type:
+        case t.CharType() | t.VarCharType():
+            return row.getUTF8String(index).toString()
+        case t.DecimalType():
+            found = row.getDecimal(index, data_type.precision, data_type.scale)
+            return decimal.Decimal(found.toString())
+        case t.DateType():
+            return _EPOCH + datetime.timedelta(days=row.getInt(index))
+        case t.TimestampType():
+            return _EPOCH_TIME + datetime.timedelta(microseconds=row.getLong(index))
+        case t.LocalZonedTimestampType():
+            at = _EPOCH_TIME + datetime.timedelta(microseconds=row.getLong(index))
+            return at.replace(tzinfo=datetime.UTC)
+    setter = _SETTERS.get(type(data_type))
+    if setter is None:
+        raise UnsupportedError(f"partition columns of type {data_type.sql()} cannot be named in a PARTITION clause")
+    return getattr(row, f"get{setter.removeprefix('set')}")(index)

@@ -1,0 +1,262 @@
+"""Answers Spark's ``ProcedureCatalog``, ``UnboundProcedure``, ``BoundProcedure`` and ``LocalScan``: CALL statements.
+
+`bind` gives an object of another class than the unbound one: Spark binds a procedure anew until it is not of the class
+that can be bound (`docs/spark_sql.md`, "More traps").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType, StructField, StructType
+
+from paimon_spark.errors import TableNotFoundError, UnsupportedError
+from paimon_spark.spark.catalog.loading import load_catalog_table
+from paimon_spark.spark.catalog.schemas import java_struct
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.sql.procedures.procedure import (
+    BOOLEAN,
+    INT,
+    LONG,
+    Argument,
+    CallContext,
+    Procedure,
+    ResultColumn,
+)
+from paimon_spark.spark.sql.procedures.registry import find_procedure, procedure_names
+from paimon_spark.spark.sql.statement_words import split_name
+from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, SYSTEM_DATABASE, FilesystemCatalog
+from paimon_spark.table.paths import parse_table_path
+from paimon_spark.table.table import FileStoreTable
+
+_PROCEDURES = "org.apache.spark.sql.connector.catalog.procedures"
+
+
+class ProcedureCatalogProxy(Proxy):
+    """The procedures of a catalog, in its namespace ``sys``."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("org.apache.spark.sql.connector.catalog.ProcedureCatalog",)
+    catalog_name: str
+    catalog: FilesystemCatalog
+
+    def loadProcedure(self, ident: JavaObject) -> Any:
+        """CALL: the procedure of a name."""
+        namespace = ".".join(ident.namespace())
+        try:
+            found = find_procedure(ident.name(), namespace=namespace)
+        except UnsupportedError as error:
+            return MissingProcedureProxy(self.gateway, f"{namespace}.{ident.name()}", error)
+        return UnboundProcedureProxy(self.gateway, self, found)
+
+    def listProcedures(self, _namespace: Any) -> JavaObject:
+        """SHOW PROCEDURES (from Spark 4.1 on): all of them; without IN, `namespace` is the current one."""
+        identifiers = [self.gateway.identifier([SYSTEM_DATABASE], name) for name in procedure_names()]
+        return self.gateway.array("org.apache.spark.sql.connector.catalog.Identifier", identifiers)
+
+
+class UnboundProcedureProxy(Proxy):
+    """A procedure by its name."""
+
+    interfaces = (f"{_PROCEDURES}.UnboundProcedure",)
+
+    def __init__(self, gateway: Gateway, owner: ProcedureCatalogProxy, procedure: Procedure) -> None:
+        super().__init__(gateway)
+        self.owner = owner
+        self.procedure = procedure
+
+    def name(self) -> str:
+        """The name in plans."""
+        return f"{self.owner.catalog_name}.{SYSTEM_DATABASE}.{self.procedure.name}"
+
+    def description(self) -> str:
+        """What DESCRIBE PROCEDURE shows."""
+        return self.procedure.described
+
+    def bind(self, _arguments: JavaObject) -> Any:
+        """The procedure for the types of a call's arguments: always the same."""
+        return BoundProcedureProxy(self.gateway, self.owner, self.procedure)
+
+
+class MissingProcedureProxy(Proxy):
+    """A procedure that does not exist: what `loadProcedure` raises is never shown, what this raises is."""
+
+    interfaces = (f"{_PROCEDURES}.UnboundProcedure",)
+
+    def __init__(self, gateway: Gateway, name: str, error: UnsupportedError) -> None:
+        super().__init__(gateway)
+        self.missing_name = name
+        self.error = error
+
+    def name(self) -> str:
+        """The name in plans."""
+        return self.missing_name
+
+    def description(self) -> str:
+        """DESCRIBE PROCEDURE: fails."""
+        raise self.error
+
+    def bind(self, _arguments: JavaObject) -> None:
+        """CALL: fails."""
+        raise self.error
+
+
+class BoundProcedureProxy(Proxy):
+    """A procedure that can be called."""
+
+    interfaces = (f"{_PROCEDURES}.BoundProcedure",)
+
+    def __init__(self, gateway: Gateway, owner: ProcedureCatalogProxy, procedure: Procedure) -> None:
+        super().__init__(gateway)
+        self.owner = owner
+        self.procedure = procedure
+
+    def name(self) -> str:
+        """The name in plans."""
+        return f"{self.owner.catalog_name}.{SYSTEM_DATABASE}.{self.procedure.name}"
+
+    def description(self) -> str:
+        """What DESCRIBE PROCEDURE shows."""
+        return self.procedure.description
+
+    def isDeterministic(self) -> bool:
+        """Whether two calls do the same: never, they change tables."""
+        return False
+
+    def parameters(self) -> JavaObject:
+        """The arguments; one that is not required has NULL for a default."""
+        procedures = self.gateway.jvm.org.apache.spark.sql.connector.catalog.procedures
+        incoming = getattr(procedures.ProcedureParameter, "in")  # a keyword of Python
+        built = []
+        for argument in self.procedure.arguments:
+            builder = incoming(argument.name, _java_type(self.gateway, argument.type))
+            built.append((builder if argument.required else builder.defaultValue("NULL")).build())
+        return self.gateway.array(f"{_PROCEDURES}.ProcedureParameter", built)
+
+    def call(self, row: JavaObject) -> JavaObject:
+        """Run the procedure; the result has one set of rows, or none."""
+        arguments = {
+            argument.name: _value(row, index, argument) for index, argument in enumerate(self.procedure.arguments)
+        }
+        session = self.gateway.jvm.org.apache.spark.sql.classic.SparkSession.active()
+        context = CallContext(
+            SparkSession(self.gateway.context, session),
+            lambda name: open_table(self.owner, session, name),
+            lambda database: _open_tables(self.owner, database),
+        )
+        rows = list(self.procedure.function(context, arguments))
+        results = self.gateway.jvm.java.util.ArrayList()
+        if self.procedure.result:
+            results.add(RowsProxy(self.gateway, self.procedure.result, rows))
+        return results.iterator()
+
+
+class RowsProxy(Proxy):
+    """Rows that are known already, as a scan."""
+
+    interfaces = ("org.apache.spark.sql.connector.read.LocalScan",)
+
+    def __init__(self, gateway: Gateway, columns: Iterable[ResultColumn], rows: list[tuple[Any, ...]]) -> None:
+        super().__init__(gateway)
+        self.result_columns = tuple(columns)
+        self.result_rows = rows
+
+    def readSchema(self) -> JavaObject:
+        """The columns."""
+        fields = [StructField(column.name, column.type, column.nullable) for column in self.result_columns]
+        return java_struct(self.gateway, StructType(fields))
+
+    def rows(self) -> JavaObject:
+        """The rows."""
+        rows = [_internal_row(self.gateway, self.result_columns, row) for row in self.result_rows]
+        return self.gateway.array("org.apache.spark.sql.catalyst.InternalRow", rows)
+
+    def description(self) -> str:
+        """What EXPLAIN shows."""
+        return "result of a Paimon procedure"
+
+    def toBatch(self) -> None:
+        """Never called: Spark takes the rows as they are."""
+        raise UnsupportedError("the result of a procedure is no batch")
+
+    def toMicroBatchStream(self, _checkpoint: str) -> None:
+        """Never called."""
+        raise UnsupportedError("the result of a procedure is no stream")
+
+    def toContinuousStream(self, _checkpoint: str) -> None:
+        """Never called."""
+        raise UnsupportedError("the result of a procedure is no stream")
+
+    def supportedCustomMetrics(self) -> JavaObject:
+        """Metrics: none."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
+
+    def reportDriverMetrics(self) -> JavaObject:
+        """Metrics: none."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
+
+    def columnarSupportMode(self) -> JavaObject:
+        """Whether batches are columnar: there are none."""
+        mode = self.gateway.java_class("org.apache.spark.sql.connector.read.Scan$ColumnarSupportMode")
+        return next(constant for constant in mode.getEnumConstants() if constant.name() == "UNSUPPORTED")
+
+
+def open_table(owner: ProcedureCatalogProxy, session: JavaObject, text: str) -> FileStoreTable:
+    """The table that an argument names; a name of one part is looked for in the current namespace."""
+    parts = list(split_name(text))
+    if len(parts) > 1 and parts[0] == owner.catalog_name and "/" not in text.partition(".")[0]:
+        parts = parts[1:]
+    if len(parts) == 1 and "/" not in parts[0]:
+        manager = session.sessionState().catalogManager()
+        here = manager.currentCatalog().name() == owner.catalog_name
+        parts = [*(list(manager.currentNamespace()) if here else [DEFAULT_DATABASE]), *parts]
+    refuse_system_table(text, parse_table_path(parts[-1]).system_table, "given to a procedure")
+    try:
+        return load_catalog_table(owner.catalog, parts[:-1], parts[-1], None).table
+    except TableNotFoundError as error:
+        raise TableNotFoundError(f"{error} (argument table => '{text}' in catalog {owner.catalog_name})") from error
+
+
+def _open_tables(owner: ProcedureCatalogProxy, text: str) -> list[FileStoreTable]:
+    """All tables of the database that an argument names."""
+    parts = list(split_name(text))
+    if len(parts) > 1 and parts[0] == owner.catalog_name:
+        parts = parts[1:]
+    database = ".".join(parts)
+    return [owner.catalog.load_table(database, name) for name in owner.catalog.tables(database)]
+
+
+def _java_type(gateway: Gateway, data_type: DataType) -> JavaObject:
+    return gateway.jvm.org.apache.spark.sql.types.DataType.fromJson(data_type.json())
+
+
+def _value(row: JavaObject, index: int, argument: Argument) -> Any:
+    if row.isNullAt(index):
+        if argument.required:
+            raise UnsupportedError(f"Argument {argument.name} cannot be NULL.")
+        return None
+    if argument.type == LONG:
+        return row.getLong(index)
+    if argument.type == INT:
+        return row.getInt(index)
+    if argument.type == BOOLEAN:
+        return row.getBoolean(index)
+    return row.getUTF8String(index).toString()
+
+
+def _internal_row(gateway: Gateway, columns: tuple[ResultColumn, ...], values: tuple[Any, ...]) -> JavaObject:
+    row = gateway.jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(len(columns))
+    for index, (column, value) in enumerate(zip(columns, values, strict=True)):
+        if value is None:
+            row.setNullAt(index)
+        elif column.type == LONG:
+            row.setLong(index, value)  # a plain Python int would become an Integer
+        elif column.type == INT:
+            row.setInt(index, value)
+        elif column.type == BOOLEAN:
+            row.setBoolean(index, value)
+        else:
+            row.update(index, gateway.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(str(value)))
+    return row

@@ -1,0 +1,240 @@
+"""What one scan of the catalog reads: columns, rows, files. No JVM here; runs on the driver.
+
+A scan is planned when it is first asked for its files, on the snapshot of that moment, and stays on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types as spark
+
+from paimon_spark.read.change_range import ChangeRange
+from paimon_spark.read.metadata_columns import METADATA_COLUMNS, metadata_fields, refuse_merged_splits
+from paimon_spark.read.place import at_places
+from paimon_spark.read.plain_files import holds_plain_rows
+from paimon_spark.read.row_view import ROWS, PlanRequest, ReadSource, RowView, resolve_source
+from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_type
+from paimon_spark.spark.source.reader import PaimonReader
+from paimon_spark.spark.source.splits import cores_here
+from paimon_spark.spec import data_types as t
+from paimon_spark.spec.filter_text import filter_text
+from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, all_of
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.support import check_readable
+
+if TYPE_CHECKING:
+    from paimon_spark.read.plan import ReadPlan
+    from paimon_spark.table.table import FileStoreTable
+
+_MOST_TEXT = 1000
+_VARIABLE_BYTES = 20
+"""What a text or a nested value is guessed to take, as Spark guesses."""
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """The columns and rows of a scan; its snapshot and files are found on first use."""
+
+    table: FileStoreTable
+    """With the options of the read and the columns that Spark was told of."""
+    struct: spark.StructType
+    """The columns that come out: of the table, in full or with fewer nested fields, and metadata columns."""
+    predicates: tuple[Predicate, ...] = field(default=())
+    """Rows that come out are those for which all are true."""
+    places: tuple[Predicate, ...] = field(default=())
+    """Metadata columns (the file, the bucket) of the rows that come out make these true."""
+    limit: int | None = None
+    """More rows than these are not needed."""
+    view: RowView = ROWS
+    """The rows of the table, or its audit log, ..."""
+
+    @cached_property
+    def source(self) -> ReadSource:
+        """The snapshot that is read, or the changes."""
+        check_readable(self.table.schema)
+        return resolve_source(self.table)[1]
+
+    @property
+    def predicate(self) -> Predicate | None:
+        """All predicates as one; None without any."""
+        return all_of(self.predicates) if self.predicates else None
+
+    @cached_property
+    def plan(self) -> ReadPlan:
+        """Snapshot and files, read from the manifests once."""
+        request = PlanRequest(tuple(self._read_fields()), self.predicate, cores_here(), self.limit)
+        plan = self.view.plan(self.table, self.source, request)
+        if self.places:
+            plan = at_places(plan, all_of(self.places))
+        refuse_merged_splits(plan.splits, self.metadata)
+        return plan
+
+    @cached_property
+    def has_plain_rows(self) -> bool:
+        """Whether any reader of Parquet finds the rows in the files."""
+        return holds_plain_rows(self.plan)
+
+    @property
+    def partition_columns_are_last(self) -> bool:
+        """Whether the columns come out in the order in which Spark's reader of files gives them."""
+        return self.struct.names == partition_columns_last(self.struct, self.table.schema.partition_keys).names
+
+    @property
+    def metadata(self) -> tuple[str, ...]:
+        """Names of the metadata columns that come out."""
+        own = {column.name for column in self.table.schema.fields}
+        return tuple(name for name in self.struct.names if name in METADATA_COLUMNS and name not in own)
+
+    def narrowed(self, predicates: tuple[Predicate, ...], places: tuple[Predicate, ...] = ()) -> ScanPlan:
+        """The same scan of the same snapshot, with more predicates."""
+        narrowed = replace(self, predicates=(*self.predicates, *predicates), places=(*self.places, *places))
+        narrowed.__dict__["source"] = self.source
+        return narrowed
+
+    def with_files_of(self, known: ScanPlan) -> ScanPlan:
+        """This scan with the files of one that has been planned already, if they are the same.
+
+        They are where both read all rows of one snapshot, and the columns make no difference: in plain files.
+        """
+        scans = (self, known)
+        same = self.view is known.view and self.source == known.source and isinstance(self.source, Snapshot)
+        if any(s.predicates or s.places or s.limit is not None or s.metadata for s in scans) or not same:
+            return self
+        if "plan" in known.__dict__ and known.has_plain_rows:
+            self.__dict__["plan"] = replace(known.plan, table=self.table, fields=tuple(self._read_fields()))
+        return self
+
+    def reader(self) -> PaimonReader:
+        """What tasks run."""
+        return PaimonReader(self.plan, spark_arrow_schema(self.struct), names=self.struct.names, metadata=self.metadata)
+
+    @property
+    def row_count(self) -> int:
+        """Rows of the files, before merging and filters that look at rows."""
+        return sum(split.row_count for split in self.plan.splits)
+
+    @property
+    def merges(self) -> bool:
+        """Whether fewer rows may come out than the files hold."""
+        return any(not getattr(split, "raw_convertible", False) for split in self.plan.splits)
+
+    @property
+    def size_bytes(self) -> int:
+        """What Spark should think the rows weigh."""
+        width = sum(_width(column.dataType) for column in self.struct.fields)
+        return max(1, self.row_count * (8 + width))
+
+    @property
+    def file_names(self) -> list[str]:
+        """The files that are read, each once, in the order of the plan."""
+        return list(dict.fromkeys(file.name for split in self.plan.splits for file in split.files))
+
+    def describe(self) -> str:
+        """For EXPLAIN: columns, what is judged by us, and the files that are left."""
+        parts = [f"columns=[{', '.join(_shown(self.struct))}]"]
+        if self.predicate is not None:
+            parts.append(f"filter=[{_text(self.predicate)}]")
+        if self.places:
+            parts.append(f"files=[{_text(all_of(self.places))}]")
+        if self.limit is not None:
+            parts.append(f"limit={self.limit}")
+        if isinstance(self.source, ChangeRange):
+            parts.append(f"changes={self.source.describe()}")
+        else:
+            parts.append(f"snapshot={'none' if self.source is None else self.source.id}")
+        return f"{', '.join(parts)}, files={len(self.file_names)}"
+
+    def _read_fields(self) -> list[t.DataField]:
+        """The columns of the struct; rows are narrowed to the nested fields wanted where nothing is merged."""
+        known = {column.name: column for column in self.view.fields(self.table)}
+        wanted = [(known[f.name], f.dataType) for f in self.struct.fields if f.name in known]
+        if self.table.schema.primary_keys or self.view is not ROWS:
+            return [column for column, _ in wanted]
+        return [replace(column, type=_narrowed(column.type, shown)) for column, shown in wanted]
+
+
+def cheapest_column(struct: spark.StructType, partition_keys: tuple[str, ...]) -> spark.StructType:
+    """One column to count rows by: a partition column, else the narrowest."""
+    first = min(struct.fields, key=lambda f: (f.name not in partition_keys, _width(f.dataType)))
+    return spark.StructType([first])
+
+
+def partition_columns_last(struct: spark.StructType, partition_keys: tuple[str, ...]) -> spark.StructType:
+    """The columns in the order in which Spark's reader of files gives them."""
+    return spark.StructType(sorted(struct.fields, key=lambda column: column.name in partition_keys))
+
+
+def _text(predicate: Predicate) -> str:
+    """A predicate as SQL; an IN without values, which has no words there, as the tree shows it."""
+    shown = _cut(predicate)
+    try:
+        text = filter_text(shown)
+    except ValueError:
+        text = str(shown)
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
+
+
+def _cut(predicate: Predicate) -> Predicate:
+    """A predicate without the literals that are not shown in any case: there may be very many."""
+    match predicate:
+        case Leaf():
+            return replace(predicate, literals=predicate.literals[:_MOST_TEXT])
+        case And() | Or():
+            return replace(predicate, children=tuple(map(_cut, predicate.children)))
+        case Not():
+            return replace(predicate, child=_cut(predicate.child))
+    return predicate
+
+
+def _narrowed(data_type: t.DataType, shown: spark.DataType) -> t.DataType:
+    """A type with only the nested fields that its Spark form has."""
+    match data_type, shown:
+        case t.RowType(), spark.StructType():
+            known = {nested.name: nested for nested in data_type.fields}
+            kept = [replace(known[f.name], type=_narrowed(known[f.name].type, f.dataType)) for f in shown.fields]
+            return replace(data_type, fields=tuple(kept))
+        case t.ArrayType(), spark.ArrayType():
+            return replace(data_type, element=_narrowed(data_type.element, shown.elementType))
+        case t.MapType(), spark.MapType():
+            return replace(data_type, value=_narrowed(data_type.value, shown.valueType))
+    return data_type
+
+
+def _width(data_type: spark.DataType) -> int:
+    """Bytes of a value, as Spark's ``defaultSize`` says."""
+    match data_type:
+        case spark.BooleanType() | spark.ByteType():
+            return 1
+        case spark.ShortType():
+            return 2
+        case spark.IntegerType() | spark.FloatType() | spark.DateType():
+            return 4
+        case spark.LongType() | spark.DoubleType() | spark.TimestampType() | spark.TimestampNTZType():
+            return 8
+        case spark.DecimalType():
+            return 8 if data_type.precision <= 18 else 16
+        case spark.StructType():
+            return sum(_width(nested.dataType) for nested in data_type.fields)
+    return _VARIABLE_BYTES
+
+
+def _shown(struct: spark.StructType) -> list[str]:
+    return [
+        f"{f.name}:{f.dataType.simpleString()}" if isinstance(f.dataType, spark.StructType) else f.name
+        for f in struct.fields
+    ]
+
+
+def metadata_struct(table: FileStoreTable) -> spark.StructType:
+    """The metadata columns of a table that none of its own columns hides, as Spark columns."""
+    own = {column.name for column in table.schema.fields}
+    return spark.StructType(
+        [
+            spark.StructField(column.name, to_spark_type(column.type), column.type.nullable)
+            for column in metadata_fields(table.schema)
+            if column.name not in own
+        ]
+    )

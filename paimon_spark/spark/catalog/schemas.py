@@ -1,0 +1,140 @@
+"""Spark's column definitions as Paimon schemas, and Paimon fields as Spark's ``StructType`` of the JVM."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    CharType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+)
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.catalog.stored_defaults import stored_default
+from paimon_spark.spark.columns.types import from_spark_struct
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.source.write_target import new_table_schema
+from paimon_spark.spec import data_types as paimon
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.schema import TableSchema
+
+_SPARK_PROPERTIES = {
+    *("provider", "location", "external", "is_managed_location", "comment", "table_type", "collation"),
+    *("path", "mergeSchema", "overwriteSchema", "partitionOverwriteMode"),
+}
+_OPTION_PREFIX = "option."
+_READABLE_TYPE = re.compile(r"[\w<>:,()]+", re.ASCII)
+
+
+Columns = tuple[StructType, Mapping[str, str]]
+"""Columns that Spark names, and for those with a default the text that Paimon keeps."""
+
+
+def struct_from_columns(gateway: Gateway, columns: JavaObject) -> Columns:
+    """The columns of a CREATE TABLE (``Column[]`` or ``StructType``) with their defaults.
+
+    Raises:
+        UnsupportedError: a default that is no literal, and no array, map or row of literals.
+    """
+    v2 = gateway.jvm.org.apache.spark.sql.connector.catalog.CatalogV2Util
+    if hasattr(columns, "getClass") and columns.getClass().getSimpleName() == "StructType":
+        return _struct(columns), {}
+    struct = _struct(v2.v2ColumnsToStructType(columns))
+    sqls = {column.name(): column.defaultValue() for column in columns}
+    texts = {
+        field.name: stored_default(gateway, sqls[field.name].getSql(), field)
+        for field in from_spark_struct(struct)
+        if sqls[field.name]
+    }
+    return struct, {name: text for name, text in texts.items() if text is not None}
+
+
+def schema_of_create(columns: Columns, transforms: Iterable[Any], properties: Mapping[str, str]) -> TableSchema:
+    """The first schema of a table that CREATE TABLE asks for.
+
+    Raises:
+        SchemaError: columns, keys and options do not fit together.
+        UnsupportedError: a partitioning other than by columns, or another provider than paimon.
+    """
+    provider = properties.get("provider")
+    if provider is not None and provider.lower() != "paimon":
+        raise UnsupportedError(
+            f"Provider '{provider}' is not supported by a Paimon catalog. Supported providers: [paimon]"
+        )
+    struct, defaults = columns
+    fields = tuple(
+        replace(field, default_value=defaults[field.name]) if field.name in defaults else field
+        for field in from_spark_struct(struct)
+    )
+    # OPTIONS (…) of a statement and options of a DataFrameWriter come with a prefix too
+    options = {key.removeprefix(_OPTION_PREFIX): value for key, value in properties.items()}
+    options = {key: value for key, value in options.items() if key not in _SPARK_PROPERTIES}
+    return new_table_schema(
+        fields, options, partition_keys=[_partition_column(t) for t in transforms], comment=properties.get("comment")
+    )
+
+
+def _partition_column(transform: Any) -> str:
+    if transform.name() != "identity":
+        raise UnsupportedError(
+            f"partitioning by {transform.toString()} is not supported: Paimon partitions by columns as they are"
+        )
+    return str(transform.references()[0].fieldNames()[0])
+
+
+def _struct(java_struct: JavaObject) -> StructType:
+    return StructType.fromJson(json.loads(java_struct.json()))
+
+
+def declared_struct(struct: StructType, fields: Sequence[DataField]) -> StructType:
+    """The columns with CHAR(n) and VARCHAR(n) as they were declared: Spark then pads and checks lengths itself.
+
+    Args:
+        struct: the columns as Spark shows them, strings.
+        fields: the same columns of the table.
+    """
+    return StructType(
+        [
+            StructField(column.name, _readable(column.dataType, field.type), column.nullable, column.metadata)
+            for column, field in zip(struct.fields, fields, strict=True)
+        ]
+    )
+
+
+def _readable(shown: DataType, data_type: paimon.DataType) -> DataType:
+    """The declared type, unless Spark could not read its text again, in which it quotes no name of a nested field."""
+    declared = _declared(shown, data_type)
+    return declared if _READABLE_TYPE.fullmatch(declared.simpleString()) else shown
+
+
+def _declared(shown: DataType, data_type: paimon.DataType) -> DataType:
+    match shown, data_type:
+        case StringType(), paimon.CharType():
+            return CharType(data_type.length)
+        case StringType(), paimon.VarCharType() if data_type.length != paimon.VarCharType.MAX:
+            return VarcharType(data_type.length)
+        case ArrayType(), paimon.ArrayType():
+            return ArrayType(_declared(shown.elementType, data_type.element), shown.containsNull)
+        case MapType(), paimon.MapType():
+            key, value = _declared(shown.keyType, data_type.key), _declared(shown.valueType, data_type.value)
+            return MapType(key, value, shown.valueContainsNull)
+        case StructType(), paimon.RowType():
+            return declared_struct(shown, data_type.fields)
+    return shown
+
+
+def java_struct(gateway: Gateway, struct: StructType) -> JavaObject:
+    """The JVM's ``StructType`` of a Python one."""
+    return gateway.data_type(struct.json())

@@ -1,0 +1,192 @@
+"""Answers Spark's ``WriteBuilder`` and ``Write``: appends, the three kinds of overwrite, and where rows go first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import OptionError
+from paimon_spark.spark.catalog.batch_write import BatchWriteProxy
+from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistribution, write_distribution
+from paimon_spark.spark.catalog.overwrite import overwrite_options
+from paimon_spark.spark.catalog.python_source import python_write_builder
+from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, called_by
+from paimon_spark.spark.session.foreign_options import SAME_AS
+from paimon_spark.spark.session.overwrite_mode import (
+    OVERWRITE_MODE,
+    SESSION_KEYS,
+    asks_for_dynamic,
+    is_dynamic,
+    session_asks_for_dynamic,
+    without_modes,
+)
+from paimon_spark.spark.source.source_options import MERGE_SCHEMA, ONE_TASK_PER_BUCKET, known_to_writes
+from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.table.support import check_writable
+
+if TYPE_CHECKING:
+    from paimon_spark.spark.catalog.loading import LoadedTable
+
+_WRITE = "org.apache.spark.sql.connector.write"
+_EXPRESSIONS = "org.apache.spark.sql.connector.expressions"
+
+
+class WriteBuilderProxy(Proxy):
+    """Gathers what one write replaces and hands the rows to our data source."""
+
+    interfaces = (f"{_WRITE}.WriteBuilder", f"{_WRITE}.SupportsOverwriteV2", f"{_WRITE}.SupportsDynamicOverwrite")
+
+    def __init__(self, gateway: Gateway, loaded: LoadedTable, info: JavaObject) -> None:
+        super().__init__(gateway)
+        self.loaded = loaded
+        self.info = info
+        self.given = gateway.string_dict(info.options().asCaseSensitiveMap())
+        self.overwriting: dict[str, str] | None = None
+
+    def truncate(self) -> Any:
+        """Replace the whole table, or the partitions that appear in the rows where somebody wants that.
+
+        ``writeTo(t).overwrite(lit(True))`` names what is replaced; then only an option of the write says otherwise.
+        """
+        settings = self.gateway.string_dict(self.gateway.jvm.org.apache.spark.sql.internal.SQLConf.get().settings())
+        dynamic = asks_for_dynamic(self.given)
+        if dynamic is None and not called_by(self.gateway, "DataFrameWriterV2"):
+            session = session_asks_for_dynamic(settings, self.loaded.options)
+            dynamic = is_dynamic(session, asks_for_dynamic(self.loaded.own_options))
+        self.overwriting = {OVERWRITE_MODE: "dynamic" if dynamic else "static"}
+        return self
+
+    def canOverwrite(self, _predicates: Any) -> bool:
+        """Whether a condition can be replaced: `overwrite` says by name what cannot."""
+        return True
+
+    def overwrite(self, predicates: Any) -> Any:
+        """Replace the partitions for which all predicates are true.
+
+        Raises:
+            OptionError: a predicate is about columns that are no partition columns.
+            UnsupportedError: a predicate cannot be evaluated for partitions.
+        """
+        self.overwriting = overwrite_options(self.loaded.table, list(predicates))
+        return self
+
+    def overwriteDynamicPartitions(self) -> Any:
+        """Replace the partitions that appear in the rows.
+
+        Raises:
+            OptionError: an option of the write says otherwise, and a PARTITION clause that Spark keeps to itself may
+                say what is replaced.
+        """
+        static = asks_for_dynamic(self.given) is False
+        if static and not called_by(self.gateway, "DataFrameWriter"):  # insertInto has no such clause
+            raise OptionError(
+                f"option '{OVERWRITE_MODE}' = 'static' contradicts an overwrite of the partitions in the data, which "
+                f"overwritePartitions() or the session's {SESSION_KEYS[0]} asks for: leave the option out, or set "
+                f"that to static"
+            )
+        self.overwriting = {OVERWRITE_MODE: "static" if static else "dynamic"}
+        return self
+
+    def build(self) -> Any:
+        """The write, behind the shuffle that the table's keys need."""
+        check_writable(self.loaded.table.schema)
+        distribution = write_distribution(self.loaded.table, _parallelism(self.gateway))
+        own = {key.lower() for key in self.given}
+        session = {k: v for k, v in known_to_writes(self.loaded.options).items() if k.lower() not in own}
+        options = {**session, **self.given, **self.loaded.source_options}
+        if self.overwriting is not None:
+            options = {**without_modes(options), **self.overwriting}
+        if self.loaded.widened:  # the option as it was given says so too
+            options = {
+                key: value for key, value in options.items() if SAME_AS.get(key.lower(), key.lower()) != MERGE_SCHEMA
+            }
+            options[MERGE_SCHEMA] = "true"
+        if distribution.one_task_per_bucket:
+            options[ONE_TASK_PER_BUCKET] = "true"
+        return WriteProxy(self, options, distribution)
+
+    def buildForBatch(self) -> JavaObject:
+        """Not called where `build` is there."""
+        return self.build().toBatch()
+
+    def buildForStreaming(self) -> JavaObject:
+        """Not called where `build` is there."""
+        return self.build().toStreaming()
+
+
+class WriteProxy(Proxy):
+    """A write whose rows Spark brings together by key first. Spark asks while it optimises the statement."""
+
+    interfaces = (f"{_WRITE}.RequiresDistributionAndOrdering",)
+
+    def __init__(self, builder: WriteBuilderProxy, options: Mapping[str, str], distribution: WriteDistribution) -> None:
+        super().__init__(builder.gateway)
+        self.loaded = builder.loaded
+        self.info = builder.info
+        self.options = dict(options)
+        self.overwrites = builder.overwriting is not None
+        self.distribution = distribution
+
+    def description(self) -> str:
+        """For EXPLAIN."""
+        return f"paimon {self.loaded.name}"
+
+    def toString(self) -> str:
+        """For EXPLAIN, where Spark shows this and not the description; no two writes are equal."""
+        return f"PaimonWrite({self.loaded.name})@{id(self):x}"
+
+    def toBatch(self) -> Any:
+        """The write of one statement."""
+        return BatchWriteProxy(self.gateway, self.info.schema(), self.options, overwrite=self.overwrites)
+
+    def toStreaming(self) -> JavaObject:
+        """Spark's own streaming write over our data source."""
+        struct = to_spark_struct(self.loaded.table.schema.fields)
+        builder = python_write_builder(self.gateway, self.info, struct, self.options)
+        return (builder.truncate() if self.overwrites else builder).build().toStreaming()
+
+    def supportedCustomMetrics(self) -> JavaObject:
+        """None."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
+
+    def reportDriverMetrics(self) -> JavaObject:
+        """None."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
+
+    def requiredDistribution(self) -> JavaObject:
+        """Rows of one key in one task, where the table has keys."""
+        if not self.distribution.columns:
+            return self.gateway.jvm.org.apache.spark.sql.connector.distributions.Distributions.unspecified()
+        return clustered(self.gateway, self.distribution.columns)
+
+    def distributionStrictlyRequired(self) -> bool:
+        """AQE must not split the rows of a key over tasks; those of a partition of an append table it may."""
+        return not self.distribution.may_split
+
+    def requiredNumPartitions(self) -> int:
+        """The number of tasks, or 0."""
+        return self.distribution.num_partitions
+
+    def advisoryPartitionSizeInBytes(self) -> int:
+        """The size of a task's data, or 0."""
+        return self.distribution.advisory_bytes
+
+    def requiredOrdering(self) -> JavaObject:
+        """None: writers sort."""
+        return self.gateway.array(f"{_EXPRESSIONS}.SortOrder", [])
+
+
+def clustered(gateway: Gateway, columns: Sequence[str]) -> JavaObject:
+    """Spark's ``ClusteredDistribution`` by columns."""
+    connector = gateway.jvm.org.apache.spark.sql.connector
+    references = [connector.expressions.Expressions.column(quoted_name(column)) for column in columns]
+    return connector.distributions.Distributions.clustered(gateway.array(f"{_EXPRESSIONS}.Expression", references))
+
+
+def _parallelism(gateway: Gateway) -> Parallelism:
+    """What the session says in which the statement runs."""
+    conf = gateway.jvm.org.apache.spark.sql.internal.SQLConf.get()
+    adaptive = conf.adaptiveExecutionEnabled() and conf.coalesceShufflePartitionsEnabled()
+    context = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
+    return Parallelism(bool(adaptive), min(int(conf.numShufflePartitions()), int(context.defaultParallelism())))

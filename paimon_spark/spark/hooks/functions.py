@@ -1,0 +1,119 @@
+"""Table functions about changes, as the official connector's: ``SELECT * FROM paimon_incremental_query('t', 5, 10)``.
+
+Answers ``scala.Function1``, which Spark's registry of table functions holds: it gets the arguments while a statement is
+analysed and gives the relation that they mean, with read options. So filters and columns are pushed down as for the
+table itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from paimon_spark.errors import OptionError, PaimonError, TableNotFoundError
+from paimon_spark.spark.hooks.parser import paimon_catalog_of
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.sql.statement_words import split_name
+from paimon_spark.table.time_travel import INCREMENTAL_KEYS
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+_BETWEEN, _BETWEEN_TIMESTAMP, _TO_AUTO_TAG = INCREMENTAL_KEYS
+
+
+@dataclass(frozen=True)
+class TableFunction:
+    """One function: its name, what its arguments behind the table are, and the read option that they make."""
+
+    name: str
+    arguments: tuple[str, ...]
+    option: str
+
+    def options(self, values: Sequence[str]) -> dict[str, str]:
+        """The read options for arguments behind the table.
+
+        Raises:
+            OptionError: there are too few or too many of them.
+        """
+        if len(values) != len(self.arguments):
+            raise OptionError(
+                f"{self.name} needs the name of a table and {len(self.arguments)} more "
+                f"parameter{'s' if len(self.arguments) > 1 else ''}: {', and '.join(self.arguments)}."
+            )
+        return {self.option: ",".join(values)}
+
+
+FUNCTIONS = (
+    TableFunction("paimon_incremental_query", ("startSnapshotId", "endSnapshotId"), _BETWEEN),
+    TableFunction("paimon_incremental_between_timestamp", ("startTimestamp", "endTimestamp"), _BETWEEN_TIMESTAMP),
+    TableFunction("paimon_incremental_to_auto_tag", ("endTagName",), _TO_AUTO_TAG),
+)
+"""Every table function, by the official names."""
+
+
+def install_functions(gateway: Gateway, state: JavaObject) -> None:
+    """Let the session of a session state know the table functions. Calling it again does no harm.
+
+    Raises:
+        PaimonError: this Spark does not let functions be added.
+    """
+    registry = state.tableFunctionRegistry()
+    for function in FUNCTIONS:
+        info = getattr(gateway.jvm, f"{_CATALYST}.expressions.ExpressionInfo")("paimon_spark", function.name)
+        proxy = TableFunctionProxy(gateway, state, function)
+        for identifier in _identifiers(gateway, function.name):
+            try:
+                registry.registerFunction(identifier, info, proxy)
+            except Py4JError as error:
+                raise PaimonError(f"This Spark does not let Paimon's table functions in: {error}") from error
+
+
+def _identifiers(gateway: Gateway, name: str) -> list[JavaObject]:
+    """What Spark looks a function up by: its name; from 4.2 on a name of three parts, as temporary functions have."""
+    build = getattr(gateway.jvm, f"{_CATALYST}.FunctionIdentifier")
+    version = tuple(int(part) for part in str(gateway.context.version).split(".")[:2])
+    if version < (4, 2):
+        return [build(name)]
+    some: Callable[[str], JavaObject] = gateway.jvm.scala.Some
+    return [build(name, some("session"), some("system"))]
+
+
+class TableFunctionProxy(Proxy):
+    """Makes a relation of the arguments of a table function."""
+
+    interfaces = ("scala.Function1",)
+
+    def __init__(self, gateway: Gateway, state: JavaObject, function: TableFunction) -> None:
+        super().__init__(gateway)
+        self.state = state
+        self.function = function
+
+    def apply(self, arguments: JavaObject) -> JavaObject:
+        """Called on the driver once for each use of the function in a statement."""
+        values = [self._value(arguments.apply(index)) for index in range(arguments.size())]
+        options = self.function.options(values[1:])
+        parts = split_name(values[0])
+        if paimon_catalog_of(self.gateway, self.state, parts) is None:
+            raise TableNotFoundError(
+                f"{self.function.name} reads tables of a Paimon catalog, and '{values[0]}' is in none: "
+                "give its name as '<catalog>.<database>.<table>', or USE the catalog first."
+            )
+        relation = getattr(self.gateway.jvm, f"{_CATALYST}.analysis.UnresolvedRelation")
+        names = self.gateway.jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(parts))
+        return relation(names, self.gateway.options(options), False)
+
+    def _value(self, expression: JavaObject) -> str:
+        try:
+            value = expression.eval(None) if expression.foldable() else None
+        except Py4JJavaError as error:
+            raise OptionError(f"{self.function.name} cannot take {expression.sql()}: {error.java_exception}") from error
+        if value is None:
+            raise OptionError(f"{self.function.name} takes texts or numbers that are not NULL, not {expression.sql()}.")
+        return str(value if isinstance(value, str | int) else value.toString())
+
+    def andThen(self, _after: JavaObject) -> None:
+        """Never called."""
+
+    def compose(self, _before: JavaObject) -> None:
+        """Never called."""

@@ -1,0 +1,172 @@
+"""Paimon's statements in Spark's own parser, answering ``java.util.function.Function`` for what it refuses.
+
+Spark has one parser per session and asks it for every statement, expression and type. To cost those nothing, the
+parser that takes its place is a Java class: it hands everything to the one that was there. Only when that one refuses a
+statement it asks Python whether Paimon knows it, or has an answer to it (see `foreign_statements`); when a DROP
+PARTITION has passed, what it drops; and of a ``DESCRIBE t c``, whether it is such a statement. The class is written
+here from the methods that the ``ParserInterface`` of this Spark version has, and compiled by Janino, the compiler that
+Spark itself uses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.protocol import Py4JError
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.spark.hooks.drop_partitions import DropPartitionsProxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_foreign_statement
+from paimon_spark.spark.sql.procedures.tag_statements import ALTER_TAGS, DESCRIPTION, SHOW_TAGS, parse_tag_statement
+from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
+
+_CLASS = "PaimonStatementParser"
+_INTERFACE = "org.apache.spark.sql.catalyst.parser.ParserInterface"
+_REFUSAL = "org.apache.spark.sql.catalyst.parser.ParseException"
+_PLAN = "org.apache.spark.sql.catalyst.plans.logical.LogicalPlan"
+_DESCRIBE_COLUMN = "org.apache.spark.sql.catalyst.plans.logical.DescribeColumn"
+_DROP = "org.apache.spark.sql.catalyst.plans.logical.DropPartitions"
+_UNSAFE = {"'": "', char(39), '", "\\": "', char(92), '"}  # how they are escaped in a literal depends on the session
+_STATIC = 8  # java.lang.reflect.Modifier.STATIC
+
+
+def install_parser(gateway: Gateway, state: JavaObject) -> None:
+    """Let the session of a session state understand Paimon's statements about tags. Calling it again does no harm.
+
+    Raises:
+        PaimonError: this Spark does not let its parser be replaced; the message says what to do.
+    """
+    parser = state.sqlParser()
+    if parser.getClass().getSimpleName() == _CLASS:
+        return
+    try:
+        java_class = _parser_class(gateway)
+        function = gateway.java_class("java.util.function.Function")
+        types = gateway.array("java.lang.Class", [gateway.java_class(_INTERFACE), function, function])
+        proxies = [StatementProxy(gateway, state), DropPartitionsProxy(gateway, state)]
+        values = gateway.array("java.lang.Object", [parser, *proxies])
+        hooked = java_class.getConstructor(types).newInstance(values)
+        gateway.field(state, "sqlParser").set(state, hooked)
+    except Py4JError as error:
+        raise PaimonError(
+            "This Spark does not let Paimon's tag statements into its parser; give register_catalog(..., parser=False) "
+            f"and use CALL sys.create_tag instead ({error})"
+        ) from error
+
+
+class StatementProxy(Proxy):
+    """Says what a statement that Spark's parser refuses means in Paimon."""
+
+    interfaces = ("java.util.function.Function",)
+
+    def __init__(self, gateway: Gateway, state: JavaObject) -> None:
+        super().__init__(gateway)
+        self.state = state
+
+    def apply(self, text: str) -> str | None:
+        """The CALL statement that does the same, or says why not; None: Spark's answer stands."""
+        statement, foreign = parse_tag_statement(text), parse_foreign_statement(text)
+        table = statement.table if statement else foreign.table if foreign else None
+        catalog = None if table is None else paimon_catalog_of(self.gateway, self.state, table)
+        if catalog is None:
+            return None
+        quoted = "`" + catalog.replace("`", "``") + "`"
+        literal = "".join(_UNSAFE.get(character, character) for character in text)
+        if statement is None:
+            name = "".join(_UNSAFE.get(character, character) for character in catalog)
+            return f"CALL {quoted}.{SYSTEM_DATABASE}.{REFUSE_STATEMENT}(concat('{literal}'), concat('{name}'))"
+        procedure = SHOW_TAGS if statement.action == "SHOW" else ALTER_TAGS
+        return f"CALL {quoted}.{SYSTEM_DATABASE}.{procedure}(concat('{literal}'))"
+
+    def andThen(self, _after: JavaObject) -> None:
+        """Never called."""
+
+    def compose(self, _before: JavaObject) -> None:
+        """Never called."""
+
+
+def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...]) -> str | None:
+    """The catalog that a table's name leads to in a session, if it is one of ours: one that knows our procedures."""
+    manager = state.catalogManager()
+    named = len(table) > 1 and manager.isCatalogRegistered(table[0])
+    catalog = manager.catalog(table[0]) if named else manager.currentCatalog()
+    try:
+        found = catalog.loadProcedure(gateway.identifier([SYSTEM_DATABASE], ALTER_TAGS))
+        return str(catalog.name()) if str(found.description()).startswith(DESCRIPTION) else None
+    except Py4JError:
+        return None
+
+
+def _parser_class(gateway: Gateway) -> JavaObject:
+    return gateway.compiled(_source(gateway)).loadClass(_CLASS)
+
+
+def _source(gateway: Gateway) -> str:
+    """The parser in Java."""
+    methods = [
+        _method(method) for method in gateway.java_class(_INTERFACE).getMethods() if not method.getModifiers() & _STATIC
+    ]
+    return f"""
+    public final class {_CLASS} implements {_INTERFACE} {{
+        private final {_INTERFACE} spark;
+        private final java.util.function.Function paimon;
+        private final java.util.function.Function partitions;
+
+        public {_CLASS}(
+                {_INTERFACE} spark, java.util.function.Function paimon, java.util.function.Function partitions) {{
+            this.spark = spark;
+            this.paimon = paimon;
+            this.partitions = partitions;
+        }}
+
+        private {_PLAN} resolved({_PLAN} plan, String text) throws {_REFUSAL} {{
+            if (plan instanceof {_DESCRIBE_COLUMN}) {{
+                Object call = paimon.apply(text);
+                return call == null ? plan : spark.parsePlan((String) call);
+            }}
+            if (!(plan instanceof {_DROP})) {{
+                return plan;
+            }}
+            try {{
+                return ({_PLAN}) partitions.apply(plan);
+            }} catch (java.lang.reflect.UndeclaredThrowableException error) {{
+                org.apache.spark.unsafe.Platform.throwException(error.getCause());
+                return plan;
+            }}
+        }}
+
+        private String translate(String text, {_REFUSAL} refusal) throws {_REFUSAL} {{
+            Object call;
+            try {{
+                call = paimon.apply(text);
+            }} catch (RuntimeException error) {{
+                throw refusal;
+            }}
+            if (call == null) {{
+                throw refusal;
+            }}
+            return (String) call;
+        }}
+        {"".join(methods)}
+    }}"""
+
+
+def _method(method: Any) -> str:
+    """One method that asks Spark's parser and, where whole statements are parsed, Paimon after it."""
+    name = method.getName()
+    types = [kind.getCanonicalName() for kind in method.getParameterTypes()]
+    errors = [kind.getCanonicalName() for kind in method.getExceptionTypes()]
+    arguments = ", ".join(f"a{index}" for index in range(len(types)))
+    declared = ", ".join(f"{kind} a{index}" for index, kind in enumerate(types))
+    throws = f" throws {', '.join(errors)}" if errors else ""
+    head = f"\n        public {method.getReturnType().getCanonicalName()} {name}({declared}){throws}"
+    if not name.startswith("parsePlan"):
+        return f"{head} {{ return spark.{name}({arguments}); }}"
+    return f"""{head} {{
+            try {{
+                return resolved(spark.{name}({arguments}), a0);
+            }} catch ({_REFUSAL} refusal) {{
+                return spark.parsePlan(translate(a0, refusal));
+            }}
+        }}"""

@@ -1,0 +1,263 @@
+"""DELETE and UPDATE of a catalog's tables: Spark analyses the statement, its rows are written by `row_changes`.
+
+Spark could hand rows to a Python writer only one by one, and would lose them (`docs/spark_sql.md` Q1a). So the analyser
+gets one rule more: a Java class, compiled by Janino like the parser (see `parser`), which gives Python a DELETE or
+UPDATE of one of its tables once names and types are resolved, before Spark pads its CHAR columns. In its place Python
+gives a statement that Spark runs without rows, on a table whose ``truncateTable`` does the work. So it does not matter
+how a statement came: with parameters, in a script, behind EXPLAIN (which then runs nothing).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from pyspark.sql.functions import col
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.maintain.row_level import (
+    check_row_delete,
+    check_update,
+    delete_partitions,
+    deletes_partitions,
+    truncate,
+)
+from paimon_spark.read.metadata_columns import FILE_PATH
+from paimon_spark.spark.catalog.loading import LoadedTable
+from paimon_spark.spark.catalog.system_table import SystemTableProxy
+from paimon_spark.spark.catalog.table import STATEMENT_MARK, TableProxy
+from paimon_spark.spark.hooks.row_level_plans import Target
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, python_object
+from paimon_spark.spark.source.source_options import known_to_writes
+from paimon_spark.spark.sql.foreign_statements import MERGE_INTO_REFUSAL
+from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
+from paimon_spark.spark.sql.row_changes import DELETE, UPDATE_AFTER, change_rows
+from paimon_spark.spec.snapshot import Operation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from paimon_spark.table.table import FileStoreTable
+
+_CLASS = "PaimonRowLevelStatements"
+_TABLE_CLASS = "PaimonChangedTable"
+_NODE = "org.apache.spark.sql.catalyst.trees.TreeNode"
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
+_RELATION = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation"
+_RULES = "extendedResolutionRules"
+_CATALOG = "org.apache.spark.sql.connector.catalog"
+
+
+def install_row_level(gateway: Gateway, state: JavaObject) -> None:
+    """Let DELETE and UPDATE of a session's statements reach our tables. Calling it again does no harm."""
+    analyzer = state.analyzer()
+    rules = getattr(analyzer, _RULES)()
+    if _CLASS in str(rules):
+        return
+    loader = gateway.compiled(_SOURCE)
+    types = [gateway.java_class("java.util.function.Function")]
+    constructor = loader.loadClass(_CLASS).getConstructor(gateway.array("java.lang.Class", types))
+    proxy = StatementProxy(gateway, loader.loadClass(_TABLE_CLASS))
+    rule = constructor.newInstance(gateway.array("java.lang.Object", [proxy]))
+    gateway.field(analyzer, _RULES).set(analyzer, rules.appended(rule))
+
+
+class StatementProxy(Proxy):
+    """Gives what is run in place of a DELETE or UPDATE; answers ``java.util.function.Function``."""
+
+    interfaces = ("java.util.function.Function",)
+
+    def __init__(self, gateway: Gateway, table_class: JavaObject) -> None:
+        super().__init__(gateway)
+        types = [gateway.java_class(f"{_CATALOG}.Table"), gateway.java_class("java.util.concurrent.Callable")]
+        self._new_table = table_class.getConstructor(gateway.array("java.lang.Class", types))
+
+    def apply(self, statement: JavaObject) -> JavaObject:
+        """The statement to run; the same one where it is not ours, or Spark has something to say about it.
+
+        Raises:
+            UnsupportedError: the table is a system table, or the statement a MERGE.
+        """
+        kind = statement.getClass().getSimpleName()
+        relation = _relation(statement.targetTable() if kind == "MergeIntoTable" else statement.table())
+        table = python_object(self.gateway, relation.table())
+        if kind == "MergeIntoTable":
+            raise UnsupportedError(MERGE_INTO_REFUSAL)
+        deletes = kind == "DeleteFromTable"
+        if isinstance(table, SystemTableProxy):
+            verb = "deleted" if deletes else "updated"
+            raise UnsupportedError(f"rows of system table {table.name()} cannot be {verb}: it is for reading")
+        if not isinstance(table, TableProxy) or relation.identifier().isEmpty():
+            return statement
+        target = Target(self.gateway, relation)
+        condition = statement.condition()
+        if not deletes:
+            condition = condition.get() if condition.isDefined() else None
+        if condition is not None and not condition.deterministic():
+            return statement  # Spark refuses it
+        work = (
+            DeleteProxy(target, table.loaded, condition)
+            if deletes
+            else UpdateProxy(target, table.loaded, condition, statement.assignments())
+        )
+        values = self.gateway.array("java.lang.Object", [relation.table(), work])
+        emptied = self._new_table.newInstance(values)
+        catalyst = self.gateway.jvm.org.apache.spark.sql.catalyst
+        catalog, ident = relation.catalog().get(), relation.identifier().get()
+        return catalyst.plans.logical.TruncateTable(catalyst.analysis.ResolvedTable.create(catalog, ident, emptied))
+
+    def andThen(self, _after: JavaObject) -> None:
+        """Never called."""
+
+    def compose(self, _before: JavaObject) -> None:
+        """Never called."""
+
+
+def _relation(plan: JavaObject) -> JavaObject:
+    """The relation below the aliases of a table."""
+    while plan.getClass().getSimpleName() == "SubqueryAlias":
+        plan = plan.child()
+    return plan
+
+
+class RowLevelProxy(Proxy):
+    """One statement, ready to be run; answers ``java.util.concurrent.Callable``, which may throw everything."""
+
+    interfaces: ClassVar[tuple[str, ...]] = ("java.util.concurrent.Callable",)
+    statement: ClassVar[str]
+
+    def __init__(self, target: Target, loaded: LoadedTable, condition: JavaObject | None) -> None:
+        super().__init__(target.gateway)
+        self.target = target
+        self.loaded = loaded
+        self.condition = condition
+
+    def call(self) -> bool:
+        """Run the statement. Called once, when Spark runs it.
+
+        Raises:
+            UnsupportedError: the table takes no such statement; nothing was written.
+            PaimonError: as of every write.
+        """
+        if any(key in POINTS_OF_TIME for key in self.loaded.options):
+            raise UnsupportedError("a table at an earlier version cannot be changed")
+        self._run(self.loaded.table)
+        return True
+
+    def toString(self) -> str:
+        """What EXPLAIN shows."""
+        where = "" if self.condition is None else f" WHERE {self.condition.sql()}"
+        return f"{self.statement} {self.loaded.name}{where}"
+
+    @abstractmethod
+    def _run(self, table: FileStoreTable) -> None:
+        """Change the table."""
+
+    def _change(self, table: FileStoreTable, values: Mapping[str, JavaObject], kind: int, operation: Operation) -> None:
+        """Change the rows one by one."""
+
+        def rows(snapshot_id: int | None) -> DataFrame:
+            return self.target.rows(self.condition, values, snapshot_id)
+
+        def marked(snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
+            found = self.target.marked(self.condition, values, snapshot_id)
+            return found if files is None else found.where(col(FILE_PATH).isin(list(files)))
+
+        options = {**known_to_writes(self.loaded.options), **self.loaded.source_options}
+        change_rows(table, kind, operation, rows=rows, marked=marked, options=options)
+
+
+class DeleteProxy(RowLevelProxy):
+    """DELETE FROM."""
+
+    statement = "DELETE FROM"
+
+    def _run(self, table: FileStoreTable) -> None:
+        condition = self.condition
+        if condition is None or str(condition.sql()) == "true":
+            truncate(table)
+            return
+        partitions = self.target.partitions(table, condition) if deletes_partitions(table) else None
+        if partitions is not None:
+            delete_partitions(table, partitions)
+            return
+        check_row_delete(table)
+        self._change(table, {}, DELETE, Operation.DELETE)
+
+
+class UpdateProxy(RowLevelProxy):
+    """UPDATE."""
+
+    statement = "UPDATE"
+
+    def __init__(
+        self, target: Target, loaded: LoadedTable, condition: JavaObject | None, assignments: JavaObject
+    ) -> None:
+        super().__init__(target, loaded, condition)
+        self.assignments = assignments
+
+    def _run(self, table: FileStoreTable) -> None:
+        values = self.target.assigned(self.assignments)
+        check_update(table, values)
+        self._change(table, values, UPDATE_AFTER, Operation.UPDATE)
+
+
+_SOURCE = f"""
+public final class {_CLASS} extends org.apache.spark.sql.catalyst.rules.Rule {{
+    private final java.util.function.Function paimon;
+
+    public {_CLASS}(java.util.function.Function paimon) {{
+        this.paimon = paimon;
+    }}
+
+    public {_NODE} apply({_NODE} plan) {{
+        return asked(plan) ? ({_NODE}) paimon.apply(plan) : plan;
+    }}
+
+    private static boolean asked({_NODE} plan) {{
+        {_PLANS}.LogicalPlan table;
+        if (plan instanceof {_PLANS}.DeleteFromTable) {{
+            table = (({_PLANS}.DeleteFromTable) plan).table();
+        }} else if (plan instanceof {_PLANS}.UpdateTable) {{
+            table = (({_PLANS}.UpdateTable) plan).table();
+        }} else if (plan instanceof {_PLANS}.MergeIntoTable) {{
+            table = (({_PLANS}.MergeIntoTable) plan).targetTable();
+        }} else {{
+            return false;
+        }}
+        while (table instanceof {_PLANS}.SubqueryAlias) {{
+            table = (({_PLANS}.SubqueryAlias) table).child();
+        }}
+        return (plan instanceof {_PLANS}.MergeIntoTable || (({_PLANS}.LogicalPlan) plan).resolved())
+            && table instanceof {_RELATION}
+            && java.lang.reflect.Proxy.isProxyClass((({_RELATION}) table).table().getClass());
+    }}
+}}
+
+public final class {_TABLE_CLASS} implements {_CATALOG}.Table, {_CATALOG}.TruncatableTable {{
+    private final {_CATALOG}.Table table;
+    private final java.util.concurrent.Callable statement;
+
+    public {_TABLE_CLASS}({_CATALOG}.Table table, java.util.concurrent.Callable statement) {{
+        this.table = table;
+        this.statement = statement;
+    }}
+
+    public boolean truncateTable() {{
+        try {{
+            statement.call();
+        }} catch (Throwable error) {{
+            org.apache.spark.unsafe.Platform.throwException(error);
+        }}
+        return true;
+    }}
+
+    public String name() {{ return table.name(); }}
+    public org.apache.spark.sql.types.StructType schema() {{ return table.schema(); }}
+    public {_CATALOG}.Column[] columns() {{ return table.columns(); }}
+    public java.util.Set capabilities() {{ return table.capabilities(); }}
+    public int hashCode() {{ return table.hashCode(); }}
+    public boolean equals(Object other) {{ return other == this || table.equals(other); }}
+    public String toString() {{ return table + "{STATEMENT_MARK}" + statement; }}
+}}"""

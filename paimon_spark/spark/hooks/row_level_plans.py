@@ -1,0 +1,213 @@
+"""The rows of a DELETE or UPDATE that Spark has analysed, as a query; and the partitions that a condition names.
+
+Everything a statement says stays Spark's own expressions: here they are only put into plans that can be run. On the
+driver, once per statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.maintain.row_level import live_partitions_of
+from paimon_spark.read.metadata_columns import FILE_PATH
+from paimon_spark.spark.catalog.partitions import catalyst_row
+from paimon_spark.spark.jobs.row_rewrites import HIT
+from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
+from paimon_spark.spec.data_types import CharType
+
+if TYPE_CHECKING:
+    from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+    from paimon_spark.table.table import FileStoreTable
+
+_NUMBER = "_paimon_partition"
+_OUTPUT, _OPTIONS = 1, 4  # fields of DataSourceV2Relation
+
+
+@dataclass
+class Target:
+    """The table that a statement changes, as its expressions name it."""
+
+    gateway: Gateway
+    relation: JavaObject
+    """The ``DataSourceV2Relation``."""
+    _catalyst: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._catalyst = self.gateway.jvm.org.apache.spark.sql.catalyst
+
+    @property
+    def attributes(self) -> list[JavaObject]:
+        """The columns, in order."""
+        return list(java_list(self.gateway, self.relation.output()))
+
+    def rows(
+        self, condition: JavaObject | None, values: Mapping[str, JavaObject], snapshot_id: int | None
+    ) -> DataFrame:
+        """The rows of a snapshot for which a condition is true.
+
+        A CHAR column is compared as Spark compares it, padded; but it comes out as the table holds it, so that the key
+        of a row is the key of what is written for it.
+
+        Args:
+            condition: None for all rows.
+            values: the expressions of those columns that get another value, by name.
+            snapshot_id: what is read; None where the table has no snapshot yet.
+        """
+        plans = self._catalyst.plans.logical
+        source, raw = self._padded(self.relation if snapshot_id is None else self._at_snapshot(snapshot_id))
+        if condition is not None:
+            source = plans.Filter(condition, source)
+        columns = [
+            self._alias(values.get(attribute.name(), raw.get(attribute.name(), attribute)), attribute.name())
+            for attribute in self.attributes
+        ]
+        return self._frame(plans.Project(scala_seq(self.gateway, columns), source))
+
+    def marked(self, condition: JavaObject | None, values: Mapping[str, JavaObject], snapshot_id: int) -> DataFrame:
+        """All rows of a snapshot with the columns `FILE_PATH` and `HIT`; the rows that are hit have their new values.
+
+        Args:
+            condition: None hits all rows.
+            values: the expressions of those columns that get another value, by name.
+            snapshot_id: what is read.
+        """
+        plans, expressions = self._catalyst.plans.logical, self._catalyst.expressions
+        true = expressions.Literal.TrueLiteral()
+        source, raw = self._padded(self._at_snapshot(snapshot_id).withMetadataColumns())
+        visible = list(java_list(self.gateway, source.output()))
+        path = next(column for column in visible if column.name() == FILE_PATH)
+        hit = self._alias(true if condition is None else expressions.EqualNullSafe(condition, true), HIT)
+        source = plans.Project(scala_seq(self.gateway, [*visible, hit]), source)
+        columns = [path, hit.toAttribute()]
+        for attribute in self.attributes:
+            old, new = raw.get(attribute.name(), attribute), values.get(attribute.name())
+            value = old if new is None else expressions.If(hit.toAttribute(), new, old)
+            columns.append(self._alias(value, attribute.name()))
+        return self._frame(plans.Project(scala_seq(self.gateway, columns), source))
+
+    def _at_snapshot(self, snapshot_id: int) -> JavaObject:
+        given = self.gateway.string_dict(self.relation.options().asCaseSensitiveMap())
+        return self._changed(_OPTIONS, self.gateway.options({**given, "scan.snapshot-id": str(snapshot_id)}))
+
+    def partitions(self, table: FileStoreTable, condition: JavaObject) -> list[dict[str, Any]] | None:
+        """The partitions for which a condition is true, evaluated by Spark.
+
+        Returns:
+            None when the condition is about other columns, or their values cannot be told to Spark.
+        """
+        keys = table.schema.partition_keys
+        own = {attribute.name(): attribute for attribute in self.attributes if attribute.name() in keys}
+        named = java_list(self.gateway, condition.references().toSeq())
+        if any(all(str(a.exprId()) != str(key.exprId()) for key in own.values()) for a in named):
+            return None
+        found = live_partitions_of(table)
+        fields = table.schema.partition_fields
+        padded = {f.name: f.type.length for f in fields if isinstance(f.type, CharType)}
+        try:
+            rows = [
+                catalyst_row(self.gateway, fields, {k: _padded_to(v, padded.get(k)) for k, v in values.items()}, number)
+                for number, values in enumerate(found)
+            ]
+        except UnsupportedError:
+            return None
+        number_type = self.gateway.jvm.org.apache.spark.sql.types.DataType.fromJson('"integer"')
+        number = self._new_attribute(_NUMBER, number_type, nullable=False)
+        none = self.gateway.jvm.scala.Option.empty()
+        plans = self._catalyst.plans.logical
+        relation = plans.LocalRelation(
+            scala_seq(self.gateway, [*(own[key] for key in keys), number]),
+            scala_seq(self.gateway, rows),
+            False,
+            none,
+        )
+        chosen = self._frame(
+            plans.Project(scala_seq(self.gateway, [number]), plans.Filter(condition, relation))
+        ).collect()
+        return [found[row[0]] for row in chosen]
+
+    def assigned(self, assignments: JavaObject) -> dict[str, JavaObject]:
+        """The expressions of the columns that an UPDATE assigns, cast and checked as Spark stores values."""
+        utils = self._catalyst.analysis.AssignmentUtils
+        output = self.relation.output()
+        try:
+            aligned = utils.alignUpdateAssignments(output, assignments)  # 4.0
+        except Py4JError as error:
+            if getattr(error, "java_exception", None) is not None:
+                raise
+            aligned = utils.alignUpdateAssignments(output, assignments, False, False)
+        pairs = zip(self.attributes, java_list(self.gateway, aligned), strict=True)
+        return {
+            attribute.name(): assignment.value()
+            for attribute, assignment in pairs
+            if not assignment.value().semanticEquals(attribute)
+        }
+
+    def _padded(self, relation: JavaObject) -> tuple[JavaObject, dict[str, JavaObject]]:
+        """The table with its CHAR columns padded, and those columns as the table holds them, by name."""
+        expressions = self._catalyst.expressions
+        utils = self._catalyst.util.CharVarcharUtils
+        conf = self.gateway.jvm.org.apache.spark.sql.internal.SQLConf.get()
+        raw: dict[str, JavaObject] = {}
+        output, columns = [], []
+        for attribute in java_list(self.gateway, relation.output()):
+            declared = utils.getRawType(attribute.metadata())
+            if not conf.readSideCharPadding() or declared.isEmpty() or "char(" not in _chars(declared.get()):
+                output.append(attribute)
+                columns.append(attribute)
+                continue
+            own = attribute.withExprId(expressions.NamedExpression.newExprId())
+            raw[attribute.name()] = plain = own.withMetadata(self._no_metadata())
+            output.append(plain)
+            columns.append(
+                self._alias(utils.addPaddingForScan(own), attribute.name(), attribute.exprId(), attribute.metadata())
+            )
+        if not raw:
+            return relation, {}
+        relation = self._changed(_OUTPUT, scala_seq(self.gateway, output), relation)
+        visible = [*columns, *raw.values()]
+        return self._catalyst.plans.logical.Project(scala_seq(self.gateway, visible), relation), raw
+
+    def _changed(self, index: int, value: JavaObject, relation: JavaObject = None) -> JavaObject:
+        """The relation with another value in one of its fields, of which Spark 4.3 has one more than 4.0."""
+        relation = relation or self.relation
+        values = [relation.productElement(number) for number in range(relation.productArity())]
+        values[index] = value
+        return relation.copy(*values)
+
+    def _alias(
+        self, value: JavaObject, name: str, expression_id: JavaObject = None, metadata: JavaObject = None
+    ) -> JavaObject:
+        expressions = self._catalyst.expressions
+        identity = expression_id or expressions.NamedExpression.newExprId()
+        option = self.gateway.jvm.scala.Option.apply(metadata)
+        nothing = scala_seq(self.gateway, [])
+        return expressions.Alias(value, name, identity, nothing, option, nothing)
+
+    def _new_attribute(self, name: str, data_type: JavaObject, *, nullable: bool) -> JavaObject:
+        expressions = self._catalyst.expressions
+        identity = expressions.NamedExpression.newExprId()
+        nothing = scala_seq(self.gateway, [])
+        return expressions.AttributeReference(name, data_type, nullable, self._no_metadata(), identity, nothing)
+
+    def _no_metadata(self) -> JavaObject:
+        return self.gateway.jvm.org.apache.spark.sql.types.Metadata.empty()
+
+    def _frame(self, plan: JavaObject) -> DataFrame:
+        classic = self.gateway.jvm.org.apache.spark.sql.classic
+        session = classic.SparkSession.active()
+        return DataFrame(classic.Dataset.ofRows(session, plan), SparkSession(self.gateway.context, session))
+
+
+def _chars(data_type: JavaObject) -> str:
+    """The type as text, in which VARCHAR is no CHAR."""
+    return str(data_type.catalogString()).lower().replace("varchar(", "")
+
+
+def _padded_to(value: Any, length: int | None) -> Any:
+    return value if length is None or value is None else value.ljust(length)

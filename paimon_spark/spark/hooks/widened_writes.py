@@ -1,0 +1,215 @@
+"""Option `write.merge-schema` of writes by the catalog: columns that only the rows have reach the write.
+
+Spark refuses rows with more columns than their table before it asks the table. So a rule, a Java class compiled by
+Janino, gives Python a write by name (``INSERT INTO … BY NAME``, ``writeTo``, ``saveAsTable``) before Spark compares
+columns, where the write or the session says the option. Python gives it a table that has those columns already; they
+are added to the real one when the write is planned, so EXPLAIN changes nothing. Writes by position never add columns,
+as in the official connector.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from py4j.protocol import Py4JError
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql.types import StructType
+
+from paimon_spark.errors import TableNotFoundError
+from paimon_spark.spark.catalog.loading import LoadedTable, load_catalog_table, session_options
+from paimon_spark.spark.catalog.system_table import catalog_system_table
+from paimon_spark.spark.catalog.table import TableProxy
+from paimon_spark.spark.columns.merge_schema import with_columns
+from paimon_spark.spark.columns.types import from_spark_struct
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, python_object
+from paimon_spark.spark.jvm.plan_tables import catalog_ident
+from paimon_spark.spark.session.foreign_options import SAME_AS, in_paimons_words
+from paimon_spark.spark.source.source_options import MERGE_SCHEMA
+
+_CLASS = "PaimonWidenedWrites"
+_ALIAS = next(key for key, same in SAME_AS.items() if same == MERGE_SCHEMA)
+_KEYS = (MERGE_SCHEMA, _ALIAS)
+_RULE = "org.apache.spark.sql.catalyst.rules.Rule"
+_NODE = "org.apache.spark.sql.catalyst.trees.TreeNode"
+_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
+_RELATION = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation"
+_UNRESOLVED = "org.apache.spark.sql.catalyst.analysis.UnresolvedRelation"
+_OPTIONS = 4  # field of DataSourceV2Relation
+_PRIVILEGES = "__required_write_privileges__"  # Spark's own, of a relation that it has not resolved
+_RULES = ("hintResolutionRules", "extendedResolutionRules")
+"""Before relations are resolved, and at the end of each round in which they are."""
+
+
+def install_widened_writes(gateway: Gateway, state: JavaObject) -> None:
+    """Let writes of a session bring new columns. Does nothing when done."""
+    analyzer = state.analyzer()
+    if _CLASS in str(analyzer.hintResolutionRules()):
+        return
+    types = [gateway.java_class("java.util.function.Function")]
+    constructor = gateway.compiled(_SOURCE).loadClass(_CLASS).getConstructor(gateway.array("java.lang.Class", types))
+    rule = constructor.newInstance(gateway.array("java.lang.Object", [WidenedWriteProxy(gateway, state)]))
+    for name in _RULES:
+        rules = getattr(analyzer, name)()
+        gateway.field(analyzer, name).set(analyzer, rules.prepended(rule))
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What a write names."""
+
+    catalog_name: str
+    loaded: LoadedTable
+    catalog: JavaObject
+    """``Option[CatalogPlugin]``."""
+    ident: JavaObject
+    """``Option[Identifier]``."""
+    options: Mapping[str, str]
+    """Of the relation."""
+
+
+class WidenedWriteProxy(Proxy):
+    """Gives a write the table with the columns of its rows; answers ``java.util.function.Function``."""
+
+    interfaces = ("java.util.function.Function",)
+
+    def __init__(self, gateway: Gateway, state: JavaObject) -> None:
+        super().__init__(gateway)
+        self.state = state
+
+    def apply(self, statement: JavaObject) -> JavaObject:
+        """The write into the wider table; the same one where the rows bring nothing new, or Spark must say something.
+
+        Raises:
+            UnsupportedError: Paimon has no type for a new column.
+        """
+        try:
+            target = self._target(statement.table())
+            query = self._schema(statement.query())
+        except (Py4JError, CapturedException, TableNotFoundError):  # Spark says so
+            return statement
+        if target is None or not _merges({**target.options, **self._write_options(statement)}, target.loaded):
+            return statement
+        known = {name.lower() for name in target.loaded.table.schema.field_names}
+        new = StructType([column for column in query.fields if column.name.lower() not in known])
+        if not new.fields:
+            return statement
+        wide = TableProxy(self.gateway, target.catalog_name, _widened(target.loaded, new))
+        relation = self._new_relation(wide, target)
+        if statement.getClass().getSimpleName() != "InsertIntoStatement":
+            return statement.withNewTable(relation)
+        values = [statement.productElement(number) for number in range(statement.productArity())]
+        return statement.copy(relation, *values[1:])
+
+    def andThen(self, _after: JavaObject) -> None:
+        """Never called."""
+
+    def compose(self, _before: JavaObject) -> None:
+        """Never called."""
+
+    def _target(self, relation: JavaObject) -> _Target | None:
+        """The table of ours that a relation is, or is going to be; None for one of Spark's."""
+        options = self.gateway.string_dict(relation.options().asCaseSensitiveMap())
+        options = {key: value for key, value in options.items() if key != _PRIVILEGES}
+        if relation.getClass().getSimpleName() == "DataSourceV2Relation":
+            table = relation.table()
+            if not self.gateway.jvm.java.lang.reflect.Proxy.isProxyClass(table.getClass()):
+                return None
+            found = python_object(self.gateway, table)
+            if not isinstance(found, TableProxy):
+                return None
+            return _Target(found.catalog_name, found.loaded, relation.catalog(), relation.identifier(), options)
+        named = catalog_ident(self.gateway, self.state, relation)
+        if named is None or catalog_system_table(named[1].name()) is not None:
+            return None
+        catalog, namespace, name = python_object(self.gateway, named[0]), list(named[1].namespace()), named[1].name()
+        database = ".".join(namespace)
+        session = session_options(self.gateway, catalog.catalog_name, database, name, write=True)
+        loaded = load_catalog_table(catalog.catalog, namespace, name, None, session=session)
+        some = self.gateway.jvm.scala.Option.apply
+        return _Target(catalog.catalog_name, loaded, some(named[0]), some(named[1]), options)
+
+    def _write_options(self, statement: JavaObject) -> dict[str, str]:
+        if statement.getClass().getSimpleName() == "InsertIntoStatement":
+            return {}
+        return dict(self.gateway.jvm.scala.jdk.javaapi.CollectionConverters.asJava(statement.writeOptions()))
+
+    def _new_relation(self, table: TableProxy, target: _Target) -> JavaObject:
+        """A ``DataSourceV2Relation``; only without options do all versions of Spark make one in the same way."""
+        v2 = self.gateway.jvm.org.apache.spark.sql.execution.datasources.v2
+        relation = v2.DataSourceV2Relation.create(table, target.catalog, target.ident)
+        values = [relation.productElement(number) for number in range(relation.productArity())]
+        values[_OPTIONS] = self.gateway.options(target.options)
+        return relation.copy(*values)
+
+    def _schema(self, query: JavaObject) -> StructType:
+        """The columns of a query, which DataFrame writers hand over as it was before its analysis."""
+        if not query.resolved():
+            mode = self.gateway.jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+            query = self.state.executePlan(query, mode).analyzed()
+        return StructType.fromJson(json.loads(query.schema().json()))
+
+
+def _merges(options: Mapping[str, str], loaded: LoadedTable) -> bool:
+    """Whether columns are to be added: the options of a write win over the session's."""
+    given = [in_paimons_words({key.lower(): value}) for key, value in options.items() if key.lower() in _KEYS]
+    merged = {**loaded.options, **{key: value for each in given for key, value in each.items()}}
+    return str(merged.get(MERGE_SCHEMA)).lower() == "true"
+
+
+def _widened(loaded: LoadedTable, new: StructType) -> LoadedTable:
+    schema = with_columns(loaded.table.schema, from_spark_struct(new))
+    table = replace(loaded.table, schema=schema)
+    return replace(loaded, table=table, widened=True)
+
+
+_SOURCE = f"""
+public final class {_CLASS} extends {_RULE} {{
+    private final java.util.function.Function paimon;
+
+    public {_CLASS}(java.util.function.Function paimon) {{
+        this.paimon = paimon;
+    }}
+
+    public {_NODE} apply({_NODE} plan) {{
+        return asked(plan) ? ({_NODE}) paimon.apply(plan) : plan;
+    }}
+
+    private static boolean asked({_NODE} plan) {{
+        if (plan instanceof {_PLANS}.InsertIntoStatement) {{
+            {_PLANS}.InsertIntoStatement insert = ({_PLANS}.InsertIntoStatement) plan;
+            return insert.byName() && insert.table().resolved() && insert.query().resolved()
+                && said(insert.table(), "");
+        }}
+        if (plan instanceof {_PLANS}.V2WriteCommand) {{
+            {_PLANS}.V2WriteCommand write = ({_PLANS}.V2WriteCommand) plan;
+            return write.isByName() && said(({_PLANS}.LogicalPlan) (Object) write.table(), options(plan));
+        }}
+        return false;
+    }}
+
+    private static String options({_NODE} plan) {{
+        if (plan instanceof {_PLANS}.AppendData) {{
+            return (({_PLANS}.AppendData) plan).writeOptions().toString();
+        }}
+        if (plan instanceof {_PLANS}.OverwriteByExpression) {{
+            return (({_PLANS}.OverwriteByExpression) plan).writeOptions().toString();
+        }}
+        if (plan instanceof {_PLANS}.OverwritePartitionsDynamic) {{
+            return (({_PLANS}.OverwritePartitionsDynamic) plan).writeOptions().toString();
+        }}
+        return "";
+    }}
+
+    private static boolean said({_PLANS}.LogicalPlan table, String options) {{
+        String all = options + org.apache.spark.sql.internal.SQLConf.get().settings().keySet();
+        if (table instanceof {_RELATION}) {{
+            all = all + (({_RELATION}) table).options().asCaseSensitiveMap().keySet();
+        }} else if (table instanceof {_UNRESOLVED}) {{
+            all = all + (({_UNRESOLVED}) table).options().asCaseSensitiveMap().keySet();
+        }}
+        all = all.toLowerCase();
+        return all.contains("{MERGE_SCHEMA}") || all.contains("{_ALIAS}");
+    }}
+}}"""

@@ -1,0 +1,1 @@
+"""Spark jobs: shuffled writes, compaction, orphan files, rewritten rows."""

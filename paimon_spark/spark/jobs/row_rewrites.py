@@ -1,0 +1,77 @@
+"""DELETE and UPDATE of tables without primary key: the files that have such rows are written anew. On any session.
+
+A first pass finds those files, a second one reads them and writes what their rows are now; one commit puts the new
+files in place of the old ones. Both passes read the same snapshot. Equals Java's copy-on-write commands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sf
+
+from paimon_spark.read.metadata_columns import FILE_PATH
+from paimon_spark.spark.columns.char_columns import stored
+from paimon_spark.spark.session.active_session import activate
+from paimon_spark.spark.source.source_options import FILES, OPERATION, REPLACES, SNAPSHOT
+from paimon_spark.spec.snapshot import Operation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.table.table import FileStoreTable
+
+HIT = "_paimon_hit"
+"""Whether the condition is true for a row; never null."""
+
+Marked = Callable[[Sequence[str] | None], "DataFrame"]
+"""Gives the rows of some files (None: all) of one snapshot, with the columns `FILE_PATH` and `HIT`."""
+
+
+def rows_of_files(
+    spark: SparkSession, options: Mapping[str, str], snapshot_id: int, files: Sequence[str] | None
+) -> DataFrame:
+    """The rows of some files (None: all) of a snapshot, with the path of their file as the last column.
+
+    Args:
+        spark: the session.
+        options: what ``format("paimon")`` needs to open the table.
+        snapshot_id: what is read.
+        files: their paths.
+    """
+    activate(spark)
+    reader = spark.read.format("paimon").options(**options)
+    named = None if files is None else list(files)
+    return reader.option(SNAPSHOT, str(snapshot_id)).option(FILES, json.dumps(named)).load()
+
+
+def rewrite_rows(
+    marked: Marked, table: FileStoreTable, snapshot_id: int, operation: Operation, *, options: Mapping[str, str]
+) -> None:
+    """Write the files anew that have rows which the condition is true for, without these (DELETE) or as they are now.
+
+    Args:
+        marked: the rows: old ones (DELETE), or with their new values (UPDATE).
+        table: the table with the options of the statement.
+        snapshot_id: what `marked` reads.
+        operation: DELETE or UPDATE.
+        options: what ``format("paimon")`` needs to open the same table.
+
+    Raises:
+        CommitConflictError: another commit took one of these files out meanwhile; nothing was committed.
+        PaimonError: as of every write.
+    """
+    found = marked(None).where(sf.col(HIT)).select(FILE_PATH).distinct().collect()
+    touched = sorted(row[0] for row in found)
+    if not touched:
+        return
+    rows = marked(touched)
+    if operation is Operation.DELETE:
+        rows = rows.where(~sf.col(HIT))
+    columns = stored(rows, table.schema.field_names)
+    replaced = json.dumps({"snapshot": snapshot_id, "files": touched})
+    activate(rows.sparkSession)
+    writer = rows.select(*columns).write.format("paimon").mode("append").options(**options)
+    writer.option(OPERATION, operation.value).option(REPLACES, replaced).save()

@@ -1,0 +1,1 @@
+"""What a session has set, and what words of Spark mean as options of Paimon."""

@@ -1,0 +1,135 @@
+"""What a session has set, brought to loads and saves by path: Spark hands a Python source only the options of the call.
+
+Readers and writers of a registered session add the settings of that moment as one option more when a table of ours is
+loaded or saved: ``SET spark.paimon.…`` acts at ``load()`` and ``save()``, as in the official connector. On classic
+sessions and on Connect.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, timedelta, timezone, tzinfo
+from functools import wraps
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from paimon_spark.errors import OptionError
+from paimon_spark.spark.session.session_options import SESSION_PREFIX
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = "paimon.secret-settings"
+"""Not for users: JSON of the settings. Spark hides the values of options that have such a name."""
+
+TIME_ZONE = "spark.sql.session.timeZone"
+PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+_CARRIED = (TIME_ZONE, PARTITION_OVERWRITE_MODE)
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
+_MARK = "_paimon_carries_settings"
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def settings_of(spark: SparkSession) -> dict[str, str]:
+    """The settings of a session that reads and writes look at."""
+    if is_connect(spark):
+        every: Mapping[str, str] = spark.conf.getAll
+    else:
+        java = spark._jsparkSession.sessionState().conf().settings()
+        mapper = spark._jvm.com.fasterxml.jackson.databind.ObjectMapper()  # type: ignore[union-attr]
+        every = json.loads(mapper.writeValueAsString(java))  # in one call, however many there are
+    found = {key: str(value) for key, value in every.items() if key.startswith(SESSION_PREFIX) or key in _CARRIED}
+    found.setdefault(TIME_ZONE, str(spark.conf.get(TIME_ZONE)))
+    return found
+
+
+def settings_option(spark: SparkSession) -> dict[str, str]:
+    """The option by which a load or save of ``format("paimon")`` is told the settings of its session."""
+    return {SETTINGS: json.dumps(settings_of(spark))}
+
+
+def parsed_settings(text: str | None) -> dict[str, str]:
+    """The settings that an option holds; none without it."""
+    return {} if text is None else {str(key): str(value) for key, value in json.loads(text).items()}
+
+
+def time_zone(settings: Mapping[str, str]) -> tzinfo | None:
+    """The session's time zone; None where the settings do not say it.
+
+    Raises:
+        OptionError: Python does not know the zone.
+    """
+    name = settings.get(TIME_ZONE)
+    if name is None:
+        return None
+    offset = _OFFSET.fullmatch(name)
+    if offset is not None:
+        sign, hours, minutes, seconds = offset.groups()
+        distance = timedelta(hours=int(hours), minutes=int(minutes or 0), seconds=int(seconds or 0))
+        return timezone(-distance if sign == "-" else distance)
+    if name in ("Z", "UTC", "GMT", "UT"):
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise OptionError(
+            f"{TIME_ZONE} is '{name}', which Python does not know (pip install tzdata brings the names of zones): "
+            "write the zone of times into the filter, as in TIMESTAMP '2024-01-31 10:00:00+01:00'"
+        ) from None
+
+
+def carry_settings(spark: SparkSession) -> None:
+    """Let loads and saves of ``format("paimon")`` know what their session has set. Calling it again does no harm."""
+    module: Any = import_module("pyspark.sql.connect.readwriter" if is_connect(spark) else "pyspark.sql.readwriter")
+    for kind, action in ((module.DataFrameReader, "load"), (module.DataFrameWriter, "save")):
+        if not hasattr(kind, _MARK):
+            setattr(kind, _MARK, True)
+            remember_format(kind)
+            setattr(kind, action, _carrying(getattr(kind, action)))
+
+
+def remember_format(kind: Any) -> None:
+    """Let ``format()`` of a class of readers or writers note the name, which a classic session tells the JVM only."""
+    kind.format = _remembering(kind.format)
+
+
+def is_paimon(reader_or_writer: Any, arguments: Sequence[Any], named: Mapping[str, Any]) -> bool:
+    """Whether the format is ours: that of the call (its second argument), else the one that was set before."""
+    given = named.get("format", arguments[1] if len(arguments) > 1 else None)
+    source = given or getattr(reader_or_writer, "_paimon_format", None)
+    return isinstance(source, str) and source.lower() == "paimon"
+
+
+def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
+
+    @wraps(plain)
+    def remembering(self: Any, source: str) -> Any:
+        self._paimon_format = source
+        return plain(self, source)
+
+    return remembering
+
+
+def _carrying(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """``load()`` or ``save()`` with the settings, where the format is ours."""
+
+    @wraps(plain)
+    def carrying(self: Any, *arguments: Any, **named: Any) -> Any:
+        if is_paimon(self, arguments, named):
+            self.options(**settings_option(_session_of(self)))
+        return plain(self, *arguments, **named)
+
+    return carrying
+
+
+def _session_of(reader_or_writer: Any) -> SparkSession:
+    # a Connect reader calls its session `client`
+    found: SparkSession = getattr(reader_or_writer, "_spark", None) or reader_or_writer._client
+    return found

@@ -1,0 +1,168 @@
+"""The data source behind ``spark.read.format("paimon")`` and ``df.write.format("paimon")``, batch.
+
+Spark makes one `PaimonDataSource` per load or save, in a Python worker on the driver, and pickles what it returns to
+the tasks: readers and writers here hold plain values only. ``pushFilters`` is left out on purpose: Spark keeps one
+reader per DataFrame, so filters pushed by one query would be applied to the next (rows go missing). `columns` and
+`filter` are options instead.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+)
+
+from paimon_spark.read.metadata_columns import FILE_PATH, metadata_fields
+from paimon_spark.read.place import at_places
+from paimon_spark.read.row_view import ROWS, plan_view, resolve_source
+from paimon_spark.spark.columns.char_columns import padded_by_spark
+from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
+from paimon_spark.spark.source.read_columns import match_columns, read_columns
+from paimon_spark.spark.source.reader import PaimonReader
+from paimon_spark.spark.source.refused_streams import refuse_stream_read, refuse_stream_write
+from paimon_spark.spark.source.source_options import read_request, row_condition, write_request
+from paimon_spark.spark.source.splits import cores_here
+from paimon_spark.spark.source.system_read import metadata_reader, metadata_source, row_view_of
+from paimon_spark.spark.source.write_target import overwrite_of, target_table
+from paimon_spark.spark.source.writer import PaimonWriter
+from paimon_spark.spec.predicate import Leaf
+from paimon_spark.storage.secrets import without_secrets
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
+from paimon_spark.table.support import check_readable
+from paimon_spark.table.table import FileStoreTable, load_table
+from paimon_spark.write.plan import OverwriteMode, plan_write
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from paimon_spark.spec.data_types import DataField
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _quiet(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A method of the source whose errors show no secret of its options, whichever option they are about."""
+
+    @functools.wraps(method)
+    def call(*arguments: _P.args, **named: _P.kwargs) -> _R:
+        source = arguments[0]
+        assert isinstance(source, DataSource)
+        with without_secrets(source.options):
+            return method(*arguments, **named)
+
+    return call
+
+
+class PaimonDataSource(DataSource):
+    """One load or save of a Paimon table, by the options that Spark gives."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "paimon"
+
+    @_quiet
+    def schema(self) -> StructType:
+        """Columns of the table at the version asked for. Called by Spark once per load without a schema of its own.
+
+        Raises:
+            TableNotFoundError: there is no table at the path.
+            OptionError: an option is unknown or has a value that cannot be used.
+            UnsupportedError: the table cannot be read yet.
+        """
+        request = read_request(self.options)
+        source = metadata_source(request)
+        if source is not None:
+            return to_spark_struct(read_columns(source.fields, request.columns))
+        view = row_view_of(request.path)
+        table = _open(request.path, request.options)
+        if request.snapshot_id is None:
+            table, _ = resolve_source(table)
+        fields = [*view.fields(table), *([] if request.files is None else _file_fields(table))]
+        struct = to_spark_struct(read_columns(fields, request.columns))
+        # a statement that changes rows needs them as they are stored
+        return padded_by_spark(struct, fields) if request.snapshot_id is None else struct
+
+    @_quiet
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Plan the read. Called by Spark once per loaded DataFrame, which stays on the snapshot planned here.
+
+        Raises:
+            SchemaMismatchError: a column of a user's schema is not in the table, or has another type there.
+        """
+        request = read_request(self.options)
+        source = metadata_source(request)
+        if source is not None:
+            return metadata_reader(source, request, schema)
+        view = row_view_of(request.path)
+        table = _open(request.path, request.options)
+        at = request.snapshot_id
+        fields = view.fields(table if at is not None else resolve_source(table)[0])
+        if request.files is not None:
+            return _reader_of_files(table, request.files, at, schema)
+        names = match_columns(fields, schema)
+        predicate = None if request.filter is None else row_condition(request.filter, fields, request.settings)
+        plan = plan_view(table, view, columns=names, predicate=predicate, parallelism=cores_here(), snapshot_id=at)
+        return PaimonReader(plan, spark_arrow_schema(schema))
+
+    @_quiet
+    def writer(self, schema: StructType, overwrite: bool) -> PaimonWriter:
+        """Plan the write, creating the table where there is none. Called by Spark once per save.
+
+        Raises:
+            SchemaMismatchError: the rows do not fit the table's columns.
+            OptionError: an option is unknown, or differs from what the table was created with.
+            UnsupportedError: the table cannot be written yet.
+        """
+        request = write_request(self.options, overwrite=overwrite)
+        table = target_table(request, schema)
+        overwrite_spec = overwrite_of(request, table) if overwrite else None
+        arrow_schema = spark_arrow_schema(schema)
+        mode = None if overwrite_spec is None else OverwriteMode(overwrite_spec.kind.value)
+        plan = plan_write(
+            table,
+            overwrite=mode,
+            data_schema=arrow_schema,
+            shuffled=request.one_task_per_bucket,
+            rows_of=None if request.rows_of is None else SnapshotIdentity.from_text(request.rows_of),
+        )
+        return PaimonWriter(plan, overwrite_spec, request.operation, request.replaces)
+
+    def streamReader(self, schema: StructType) -> NoReturn:
+        """Refuse a stream where ``readStream.load()`` could not, in a session that was not registered."""
+        refuse_stream_read()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Refuse a stream where ``writeStream.start()`` could not, in a session that was not registered."""
+        refuse_stream_write()
+
+
+def _file_fields(table: FileStoreTable) -> list[DataField]:
+    return [field for field in metadata_fields(table.schema) if field.name == FILE_PATH]
+
+
+def _reader_of_files(table: FileStoreTable, files: str, snapshot_id: int | None, schema: StructType) -> PaimonReader:
+    """A read of certain files of a table whose rows are not merged, with the path of each row's file."""
+    fields = ROWS.fields(table)
+    names = match_columns([*fields, *_file_fields(table)], schema)
+    columns = [name for name in names if name != FILE_PATH]
+    plan = plan_view(table, ROWS, columns=columns, parallelism=cores_here(), snapshot_id=snapshot_id)
+    wanted = json.loads(files)
+    if wanted is not None:
+        plan = at_places(plan, Leaf("in", FILE_PATH, tuple(wanted)))
+    metadata = [name for name in names if name == FILE_PATH]
+    return PaimonReader(plan, spark_arrow_schema(schema), names=names, metadata=metadata)
+
+
+def _open(path: str, options: Mapping[str, str]) -> FileStoreTable:
+    """The table with dynamic options, refused early where it cannot be read."""
+    table = load_table(path, options=options)
+    check_readable(table.schema)
+    return table

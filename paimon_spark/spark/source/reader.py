@@ -1,0 +1,78 @@
+"""The tasks of a planned read. What is imported here every Python worker of a read pays for before its first row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from paimon_spark.read.metadata_columns import read_with_metadata
+from paimon_spark.spark.columns.arrow_cast import convert_batches
+from paimon_spark.spark.source.splits import even_batches, pack_splits
+
+if TYPE_CHECKING:
+    from paimon_spark.read.plan import ReadPlan
+    from paimon_spark.read.split import DataSplit
+
+
+@dataclass(frozen=True)
+class PaimonPartition(InputPartition):
+    """The splits of one task."""
+
+    splits: tuple[DataSplit, ...]
+
+
+class PaimonReader(DataSourceReader):
+    """A planned read: made on the driver, pickled once to every task."""
+
+    def __init__(
+        self, plan: ReadPlan, target: pa.Schema, *, names: Sequence[str] | None = None, metadata: Sequence[str] = ()
+    ) -> None:
+        """Hold what tasks need.
+
+        Args:
+            plan: of the read.
+            target: the schema that comes out.
+            names: for each column of `target` the column of the plan or of `metadata`; those of the plan without.
+            metadata: metadata columns that come with the rows.
+        """
+        self._table = plan.table
+        self._metadata = tuple(metadata)
+        self._names = [field.name for field in plan.fields] if names is None else list(names)
+        self._fields = plan.fields
+        self._residual = plan.residual
+        self._read = plan.read
+        self._target = target
+        self._splits: Sequence[DataSplit] = plan.splits
+
+    def partitions(self) -> list[InputPartition]:
+        """Splits packed into tasks. Called once, on the driver; Spark wants a list, and one without splits is fine."""
+        return [PaimonPartition(splits) for splits in self.packed_splits()]
+
+    def packed_splits(self) -> list[tuple[DataSplit, ...]]:
+        """The splits of each task."""
+        options = self._table.options
+        return pack_splits(
+            self._splits,
+            target_bytes=options.split_target_size_bytes,
+            open_file_cost_bytes=options.split_open_file_cost_bytes,
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition, in Spark's own Arrow types. Called in a task."""
+        if not isinstance(partition, PaimonPartition):
+            return iter(())  # what Spark makes of an empty list of partitions
+        rows = (batch for split in partition.splits for batch in self._rows(split))
+        return convert_batches(even_batches(rows), self._names, self._target)
+
+    def _rows(self, split: DataSplit) -> Iterator[pa.RecordBatch]:
+        if self._metadata:
+            return read_with_metadata(self._table, split, self._fields, self._residual, self._metadata, read=self._read)
+        return self._read(self._table, split, self._fields, self._residual)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave the splits behind: each travels with its own partition."""
+        return {**self.__dict__, "_splits": ()}

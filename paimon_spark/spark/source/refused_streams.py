@@ -1,0 +1,64 @@
+"""Streams, which are not supported yet, are refused when they are asked for, and with what works instead."""
+
+from __future__ import annotations
+
+from functools import wraps
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.session.session_settings import is_connect, is_paimon, remember_format
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MARK = "_paimon_refuses_streams"
+
+
+def refuse_stream_read() -> NoReturn:
+    """Refuse ``readStream``.
+
+    Raises:
+        UnsupportedError: always.
+    """
+    raise UnsupportedError(
+        "readStream of a Paimon table is not supported yet. Read what came between two snapshots in batches: "
+        "PaimonTable.changes(3, 7), or spark.read.format('paimon').option('incremental-between', '3,7').load(path)"
+    )
+
+
+def refuse_stream_write() -> NoReturn:
+    """Refuse ``writeStream``.
+
+    Raises:
+        UnsupportedError: always.
+    """
+    raise UnsupportedError(
+        "writeStream to a Paimon table is not supported yet. Write each micro-batch: writeStream.foreachBatch(lambda "
+        "rows, number: rows.write.format('paimon').mode('append').save(path)).start()"
+    )
+
+
+def refuse_streams(spark: SparkSession) -> None:
+    """Let ``readStream`` and ``writeStream`` of a session refuse the format at once. Calling it again does no harm."""
+    where = "connect.streaming" if is_connect(spark) else "streaming"
+    module: Any = import_module(f"pyspark.sql.{where}.readwriter")
+    for kind, actions, refuse in (
+        (module.DataStreamReader, ("load",), refuse_stream_read),
+        (module.DataStreamWriter, ("start", "toTable"), refuse_stream_write),
+    ):
+        if not hasattr(kind, _MARK):
+            setattr(kind, _MARK, True)
+            remember_format(kind)
+            for action in actions:
+                setattr(kind, action, _refusing(getattr(kind, action), refuse))
+
+
+def _refusing(plain: Any, refuse: Any) -> Any:
+    @wraps(plain)
+    def refusing(self: Any, *arguments: Any, **named: Any) -> Any:
+        if is_paimon(self, arguments, named):
+            refuse()
+        return plain(self, *arguments, **named)
+
+    return refusing

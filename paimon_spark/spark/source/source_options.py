@@ -1,0 +1,279 @@
+"""The options of one load or save, sorted: what is ours, what goes to the table, what Spark adds itself.
+
+Spark puts keys in lower case on their way to a Python source and checks none of them, so every key is looked up here:
+one that nobody knows is an error that names the nearest known one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.options import Scope, canonical_options, find_option, unknown_option_error
+from paimon_spark.spark.session.foreign_options import in_paimons_words
+from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE, asks_for_dynamic
+from paimon_spark.spark.session.session_options import POINTS_OF_TIME, layered, options_for_path
+from paimon_spark.spark.session.session_settings import SETTINGS, parsed_settings, time_zone
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.spec.schema import TableSchema
+
+COLUMNS = "columns"
+FILTER = "filter"
+MERGE_SCHEMA = "write.merge-schema"
+REPLACE_WHERE = "replaceWhere"
+ONE_TASK_PER_BUCKET = "paimon.one-task-per-bucket"
+"""Not for users: the SQL catalog says that Spark brings all rows of a (partition, bucket) to one task."""
+
+OPERATION = "paimon.operation"
+"""Not for users: which statement writes; the snapshot says it."""
+
+FILES = "paimon.files"
+"""Not for users: a JSON list of the files to read, or null for all; rows then have the path of their file as well."""
+REPLACES = "paimon.replaces"
+"""Not for users: JSON that names the snapshot and those of its files that the rows of a write replace."""
+
+SNAPSHOT = "paimon.snapshot"
+"""Not for users: id of the snapshot to read, with the columns that the table has now, whatever other options say."""
+
+ROWS_OF = "paimon.rows-of"
+"""Not for users: `SnapshotIdentity` of the snapshot that the rows of a write were made of."""
+
+READ_KEYS = (COLUMNS, FILTER, FILES, SNAPSHOT, SETTINGS)
+WRITE_KEYS = (
+    *(MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, ONE_TASK_PER_BUCKET, OPERATION, REPLACES, ROWS_OF, SETTINGS),
+)
+
+# What Spark itself hands over: save(path), load([...]), CREATE TABLE ... USING paimon OPTIONS (...), saveAsTable.
+_SPARK_KEYS = frozenset(
+    (
+        "path",
+        "paths",
+        "provider",
+        "owner",
+        "location",
+        "comment",
+        "external",
+        "is_managed_location",
+        "checkpointlocation",
+    )
+)
+_READ_PREFIXES = ("scan.", "incremental-")
+_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^`,]*[^`,\s])?))\s*(?:,|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """What a load asks for. Plain values, picklable."""
+
+    path: str
+    columns: tuple[str, ...] | None
+    """Columns as given; None means all."""
+    filter: str | None
+    """SQL predicate over the table's columns."""
+    options: Mapping[str, str] = field(repr=False)
+    """Dynamic table options, the session's among them, and those of the store, in Paimon's spelling."""
+    files: str | None = None
+    """What option `paimon.files` says."""
+    snapshot_id: int | None = None
+    """What option `paimon.snapshot` says."""
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the session has set."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """What a save asks for. Plain values, picklable."""
+
+    path: str
+    options: Mapping[str, str] = field(repr=False)
+    """Table options (creation) or dynamic options, and those of the store, in Paimon's spelling."""
+    dynamic_overwrite: bool | None
+    """What `partitionOverwriteMode` or `dynamic-partition-overwrite` says; None when neither is given."""
+    replace_where: str | None
+    """SQL predicate that names the partition an overwrite replaces."""
+    merge_schema: bool
+    """Whether columns that the table lacks are added to it."""
+    one_task_per_bucket: bool = False
+    """Whether all rows of a (partition, bucket) come to one task."""
+    operation: str | None = None
+    """What the snapshot says about the statement, a name of `Operation`."""
+    replaces: str | None = None
+    """What option `paimon.replaces` says."""
+    rows_of: str | None = None
+    """What option `paimon.rows-of` says."""
+    session_options: Mapping[str, str] = field(default_factory=dict)
+    """Options that the session has set: of this write, never of a table that it creates."""
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the session has set."""
+
+
+def parse_columns(text: str) -> tuple[str, ...]:
+    """The names in ``a, b, `odd,name` ``.
+
+    Raises:
+        OptionError: there is no name, an empty one, or one twice.
+    """
+    names: list[str] = []
+    position = 0
+    while position < len(text):
+        match = _NAME.match(text, position)
+        if match is None:
+            raise OptionError(f"option 'columns' is a list of column names such as 'a, b'; it is '{text}'")
+        names.append((match[1] or match[2]).replace("``", "`"))
+        position = match.end()
+    if not names or len(set(names)) != len(names) or text.rstrip().endswith(","):
+        raise OptionError(f"option 'columns' names each column once, such as 'a, b'; it is '{text}'")
+    return tuple(names)
+
+
+def table_path(options: Mapping[str, str]) -> str:
+    """The one path of a load or save; a relative one counts from the driver's working directory.
+
+    Raises:
+        OptionError: there is no path, or there are several.
+    """
+    path = (options.get("path") or options.get("location") or "").strip()
+    if options.get("paths"):
+        raise OptionError(f"format('paimon') reads one table at a time, but load() got {options['paths']}")
+    if not path:
+        raise OptionError(
+            "format('paimon') needs the path of a table directory: .load('/warehouse/db.db/table') to read, "
+            ".save('/warehouse/db.db/table') to write. A table of spark_catalog (CREATE TABLE … USING paimon, "
+            "saveAsTable) cannot be one of Paimon's: Spark tells a Python source no LOCATION. Use register_catalog and "
+            "its tables, or CREATE TEMPORARY VIEW v USING paimon OPTIONS (path '/warehouse/db.db/table')"
+        )
+    return path if ":" in path.split("/", 1)[0] else os.path.abspath(path)
+
+
+def _sorted_options(
+    options: Mapping[str, str], own: Iterable[str], action: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Split options into (ours by their proper name, all others in Paimon's spelling); unknown ones raise."""
+    names = {key.lower(): key for key in (*READ_KEYS, *WRITE_KEYS)}
+    mine = {key.lower() for key in own}
+    ours: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for key, value in in_paimons_words(options).items():
+        lowered = key.lower()
+        if lowered in mine:
+            ours[names[lowered]] = value
+        elif lowered in names:
+            raise OptionError(f"option '{names[lowered]}' has no meaning for {action}")
+        elif lowered in _SPARK_KEYS or lowered.startswith("option."):
+            continue
+        elif find_option(key) is None:
+            raise unknown_option_error(key, (*own,))
+        else:
+            others[key] = value
+    return ours, canonical_options(others)
+
+
+def _boolean(key: str, text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise OptionError(f"option '{key}' is true or false, not '{text}'")
+    return text.strip().lower() == "true"
+
+
+def _number(key: str, text: str | None) -> int | None:
+    if text is not None and not (text.isascii() and text.isdigit()):
+        raise OptionError(f"option '{key}' is a number, not '{text}'")
+    return None if text is None else int(text)
+
+
+def read_request(options: Mapping[str, str]) -> ReadRequest:
+    """Understand the options of a load. Runs on the driver, once per load and once per plan.
+
+    Raises:
+        OptionError: no path, an unknown option, or one that only writes know.
+    """
+    path = table_path(options)
+    ours, others = _sorted_options(options, READ_KEYS, "a read")
+    columns = parse_columns(ours[COLUMNS]) if COLUMNS in ours else None
+    settings, snapshot_id = parsed_settings(ours.get(SETTINGS)), _number(SNAPSHOT, ours.get(SNAPSHOT))
+    session = {
+        key: value
+        for key, value in options_for_path(settings, path).items()
+        if not _is_for_writes(key) and not (snapshot_id is not None and key in POINTS_OF_TIME)
+    }
+    options = layered(session, others)
+    return ReadRequest(path, columns, ours.get(FILTER), options, ours.get(FILES), snapshot_id, settings)
+
+
+def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteRequest:
+    """Understand the options of a save. Runs on the driver, once per job.
+
+    Raises:
+        OptionError: no path, an unknown option, one that only reads know, or contradicting ones.
+    """
+    path = table_path(options)
+    ours, others = _sorted_options(options, WRITE_KEYS, "a write")
+    for key in others:
+        if _is_for_reads(key):
+            raise OptionError(f"option '{key}' has no meaning for a write")
+        if key.startswith(f"{MERGE_SCHEMA}."):
+            raise UnsupportedError(f"option '{key}' is not supported yet: leave it out")
+    dynamic = asks_for_dynamic({**others, **ours})
+    where = ours.get(REPLACE_WHERE)
+    if where is not None and not overwrite:
+        raise OptionError(f"option '{REPLACE_WHERE}' needs mode('overwrite'): it names the partition to be replaced")
+    if where is not None and dynamic:
+        raise OptionError(
+            f"option '{REPLACE_WHERE}' and a dynamic overwrite of partitions contradict each other: give one of them"
+        )
+    settings = parsed_settings(ours.get(SETTINGS))
+    session = options_for_path(settings, path)
+    ours.setdefault(MERGE_SCHEMA, session.get(MERGE_SCHEMA, "false"))
+    merge_schema, one_task = (_boolean(key, ours.get(key, "false")) for key in (MERGE_SCHEMA, ONE_TASK_PER_BUCKET))
+    operation, replaces, rows_of = (ours.get(key) for key in (OPERATION, REPLACES, ROWS_OF))
+    request = WriteRequest(path, others, dynamic, where, merge_schema, one_task, operation, replaces, rows_of)
+    return replace(request, session_options=known_to_writes(session), settings=settings)
+
+
+def known_to_writes(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of a session's options that mean something for a write; one for reads must not hinder it."""
+    return {
+        key: value
+        for key, value in options.items()
+        if not _is_for_reads(key) and not key.startswith(MERGE_SCHEMA) and (find_option(key) is not None)
+    }
+
+
+def _is_for_writes(key: str) -> bool:
+    option = find_option(key)
+    return key in (COLUMNS, FILTER) or (option is not None and option.scope is Scope.WRITE)
+
+
+def _is_for_reads(key: str) -> bool:
+    option = find_option(key)
+    return key.startswith(_READ_PREFIXES) or (option is not None and option.scope is Scope.READ)
+
+
+def refuse_system_table(path: str, system_table: str | None, action: str) -> None:
+    """Refuse the system table that a path names, with what to do.
+
+    Raises:
+        UnsupportedError: the path names a system table.
+    """
+    if system_table is not None:
+        raise UnsupportedError(f"system tables (${system_table} in '{path}') cannot be {action}: they are for reading")
+
+
+def row_condition(text: str, columns: TableSchema | Sequence[DataField], settings: Mapping[str, str]) -> Predicate:
+    """The predicate that the text of option `filter` or `replaceWhere` states; errors as of `parse_filter`.
+
+    Args:
+        text: an SQL condition.
+        columns: of the table.
+        settings: of the session: times in the text that name no zone are times of its zone.
+    """
+    # the SQL parser takes as long to import as all the rest, and each Python worker pays for it: most have no condition
+    from paimon_spark.spec.sql_filter import parse_filter
+
+    return parse_filter(text, columns, time_zone=time_zone(settings))

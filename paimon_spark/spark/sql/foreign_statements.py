@@ -1,0 +1,135 @@
+"""Statements of other table formats that users type first: each is answered by the words that do the same here.
+
+Only what Spark's own parser does not know, or takes for something else (``DESCRIBE HISTORY t`` is a column to it). A
+statement is answered only where the table that it names is one of ours: Delta's own parser, where it is
+installed, is asked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure
+from paimon_spark.spark.sql.statement_words import StatementWords
+from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+REFUSE_STATEMENT = "__refuse_statement"
+"""The procedure that a refused statement becomes; no list shows it."""
+
+MERGE_INTO_REFUSAL = (
+    "MERGE INTO is not supported yet: use INSERT INTO (an upsert in a primary-key table), UPDATE and DELETE FROM, "
+    "which take subqueries over the source."
+)
+
+_CALL = f"CALL {{catalog}}.{SYSTEM_DATABASE}"
+_BEHIND_DESCRIBE: Mapping[str, str] = {
+    "HISTORY": "SELECT * FROM {snapshots} shows what each commit did and when, PaimonTable.history() newest first",
+    "DETAIL": "DESCRIBE TABLE EXTENDED {table} shows keys, options and size, SELECT * FROM {files} its files",
+}
+_STATEMENTS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (
+        ("VACUUM",),
+        f"{_CALL}.expire_snapshots(table => '{{text}}') deletes old snapshots and the files that only they need, "
+        f"{_CALL}.remove_orphan_files(table => '{{text}}') the files of writes that failed",
+    ),
+    (("OPTIMIZE",), f"{_CALL}.compact(table => '{{text}}') joins small files and merges sorted runs"),
+    (("REORG", "TABLE"), f"{_CALL}.compact(table => '{{text}}') writes the files anew without deleted rows"),
+    (
+        ("RESTORE", "TABLE"),
+        f"{_CALL}.rollback(table => '{{text}}', version => '<snapshot id or tag>') goes back for good, "
+        "SELECT … VERSION AS OF reads an earlier version",
+    ),
+    (
+        ("RESTORE",),
+        f"{_CALL}.rollback(table => '{{text}}', version => '<snapshot id or tag>') goes back for good, "
+        "SELECT … VERSION AS OF reads an earlier version",
+    ),
+    (("SHOW", "BRANCHES"), "SELECT * FROM {branches} shows them"),
+    (("SHOW", "HISTORY"), _BEHIND_DESCRIBE["HISTORY"]),
+)
+_CHANGES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("CREATE", "BRANCH"), f"{_CALL}.create_branch(table => '{{text}}', branch => '<name>') makes one"),
+    (("DROP", "BRANCH"), f"{_CALL}.delete_branch(table => '{{text}}', branch => '<name>') deletes one"),
+    (("DROP", "TAG"), "ALTER TABLE {table} DELETE TAG <name> deletes one"),
+    *(
+        ((verb, "PARTITION", "FIELD"), "partition columns are given when the table is created: PARTITIONED BY (…)")
+        for verb in ("ADD", "DROP", "REPLACE")
+    ),
+    (("WRITE", "ORDERED", "BY"), "rows of a primary-key table are sorted by their key"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignStatement:
+    """A statement of another table format."""
+
+    name: str
+    """Its keywords."""
+    table: tuple[str, ...]
+    """The parts of the table's name."""
+    words: str
+    """What does the same here, with places for names."""
+
+    def answer(self, catalog: str) -> UnsupportedError:
+        """The error, with the statements that work in the catalog of a name."""
+        *above, last = self.table
+        names = {kind: _quoted((*above, f"{last}${kind}")) for kind in ("snapshots", "files", "branches")}
+        text = ".".join(self.table).replace("'", "\\'")
+        words = self.words.format(catalog=_quoted((catalog,)), table=_quoted(self.table), text=text, **names)
+        return UnsupportedError(f"{self.name} is no statement of Paimon: {words}.")
+
+
+def parse_foreign_statement(text: str) -> ForeignStatement | None:
+    """Read a statement of another table format; None where the text is anything else."""
+    words = StatementWords.of(text)
+    if words is None:
+        return None
+    for describe in ("DESCRIBE", "DESC"):
+        for what, answer in _BEHIND_DESCRIBE.items():
+            if words.take(describe, what):
+                words.take("TABLE")
+                return _of_table(words, f"DESCRIBE {what}", answer)
+    for keywords, answer in _STATEMENTS:
+        if words.take(*keywords):
+            return _of_table(words, " ".join(keywords), answer)
+    if words.take("ALTER", "TABLE"):
+        table = words.name()
+        for keywords, answer in _CHANGES:
+            if table is not None and words.take(*keywords):
+                return ForeignStatement(f"ALTER TABLE … {' '.join(keywords)}", table, answer)
+    return None
+
+
+def _of_table(words: StatementWords, name: str, answer: str) -> ForeignStatement | None:
+    table = words.name()
+    return None if table is None else ForeignStatement(name, table, answer)
+
+
+def _quoted(parts: Iterable[str]) -> str:
+    """A name as it is written in a statement, with backquotes where it needs them."""
+    return ".".join(part if part.isidentifier() else f"`{part.replace('`', '``')}`" for part in parts)
+
+
+def _refuse(_context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    statement = parse_foreign_statement(arguments["statement"])
+    if statement is None:
+        raise UnsupportedError(f"This is no statement of Paimon: {arguments['statement']}")
+    raise statement.answer(arguments["catalog"])
+
+
+REFUSALS = (
+    Procedure(
+        REFUSE_STATEMENT,
+        (Argument("statement", required=True), Argument("catalog", required=True)),
+        (),
+        _refuse,
+        "Statements of other table formats.",
+    ),
+)
+"""Procedures that only raise: how a statement that the parser hands over gets its answer."""

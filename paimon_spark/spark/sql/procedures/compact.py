@@ -1,0 +1,83 @@
+"""The procedure that compacts a table (Java: ``CompactProcedure``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.maintain.compact_scope import parse_partitions, scope_of
+from paimon_spark.options.option import parse_duration
+from paimon_spark.spark.jobs.compact_job import compact_table, compactable, is_full
+from paimon_spark.spark.session.session_settings import settings_of, time_zone
+from paimon_spark.spark.sql.procedures.expire import options_argument
+from paimon_spark.spark.sql.procedures.procedure import DONE, TABLE, Argument, CallContext, Procedure
+
+if TYPE_CHECKING:
+    from paimon_spark.table.table import FileStoreTable
+
+_SORTED = ("order", "zorder", "hilbert")
+
+
+def _compact(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    given = {name: text if text and text.strip() else None for name, text in arguments.items()}
+    full = is_full(given["compact_strategy"])
+    partitions, idle = given["partitions"], given["partition_idle_time"]
+    table = context.table(arguments["table"])
+    _check_order(table, given)
+    table = compactable(table, options_argument(given["options"]))
+    scope = scope_of(
+        table,
+        partitions=None if partitions is None else parse_partitions(partitions),
+        where=given["where"],
+        buckets=given["buckets"],
+        idle_time=None if idle is None else parse_duration(idle),
+        zone=None if given["where"] is None else time_zone(settings_of(context.spark)),
+    )
+    compact_table(context.spark, table, scope, full=full)
+    return [(True,)]
+
+
+def _check_order(table: FileStoreTable, given: Mapping[str, str | None]) -> None:
+    """Refuse to sort, which is not built, with the words of Java where it would refuse as well."""
+    strategy = (given["order_strategy"] or "none").lower()
+    columns = [name.strip() for name in (given["order_by"] or "").split(",") if name.strip()]
+    if strategy == "none":
+        if columns:
+            raise OptionError('order_strategy "none" cannot work with order_by columns.')
+        return
+    if strategy not in _SORTED:
+        raise OptionError(f"cannot match type: {given['order_strategy']} for ordering. It is one of none, order.")
+    if given["partition_idle_time"] is not None:
+        raise OptionError("sort compact do not support 'partition_idle_time'.")
+    keys = table.schema.partition_keys
+    if any(name in keys for name in columns):
+        raise OptionError(
+            "order_by should not contain partition cols, because it is meaningless, your order_by cols are "
+            f"[{', '.join(columns)}], and partition cols are [{', '.join(keys)}]"
+        )
+    raise UnsupportedError(
+        f"Compacting with order_strategy => '{strategy}' is not supported yet. Compact without it, or overwrite the "
+        "table with its rows sorted."
+    )
+
+
+COMPACT_PROCEDURES = (
+    Procedure(
+        "compact",
+        (
+            TABLE,
+            Argument("partitions"),
+            Argument("compact_strategy"),
+            Argument("order_strategy"),
+            Argument("order_by"),
+            Argument("where"),
+            Argument("options"),
+            Argument("partition_idle_time"),
+            Argument("buckets"),
+        ),
+        DONE,
+        _compact,
+        "Merges the files of a table, or of some of its partitions, so that there are fewer of them.",
+    ),
+)

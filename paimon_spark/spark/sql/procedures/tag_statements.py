@@ -1,0 +1,159 @@
+"""Paimon's own statements about tags: reading them, and running them as procedures that no list shows.
+
+The grammar is that of Java's ``PaimonSqlExtensions.g4``::
+
+    ALTER TABLE t CREATE [OR REPLACE] TAG [IF NOT EXISTS] x [AS OF VERSION n] [RETAIN n DAYS|HOURS|MINUTES]
+    ALTER TABLE t REPLACE TAG x [AS OF VERSION n] [RETAIN n DAYS|HOURS|MINUTES]
+    ALTER TABLE t DELETE TAG [IF EXISTS] x
+    ALTER TABLE t RENAME TAG x TO y
+    SHOW TAGS t
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.maintain import tags
+from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure, ResultColumn
+from paimon_spark.spark.sql.statement_words import StatementWords
+
+if TYPE_CHECKING:
+    from paimon_spark.table.table import FileStoreTable
+
+_UNITS = {"DAYS": timedelta(days=1), "HOURS": timedelta(hours=1), "MINUTES": timedelta(minutes=1)}
+
+
+@dataclass(frozen=True, slots=True)
+class TagStatement:
+    """One statement about tags."""
+
+    action: str
+    """CREATE, CREATE OR REPLACE, REPLACE, DELETE, RENAME or SHOW."""
+    table: tuple[str, ...]
+    """The parts of the table's name."""
+    tag: str = ""
+    new_name: str = ""
+    snapshot_id: int | None = None
+    time_retained: timedelta | None = None
+    tolerant: bool = False
+    """IF NOT EXISTS, IF EXISTS."""
+
+
+def parse_tag_statement(text: str) -> TagStatement | None:
+    """Read a statement about tags; None where the text is anything else, or breaks the grammar.
+
+    Called only with texts that Spark's own parser refuses.
+    """
+    words = StatementWords.of(text)
+    statement = None
+    if words is not None:
+        if words.take("SHOW", "TAGS"):
+            statement = _show(words)
+        elif words.take("ALTER", "TABLE"):
+            statement = _alter(words)
+    return statement if words is not None and words.at_end() else None
+
+
+def _show(words: StatementWords) -> TagStatement | None:
+    table = words.name()
+    return None if table is None else TagStatement("SHOW", table)
+
+
+def _alter(words: StatementWords) -> TagStatement | None:
+    table = words.name()
+    if table is None:
+        return None
+    if words.take("CREATE", "OR", "REPLACE", "TAG"):
+        return _with_options(words, TagStatement("CREATE OR REPLACE", table))
+    if words.take("CREATE", "TAG"):
+        tolerant = words.take("IF", "NOT", "EXISTS")
+        return _with_options(words, TagStatement("CREATE", table, tolerant=tolerant))
+    if words.take("REPLACE", "TAG"):
+        return _with_options(words, TagStatement("REPLACE", table))
+    if words.take("DELETE", "TAG"):
+        tolerant = words.take("IF", "EXISTS")
+        tag = words.identifier()
+        return None if tag is None else TagStatement("DELETE", table, tag, tolerant=tolerant)
+    if words.take("RENAME", "TAG"):
+        tag = words.identifier()
+        new_name = words.identifier() if words.take("TO") else None
+        return None if tag is None or new_name is None else TagStatement("RENAME", table, tag, new_name)
+    return None
+
+
+def _with_options(words: StatementWords, statement: TagStatement) -> TagStatement | None:
+    tag, snapshot_id, retained = words.identifier(), None, None
+    if tag is None:
+        return None
+    if words.take("AS", "OF", "VERSION"):
+        snapshot_id = words.number()
+        if snapshot_id is None:
+            return None
+    if words.take("RETAIN"):
+        count = words.number()
+        unit = next((length for name, length in _UNITS.items() if words.take(name)), None)
+        if count is None or unit is None or count > timedelta.max // unit:
+            return None
+        retained = count * unit
+    return replace(statement, tag=tag, snapshot_id=snapshot_id, time_retained=retained)
+
+
+def run_tag_statement(table: FileStoreTable, statement: TagStatement) -> None:
+    """Do what a statement other than SHOW TAGS says.
+
+    Raises:
+        SnapshotNotFoundError: a tag or snapshot it names does not exist.
+        PaimonError: the tag exists already, or its name is not allowed.
+    """
+    tag, snapshot_id, retained = statement.tag, statement.snapshot_id, statement.time_retained
+    action = statement.action
+    if action == "CREATE OR REPLACE":
+        action = "REPLACE" if table.tags.exists(tag) else "CREATE"
+    match action:
+        case "CREATE":
+            tolerant = statement.tolerant
+            tags.create_tag(table, tag, snapshot_id=snapshot_id, time_retained=retained, ignore_if_exists=tolerant)
+        case "REPLACE":
+            tags.replace_tag(table, tag, snapshot_id=snapshot_id, time_retained=retained)
+        case "DELETE":
+            tags.delete_tags(table, tag, ignore_if_missing=True)  # Java: no error, with IF EXISTS or without it
+        case "RENAME":
+            table.tags.rename(tag, statement.new_name)
+
+
+def quoted_name(parts: tuple[str, ...]) -> str:
+    """Return the name of a table as text, every part quoted."""
+    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+
+
+def _statement(arguments: Mapping[str, Any]) -> TagStatement:
+    statement = parse_tag_statement(arguments["statement"])
+    if statement is None:
+        raise PaimonError(f"This is no statement about tags: {arguments['statement']}")
+    return statement
+
+
+def _alter_tags(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    statement = _statement(arguments)
+    run_tag_statement(context.table(quoted_name(statement.table)), statement)
+    return []
+
+
+def _show_tags(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    table = context.table(quoted_name(_statement(arguments).table))
+    return [(name,) for name in table.tags.names()]
+
+
+ALTER_TAGS = "__alter_tags"
+SHOW_TAGS = "__show_tags"
+DESCRIPTION = "Paimon's own statements about tags."
+_STATEMENT = (Argument("statement", required=True),)
+
+TAG_STATEMENT_PROCEDURES = (
+    Procedure(ALTER_TAGS, _STATEMENT, (), _alter_tags, DESCRIPTION),
+    Procedure(SHOW_TAGS, _STATEMENT, (ResultColumn("tag", nullable=False),), _show_tags, DESCRIPTION),
+)

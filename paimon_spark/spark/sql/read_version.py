@@ -1,0 +1,97 @@
+"""Options of reads and the version they mean: given with the read, by VERSION AS OF, or by ``SET spark.paimon.…``.
+
+What is given nearer to the read wins; of the options that name a point of time only the nearest ones count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.options import canonical_options, find_option, unknown_option_error
+from paimon_spark.spark.session.session_options import POINTS_OF_TIME, layered, options_for_table
+from paimon_spark.table.time_travel import INCREMENTAL_KEYS, TRAVEL_KEYS, resolve_snapshot
+
+if TYPE_CHECKING:
+    from paimon_spark.table.table import FileStoreTable
+
+__all__ = [
+    "POINTS_OF_TIME",
+    "at_version",
+    "layered",
+    "options_for_table",
+    "refuse_second_version",
+    "with_read_options",
+]
+
+_DONE_BY_SPARK = ("versionasof", "timestampasof")
+
+
+def with_read_options(table: FileStoreTable, options: Mapping[str, str], *, pinned: bool = False) -> FileStoreTable:
+    """The table with the options of one read on top; its columns stay those that Spark was told.
+
+    Args:
+        table: as it was loaded.
+        options: given with the read.
+        pinned: whether VERSION AS OF or TIMESTAMP AS OF said which version the table is.
+
+    Raises:
+        OptionError: an option is unknown, or cannot be changed for a read, or names a second point of time.
+    """
+    known = _known(options)
+    if pinned:
+        refuse_second_version(known)
+    if not known:
+        return table
+    return _with_layer(table, known)
+
+
+def refuse_second_version(options: Mapping[str, str]) -> None:
+    """Refuse options that say what of the table's history is read, where VERSION AS OF or TIMESTAMP AS OF says it too.
+
+    Raises:
+        OptionError: names the option.
+    """
+    second = next((key for key in canonical_options(dict(options)) if key in POINTS_OF_TIME), None)
+    if second is not None:
+        raise OptionError(
+            f"{second} must be null when VERSION AS OF or TIMESTAMP AS OF is given: a read is of one version or of the "
+            "changes between two. Leave one of them out."
+        )
+
+
+def at_version(table: FileStoreTable, *layers: Mapping[str, str]) -> FileStoreTable:
+    """The table with options of several origins, and with the columns of the time that they name, if they do.
+
+    Raises:
+        OptionError: options contradict each other.
+        SnapshotNotFoundError: there is no such snapshot or tag.
+    """
+    options = layered(*layers)
+    changed = _with_layer(table, options) if options else table
+    if not any(key in options for key in TRAVEL_KEYS) or any(key in options for key in INCREMENTAL_KEYS):
+        return changed
+    snapshot = resolve_snapshot(changed)
+    return changed if snapshot is None else changed.at_snapshot(snapshot)
+
+
+def _with_layer(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreTable:
+    layer = canonical_options(dict(options))
+    branch = layer.pop("branch", table.branch)
+    if branch != table.branch:
+        raise UnsupportedError(
+            f"Option 'branch' cannot change the branch of a catalog's table. Read it by its name: `t$branch_{branch}`."
+        )
+    if any(key in POINTS_OF_TIME for key in layer):
+        table = table.without_options([key for key in POINTS_OF_TIME if key in table.options])
+    return table.with_options(layer)
+
+
+def _known(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that are ours; Spark hands over those, too, by which it has asked for the version of the table."""
+    options = {key: value for key, value in options.items() if key.lower() not in _DONE_BY_SPARK}
+    unknown = [key for key in options if find_option(key) is None]
+    if unknown:
+        raise unknown_option_error(unknown[0], ())
+    return dict(options)

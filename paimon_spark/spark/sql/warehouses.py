@@ -1,0 +1,213 @@
+"""Which warehouses the statements of a session name, and which catalog and database count where a name has fewer parts.
+
+Kept in this process beside the session, since Spark Connect lets Python add no catalog to it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pyspark.errors import AnalysisException
+
+from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError
+from paimon_spark.spark.sql.statement_words import split_name
+from paimon_spark.table.catalog_options import check_catalog_options
+from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
+from paimon_spark.table.paths import is_path_name, is_plain_name, parse_table_path
+from paimon_spark.table.table import FileStoreTable, load_table, table_exists
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_CATALOG = "paimon"
+
+
+@dataclass(frozen=True)
+class Warehouses:
+    """The catalogs that a session knows and where it stands, as USE says."""
+
+    catalogs: Mapping[str, FilesystemCatalog] = field(default_factory=dict)
+    catalog: str = DEFAULT_CATALOG
+    database: str = DEFAULT_DATABASE
+
+    @property
+    def current(self) -> FilesystemCatalog | None:
+        """The current catalog; None where it is none of ours."""
+        return self.catalogs.get(self.catalog)
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table that a statement names, whether it is there or not."""
+
+    catalog_name: str
+    database: str
+    """Empty for a table that is named by its path."""
+    table: str
+    path: str
+    options: Mapping[str, str] = field(repr=False)
+    """Of the store."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The whole name."""
+        return (self.catalog_name, *([self.database] if self.database else []), self.table)
+
+    @property
+    def is_path(self) -> bool:
+        """Whether the table is named by its path."""
+        return not self.database
+
+    def exists(self) -> bool:
+        """Whether there is such a table (or the table of such a branch or system table)."""
+        try:
+            return table_exists(self.path, options=self.options)
+        except SchemaError:
+            return False
+
+    def load(self) -> FileStoreTable:
+        """Open the table.
+
+        Raises:
+            AnalysisException: there is none (TABLE_OR_VIEW_NOT_FOUND).
+        """
+        try:
+            return load_table(self.path, options=self.options)
+        except (TableNotFoundError, SchemaError):
+            raise table_not_found(self.parts) from None
+
+
+_states: WeakKeyDictionary[Any, Warehouses] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def warehouses_of(spark: SparkSession) -> Warehouses:
+    """What is known of a session's warehouses."""
+    with _lock:
+        return _states.get(spark, Warehouses())
+
+
+def add_warehouse(spark: SparkSession, name: str, warehouse: str, options: Mapping[str, str]) -> None:
+    """Let statements of a session name a warehouse.
+
+    Raises:
+        UnsupportedError: an option asks for another kind of catalog than a directory.
+        OptionError: an option is unknown, or is one of tables.
+    """
+    check_catalog_options(options)
+    catalog = FilesystemCatalog(warehouse.rstrip("/") or "/", dict(options))
+    with _lock:
+        known = _states.get(spark, Warehouses())
+        _states[spark] = replace(known, catalogs={**known.catalogs, name: catalog})
+
+
+def use(spark: SparkSession, catalog: str, database: str | None = None) -> None:
+    """Let names of fewer parts mean that catalog and database from now on."""
+    with _lock:
+        known = _states.get(spark, Warehouses())
+        _states[spark] = replace(known, catalog=catalog, database=database or DEFAULT_DATABASE)
+
+
+def resolve(known: Warehouses, parts: Sequence[str]) -> TableName | None:
+    """The Paimon table that a name means; None for a name that can only be Spark's.
+
+    Raises:
+        SchemaError: a name has a slash where none can be, or is a path that is not whole.
+        AnalysisException: a catalog of ours is named, but no table of one can be (TABLE_OR_VIEW_NOT_FOUND).
+        PaimonError: the default catalog is named, and its warehouse is not known.
+    """
+    if len(parts) > 1 and (parts[0] in known.catalogs or parts[0] == DEFAULT_CATALOG):
+        catalog = known.catalogs.get(parts[0])
+        if len(parts) == 2 and is_path_name(parts[1]):
+            return TableName(parts[0], "", parts[1], parts[1], {} if catalog is None else catalog.options)
+        if catalog is not None:
+            if len(parts) != 3:
+                raise table_not_found(parts)
+            _check_no_path(parts[1])
+            _check_no_path(parts[2])
+            return _named(parts[0], catalog, parts[1], parts[2])
+        if len(parts) == 3:
+            raise unknown_warehouse(parts[0])
+    current = known.current
+    if current is None or len(parts) > 2:
+        return None
+    database = parts[0] if len(parts) == 2 else known.database
+    return _named(known.catalog, current, database, parts[-1])
+
+
+def is_explicit(known: Warehouses, parts: Sequence[str]) -> bool:
+    """Whether a name starts with one of our catalogs, so that Spark cannot know it."""
+    return len(parts) > 1 and (parts[0] in known.catalogs or parts[0] == DEFAULT_CATALOG)
+
+
+def resolve_text(known: Warehouses, text: str, catalog: str) -> TableName:
+    """The table that an argument of a procedure names; a name without a catalog is one of `catalog`.
+
+    Raises:
+        AnalysisException: there can be no such table.
+    """
+    parts = split_name(text)
+    if len(parts) == 1 and "/" in parts[0]:
+        parts = (catalog, parts[0])
+    here = known if known.catalog == catalog else replace(known, catalog=catalog, database=DEFAULT_DATABASE)
+    name = resolve(here, parts)
+    if name is None:
+        raise table_not_found(parts)
+    return name
+
+
+def _check_no_path(name: str) -> None:
+    """Refuse what could only be a path where a name is asked for.
+
+    Raises:
+        SchemaError: the name has a slash.
+    """
+    if is_path_name(name):
+        raise SchemaError(f"'{name}' cannot be the name of a table in a database: write {DEFAULT_CATALOG}.`{name}`.")
+
+
+def _named(catalog_name: str, catalog: FilesystemCatalog, database: str, table: str) -> TableName | None:
+    if not is_plain_name(database) or not is_plain_name(table):
+        return None
+    return TableName(catalog_name, database, table, catalog.table_path(database, table), catalog.options)
+
+
+def system_table_in(name: TableName) -> str | None:
+    """The system table that a name means (``t$files``); None for a table itself."""
+    return parse_table_path(name.path).system_table
+
+
+def table_not_found(parts: Sequence[str]) -> AnalysisException:
+    """Spark's error for a name that means nothing."""
+    return analysis_error(
+        "TABLE_OR_VIEW_NOT_FOUND",
+        f"The table or view {quoted(parts)} cannot be found. Verify the spelling and correctness of the schema and "
+        "catalog.",
+    )
+
+
+def schema_not_found(parts: Sequence[str]) -> AnalysisException:
+    """Spark's error for a database that is not there."""
+    return analysis_error("SCHEMA_NOT_FOUND", f"The schema {quoted(parts)} cannot be found.")
+
+
+def unknown_warehouse(catalog: str) -> PaimonError:
+    """What to do where a catalog is named of which nobody said where it is."""
+    return PaimonError(
+        f"The warehouse of catalog {catalog} is not known: name it once, as in paimon_spark.sql(spark, statement, "
+        f'warehouse="/data/wh", catalog="{catalog}"), or name the table by its path, as in {catalog}.`/data/wh/db.db/t`'
+    )
+
+
+def analysis_error(condition: str, message: str) -> AnalysisException:
+    """An error of Spark's own kind, with the name of its condition."""
+    return AnalysisException(message=message, errorClass=condition, messageParameters={})
+
+
+def quoted(parts: Sequence[str]) -> str:
+    """A name as Spark shows it."""
+    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)

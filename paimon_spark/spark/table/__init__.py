@@ -1,0 +1,1 @@
+"""`PaimonTable`: everything as methods, and what a notebook shows of a table."""

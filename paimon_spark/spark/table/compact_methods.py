@@ -1,0 +1,76 @@
+"""The method of `PaimonTable` that compacts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from paimon_spark.maintain.compact_scope import parse_partitions, scope_of
+from paimon_spark.options.option import parse_duration
+from paimon_spark.spark.jobs.compact_job import compact_table, compactable, is_full
+from paimon_spark.spark.session.session_settings import settings_of, time_zone
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from paimon_spark.table.table import FileStoreTable
+
+
+class CompactMethods(ABC):
+    """Compaction, as a Spark job where there is much to do."""
+
+    _spark: SparkSession
+
+    @abstractmethod
+    def _load(self) -> FileStoreTable:
+        """The table as it is now."""
+
+    @staticmethod
+    @abstractmethod
+    def _keys(options: Mapping[str, Any]) -> dict[str, str]:
+        """Options given as keywords, by their keys."""
+
+    def compact(
+        self,
+        *,
+        partitions: str | Mapping[str, str | None] | Sequence[Mapping[str, str | None]] | None = None,
+        where: str | None = None,
+        buckets: str | Sequence[int] | None = None,
+        compact_strategy: Literal["full", "minor"] = "full",
+        partition_idle_time: timedelta | str | None = None,
+        **options: Any,
+    ) -> int | None:
+        """Rewrite the files of the table so that there are fewer of them; return the new snapshot's id.
+
+        Rows do not change. With a primary key, rows of equal key are merged and deleted rows go. None is returned when
+        there is nothing to compact. Appends may go on meanwhile.
+
+        Args:
+            partitions: only these, as ``{"dt": "2024-01-31"}``, several of these, or a text ``"dt=2024-01-31;dt=…"``.
+            where: instead of ``partitions``, a condition over the partition columns.
+            buckets: only these buckets of a table with a fixed number of them, such as ``[0, 1]`` or ``"0,3-5"``.
+            compact_strategy: ``full`` makes each bucket of a primary-key table one sorted run; ``minor`` compacts what
+                a writer would by itself.
+            partition_idle_time: only partitions into which nothing was written for so long, such as ``"1 h"``.
+            options: dynamic options, such as ``target_file_size="256 mb"``.
+
+        Raises:
+            UnsupportedError: the table has a feature with which it cannot be compacted yet.
+            OptionError: an argument names what the table does not have.
+            CommitConflictError: others overwrote or compacted the same files; nothing was changed.
+        """
+        table = compactable(self._load(), self._keys(options))
+        named = parse_partitions(partitions) if isinstance(partitions, str) else partitions
+        scope = scope_of(
+            table,
+            partitions=[named] if isinstance(named, Mapping) else named,
+            where=where,
+            buckets=buckets,
+            idle_time=parse_duration(partition_idle_time)
+            if isinstance(partition_idle_time, str)
+            else partition_idle_time,
+            zone=None if where is None else time_zone(settings_of(self._spark)),
+        )
+        return compact_table(self._spark, table, scope, full=is_full(compact_strategy))

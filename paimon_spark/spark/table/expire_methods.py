@@ -1,0 +1,183 @@
+"""The methods of `PaimonTable` about expiry, orphan files and consumers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Literal
+
+from paimon_spark.maintain import consumers, expire_changelogs, expire_partitions, expire_snapshots, purge
+from paimon_spark.maintain.lost_snapshot import decided
+from paimon_spark.spark.jobs.orphan_job import remove_orphan_files
+from paimon_spark.table.consumer_store import ConsumerStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from pyspark.sql import SparkSession
+
+    from paimon_spark.maintain.orphan_files import RemovedFiles
+    from paimon_spark.table.table import FileStoreTable
+
+
+class ExpireMethods(ABC):
+    """Methods that let the past go. They run on the driver, except where a Spark job is named."""
+
+    _spark: SparkSession
+
+    @abstractmethod
+    def _load(self) -> FileStoreTable:
+        """The table as it is now."""
+
+    def expire_snapshots(
+        self,
+        *,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: datetime | None = None,
+        max_deletes: int | None = None,
+        options: Mapping[str, str] | None = None,
+        accept_lost_snapshot: bool = False,
+    ) -> int:
+        """Let the oldest snapshots go, with the files that no tag, branch or consumer needs; return how many went.
+
+        Args:
+            retain_max: most that stay; option `snapshot.num-retained.max` when not given.
+            retain_min: fewest that stay; option `snapshot.num-retained.min` when not given.
+            older_than: only snapshots followed by one from before this time (a local one, or with its zone); when not
+                given, as old as option `snapshot.time-retained` says.
+            max_deletes: most that go at once; option `snapshot.expire.limit` when not given.
+            options: dynamic options of this call.
+            accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
+                failing: its files are garbage from now on, and its id is taken again.
+
+        Raises:
+            OptionError: ``retain_max`` is less than ``retain_min``.
+            PaimonError: what something else needs cannot be read; nothing has been deleted.
+        """
+        table = decided(self._load(), accept_lost_snapshot).with_options(options or {})
+        retention = expire_snapshots.Retention.of_snapshots(table.options).with_arguments(
+            retain_max=retain_max, retain_min=retain_min, older_than=older_than, max_deletes=max_deletes
+        )
+        return expire_snapshots.expire_snapshots(table, retention)
+
+    def expire_changelogs(
+        self,
+        *,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: datetime | None = None,
+        max_deletes: int | None = None,
+        delete_all: bool = False,
+        accept_lost_snapshot: bool = False,
+    ) -> int:
+        """Let the oldest long-lived changelogs go; return how many went.
+
+        Args:
+            retain_max: most that stay; option `changelog.num-retained.max` when not given.
+            retain_min: fewest that stay; option `changelog.num-retained.min` when not given.
+            older_than: only changelogs from before this time, a local one or with its zone; when not given, as old as
+                option `changelog.time-retained` says.
+            max_deletes: most that go at once; option `snapshot.expire.limit` when not given.
+            delete_all: let all of them go.
+            accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
+                failing: its files are garbage from now on, and its id is taken again.
+
+        Raises:
+            OptionError: ``retain_max`` is less than ``retain_min``.
+        """
+        table = decided(self._load(), accept_lost_snapshot)
+        if delete_all:
+            return expire_changelogs.expire_all_changelogs(table)
+        retention = expire_snapshots.Retention.of_changelogs(table.options).with_arguments(
+            retain_max=retain_max, retain_min=retain_min, older_than=older_than, max_deletes=max_deletes
+        )
+        return expire_changelogs.expire_changelogs(table, retention)
+
+    def expire_partitions(self, **options: Any) -> list[dict[str, str]]:
+        """Drop the partitions that are too old; return their values as texts by column.
+
+        Args:
+            options: instead of those of the table: ``partition_expiration_time="7 d"``,
+                ``partition_expiration_strategy="update-time"``, ``partition_timestamp_formatter="yyyyMMdd"``,
+                ``partition_timestamp_pattern="$dt"``, ``partition_expiration_max_num=10``.
+
+        Raises:
+            OptionError: there is no `partition.expiration-time`, or the table has no partitions.
+            CommitConflictError: rivals won too often.
+        """
+        return expire_partitions.expire_partitions(self._load().with_options(self._keys(options)))
+
+    def remove_orphan_files(
+        self,
+        *,
+        older_than: datetime | None = None,
+        dry_run: bool = False,
+        mode: Literal["local", "distributed"] = "local",
+        parallelism: int | None = None,
+        accept_lost_snapshot: bool = False,
+    ) -> RemovedFiles:
+        """Delete the files in the table's directories that no snapshot, tag, branch or changelog names.
+
+        Args:
+            older_than: only files changed before this time, a local one or with its zone; a day ago when not given. A
+                write that takes longer loses its files.
+            dry_run: delete nothing, only tell.
+            mode: on the driver, or as a Spark job for tables of very many files.
+            parallelism: tasks of the job; the session's shuffle partitions when not given.
+            accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
+                failing: its files are garbage from now on, and its id is taken again.
+
+        Returns:
+            The number of files and their bytes.
+
+        Raises:
+            OptionError: ``older_than`` is not in the past, or ``mode`` is another word.
+            PaimonError: a branch has no schema, or a metadata file cannot be read; nothing has been deleted.
+        """
+        return remove_orphan_files(
+            self._spark,
+            decided(self._load(), accept_lost_snapshot),
+            older_than=older_than,
+            dry_run=dry_run,
+            mode=mode,
+            parallelism=parallelism,
+        )
+
+    def purge_files(self, *, accept_lost_snapshot: bool = False) -> None:
+        """Delete all rows, all history, branches, tags and consumers, with every file; the columns stay.
+
+        Nobody may write to the table meanwhile.
+
+        Args:
+            accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
+                failing: its files are garbage from now on, and its id is taken again.
+        """
+        purge.purge_files(decided(self._load(), accept_lost_snapshot))
+
+    def consumer_ids(self) -> dict[str, int]:
+        """The snapshot that each consumer reads next, by the consumer's id."""
+        table = self._load()
+        return ConsumerStore(table.file_io, table.paths).list()
+
+    def reset_consumer(self, consumer_id: str, next_snapshot_id: int | None = None) -> None:
+        """Let a consumer, a new one if need be, read a snapshot next; without a snapshot it is deleted.
+
+        Raises:
+            SnapshotNotFoundError: there is no such snapshot.
+        """
+        consumers.reset_consumer(self._load(), consumer_id, next_snapshot_id)
+
+    def clear_consumers(self, *, including: str | None = None, excluding: str | None = None) -> list[str]:
+        """Delete consumers; return their ids.
+
+        Args:
+            including: a regular expression that the whole id matches; all of them when not given.
+            excluding: those whose whole id matches this one stay.
+        """
+        return consumers.clear_consumers(self._load(), including=including, excluding=excluding)
+
+    @staticmethod
+    @abstractmethod
+    def _keys(options: Mapping[str, Any]) -> dict[str, str]:
+        """Options given as keywords, by their keys."""

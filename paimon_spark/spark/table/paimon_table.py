@@ -1,0 +1,228 @@
+"""`PaimonTable`: everything about one table as methods, on classic and Connect sessions alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import DataType, StructType
+
+from paimon_spark.errors import SchemaError
+from paimon_spark.options import OPTIONS, Scope, with_scope
+from paimon_spark.spark.columns.types import from_spark_struct
+from paimon_spark.spark.jobs.shuffled_write import can_shuffle, write_shuffled
+from paimon_spark.spark.register import register
+from paimon_spark.spark.session.active_session import activate
+from paimon_spark.spark.session.session_settings import is_connect, settings_option
+from paimon_spark.spark.source.source_options import (
+    COLUMNS,
+    read_request,
+    refuse_system_table,
+    table_path,
+    write_request,
+)
+from paimon_spark.spark.source.write_target import check_frame, new_table_schema, overwrite_of, target_table
+from paimon_spark.spark.table.branch_methods import BranchMethods
+from paimon_spark.spark.table.change_methods import ChangeMethods
+from paimon_spark.spark.table.compact_methods import CompactMethods
+from paimon_spark.spark.table.expire_methods import ExpireMethods
+from paimon_spark.spark.table.row_methods import RowMethods
+from paimon_spark.spark.table.system_tables import SystemTables
+from paimon_spark.spark.table.table_display import TableDisplay
+from paimon_spark.spark.table.tag_methods import TagMethods
+from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.secrets import QuietOptions
+from paimon_spark.table.paths import parse_table_path
+from paimon_spark.table.table import FileStoreTable, create_table, load_table, table_exists
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_MARKS = str.maketrans("", "", ".-_")
+_OPTION_OF_NAME = {key.translate(_MARKS).lower(): key for key in OPTIONS}
+
+
+def _option_keys(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options by their keys: ``scan_tag_name`` is `scan.tag-name`; booleans are true and false, lists comma lists."""
+    keys = {name: _OPTION_OF_NAME.get(name.translate(_MARKS).lower(), name) for name in options}
+    return {keys[name]: _option_text(keys[name], value) for name, value in options.items() if value is not None}
+
+
+def _option_text(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(quoted_name(str(name)) if key == COLUMNS else str(name) for name in value)
+    return str(value)
+
+
+class PaimonTable(
+    RowMethods, SystemTables, TagMethods, BranchMethods, ExpireMethods, CompactMethods, ChangeMethods, TableDisplay
+):
+    """One table, by its path. Nothing of the table is kept: every call sees it as it is then.
+
+    Every option of Paimon can be given as a keyword, dots and dashes as underscores (``scan_tag_name="t"``), or by its
+    own key (``**{"scan.tag-name": "t"}``).
+    """
+
+    def __init__(self, spark: SparkSession, path: str, options: Mapping[str, str]) -> None:
+        self._spark = spark
+        self._path = path
+        self._options: dict[str, str] = QuietOptions(options)
+
+    @classmethod
+    def for_path(cls, spark: SparkSession, path: str, **options: Any) -> PaimonTable:
+        """The table at `path`.
+
+        Args:
+            spark: a classic or a Connect session.
+            path: the table directory, or ``<table>$branch_<branch>``.
+            options: how to reach the store (``s3.endpoint``, ...), for every later call.
+
+        Raises:
+            TableNotFoundError: there is no table.
+        """
+        register(spark)
+        request = read_request({"path": path, **_option_keys(options)})
+        table = cls(spark, request.path, request.options)
+        refuse_system_table(table._path, parse_table_path(table._path).system_table, "opened as a PaimonTable")
+        table._load()
+        return table
+
+    @classmethod
+    def create(
+        cls,
+        spark: SparkSession,
+        path: str,
+        schema: StructType | str,
+        *,
+        primary_key: Sequence[str] | str = (),
+        partition_by: Sequence[str] | str = (),
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        ignore_if_exists: bool = False,
+    ) -> PaimonTable:
+        """Create a table without rows, and give it.
+
+        Args:
+            spark: a classic or a Connect session.
+            path: the table directory.
+            schema: columns as a Spark schema or its text, such as ``"id long not null, name string"``.
+            primary_key: names of the key columns; none makes an append table.
+            partition_by: names of the partition columns.
+            options: table options, such as ``{"bucket": "4"}``.
+            comment: the table's comment.
+            ignore_if_exists: give the table that is there, whatever its columns, instead of failing.
+
+        Raises:
+            SchemaError: there is a table, or no table can be made of these columns and options.
+        """
+        given = dict(write_request({"path": path, **_option_keys(options or {})}, overwrite=False).options)
+        name = parse_table_path(table_path({"path": path}))
+        if ignore_if_exists and table_exists(name.root, options=given):
+            return cls.for_path(spark, path, **with_scope(given, Scope.STORE))
+        fields = from_spark_struct(_parsed_schema(spark, schema))
+        new_schema = new_table_schema(
+            fields,
+            given,
+            primary_keys=[primary_key] if isinstance(primary_key, str) else primary_key,
+            partition_keys=[partition_by] if isinstance(partition_by, str) else partition_by,
+            comment=comment,
+        )
+        create_table(name.root, new_schema, file_io=FileIO.for_path(name.root, given))
+        return cls.for_path(spark, path, **with_scope(given, Scope.STORE))
+
+    @staticmethod
+    def exists(path: str, **options: Any) -> bool:
+        """Whether there is a table at `path`."""
+        return table_exists(table_path({"path": path}), options=_option_keys(options))
+
+    @property
+    def path(self) -> str:
+        """The table directory (with ``$branch_...`` where one was given)."""
+        return self._path
+
+    def to_df(self, **options: Any) -> DataFrame:
+        """The rows of the table, of its latest snapshot or of the one that the options name.
+
+        Args:
+            options: read options such as ``scan_tag_name="t"``, ``scan_snapshot_id=3``, ``columns=["a", "b"]`` (or
+                ``"a, b"``), ``filter="dt = '2024-01-31'"``.
+        """
+        activate(self._spark)
+        given = {**self._options, **_option_keys(options)}
+        if not is_connect(self._spark):
+            from paimon_spark.spark.catalog.frames import native_frame  # needs py4j, which a Connect client may lack
+
+            told = settings_option(self._spark)
+            frame = native_frame(self._spark, read_request({"path": self._path, **told, **given}))
+            if frame is not None:
+                return frame
+        return self._spark.read.format("paimon").options(**given).load(self._path)
+
+    def append(self, df: DataFrame, **options: Any) -> None:
+        """Write rows; in a primary-key table they are merged with what is there.
+
+        Where pandas is installed, rows of tables with buckets are shuffled first, so that each bucket has one writer.
+
+        Args:
+            df: the rows; columns are matched by name.
+            options: dynamic options of the write.
+        """
+        self._save(df, "append", options)
+
+    def overwrite(self, df: DataFrame, **options: Any) -> None:
+        """Replace the table by rows, or the partitions that `options` name.
+
+        Args:
+            df: the rows; columns are matched by name.
+            options: ``partition_overwrite_mode="dynamic"`` replaces the partitions that appear in the rows (without
+                rows none), ``"static"`` the whole table, ``replace_where="dt = '2024-01-31'"`` that partition. Without
+                any the session's ``spark.sql.sources.partitionOverwriteMode`` counts, then the table's
+                `dynamic-partition-overwrite`; else the whole table is replaced.
+        """
+        self._save(df, "overwrite", options)
+
+    def _save(self, df: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
+        check_frame(df, mode)
+        given = {**self._options, **_option_keys(options)}
+        told = settings_option(self._spark)
+        request = write_request({"path": self._path, **told, **given}, overwrite=mode == "overwrite")
+        table = target_table(request, df.schema)
+        if can_shuffle(table):
+            write_shuffled(df, table, overwrite_of(request, table) if mode == "overwrite" else None)
+        else:
+            activate(self._spark)
+            df.write.format("paimon").mode(mode).options(**given).save(self._path)
+
+    def _read_system_table(self, name: str, options: dict[str, Any]) -> DataFrame:
+        activate(self._spark)
+        reader = self._spark.read.format("paimon")
+        return reader.options(**{**self._options, **_option_keys(options)}).load(f"{self._path}${name}")
+
+    @staticmethod
+    def _keys(options: Mapping[str, Any]) -> dict[str, str]:
+        return _option_keys(options)
+
+    def _load(self) -> FileStoreTable:
+        return load_table(self._path, options=self._options)
+
+    def _with_options(self, options: Mapping[str, Any]) -> FileStoreTable:
+        request = read_request({"path": self._path, **self._options, **_option_keys(options)})
+        return load_table(request.path, options=request.options)
+
+
+def _parsed_schema(spark: SparkSession, schema: StructType | str) -> StructType:
+    """The schema, parsed by the session where it is text."""
+    if isinstance(schema, StructType):
+        return schema
+    if not isinstance(schema, str):
+        raise SchemaError(
+            f"The columns of a table are given as a Spark schema or its text, such as 'id long, name string', not as "
+            f"{type(schema).__module__.partition('.')[0]} {type(schema).__name__}: of a DataFrame give df.schema"
+        )
+    activate(spark)
+    parsed = DataType.fromDDL(schema)  # a DataFrame of these columns could have no CHAR(n)
+    return parsed if isinstance(parsed, StructType) else spark.createDataFrame([], schema).schema

@@ -1,0 +1,128 @@
+"""The methods of `PaimonTable` that change rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sf
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.columns.char_columns import padded
+from paimon_spark.spark.jobs.row_rewrites import HIT
+from paimon_spark.spark.session.session_options import POINTS_OF_TIME, SESSION_PREFIX, options_for_path
+from paimon_spark.spark.session.session_settings import settings_of
+from paimon_spark.spark.source.source_options import SNAPSHOT
+from paimon_spark.spark.sql.row_changes import delete_rows, refuse_chance, update_rows
+from paimon_spark.spark.sql.statement_words import split_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from paimon_spark.table.table import FileStoreTable
+
+
+class RowMethods(ABC):
+    """Methods that delete and update rows, each in one commit. They run Spark jobs.
+
+    Each reads one snapshot. When another commit has changed the same rows before it commits, it is run again from a
+    fresh read, `commit.max-retries` times at most: no update is lost. A row that another commit makes fit the condition
+    meanwhile, outside the keys that change, is not looked for again (snapshot isolation).
+    """
+
+    _spark: SparkSession
+    _path: str
+    _options: dict[str, str]
+
+    @abstractmethod
+    def _load(self) -> FileStoreTable:
+        """The table as it is now."""
+
+    @abstractmethod
+    def to_df(self, **options: Any) -> DataFrame:
+        """The rows of the table."""
+
+    def delete(self, where: str | Column | None = None) -> None:
+        """Delete the rows for which a condition is true.
+
+        A condition on partition columns only takes whole partitions out, without reading them, as does no condition
+        with the whole table. In primary-key tables the merge engine must know what a deleted row means
+        (``deduplicate``; ``partial-update`` with ``partial-update.remove-record-on-delete``); in others the files that
+        have such rows are written anew.
+
+        Args:
+            where: an SQL condition over the table's columns, or a Column; None deletes all rows.
+
+        Raises:
+            UnsupportedError: the table does not let single rows be deleted, or the condition is not deterministic.
+            CommitConflictError: other commits changed the same rows again and again; nothing was committed.
+        """
+        refuse_chance(str(where))
+        self._refuse_older_state()
+        condition = None if where is None else lambda rows: rows.where(where)
+        delete_rows(
+            self._spark,
+            self._load(),
+            rows=lambda snapshot_id: self._matching(where, snapshot_id),
+            marked=lambda rows: rows.withColumn(HIT, _marks(where)),
+            condition=condition,
+            text=_text(where),
+            options={**self._options, "path": self._path},
+        )
+
+    def update(self, set: Mapping[str, str | Column], where: str | Column | None = None) -> None:  # noqa: A002 - the word of SQL
+        """Give columns new values, in the rows for which a condition is true.
+
+        Values are cast as Spark stores values: what the column cannot hold is an error. Columns of the primary key
+        keep their values.
+
+        Args:
+            set: the new values by column, as SQL expressions or Columns over the old row; ``"s.y"`` is the column of
+                this name, else a field of the struct s.
+            where: an SQL condition over the table's columns, or a Column; None updates all rows.
+
+        Raises:
+            UnsupportedError: a column of the primary key is among them, or the table cannot be updated.
+            SchemaMismatchError: there is no such column.
+            CommitConflictError: other commits changed the same rows again and again; nothing was committed.
+        """
+        refuse_chance(str(where))
+        self._refuse_older_state()
+        table = self._load()
+        values = {
+            (name,) if table.schema.has_field(name) else split_name(name): sf.expr(v) if isinstance(v, str) else v
+            for name, v in set.items()
+        }
+        update_rows(
+            self._spark,
+            table,
+            values,
+            rows=lambda snapshot_id: self._matching(where, snapshot_id),
+            marked=lambda rows: rows.withColumn(HIT, _marks(where)),
+            options={**self._options, "path": self._path},
+        )
+
+    def _refuse_older_state(self) -> None:
+        options = options_for_path(settings_of(self._spark), self._path)
+        key = next((key for key in options if key in POINTS_OF_TIME), None)
+        if key is not None:
+            raise UnsupportedError(
+                f"a table at an earlier version cannot be changed: the session has set {SESSION_PREFIX}{key}; RESET it"
+            )
+
+    def _matching(self, where: str | Column | None, snapshot_id: int | None) -> DataFrame:
+        rows = self.to_df(**({} if snapshot_id is None else {SNAPSHOT: snapshot_id}))
+        rows = rows if snapshot_id is None else padded(rows, self._load().schema.fields)
+        return rows if where is None else rows.where(where)
+
+
+def _text(condition: str | Column | None) -> str:
+    """A condition as text: of a Column what it shows, without the quotation around it."""
+    return condition if isinstance(condition, str) else str(condition).removeprefix("Column<'").removesuffix("'>")
+
+
+def _marks(where: str | Column | None) -> Column:
+    """Whether a condition is true, and not false or null."""
+    condition = sf.lit(True) if where is None else sf.expr(where) if isinstance(where, str) else where
+    return sf.coalesce(condition, sf.lit(False))

@@ -1,0 +1,190 @@
+"""ALTER TABLE and COMMENT ON TABLE: schema changes, options, partitions, names, tags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn
+
+from pyspark.sql.types import DataType, StructType
+
+from paimon_spark.errors import SchemaChangeError, UnsupportedError
+from paimon_spark.options import canonical_options
+from paimon_spark.spark.columns.types import from_spark_struct
+from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.sql.warehouses import system_table_in
+from paimon_spark.spark.text.calls import run_tags
+from paimon_spark.spark.text.cursor import Cursor
+from paimon_spark.spark.text.definitions import rename_table, stored_default
+from paimon_spark.spark.text.inserts import empty, target
+from paimon_spark.spark.text.partitions import drop_partitions
+from paimon_spark.spark.text.queries import Context
+from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.table import schema_change as change
+from paimon_spark.table.schema_evolution import alter_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.table.table import FileStoreTable
+
+_Changes = list[change.SchemaChange]
+
+
+def run_alter_table(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run ALTER TABLE, the cursor standing behind these words; None for a table of Spark's.
+
+    Raises:
+        SchemaChangeError: the table cannot change like that.
+        UnsupportedError: a change that Paimon tables do not know.
+    """
+    tags = run_tags(context, Cursor(cursor.text, cursor.tokens))
+    if tags is not None:
+        return tags
+    name = target(context, cursor.name())
+    if name is None:
+        return None
+    refuse_system_table(name.path, system_table_in(name), "changed")
+    if cursor.take("RENAME", "TO"):
+        rename_table(context, name, cursor.name())
+    elif cursor.sees("DROP", "PARTITION") or cursor.sees("DROP", "IF", "EXISTS", "PARTITION"):
+        cursor.take("DROP")
+        tolerant = cursor.take("IF", "EXISTS")
+        specs = []
+        while cursor.take("PARTITION"):
+            specs.append(cursor.group())
+            cursor.take(",")
+        cursor.take("PURGE")
+        drop_partitions(context, name.load(), specs, tolerant=tolerant)
+    else:
+        table = name.load()
+        alter_table(table, _changes(context, table, cursor))
+    cursor.finish()
+    return empty(context)
+
+
+def run_comment(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run COMMENT ON TABLE, the cursor standing behind these words; None for a table of Spark's."""
+    name = target(context, cursor.name())
+    if name is None:
+        return None
+    cursor.expect("IS")
+    comment = None if cursor.take("NULL") else cursor.string()
+    cursor.finish()
+    alter_table(name.load(), [change.UpdateComment(comment)])
+    return empty(context)
+
+
+def _changes(context: Context, table: FileStoreTable, cursor: Cursor) -> _Changes:
+    forms: list[tuple[tuple[str, ...], Callable[[], _Changes]]] = [
+        (("ADD", "COLUMNS"), lambda: _add(cursor)),
+        (("ADD", "COLUMN"), lambda: _add(cursor)),
+        (("DROP", "COLUMNS"), lambda: _drop(table, cursor)),
+        (("DROP", "COLUMN"), lambda: _drop(table, cursor)),
+        (("RENAME", "COLUMN"), lambda: _rename(cursor)),
+        (("ALTER", "COLUMN"), lambda: _alter(context, cursor)),
+        (("CHANGE", "COLUMN"), lambda: _alter(context, cursor)),
+        (("ALTER",), lambda: _alter(context, cursor)),
+        (("SET", "TBLPROPERTIES"), lambda: _set(table, cursor)),
+        (("UNSET", "TBLPROPERTIES"), lambda: _unset(table, cursor)),
+        (("REPLACE", "COLUMNS"), _refuse_replacing),
+    ]
+    for words, changes in forms:
+        if cursor.take(*words):
+            return changes()
+    raise UnsupportedError(
+        f"ALTER TABLE … {cursor.rest().source()} is not supported for a Paimon table. It knows RENAME TO, ADD, DROP, "
+        "RENAME and ALTER COLUMN, SET and UNSET TBLPROPERTIES, DROP PARTITION, and CREATE, REPLACE, RENAME, DELETE TAG"
+    )
+
+
+def _refuse_replacing() -> NoReturn:
+    raise SchemaChangeError(
+        "ALTER TABLE REPLACE COLUMNS is not supported: columns with the old names would lose their values. "
+        "Use ADD, DROP, RENAME and ALTER COLUMN"
+    )
+
+
+def _pieces(cursor: Cursor) -> list[Cursor]:
+    return cursor.group().split() if cursor.sees("(") else cursor.rest().split()
+
+
+def _add(cursor: Cursor) -> _Changes:
+    changes: _Changes = []
+    for piece in _pieces(cursor):
+        path = piece.name()
+        definition = piece.until("FIRST", "AFTER", "DEFAULT")
+        if piece.sees("DEFAULT"):
+            raise SchemaChangeError(
+                f"Cannot add column {'.'.join(path)} with default value: add it, then ALTER COLUMN … SET DEFAULT"
+            )
+        position = _position(piece)
+        piece.finish()
+        column = _column(path, definition)
+        changes.append(change.AddColumn(path, column.type, column.description, position))
+    return changes
+
+
+def _column(path: change.Path, definition: Cursor) -> DataField:
+    struct = DataType.fromDDL(f"{quoted_name(path[-1])} {definition.source()}")
+    assert isinstance(struct, StructType)
+    return from_spark_struct(struct)[0]
+
+
+def _position(cursor: Cursor) -> change.Position | None:
+    if cursor.take("FIRST"):
+        return change.Position()
+    return change.Position(cursor.identifier()) if cursor.take("AFTER") else None
+
+
+def _drop(table: FileStoreTable, cursor: Cursor) -> _Changes:
+    tolerant = cursor.take("IF", "EXISTS")
+    paths = [piece.name() for piece in _pieces(cursor)]
+    known = {name.lower() for name in table.schema.field_names}
+    return [change.DropColumn(path) for path in paths if not tolerant or path[0].lower() in known]
+
+
+def _rename(cursor: Cursor) -> _Changes:
+    path = cursor.name()
+    cursor.expect("TO")
+    return [change.RenameColumn(path, cursor.identifier())]
+
+
+def _alter(context: Context, cursor: Cursor) -> _Changes:
+    path = cursor.name()
+    if cursor.take("TYPE"):
+        return [change.UpdateColumnType(path, _column(path, cursor.rest()).type)]
+    if cursor.take("COMMENT"):
+        return [change.UpdateColumnComment(path, cursor.string() or None)]
+    if cursor.take("SET", "NOT", "NULL") or cursor.take("DROP", "NOT", "NULL"):
+        dropped = cursor.tokens[cursor.at - 3].is_word("DROP")
+        return [change.UpdateColumnNullability(path, dropped)]
+    if cursor.take("DROP", "DEFAULT"):
+        return [change.UpdateColumnDefault(path, None)]
+    if cursor.take("SET", "DEFAULT"):
+        if len(path) > 1:
+            raise SchemaChangeError(f"Only columns of the table can have a default, not {'.'.join(path)}")
+        return [change.UpdateColumnDefault(path, stored_default(context, cursor.rest(), path[0]))]
+    position = _position(cursor)
+    if position is None:
+        cursor.fail("TYPE, COMMENT, FIRST, AFTER, SET or DROP is expected")
+    return [change.UpdateColumnPosition(path, position)]
+
+
+def _set(table: FileStoreTable, cursor: Cursor) -> _Changes:
+    return [change.SetOption(_option_key(table, key), value) for key, value in cursor.properties().items()]
+
+
+def _unset(table: FileStoreTable, cursor: Cursor) -> _Changes:
+    cursor.take("IF", "EXISTS")
+    keys = [
+        piece.string() if piece.text[piece.tokens[0].start] in "'\"" else ".".join(piece.name())
+        for piece in _pieces(cursor)
+    ]
+    return [change.RemoveOption(_option_key(table, key)) for key in keys]
+
+
+def _option_key(table: FileStoreTable, key: str) -> str:
+    if key.lower() == "primary-key":
+        raise SchemaChangeError("Alter primary key is not supported")
+    return next(iter(canonical_options({key: ""}, table.schema.field_names)))

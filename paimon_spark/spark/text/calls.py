@@ -1,0 +1,145 @@
+"""CALL statements and Paimon's statements about tags: the procedures of the registry, run here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructField, StructType
+
+from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure, ResultColumn
+from paimon_spark.spark.sql.procedures.registry import find_procedure
+from paimon_spark.spark.sql.procedures.tag_statements import TagStatement, parse_tag_statement, run_tag_statement
+from paimon_spark.spark.sql.statement_words import split_name
+from paimon_spark.spark.sql.warehouses import (
+    DEFAULT_CATALOG,
+    TableName,
+    analysis_error,
+    resolve_text,
+    schema_not_found,
+    system_table_in,
+    unknown_warehouse,
+)
+from paimon_spark.spark.text.cursor import Cursor
+from paimon_spark.spark.text.inserts import empty, target
+from paimon_spark.spark.text.queries import Context
+from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from paimon_spark.table.table import FileStoreTable
+
+
+def run_call(context: Context, cursor: Cursor) -> DataFrame:
+    """Run ``CALL [catalog.]sys.procedure(…)``.
+
+    Raises:
+        UnsupportedError: there is no such procedure; the message names those there are.
+        AnalysisException: the arguments do not fit.
+    """
+    text = cursor.source()
+    cursor.expect("CALL")
+    parts = cursor.name()
+    catalog = parts[0] if len(parts) == 3 else context.known.catalog
+    ours = catalog in context.known.catalogs or catalog == DEFAULT_CATALOG
+    if not ours or len(parts) not in (2, 3) or parts[-2].lower() != SYSTEM_DATABASE:
+        return context.spark_sql(text)
+    procedure = find_procedure(parts[-1], namespace=parts[-2])
+    given = _given(cursor, procedure, cursor.group())
+    cursor.finish()
+    arguments = _values(context, procedure, given)
+    call = CallContext(
+        context.spark, lambda name: _open(context, name, catalog), lambda name: _open_all(context, name, catalog)
+    )
+    rows = procedure.function(call, arguments)
+    return rows_frame(context, procedure.result, list(rows))
+
+
+def rows_frame(context: Context, columns: Sequence[ResultColumn], rows: Iterable[tuple[Any, ...]]) -> DataFrame:
+    """Rows that are known already as a DataFrame."""
+    if not columns:
+        return empty(context)
+    schema = StructType([StructField(column.name, column.type, column.nullable) for column in columns])
+    return context.spark.createDataFrame(list(rows), schema)
+
+
+def _open(context: Context, text: str, catalog: str) -> FileStoreTable:
+    return _load(resolve_text(context.known, text, catalog), text)
+
+
+def _open_all(context: Context, text: str, catalog: str) -> list[FileStoreTable]:
+    parts = split_name(text)
+    name = parts[0] if len(parts) > 1 and parts[0] in context.known.catalogs else catalog
+    found, database = context.known.catalogs.get(name), parts[-1]
+    if found is None:
+        raise unknown_warehouse(name)
+    if not found.database_exists(database):
+        raise schema_not_found((name, database))
+    return [found.load_table(database, table) for table in found.tables(database)]
+
+
+def _load(name: TableName, text: str) -> FileStoreTable:
+    refuse_system_table(text, system_table_in(name), "given to a procedure")
+    return name.load()
+
+
+def _given(cursor: Cursor, procedure: Procedure, inside: Cursor) -> dict[str, str]:
+    """Argument -> expression, as the statement names them or by position."""
+    by_name = {argument.name.lower(): argument.name for argument in procedure.arguments}
+    given: dict[str, str] = {}
+    for position, piece in enumerate(inside.split()):
+        if piece.peek(1) is not None and (piece.tokens[1].is_sign("=>") or piece.tokens[1].is_sign(":=")):
+            written = piece.identifier()
+            piece.at += 1
+            name = by_name.get(written.lower())
+            if name is None:
+                raise analysis_error(
+                    "UNRECOGNIZED_PARAMETER_NAME",
+                    f"Cannot invoke routine {procedure.name}: it has no argument {written}; its arguments are "
+                    f"{', '.join(by_name.values())}.",
+                )
+        elif position < len(procedure.arguments) and len(given) == position:
+            name = procedure.arguments[position].name
+        else:
+            cursor.fail("there are too many arguments, or one without a name after one with a name")
+        if name in given:
+            raise analysis_error("DUPLICATE_ROUTINE_PARAMETER_ASSIGNMENT", f"Argument {name} is given twice.")
+        given[name] = piece.rest().source()
+    return given
+
+
+def _values(context: Context, procedure: Procedure, given: dict[str, str]) -> dict[str, Any]:
+    """The values of the arguments, which Spark works out."""
+    known: dict[str, Argument] = {argument.name: argument for argument in procedure.arguments}
+    values: dict[str, Any] = dict.fromkeys(known)
+    if given:
+        columns = ", ".join(f"CAST(({text}) AS {known[name].type.simpleString()})" for name, text in given.items())
+        values |= dict(zip(given, context.spark_sql(f"SELECT {columns}").collect()[0], strict=True))
+    missing = [name for name, argument in known.items() if argument.required and values[name] is None]
+    if missing:
+        raise analysis_error(
+            "REQUIRED_PARAMETER_NOT_FOUND",
+            f"Cannot invoke routine {procedure.name} because the parameter named {missing[0]} is required, but it was "
+            "not given, or is NULL.",
+        )
+    return values
+
+
+def run_tags(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run a statement about tags; None where it is none, or about a table of Spark's."""
+    statement = parse_tag_statement(cursor.source())
+    if statement is None:
+        return None
+    name = target(context, statement.table)
+    if name is None:
+        return None
+    return _run_tags(context, statement, _load(name, ".".join(statement.table)))
+
+
+def _run_tags(context: Context, statement: TagStatement, table: FileStoreTable) -> DataFrame:
+    if statement.action != "SHOW":
+        run_tag_statement(table, statement)
+        return empty(context)
+    return rows_frame(context, (ResultColumn("tag", nullable=False),), [(name,) for name in table.tags.names()])

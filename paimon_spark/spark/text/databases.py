@@ -1,0 +1,191 @@
+"""USE, and the statements about databases: CREATE, DROP, DESCRIBE and SHOW DATABASES, SHOW TABLES."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.sql.procedures.procedure import BOOLEAN, ResultColumn
+from paimon_spark.spark.sql.warehouses import (
+    DEFAULT_CATALOG,
+    analysis_error,
+    quoted,
+    schema_not_found,
+    unknown_warehouse,
+    use,
+)
+from paimon_spark.spark.text.calls import rows_frame
+from paimon_spark.spark.text.cursor import Cursor
+from paimon_spark.spark.text.inserts import empty
+from paimon_spark.spark.text.parsing import Kind
+from paimon_spark.spark.text.queries import Context
+from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+DATABASE_WORDS = ("DATABASE", "SCHEMA", "NAMESPACE")
+_SPARK_CATALOG = "spark_catalog"
+
+
+def run_use(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run USE or SET CATALOG, the cursor standing behind it; None where it is about Spark's own catalogs alone."""
+    cursor.take_any(*DATABASE_WORDS)
+    token = cursor.peek()
+    parts = (cursor.string(),) if token is not None and token.kind is Kind.STRING else cursor.name()
+    cursor.finish()
+    known = context.known
+    if parts[0] in known.catalogs:
+        if len(parts) > 2:
+            raise schema_not_found(parts)
+        database = parts[1] if len(parts) == 2 else DEFAULT_DATABASE
+        if len(parts) == 2:
+            _database(known.catalogs[parts[0]], parts[0], database)
+        use(context.spark, parts[0], database)
+    elif len(parts) == 1 and parts[0] == DEFAULT_CATALOG:
+        raise unknown_warehouse(DEFAULT_CATALOG)
+    elif known.current is not None and parts[0] != _SPARK_CATALOG and len(parts) == 1:
+        _database(known.current, known.catalog, parts[0])
+        use(context.spark, known.catalog, parts[0])
+    else:
+        use(context.spark, parts[0] if parts[0] == _SPARK_CATALOG or len(parts) > 1 else known.catalog)
+        return None
+    return empty(context)
+
+
+def run_create_database(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run CREATE DATABASE, the cursor standing behind these words; None for one of Spark's."""
+    tolerant = cursor.take("IF", "NOT", "EXISTS")
+    found = _named(context, cursor.name())
+    if found is None:
+        return None
+    catalog, catalog_name, database = found
+    while not cursor.at_end():  # comment and properties are not kept, as in the official filesystem catalog
+        if cursor.take("COMMENT"):
+            cursor.string()
+        elif cursor.take("WITH", "DBPROPERTIES") or cursor.take("WITH", "PROPERTIES"):
+            cursor.properties()
+        elif cursor.take("LOCATION") or cursor.take("MANAGED", "LOCATION"):
+            raise UnsupportedError(
+                "Cannot specify location for a database when using fileSystem catalog: it is the directory "
+                f"{catalog.database_path(database)}"
+            )
+        else:
+            cursor.finish()
+    if catalog.database_exists(database) and not tolerant:
+        raise analysis_error(
+            "SCHEMA_ALREADY_EXISTS",
+            f"Cannot create schema {quoted((catalog_name, database))} because it already exists.",
+        )
+    catalog.create_database(database, ignore_if_exists=tolerant)
+    return empty(context)
+
+
+def run_drop_database(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run DROP DATABASE, the cursor standing behind these words; None for one of Spark's."""
+    tolerant = cursor.take("IF", "EXISTS")
+    found = _named(context, cursor.name())
+    if found is None:
+        return None
+    cascade = cursor.take_any("CASCADE", "RESTRICT") == "CASCADE"
+    cursor.finish()
+    catalog, catalog_name, database = found
+    if not catalog.database_exists(database):
+        if tolerant:
+            return empty(context)
+        raise schema_not_found((catalog_name, database))
+    if not cascade and catalog.tables(database):
+        raise analysis_error(
+            "SCHEMA_NOT_EMPTY",
+            f"Cannot drop a schema {quoted((catalog_name, database))} because it contains objects. Use DROP SCHEMA … "
+            "CASCADE to drop the schema and all its objects.",
+        )
+    catalog.drop_database(database, cascade=cascade)
+    return empty(context)
+
+
+def run_describe_database(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run DESCRIBE DATABASE, the cursor standing behind these words; None for one of Spark's."""
+    cursor.take("EXTENDED")
+    found = _named(context, cursor.name())
+    if found is None:
+        return None
+    cursor.finish()
+    catalog, catalog_name, database = found
+    _database(catalog, catalog_name, database)
+    rows = [
+        ("Catalog Name", catalog_name),
+        ("Namespace Name", database),
+        ("Location", catalog.database_path(database)),
+    ]
+    return rows_frame(context, (ResultColumn("info_name"), ResultColumn("info_value")), rows)
+
+
+def run_show_databases(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run SHOW DATABASES, the cursor standing behind these words; None for those of Spark."""
+    name = cursor.name()[0] if cursor.take_any("FROM", "IN") else context.known.catalog
+    catalog = context.known.catalogs.get(name)
+    if catalog is None:
+        return None
+    rows = [(database,) for database in matching(catalog.databases(), _pattern(cursor))]
+    return rows_frame(context, (ResultColumn("namespace", nullable=False),), rows)
+
+
+def run_show_tables(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run SHOW TABLES, the cursor standing behind these words; None for those of Spark."""
+    parts = cursor.name() if cursor.take_any("FROM", "IN") else (context.known.catalog, context.known.database)
+    found = _named(context, parts)
+    if found is None:
+        return None
+    catalog, catalog_name, database = found
+    _database(catalog, catalog_name, database)
+    columns = (
+        ResultColumn("namespace", nullable=False),
+        ResultColumn("tableName", nullable=False),
+        ResultColumn("isTemporary", BOOLEAN, nullable=False),
+    )
+    rows = [(database, table, False) for table in matching(catalog.tables(database), _pattern(cursor))]
+    return rows_frame(context, columns, rows)
+
+
+def show_current(context: Context) -> DataFrame | None:
+    """SHOW CURRENT NAMESPACE; None where it is Spark's."""
+    known = context.known
+    if known.current is None:
+        return None
+    columns = (ResultColumn("catalog", nullable=False), ResultColumn("namespace", nullable=False))
+    return rows_frame(context, columns, [(known.catalog, known.database)])
+
+
+def matching(names: Iterable[str], pattern: str | None) -> list[str]:
+    """The names that a pattern of SHOW takes: ``*`` for anything, ``|`` between alternatives, case left aside."""
+    if pattern is None:
+        return list(names)
+    texts = [".*".join(re.escape(part) for part in text.strip().split("*")) for text in pattern.split("|")]
+    return [name for name in names if any(re.fullmatch(text, name, re.IGNORECASE) for text in texts)]
+
+
+def _pattern(cursor: Cursor) -> str | None:
+    given = cursor.take("LIKE")
+    pattern = cursor.string() if given or not cursor.at_end() else None
+    cursor.finish()
+    return pattern
+
+
+def _named(context: Context, parts: Sequence[str]) -> tuple[FilesystemCatalog, str, str] | None:
+    """Catalog, its name and the database that a name means; None for one of Spark's."""
+    known = context.known
+    if parts[0] in known.catalogs and len(parts) == 2:
+        return known.catalogs[parts[0]], parts[0], parts[1]
+    if len(parts) == 2 and parts[0] == DEFAULT_CATALOG:
+        raise unknown_warehouse(DEFAULT_CATALOG)
+    if len(parts) != 1 or known.current is None:
+        return None
+    return known.current, known.catalog, parts[0]
+
+
+def _database(catalog: FilesystemCatalog, catalog_name: str, database: str) -> None:
+    if not catalog.database_exists(database):
+        raise schema_not_found((catalog_name, database))

@@ -1,0 +1,300 @@
+"""CREATE, REPLACE, DROP, RENAME and TRUNCATE TABLE for tables of a warehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import DataType, StructType
+
+from paimon_spark.errors import SchemaError, UnsupportedError
+from paimon_spark.spark.columns.types import from_spark_struct, saved_columns
+from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.source.write_target import new_table_schema
+from paimon_spark.spark.sql.replace_table import replace_table
+from paimon_spark.spark.sql.warehouses import (
+    TableName,
+    analysis_error,
+    quoted,
+    resolve,
+    schema_not_found,
+    system_table_in,
+    table_not_found,
+)
+from paimon_spark.spark.table.paimon_table import PaimonTable
+from paimon_spark.spark.text.cursor import Cursor
+from paimon_spark.spark.text.inserts import empty, target
+from paimon_spark.spark.text.parsing import Kind
+from paimon_spark.spark.text.queries import Context, run_query
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.paths import plain_path
+from paimon_spark.table.table import create_table
+from paimon_spark.table.unmade import take_back
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.schema import TableSchema
+
+_CONSTRAINTS = ("CONSTRAINT", "PRIMARY", "UNIQUE", "FOREIGN", "CHECK")
+_AFTER_DEFAULT = ("NOT", "COMMENT", "GENERATED")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What CREATE TABLE says of a table besides its name."""
+
+    columns: tuple[DataField, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    query: Cursor | None = None
+    location: str | None = None
+
+
+def run_create_table(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run CREATE [OR REPLACE] TABLE or REPLACE TABLE, the cursor standing at its first word; None for one of Spark's.
+
+    Raises:
+        AnalysisException: the table is there, its database is not, or no table can be made of the columns.
+        UnsupportedError: a clause that a Paimon table has no use for; the message says what to do.
+    """
+    creates = cursor.take("CREATE")
+    replaces = cursor.take("OR", "REPLACE") if creates else cursor.take("REPLACE")
+    cursor.expect("TABLE")
+    tolerant = cursor.take("IF", "NOT", "EXISTS")
+    name = resolve(context.known, cursor.name())
+    if name is None:
+        return None
+    if "$" in name.table:
+        raise SchemaError(f"Table name {name.table} cannot contain '$', which separates system tables and branches.")
+    if not name.is_path and not context.known.catalogs[name.catalog_name].database_exists(name.database):
+        raise schema_not_found((name.catalog_name, name.database))
+    exists = name.exists()
+    if exists and tolerant:
+        return empty(context)
+    if exists and not replaces:
+        raise analysis_error(
+            "TABLE_OR_VIEW_ALREADY_EXISTS",
+            f"Cannot create table or view {quoted(name.parts)} because it already exists. Choose a different name, "
+            "drop the existing object, or add the IF NOT EXISTS clause to tolerate pre-existing objects.",
+        )
+    if not exists and not creates:
+        raise table_not_found(name.parts)
+    like = cursor.take("LIKE")
+    schema, rows = _like(context, cursor, name) if like else _new_schema(context, cursor, name, replaces=exists)
+    if exists:
+        replace_table(name.load(), schema)
+    else:
+        _create(context, name, schema)
+    if rows is not None:
+        _fill(context, name, rows, drop=not exists)
+    return empty(context)
+
+
+def _new_schema(
+    context: Context, cursor: Cursor, name: TableName, *, replaces: bool
+) -> tuple[TableSchema, DataFrame | None]:
+    """The schema that a definition asks for and the rows of its query, which reads what was there before."""
+    definition = _definition(context, cursor)
+    options = _own_options(context, definition, name)
+    rows = None
+    columns = definition.columns
+    if definition.query is not None:
+        if columns:
+            raise UnsupportedError("CREATE TABLE … AS SELECT takes its columns from the query: leave the list out")
+        latest = name.load().snapshots.latest_id() if replaces else None
+        pinned = {} if latest is None else {name.path: latest}
+        rows = run_query(replace(context, pinned=pinned), definition.query)
+        columns = saved_columns(rows.schema)
+    schema = new_table_schema(columns, options, partition_keys=definition.partition_by, comment=definition.comment)
+    return schema, rows
+
+
+def _own_options(context: Context, definition: Definition, name: TableName) -> dict[str, str]:
+    """The options of a definition with the owner, as Spark notes it, and without a location, which must be the own."""
+    options = dict(definition.options)
+    for given in (definition.location, options.pop("path", None), options.pop("location", None)):
+        if given is not None and plain_path(given) != plain_path(name.path):
+            raise UnsupportedError(
+                f"LOCATION '{given}' is not supported for {quoted(name.parts)}: a table has its own directory in the "
+                f"warehouse, here {name.path}. For one elsewhere leave LOCATION out and name it by its path: "
+                f"CREATE TABLE {name.catalog_name}.`{plain_path(given)}` …"
+            )
+    return {"owner": str(context.spark_sql("SELECT current_user()").collect()[0][0]), **options}
+
+
+def _like(context: Context, cursor: Cursor, name: TableName) -> tuple[TableSchema, None]:
+    parts = cursor.name()
+    source = target(context, parts)
+    if source is None:
+        raise UnsupportedError(f"CREATE TABLE … LIKE takes a Paimon table, which {quoted(parts)} is not")
+    refuse_system_table(source.path, system_table_in(source), "copied by LIKE")
+    given = _definition(context, cursor)
+    schema = source.load().schema
+    options = {key: value for key, value in schema.options.items() if key not in ("path", "owner")}
+    options |= _own_options(context, given, name)
+    return new_table_schema(
+        schema.fields,
+        options,
+        primary_keys=schema.primary_keys,
+        partition_keys=schema.partition_keys,
+        comment=given.comment or schema.comment,
+    ), None
+
+
+def _create(context: Context, name: TableName, schema: TableSchema) -> None:
+    if name.is_path:
+        create_table(name.path, schema, file_io=FileIO.for_path(name.path, name.options))
+    else:
+        context.known.catalogs[name.catalog_name].create_table(name.database, name.table, schema)
+
+
+def _fill(context: Context, name: TableName, rows: DataFrame, *, drop: bool) -> None:
+    filled = False
+    try:
+        PaimonTable.for_path(context.spark, name.path, **name.options).append(rows)
+        filled = True
+    finally:
+        if drop and not filled:
+            take_back(name.path, name.options)
+
+
+def _definition(context: Context, cursor: Cursor) -> Definition:
+    """Columns and clauses, up to the end of the statement."""
+    found = Definition()
+    if cursor.sees("("):
+        found = replace(found, columns=_columns(context, cursor.group()))
+    while not cursor.at_end():
+        if cursor.take("USING"):
+            provider = cursor.identifier()
+            if provider.lower() != "paimon":
+                raise UnsupportedError(
+                    f"Provider '{provider}' is not supported by a Paimon catalog. Supported providers: [paimon]. For a "
+                    "table of Spark's own name it whole: spark_catalog.<database>.<table>"
+                )
+        elif cursor.take("PARTITIONED", "BY"):
+            names, columns = _partition_columns(context, cursor.group())
+            found = replace(found, partition_by=names, columns=(*found.columns, *columns))
+        elif cursor.take("TBLPROPERTIES") or cursor.take("OPTIONS"):
+            found = replace(found, options={**found.options, **cursor.properties()})
+        elif cursor.take("COMMENT"):
+            found = replace(found, comment=cursor.string())
+        elif cursor.sees("AS") or cursor.sees("SELECT") or cursor.sees("WITH"):
+            cursor.take("AS")
+            found = replace(found, query=cursor.rest())
+        elif cursor.take("LOCATION"):
+            found = replace(found, location=cursor.string())
+        elif cursor.take_any("CLUSTERED", "CLUSTER", "STORED", "ROW", "DEFAULT"):
+            clause = cursor.tokens[cursor.at - 1].text.upper()
+            raise UnsupportedError(
+                f"{clause} is not supported for a Paimon table: it has its own directory in the warehouse (elsewhere "
+                "name it by its path, paimon.`/path`), and options for all else, in TBLPROPERTIES"
+            )
+        else:
+            cursor.fail("the statement should end")
+    return found
+
+
+def _partition_columns(context: Context, inside: Cursor) -> tuple[tuple[str, ...], tuple[DataField, ...]]:
+    names: list[str] = []
+    columns: list[DataField] = []
+    for piece in inside.split():
+        following = piece.peek(1)
+        if following is None:
+            names.append(piece.identifier())
+        elif following.is_sign("("):
+            raise UnsupportedError(
+                f"partitioning by {piece.source()} is not supported: Paimon partitions by columns as they are"
+            )
+        else:
+            columns += _columns(context, piece)
+            names.append(columns[-1].name)
+    return tuple(names), tuple(columns)
+
+
+def _columns(context: Context, inside: Cursor) -> tuple[DataField, ...]:
+    """Columns as a statement defines them, between commas."""
+    texts, defaults = [], {}
+    for piece in inside.split():
+        first = piece.peek()
+        if first is None or first.is_word(*_CONSTRAINTS):
+            raise UnsupportedError(
+                f"'{piece.source()}' is not supported: a Paimon table says its key as TBLPROPERTIES ('primary-key' = …)"
+            )
+        text, default = without_default(piece)
+        texts.append(text)
+        if default is not None:
+            defaults[first.text] = stored_default(context, default, first.text)
+    struct = DataType.fromDDL(", ".join(texts))
+    assert isinstance(struct, StructType)
+    fields = from_spark_struct(struct)
+    return tuple(
+        replace(column, default_value=defaults[column.name]) if column.name in defaults else column for column in fields
+    )
+
+
+def without_default(piece: Cursor) -> tuple[str, Cursor | None]:
+    """A column's definition without its default, and the default's expression."""
+    before = piece.until("DEFAULT")
+    if piece.at_end():
+        return piece.source(), None
+    piece.take("DEFAULT")
+    default = piece.until(*_AFTER_DEFAULT)
+    if piece.sees("GENERATED"):
+        raise UnsupportedError("GENERATED columns are not supported by Paimon: leave the clause out")
+    return f"{before.source()} {piece.rest().source()}", default
+
+
+def stored_default(context: Context, expression: Cursor, column: str) -> str | None:
+    """The text that Paimon keeps for a default; None for NULL.
+
+    Raises:
+        UnsupportedError: the default is no literal.
+    """
+    sql = expression.source()
+    literal = [token for token in expression.tokens if not token.is_sign("-", "+")]
+    typed = len(literal) == 2 and literal[0].kind is Kind.WORD and literal[1].kind is Kind.STRING
+    if not typed and (len(literal) != 1 or literal[0].kind is Kind.QUOTED):
+        raise UnsupportedError(f"the default of column {column} must be a literal, not {sql}")
+    if literal[0].kind is Kind.WORD and not typed and not literal[0].is_word("TRUE", "FALSE", "NULL"):
+        raise UnsupportedError(f"the default of column {column} must be a literal, not {sql}")
+    text: str | None = context.spark_sql(f"SELECT CAST(({sql}) AS STRING)").collect()[0][0]
+    return sql if text is not None and sql in (text, f"'{text}'") else text
+
+
+def run_drop_table(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run DROP TABLE, the cursor standing behind these words; None for one of Spark's."""
+    tolerant = cursor.take("IF", "EXISTS")
+    parts = cursor.name()
+    cursor.take("PURGE")
+    cursor.finish()
+    name = resolve(context.known, parts) if tolerant else target(context, parts)
+    if name is None or not name.exists():
+        explicit = name is not None and len(parts) > 1 and parts[0] == name.catalog_name
+        return empty(context) if explicit else None
+    if "$" in name.table or name.is_path:
+        what = "named by its path" if name.is_path else "a branch or a system table of a table"
+        raise UnsupportedError(f"{quoted(parts)} cannot be dropped: it is {what}")
+    context.known.catalogs[name.catalog_name].drop_table(name.database, name.table)
+    return empty(context)
+
+
+def rename_table(context: Context, name: TableName, new: Sequence[str]) -> None:
+    """ALTER TABLE … RENAME TO."""
+    other = resolve(context.known, new if len(new) > 1 else (name.database, *new))
+    if other is None or other.is_path or name.is_path or "$" in name.table + other.table:
+        raise UnsupportedError(f"{quoted(name.parts)} cannot be renamed to {quoted(new)}")
+    if other.catalog_name != name.catalog_name:
+        raise UnsupportedError("a table cannot be renamed into another catalog")
+    catalog = context.known.catalogs[name.catalog_name]
+    if not catalog.database_exists(other.database):
+        raise schema_not_found((other.catalog_name, other.database))
+    if other.exists():
+        raise analysis_error(
+            "TABLE_OR_VIEW_ALREADY_EXISTS",
+            f"Cannot create table or view {quoted(other.parts)} because it already exists.",
+        )
+    catalog.rename_table(name.database, name.table, other.database, other.table)

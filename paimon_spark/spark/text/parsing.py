@@ -1,0 +1,286 @@
+"""SQL text as tokens and, for queries, the tables that they read: the one place of this package that knows sqlglot.
+
+Statements are never written anew from a syntax tree: what is found here are places in the user's own text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType
+
+from paimon_spark.spark.text.conditions import Comparison, Value
+from paimon_spark.spec.sql_filter import FilterDialect
+
+
+class StatementDialect(FilterDialect):
+    """Spark's SQL; no statement is one word and a text."""
+
+    class Tokenizer(FilterDialect.Tokenizer):
+        """Spark's tokens, of SHOW, CALL and EXPLAIN too."""
+
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+class Kind(Enum):
+    """What a token is."""
+
+    WORD = "word"
+    QUOTED = "name in back quotes"
+    STRING = "text"
+    NUMBER = "number"
+    SIGN = "sign"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token and its place in the text (`end` is behind it)."""
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+
+    def is_word(self, *words: str) -> bool:
+        """Whether it is one of these words (in upper case), not in quotes."""
+        return self.kind is Kind.WORD and self.text.upper() in words
+
+    def is_sign(self, *signs: str) -> bool:
+        """Whether it is one of these signs."""
+        return self.kind is Kind.SIGN and self.text in signs
+
+
+_STRINGS = {TokenType.STRING, TokenType.RAW_STRING}
+
+
+def tokenize(text: str) -> list[Token] | None:
+    """The tokens of a statement; None where it has none, such as a text without its closing quote."""
+    try:
+        found = StatementDialect().tokenize(text)
+    except SqlglotError:
+        return None
+    tokens: list[Token] = []
+    for token in found:
+        start, end = token.start, token.end + 1
+        if tokens and start < tokens[-1].end:
+            continue  # 10L comes as three tokens of one place
+        if token.token_type is TokenType.IDENTIFIER:
+            tokens.append(Token(Kind.QUOTED, token.text, start, end))
+        elif token.token_type in _STRINGS:
+            tokens.append(Token(Kind.STRING, token.text, start, end))
+        elif token.token_type is TokenType.NUMBER:
+            tokens.append(Token(Kind.NUMBER, text[start:end], start, end))
+        else:
+            tokens += _words(text, start, end)
+    return tokens
+
+
+def _words(text: str, start: int, end: int) -> Iterator[Token]:
+    """A keyword of several words (``GROUP BY``) as its words; a sign as it is."""
+    at = start
+    for piece in text[start:end].split():
+        at = text.index(piece, at)
+        kind = Kind.WORD if piece[0].isalpha() or piece[0] == "_" else Kind.SIGN
+        yield Token(kind, piece, at, at + len(piece))
+        at += len(piece)
+
+
+@dataclass(frozen=True, slots=True)
+class TableReference:
+    """A table that a query reads."""
+
+    parts: tuple[str, ...]
+    start: int
+    end: int
+    alias: str | None
+    """None where the query gives none; then its columns are qualified by the table's own name."""
+    comparisons: tuple[Comparison, ...]
+    """Comparisons of its columns with literals that every row must pass which the query uses of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class QualifiedColumn:
+    """A column written with its table and more: the names, and where each begins and ends."""
+
+    names: tuple[str, ...]
+    places: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What there is to know of a query."""
+
+    tables: tuple[TableReference, ...]
+    columns: tuple[QualifiedColumn, ...]
+    names_all_columns: bool
+    """Whether each column that it uses is named in it: no ``*``, no column list of an alias."""
+
+
+class NotUnderstoodError(Exception):
+    """A query that sqlglot does not parse; the text says where."""
+
+
+def read_query(text: str) -> Query:
+    """The tables that a query reads, those aside that are names of its own (CTEs).
+
+    Raises:
+        NotUnderstoodError: it cannot be parsed.
+    """
+    try:
+        trees = sqlglot.parse(text, dialect=StatementDialect)
+    except (SqlglotError, RecursionError) as error:
+        raise NotUnderstoodError(str(error).splitlines()[0] if str(error) else type(error).__name__) from None
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise NotUnderstoodError("it is not one query")
+    tree = trees[0]
+    tables = tuple(reference for node in tree.find_all(exp.Table) if (reference := _reference(node)) is not None)
+    columns = tuple(column for node in tree.find_all(exp.Column) if (column := _qualified(node)) is not None)
+    return Query(tables, columns, _names_all_columns(tree))
+
+
+def _reference(node: Any) -> TableReference | None:
+    parts = [part for part in (node.args.get("catalog"), node.args.get("db"), node.this) if part]
+    if not all(isinstance(part, exp.Identifier) and "start" in part.meta for part in parts):
+        return None  # a function, IDENTIFIER(…), a name of more than three parts
+    if node.find_ancestor(exp.Hint) is not None or (len(parts) == 1 and _is_cte(node)):
+        return None
+    alias = node.args.get("alias")
+    name = alias.name if alias is not None and alias.name else None
+    start, end = parts[0].meta["start"], parts[-1].meta["end"] + 1
+    return TableReference(tuple(part.name for part in parts), start, end, name, tuple(_comparisons(node)))
+
+
+def _is_cte(node: Any) -> bool:
+    """Whether a name of one part means a common table expression that is visible there."""
+    name, child = node.name.lower(), node
+    inside: Any = None
+    while (parent := child.parent) is not None:
+        if isinstance(parent, exp.With):
+            inside = child
+        elif (clause := parent.args.get("with_") or parent.args.get("with")) is not None:
+            visible = []
+            for cte in clause.expressions:
+                if child is clause and cte is inside:
+                    visible += [cte.alias.lower()] if clause.args.get("recursive") else []
+                    break
+                visible.append(cte.alias.lower())
+            if name in visible:
+                return True
+        child = parent
+    return False
+
+
+def _qualified(node: Any) -> QualifiedColumn | None:
+    parts = [node.args.get(key) for key in ("catalog", "db", "table")]
+    found = [part for part in parts if part is not None]
+    if len(found) < 2 or not all("start" in part.meta for part in found):
+        return None
+    last = node.this if isinstance(node.this, exp.Identifier) and "start" in node.this.meta else None
+    found += [] if last is None else [last]
+    places = tuple((part.meta["start"], part.meta["end"] + 1) for part in found)
+    return QualifiedColumn(tuple(part.name for part in found), places)
+
+
+def _names_all_columns(tree: Any) -> bool:
+    for star in tree.find_all(exp.Star):
+        if not isinstance(star.parent, exp.Count) or any(star.args.values()):
+            return False
+    if any(alias.args.get("columns") for alias in tree.find_all(exp.TableAlias)):
+        return False
+    return not any(join.args.get("method") or join.args.get("using") for join in tree.find_all(exp.Join))
+
+
+def _comparisons(node: Any) -> Iterator[Comparison]:
+    """The conditions of the WHERE beside a table that compare its columns with literals."""
+    select = _select_of(node)
+    if select is None or select.args.get("where") is None:
+        return
+    alone = not select.args.get("joins")
+    own = (node.alias or node.name).lower()
+    condition = select.args["where"].this
+    for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
+        found = _comparison(part)
+        if found is not None:
+            comparison, qualifier = found
+            if (alone and not qualifier) or qualifier.lower() == own:
+                yield comparison
+
+
+def _select_of(node: Any) -> Any:
+    """The SELECT whose WHERE decides over the rows of a table; None where anything stands between them."""
+    parent = node.parent
+    if not isinstance(parent, exp.From | exp.Join) or not isinstance(parent.parent, exp.Select):
+        return None
+    select = parent.parent
+    if any(node.args.get(key) for key in ("sample", "pivots", "joins", "laterals")):
+        return None
+    alias = node.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        return None
+    if any(select.args.get(key) for key in ("laterals", "pivots", "sample", "connect", "match")):
+        return None
+    for join in select.args.get("joins") or []:
+        inner = (join.args.get("kind") or "").upper() in ("", "INNER", "CROSS")
+        if join.args.get("side") or join.args.get("method") or not inner:
+            return None
+    return select
+
+
+_OPERATORS: dict[type[Any], str] = {
+    **{exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="},
+}
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+def _comparison(node: Any) -> tuple[Comparison, str] | None:
+    """A condition as a comparison and the qualifier of its column; None for any other condition."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    column, operator, values = node.this, "", []
+    if isinstance(node, exp.Not) and isinstance(node.this, exp.Is):
+        column, operator = node.this.this, "IS NOT NULL"
+        if not isinstance(node.this.expression, exp.Null):
+            return None
+    elif isinstance(node, exp.Is):
+        operator = "IS NULL"
+        if not isinstance(node.expression, exp.Null) or node.args.get("negate"):
+            return None
+    elif isinstance(node, exp.In):
+        operator, values = "IN", list(node.expressions)
+        if not values or any(node.args.get(key) for key in ("query", "unnest", "field", "is_global", "negate")):
+            return None
+    elif isinstance(node, exp.Between):
+        operator, values = "BETWEEN", [node.args["low"], node.args["high"]]
+        if node.args.get("symmetric") or node.args.get("negate"):
+            return None
+    elif type(node) in _OPERATORS:
+        operator, values = _OPERATORS[type(node)], [node.expression]
+        if not isinstance(column, exp.Column):
+            column, operator, values = node.expression, _MIRRORED.get(operator, operator), [node.this]
+    if not operator or not isinstance(column, exp.Column) or not isinstance(column.this, exp.Identifier):
+        return None
+    if column.args.get("db") or column.args.get("catalog"):
+        return None
+    literals = [_value(value) for value in values]
+    known = [value for value in literals if value is not None]
+    return (Comparison(column.name, operator, tuple(known)), column.table) if len(known) == len(literals) else None
+
+
+def _value(node: Any) -> Value | None:
+    """A literal; None for anything else."""
+    if isinstance(node, exp.Boolean):
+        return Value("boolean", str(bool(node.this)).upper())
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return Value("number", f"-{node.this.name}")
+    if isinstance(node, exp.Literal):
+        return Value("text" if node.is_string else "number", node.name)
+    is_date = isinstance(node, exp.Cast) and type(node) is exp.Cast and node.to.this is exp.DataType.Type.DATE
+    if is_date and isinstance(node.this, exp.Literal) and node.this.is_string:
+        return Value("date", node.this.name)
+    return None

@@ -1,0 +1,67 @@
+"""Partitions in statements: SHOW PARTITIONS, DROP PARTITION, TRUNCATE TABLE [PARTITION]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.maintain.row_level import truncate as truncate_table
+from paimon_spark.spark.columns.types import to_spark_type
+from paimon_spark.spark.sql.warehouses import analysis_error
+from paimon_spark.spark.text.cursor import Cursor
+from paimon_spark.spark.text.queries import Context
+from paimon_spark.spec.data_types import LocalZonedTimestampType
+from paimon_spark.table.two_branches import matching_partitions, own_partitions
+
+if TYPE_CHECKING:
+    from paimon_spark.table.table import FileStoreTable
+
+
+def drop_partitions(context: Context, table: FileStoreTable, specs: Sequence[Cursor], *, tolerant: bool) -> None:
+    """Empty the partitions of some PARTITION clauses, each of which may leave out columns, in one commit.
+
+    Raises:
+        AnalysisException: there is no such partition, and `tolerant` is not given.
+    """
+    found: list[dict[str, Any]] = []
+    for spec in specs:
+        matching = matching_partitions(table, partition_values(context, table, spec), own_partitions(table))
+        if not matching and not tolerant:
+            raise analysis_error("PARTITIONS_NOT_FOUND", f"The partition PARTITION ({spec.source()}) cannot be found.")
+        found += [values for values in matching if values not in found]
+    if found:
+        truncate_table(table, *found)
+
+
+def partition_values(context: Context, table: FileStoreTable, spec: Cursor) -> dict[str, Any]:
+    """The values of a PARTITION clause, which Spark works out, as values of the columns' types.
+
+    Raises:
+        AnalysisException: the table is not partitioned by such a column.
+    """
+    fields = {field.name.lower(): field for field in table.schema.partition_fields}
+    names, casts = [], []
+    for piece in spec.split():
+        name = piece.identifier()
+        field = fields.get(name.lower())
+        if field is None:
+            raise analysis_error(
+                "PARTITIONS_NOT_FOUND",
+                f"{name} is no partition column; the table is partitioned by "
+                f"{', '.join(table.schema.partition_keys) or 'nothing'}.",
+            )
+        if isinstance(field.type, LocalZonedTimestampType):
+            raise UnsupportedError(f"partition column {name} is a TIMESTAMP: name the partition by PaimonTable")
+        piece.expect("=")
+        names.append(field.name)
+        casts.append(f"CAST(({piece.rest().source()}) AS {to_spark_type(field.type).simpleString()})")
+    return dict(zip(names, context.spark_sql(f"SELECT {', '.join(casts)}").collect()[0], strict=True)) if names else {}
+
+
+def truncate(context: Context, table: FileStoreTable, spec: Cursor | None) -> None:
+    """Empty a table, or its partitions of a PARTITION clause."""
+    if spec is None:
+        truncate_table(table)
+    else:
+        drop_partitions(context, table, [spec], tolerant=False)

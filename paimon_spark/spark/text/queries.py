@@ -1,0 +1,380 @@
+"""Queries: the names of Paimon tables in them become DataFrames that the query carries with it.
+
+Spark takes DataFrames as arguments of ``spark.sql``. On Connect they travel inside the query's own plan, on a classic
+session as temporary views that are gone once the query is analysed: nothing is left behind in either.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import ParseException, PySparkException
+
+from paimon_spark.errors import OptionError, TableNotFoundError, UnsupportedError
+from paimon_spark.options import find_option, unknown_option_error
+from paimon_spark.spark.columns.char_columns import padded
+from paimon_spark.spark.session.active_session import activate
+from paimon_spark.spark.source.source_options import COLUMNS, FILTER, SNAPSHOT
+from paimon_spark.spark.source.system_read import system_table_of
+from paimon_spark.spark.sql.read_version import (
+    POINTS_OF_TIME,
+    at_version,
+    layered,
+    options_for_table,
+    refuse_second_version,
+)
+from paimon_spark.spark.sql.warehouses import (
+    TableName,
+    Warehouses,
+    is_explicit,
+    quoted,
+    resolve,
+    system_table_in,
+    table_not_found,
+)
+from paimon_spark.spark.text.conditions import filter_option
+from paimon_spark.spark.text.cursor import Cursor
+from paimon_spark.spark.text.parsing import Kind, NotUnderstoodError, Query, TableReference, Token, read_query
+from paimon_spark.spark.text.versions import Clause, version_clauses, without_clauses
+from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.table.time_travel import has_time_travel
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.spec.data_types import DataField
+
+_SESSION_PREFIX = "spark.paimon."
+_PATTERN_SIGNS = frozenset("()*+?|[]")
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a statement is run with."""
+
+    spark: SparkSession
+    known: Warehouses
+    args: Mapping[str, Any] | Sequence[Any] | None = None
+    pinned: Mapping[str, int] = field(default_factory=dict)
+    """Snapshots to read of tables (by path) that the statement is about to replace."""
+    current: Mapping[str, int] = field(default_factory=dict)
+    """Snapshots to read of tables (by path) that the statement changes, with the columns that they have now."""
+    frames: Mapping[str, DataFrame] = field(default_factory=dict)
+    """DataFrames that queries name like tables, by names that no table has."""
+
+    @cached_property
+    def settings(self) -> Mapping[str, str]:
+        """The session's settings."""
+        return dict(self.spark.conf.getAll)
+
+    def spark_sql(self, text: str, frames: Mapping[str, DataFrame] | None = None) -> DataFrame:
+        """Let Spark run a text, in which ``{name}`` stands for a DataFrame."""
+        args: Any = self.args
+        if self.frames and not frames:
+            text = escaped(text)
+        for name in self.frames:
+            text = text.replace(name, f"{{{name}}}")
+        frames = {**self.frames, **(frames or {})}
+        return self.spark.sql(text, args=args, **frames) if frames else self.spark.sql(text, args=args)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A table of ours in a query."""
+
+    reference: TableReference
+    name: TableName
+    options: Mapping[str, str]
+    end: int
+    """Where the name and the clauses behind it end."""
+    current: int | None = None
+    """The snapshot to read with the columns that the table has now."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.name.path, self.current, tuple(sorted(self.options.items())))
+
+
+def run_query(context: Context, cursor: Cursor, *, before: str = "", whole: str | None = None) -> DataFrame:
+    """Run a query, or a statement of Spark's own around one.
+
+    Args:
+        context: session, warehouses and parameters.
+        cursor: the tokens of the query.
+        before: text of the statement before the query, such as EXPLAIN.
+        whole: what Spark is given where no table is ours; `before` and the query without.
+
+    Raises:
+        UnsupportedError: it names a Paimon table and cannot be understood.
+        AnalysisException: a table is not there.
+    """
+    text, offset = cursor.source(), cursor.tokens[0].start if cursor.tokens else 0
+    if cursor.sees("TABLE") and len(cursor.tokens) > 1:
+        begin = cursor.tokens[1].start - offset
+        return run_query(context, _tokens(f"SELECT * FROM {text[begin:]}"), before=before, whole=whole or before + text)
+    tokens = [Token(t.kind, t.text, t.start - offset, t.end - offset) for t in cursor.tokens]
+    clauses = version_clauses(text, tokens)
+    try:
+        query = read_query(without_clauses(text, clauses))
+    except NotUnderstoodError as error:
+        _refuse_ours(context, text, tokens, str(error))
+        return context.spark_sql(whole or before + text)
+    reads = [read for reference in query.tables if (read := _read(context, text, reference, clauses)) is not None]
+    if not reads:
+        return context.spark_sql(whole or before + text)
+    frames = _frames(context, query, reads, tokens)
+    return context.spark_sql(escaped(before) + _rewritten(text, query, reads, list(frames), tokens), _named(frames))
+
+
+def _tokens(text: str) -> Cursor:
+    cursor = Cursor.of(text)
+    assert cursor is not None
+    return cursor
+
+
+def _read(context: Context, text: str, reference: TableReference, clauses: Sequence[Clause]) -> _Read | None:
+    """A reference as a table of ours; None where it is Spark's."""
+    name = resolve(context.known, reference.parts)
+    if name is None:
+        return None
+    if not name.exists():
+        if is_explicit(context.known, reference.parts):
+            raise table_not_found(reference.parts)
+        return None
+    if len(reference.parts) == 1 and _is_temporary_view(context.spark, reference.parts[0]):
+        return None
+    options, end = _given(context, text, reference, clauses)
+    session = session_options(context, name)
+    pinned = context.pinned.get(name.path)
+    if pinned is not None and not has_time_travel(options):
+        options = {"scan.snapshot-id": str(pinned), **options}
+    current = None if has_time_travel(options) else context.current.get(name.path)
+    if current is not None:
+        session = {key: value for key, value in session.items() if key not in POINTS_OF_TIME}
+    return _Read(reference, name, layered(session, options), end, current)
+
+
+def _is_temporary_view(spark: SparkSession, name: str) -> bool:
+    """Whether a name of one part is a temporary view of the session, which hides every table."""
+    if not spark.catalog.tableExists(quoted_name(name)):
+        return False
+    return bool(spark.catalog.getTable(quoted_name(name)).isTemporary)
+
+
+def _given(
+    context: Context, text: str, reference: TableReference, clauses: Sequence[Clause]
+) -> tuple[dict[str, str], int]:
+    """The options that the clauses behind a name mean, and where the last one ends."""
+    options: dict[str, str] = {}
+    given: dict[str, str] = {}
+    end = reference.end
+    for clause in clauses:
+        if clause.start < end or text[end : clause.start].strip():
+            continue
+        end = clause.end
+        if clause.version is not None:
+            options["scan.version"] = clause.version
+        elif clause.timestamp is not None:
+            options["scan.timestamp-millis"] = str(_millis(context, clause.timestamp))
+        for key in clause.options:
+            if find_option(key) is None:
+                raise unknown_option_error(key, ())
+        given |= clause.options
+    if options:
+        refuse_second_version(given)
+    return {**options, **given}, end
+
+
+def _millis(context: Context, expression: str) -> int:
+    """Milliseconds since 1970 of an expression, in the session's time zone."""
+    if not isinstance(context.args, Mapping | None):
+        raise UnsupportedError("TIMESTAMP AS OF in a statement with `?` for its arguments: give them names (:name)")
+    value = context.spark_sql(f"SELECT unix_millis(CAST(({expression}) AS TIMESTAMP))").collect()[0][0]
+    if value is None:
+        raise OptionError(f"TIMESTAMP AS OF {expression}: it is NULL")
+    return int(value)
+
+
+def session_options(context: Context, name: TableName) -> dict[str, str]:
+    """What ``SET spark.paimon.…`` says of a table."""
+    settings = {key: value for key, value in context.settings.items() if key.startswith(_SESSION_PREFIX)}
+    return options_for_table(settings, (name.catalog_name, name.database, name.table)) if settings else {}
+
+
+def _frames(
+    context: Context, query: Query, reads: Sequence[_Read], tokens: Sequence[Token]
+) -> dict[tuple[Any, ...], DataFrame]:
+    """A DataFrame for each table and version of it; a table that is named twice is read at one snapshot."""
+    counts = Counter(read.key for read in reads)
+    pipes = any(token.is_sign("|>") for token in tokens) or _has_pipe(tokens)
+    names = None if pipes or not query.names_all_columns else _names(tokens)
+    frames: dict[tuple[Any, ...], DataFrame] = {}
+    activate(context.spark)
+    for read in reads:
+        if read.key in frames:
+            continue
+        options = dict(read.options)
+        table = read.name.load()
+        if system_table_in(read.name) is None:
+            fields = at_version(table, options).schema.fields
+            options |= _columns(fields, names)
+            condition = None if pipes or counts[read.key] > 1 else filter_option(read.reference.comparisons, fields)
+            options |= {} if condition is None else {FILTER: condition}
+        else:
+            _check_system_table(read)
+        options |= {} if read.current is None else {SNAPSHOT: str(read.current)}
+        reader = context.spark.read.format("paimon").options(**read.name.options).options(**options)
+        frame = reader.load(read.name.path)
+        frames[read.key] = frame if read.current is None else padded(frame, table.schema.fields)
+    return frames
+
+
+def _check_system_table(read: _Read) -> None:
+    try:
+        system_table_of(read.name.path)
+    except TableNotFoundError:
+        raise table_not_found(read.reference.parts) from None
+
+
+def _has_pipe(tokens: Sequence[Token]) -> bool:
+    return any(a.is_sign("|") and b.is_sign(">") for a, b in pairwise(tokens))
+
+
+def _names(tokens: Sequence[Token]) -> frozenset[str] | None:
+    """All that could name a column, in lower case; None where columns may be named by a pattern or an expression."""
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.kind is Kind.QUOTED and _PATTERN_SIGNS & set(token.text):
+            return None
+        if token.is_word("IDENTIFIER") and following is not None and following.is_sign("("):
+            return None
+    return frozenset(token.text.lower() for token in tokens)
+
+
+def _columns(fields: Sequence[DataField], names: frozenset[str] | None) -> dict[str, str]:
+    """The option that leaves out the columns which the query does not name."""
+    if names is None:
+        return {}
+    wanted = [field.name for field in fields if field.name.lower() in names] or [fields[0].name]
+    return {} if len(wanted) == len(fields) else {COLUMNS: ", ".join(quoted_name(name) for name in wanted)}
+
+
+def _rewritten(
+    text: str, query: Query, reads: Sequence[_Read], keys: Sequence[tuple[Any, ...]], tokens: Sequence[Token]
+) -> str:
+    """The text with ``{p0}`` for each table of ours, and every other brace doubled."""
+    changes: list[tuple[int, int, str]] = []
+    for read in reads:
+        placeholder = f"{{{_placeholder(keys.index(read.key))}}}"
+        changes.append((read.reference.start, read.end, placeholder))
+        if read.reference.alias is None:
+            at = _behind_sample(read.end, tokens)
+            changes.append((at, at, f" AS {escaped(_alias(read, reads))} "))
+    changes += _qualifiers(query, reads)
+    pieces, at = [], 0
+    for start, end, replacement in sorted(changes, key=lambda change: change[:2]):
+        pieces += [escaped(text[at:start]), replacement]
+        at = end
+    return "".join([*pieces, escaped(text[at:])])
+
+
+def _behind_sample(end: int, tokens: Sequence[Token]) -> int:
+    """Where an alias goes: behind ``TABLESAMPLE (…) REPEATABLE (…)``."""
+    cursor = Cursor("", [token for token in tokens if token.start >= end])
+    while cursor.take_any("TABLESAMPLE", "REPEATABLE", "SYSTEM", "BERNOULLI"):
+        if cursor.sees("("):
+            cursor.group()
+        end = cursor.tokens[cursor.at - 1].end
+    return end
+
+
+def _alias(read: _Read, reads: Sequence[_Read]) -> str:
+    """The alias of a table to which the query gives none: its name, or where two tables have it one of its own."""
+    same = [r.name.parts for r in reads if r.reference.alias is None and r.name.table == read.name.table]
+    others = list(dict.fromkeys(same))
+    number = others.index(read.name.parts)
+    return quoted_name(f"{read.name.table}_{number}" if len(others) > 1 else read.name.table)
+
+
+def _qualifiers(query: Query, reads: Sequence[_Read]) -> list[tuple[int, int, str]]:
+    """Columns that are written with the whole name of their table have its alias instead."""
+    own = {tuple(p.lower() for p in read.name.parts): read for read in reads if read.reference.alias is None}
+    changes = []
+    for column in query.columns:
+        names = tuple(name.lower() for name in column.names)
+        for length in (3, 2):
+            read = next(
+                (r for parts, r in own.items() if len(names) >= length and parts[-length:] == names[:length]), None
+            )
+            if read is not None:
+                changes.append((column.places[0][0], column.places[length - 1][1], escaped(_alias(read, reads))))
+                break
+    return changes
+
+
+def _named(frames: Mapping[tuple[Any, ...], DataFrame]) -> dict[str, DataFrame]:
+    return {_placeholder(number): frame for number, frame in enumerate(frames.values())}
+
+
+def _placeholder(number: int) -> str:
+    return f"paimon{number}"
+
+
+def escaped(text: str) -> str:
+    """A text in which braces mean no DataFrame."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _refuse_ours(context: Context, text: str, tokens: Sequence[Token], reason: str) -> None:
+    """Refuse a query that cannot be parsed here if anything in it may be a table of ours.
+
+    Raises:
+        ParseException: Spark cannot parse it either.
+        UnsupportedError: Spark can.
+    """
+    name = next(_possible_names(context, tokens), None)
+    if name is None:
+        return
+    try:
+        context.spark_sql(f"EXPLAIN {text}")
+    except ParseException:
+        raise
+    except PySparkException:  # Spark does not know the table
+        pass
+    raise UnsupportedError(
+        f"paimon_spark.sql cannot read this statement, which names the Paimon table {quoted(name.parts)}: {reason}. "
+        f"Make a view of the table (paimon_spark.PaimonTable.for_path(spark, '{name.path}').to_df()"
+        ".createOrReplaceTempView('v')) and name that"
+    )
+
+
+def names_ours(context: Context, cursor: Cursor) -> bool:
+    """Whether anything in a statement may be the name of a Paimon table."""
+    return next(_possible_names(context, cursor.tokens), None) is not None
+
+
+def _possible_names(context: Context, tokens: Sequence[Token]) -> Iterator[TableName]:
+    cursor = Cursor("", tokens)
+    while not cursor.at_end():
+        token = cursor.tokens[cursor.at]
+        if token.kind not in (Kind.WORD, Kind.QUOTED):
+            cursor.at += 1
+            continue
+        begin = cursor.at
+        parts = _parts_at(cursor)
+        cursor.at = max(cursor.at, begin + 1)
+        name = None if len(parts) > 3 else resolve(context.known, parts)
+        if name is not None and name.exists():
+            yield name
+
+
+def _parts_at(cursor: Cursor) -> tuple[str, ...]:
+    parts = [cursor.identifier()]
+    while cursor.sees(".") and (token := cursor.peek(1)) is not None and token.kind in (Kind.WORD, Kind.QUOTED):
+        cursor.at += 1
+        parts.append(cursor.identifier())
+    return tuple(parts)

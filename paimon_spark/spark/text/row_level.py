@@ -1,0 +1,177 @@
+"""DELETE and UPDATE of Paimon tables: Spark finds the rows by a query, `row_changes` writes what becomes of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sf
+
+from paimon_spark.spark.jobs.row_rewrites import HIT
+from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.sql.row_changes import delete_rows, refuse_chance, update_rows
+from paimon_spark.spark.sql.warehouses import TableName, quoted, system_table_in
+from paimon_spark.spark.text.cursor import Cursor
+from paimon_spark.spark.text.inserts import empty, target
+from paimon_spark.spark.text.parsing import Kind
+from paimon_spark.spark.text.queries import Context, run_query
+from paimon_spark.spec.filter_text import literal_text
+from paimon_spark.write.rows import default_scalar
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from paimon_spark.table.table import FileStoreTable
+
+_SET = "_paimon_set_"
+_ROWS = "_paimon_rows_of_the_target"
+_OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
+
+
+def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame | None:
+    """Run a DELETE; None where the table is Spark's.
+
+    Args:
+        context: session, warehouses and parameters.
+        cursor: the statement behind DELETE FROM.
+        ctes: the WITH clause that stands before it.
+
+    Raises:
+        AnalysisException: the table is not there, or the condition does not fit it.
+        UnsupportedError: the table does not let single rows be deleted.
+    """
+    name, source, alias = _target(context, cursor, "WHERE")
+    if name is None:
+        return None
+    refuse_system_table(name.path, system_table_in(name), "changed")
+    condition = _condition(cursor)
+    table = name.load()
+    text = f"{ctes}SELECT * FROM {source} WHERE {condition}"
+
+    narrowing = f"{ctes}SELECT * FROM {_ROWS} AS {alias} WHERE {condition}"
+    delete_rows(
+        context.spark,
+        table,
+        rows=lambda snapshot_id: run_query(_reading(context, name, snapshot_id), _tokens(text)),
+        marked=lambda rows: _query_of(context, rows, f"{ctes}{_marked(alias, condition)}"),
+        condition=None if condition is None else lambda rows: _query_of(context, rows, narrowing),
+        text=condition or "",
+        options={**name.options, "path": name.path},
+    )
+    return empty(context)
+
+
+def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame | None:
+    """Run an UPDATE; None where the table is Spark's.
+
+    Args:
+        context: session, warehouses and parameters.
+        cursor: the statement behind UPDATE.
+        ctes: the WITH clause that stands before it.
+
+    Raises:
+        AnalysisException: the table is not there, or a value or the condition does not fit it.
+        UnsupportedError: the table cannot be updated.
+    """
+    name, source, alias = _target(context, cursor, "SET")
+    if name is None:
+        return None
+    refuse_system_table(name.path, system_table_in(name), "changed")
+    cursor.expect("SET")
+    table = name.load()
+    values = dict(_assignment(piece, table) for piece in _pieces(cursor))
+    condition = _condition(cursor)
+    columns = ", ".join(f"({value}) AS {_SET}{number}" for number, value in enumerate(values.values()))
+    where = "" if condition is None else f" WHERE {condition}"
+    new = {path: sf.col(f"{_SET}{number}") for number, path in enumerate(values)}
+    given = ", ".join(
+        f"CASE WHEN {HIT} THEN ({value}) END AS {_SET}{number}" for number, value in enumerate(values.values())
+    )
+    update_rows(
+        context.spark,
+        table,
+        new,
+        rows=lambda snapshot_id: run_query(
+            _reading(context, name, snapshot_id), _tokens(f"{ctes}SELECT *, {columns} FROM {source}{where}")
+        ),
+        marked=lambda rows: _query_of(
+            context, rows, f"{ctes}SELECT *, {given} FROM ({_marked(alias, condition)}) AS {alias}"
+        ),
+        options={**name.options, "path": name.path},
+    )
+    return empty(context)
+
+
+def _reading(context: Context, name: TableName, snapshot_id: int | None) -> Context:
+    """The context of a query that reads a snapshot of the target."""
+    return context if snapshot_id is None else replace(context, current={name.path: snapshot_id})
+
+
+def _marked(alias: str, condition: str | None) -> str:
+    return f"SELECT *, coalesce(({condition or 'true'}), false) AS {HIT} FROM {_ROWS} AS {alias}"
+
+
+def _query_of(context: Context, rows: DataFrame, text: str) -> DataFrame:
+    """A query over rows that `_ROWS` stands for."""
+    return run_query(replace(context, frames={_ROWS: rows}), _tokens(text))
+
+
+def _target(context: Context, cursor: Cursor, until: str) -> tuple[TableName | None, str, str]:
+    """The table, its name and alias as they are written, and the alias."""
+    start = cursor.at
+    parts = cursor.name()
+    name = target(context, parts)
+    if name is None:
+        return None, "", ""
+    cursor.take("AS")
+    alias = None if cursor.at_end() or cursor.sees(until) else cursor.identifier()
+    written = Cursor(cursor.text, cursor.tokens[start : cursor.at]).source()
+    return name, written, quoted([alias or name.table])
+
+
+def _condition(cursor: Cursor) -> str | None:
+    """The condition behind WHERE; None without one."""
+    if cursor.at_end():
+        return None
+    cursor.expect("WHERE")
+    condition = cursor.rest()
+    if not condition.tokens:
+        cursor.fail("a condition is expected")
+    refuse_chance(" ".join(token.text for token in condition.tokens if token.kind is not Kind.STRING))
+    return condition.source()
+
+
+def _pieces(cursor: Cursor) -> list[Cursor]:
+    """The assignments, up to WHERE."""
+    pieces, depth, start = [], 0, cursor.at
+    while (token := cursor.peek()) is not None and not (depth == 0 and token.is_word("WHERE")):
+        depth += token.is_sign(*_OPENING) - token.is_sign(*_CLOSING)
+        if depth == 0 and token.is_sign(","):
+            pieces.append(Cursor(cursor.text, cursor.tokens[start : cursor.at]))
+            start = cursor.at + 1
+        cursor.at += 1
+    return [*pieces, Cursor(cursor.text, cursor.tokens[start : cursor.at])]
+
+
+def _assignment(piece: Cursor, table: FileStoreTable) -> tuple[tuple[str, ...], str]:
+    """The column, or the names that lead to a field of a struct, and its new value as SQL."""
+    path = piece.name()
+    piece.expect("=")
+    value = piece.rest()
+    if not value.tokens:
+        piece.fail("a value is expected")
+    own = [field for field in table.schema.fields if field.name.lower() == path[0].lower()]
+    if not own and len(path) > 1:  # the alias, or the name of the table
+        path = path[1:]
+        own = [field for field in table.schema.fields if field.name.lower() == path[0].lower()]
+    only = value.tokens[0] if len(value.tokens) == 1 else None
+    if only is not None and only.kind is Kind.WORD and only.text.upper() == "DEFAULT" and len(path) == 1 and own:
+        default = None if own[0].default_value is None else default_scalar(own[0]).as_py()
+        return path, literal_text(default)
+    return path, value.source()
+
+
+def _tokens(text: str) -> Cursor:
+    cursor = Cursor.of(text)
+    assert cursor is not None
+    return cursor

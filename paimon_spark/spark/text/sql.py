@@ -1,0 +1,272 @@
+"""`paimon_spark.sql`: one statement that may name Paimon tables, on any session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.register import register
+from paimon_spark.spark.sql.foreign_statements import MERGE_INTO_REFUSAL, parse_foreign_statement
+from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, use, warehouses_of
+from paimon_spark.spark.text import databases, descriptions
+from paimon_spark.spark.text.alters import run_alter_table, run_comment
+from paimon_spark.spark.text.calls import run_call, run_tags
+from paimon_spark.spark.text.cursor import Cursor
+from paimon_spark.spark.text.definitions import run_create_table, run_drop_table
+from paimon_spark.spark.text.inserts import empty, run_insert, target
+from paimon_spark.spark.text.partitions import truncate
+from paimon_spark.spark.text.queries import Context, names_ours, run_query
+from paimon_spark.spark.text.row_level import run_delete, run_update
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_QUERY_WORDS = ("SELECT", "FROM", "VALUES", "TABLE", "WITH", "(", "MAP", "REDUCE")
+_Run = Callable[[Context, Cursor], "DataFrame | None"]
+_registered: WeakSet[Any] = WeakSet()
+
+
+def sql(
+    spark: SparkSession,
+    statement: str,
+    *,
+    warehouse: str | None = None,
+    catalog: str | None = None,
+    database: str | None = None,
+    args: Mapping[str, Any] | Sequence[Any] | None = None,
+    **options: Any,
+) -> DataFrame:
+    """Run one SQL statement that may name Paimon tables: for Spark Connect, where no catalog can be registered.
+
+    ``paimon_spark.sql(spark, "SELECT * FROM paimon.db.t VERSION AS OF 'x'", warehouse="/wh")``. What a call says of
+    warehouse, catalog and database the session remembers, as USE does, so that later calls need no more than the
+    statement. A name of Paimon's is ``<catalog>.<database>.<table>``, ``<database>.<table>``, ``<table>`` or
+    ``paimon.`/path/of/a/table` ``; `` `t$snapshots` `` and `` `t$branch_b` `` name system tables and branches. A
+    name without the catalog is Spark's where the warehouse has no such table; CTEs and temporary views come first.
+
+    Queries (with VERSION AS OF, TIMESTAMP AS OF, ``WITH ('k' = 'v')``), INSERT INTO and OVERWRITE, DELETE,
+    UPDATE, CREATE, REPLACE, ALTER, DROP and TRUNCATE TABLE, databases, SHOW, DESCRIBE, USE, CALL and the statements
+    about tags are understood. A statement that names no Paimon table goes to ``spark.sql`` as it is. Nothing is left in
+    the session: a query carries its tables in its own plan. As every DataFrame of Spark Connect, it is planned anew by
+    each action, and so sees later writes; name a version to stay on one.
+
+    It works on a classic session too and does the same there; `register_catalog` gives those more: ``spark.sql``
+    itself, ``spark.table`` and ``saveAsTable``, filters of every kind, limits and counts pushed down.
+
+    Args:
+        spark: a Connect or a classic session.
+        statement: one statement.
+        warehouse: directory of the databases, made known as `catalog`; needed once.
+        catalog: the name of the warehouse in statements, and the current catalog from now on; at first ``paimon``.
+        database: the current database from now on; at first ``default``.
+        args: values of the statement's parameters, as for ``spark.sql``: a mapping for ``:name``, a sequence for ``?``.
+        options: options of the store, with `warehouse` (``**{"s3.endpoint": …}``).
+
+    Returns:
+        The rows; of a statement without any, a DataFrame without columns.
+
+    Raises:
+        AnalysisException: as Spark's own: a table is not there, columns do not fit.
+        ParseException: the statement is no SQL.
+        UnsupportedError: what Paimon or this function does not know; the message names what to use.
+        PaimonError: of the table, as the methods of `PaimonTable` raise it.
+    """
+    if spark not in _registered:
+        register(spark)
+        _registered.add(spark)
+    if warehouse is not None:
+        add_warehouse(spark, catalog or DEFAULT_CATALOG, str(warehouse), {k: str(v) for k, v in options.items()})
+    elif options:
+        raise UnsupportedError(f"options of the store ({', '.join(options)}) come with the warehouse: give both")
+    if catalog is not None or database is not None:
+        known = warehouses_of(spark)
+        use(spark, catalog or known.catalog, database)
+    cursor = Cursor.of(statement)
+    context = Context(spark, warehouses_of(spark), args)
+    if cursor is None:
+        return context.spark_sql(statement)
+    found = _run(context, cursor)
+    return context.spark_sql(statement) if found is None else found
+
+
+def _run(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run a statement; None where it is Spark's alone."""
+    _refuse_foreign(context, cursor)
+    if any(cursor.sees(word) for word in _QUERY_WORDS):
+        return _query_or_insert(context, cursor)
+    if cursor.sees("INSERT"):
+        return run_insert(context, cursor)
+    if cursor.sees("CALL"):
+        return run_call(context, cursor)
+    if cursor.sees("CREATE") or cursor.sees("REPLACE", "TABLE"):
+        return _create(context, cursor)
+    if cursor.take("EXPLAIN"):
+        return _explain(context, cursor)
+    for words, run in _STATEMENTS:
+        if cursor.take(*words):
+            return run(context, cursor)
+    return None
+
+
+def _refuse_foreign(context: Context, cursor: Cursor) -> None:
+    """Answer a statement of another table format with the words that work here, where it names one of our tables."""
+    foreign = parse_foreign_statement(cursor.text)
+    name = None if foreign is None else target(context, foreign.table)
+    if foreign is not None and name is not None:
+        raise foreign.answer(name.catalog_name)
+
+
+def _query_or_insert(context: Context, cursor: Cursor) -> DataFrame:
+    """A query; or a statement behind a WITH clause; or an INSERT, of several tables at once, behind FROM."""
+    first = cursor.tokens[0]
+    if first.is_word("WITH") and (found := _change_behind_ctes(context, Cursor(cursor.text, cursor.tokens))):
+        return found
+    before = cursor.until("INSERT")
+    if cursor.at_end():
+        cursor.at = 0
+        return run_query(context, cursor, whole=cursor.text)
+    if first.is_word("WITH"):
+        return run_insert(context, cursor.rest(), ctes=before.source() + "\n")
+    whole = Cursor(cursor.text, cursor.tokens)
+    if names_ours(context, whole):
+        raise UnsupportedError("FROM … INSERT is not supported for Paimon tables: write INSERT INTO … SELECT … FROM …")
+    return context.spark_sql(cursor.text)
+
+
+def _change_behind_ctes(context: Context, cursor: Cursor) -> DataFrame | None:
+    """DELETE or UPDATE behind a WITH clause; None where there is none, or the table is Spark's."""
+    ctes = cursor.until("DELETE", "UPDATE", "SELECT", "INSERT", "FROM")
+    if not ctes.tokens or not ctes.tokens[-1].is_sign(")"):
+        return None
+    if cursor.take("DELETE", "FROM"):
+        return run_delete(context, cursor.rest(), ctes=ctes.source() + " ")
+    return run_update(context, cursor.rest(), ctes=ctes.source() + " ") if cursor.take("UPDATE") else None
+
+
+def _before(rest: Cursor) -> str:
+    return rest.text[: rest.tokens[0].start]
+
+
+def _explain(context: Context, cursor: Cursor) -> DataFrame | None:
+    cursor.take_any("EXTENDED", "CODEGEN", "COST", "FORMATTED")
+    if any(cursor.sees(word) for word in _QUERY_WORDS):
+        rest = cursor.rest()
+        return run_query(context, rest, before=_before(rest), whole=cursor.text)
+    if names_ours(context, cursor.rest()):
+        raise UnsupportedError("EXPLAIN is for queries where Paimon tables are named: explain the query alone")
+    return None
+
+
+def _create(context: Context, cursor: Cursor) -> DataFrame | None:
+    start = cursor.at
+    cursor.take_any("CREATE")
+    replaces = cursor.take("OR", "REPLACE")
+    if cursor.sees("TABLE") or cursor.sees("REPLACE", "TABLE"):
+        cursor.at = start
+        found = run_create_table(context, cursor)
+        return found if found is not None else _spark_table(context, Cursor(cursor.text, cursor.tokens))
+    if cursor.take_any(*databases.DATABASE_WORDS):
+        return databases.run_create_database(context, cursor)
+    is_global = cursor.take("GLOBAL")
+    if cursor.take_any("TEMPORARY", "TEMP") and cursor.take("VIEW"):
+        return _create_view(context, cursor, replaces=replaces, is_global=is_global)
+    if cursor.sees("VIEW") and names_ours(context, cursor.rest()):
+        raise UnsupportedError(
+            "a view that stays cannot read Paimon tables by this session's names: CREATE TEMPORARY VIEW can"
+        )
+    return None
+
+
+def _spark_table(context: Context, cursor: Cursor) -> DataFrame | None:
+    """CREATE TABLE of one of Spark's tables, which may take its rows from tables of ours."""
+    head = cursor.until("AS")
+    if cursor.at_end():
+        return None
+    cursor.take("AS")
+    return run_query(context, cursor.rest(), before=head.source() + " AS ", whole=cursor.text)
+
+
+def _create_view(context: Context, cursor: Cursor, *, replaces: bool, is_global: bool) -> DataFrame | None:
+    """CREATE TEMPORARY VIEW: Spark keeps a view's text, in which it would not find our tables; so its plan is kept."""
+    name = cursor.name()
+    columns = [piece.identifier() for piece in cursor.group().split()] if cursor.sees("(") else None
+    if cursor.take("COMMENT"):
+        cursor.string()
+    if len(name) != 1 or not cursor.take("AS") or not names_ours(context, query := cursor.rest()):
+        return None
+    frame = run_query(context, query)
+    frame = frame if columns is None else frame.toDF(*columns)
+    if is_global:
+        (frame.createOrReplaceGlobalTempView if replaces else frame.createGlobalTempView)(name[0])
+    else:
+        (frame.createOrReplaceTempView if replaces else frame.createTempView)(name[0])
+    return empty(context)
+
+
+def _truncate(context: Context, cursor: Cursor) -> DataFrame | None:
+    name = target(context, cursor.name())
+    if name is None:
+        return None
+    spec = cursor.group() if cursor.take("PARTITION") else None
+    cursor.finish()
+    truncate(context, name.load(), spec)
+    return empty(context)
+
+
+def _refresh(context: Context, cursor: Cursor) -> DataFrame | None:
+    return None if target(context, cursor.name()) is None else empty(context)  # nothing is cached
+
+
+def _cache(context: Context, cursor: Cursor) -> DataFrame | None:
+    if names_ours(context, cursor.rest()):
+        raise UnsupportedError("CACHE TABLE does not know Paimon tables here: paimon_spark.sql(…).cache() does it")
+    return None
+
+
+def _merge(context: Context, cursor: Cursor) -> DataFrame | None:
+    if target(context, cursor.name()) is None:
+        return None
+    raise UnsupportedError(MERGE_INTO_REFUSAL)
+
+
+def _describe(context: Context, cursor: Cursor) -> DataFrame | None:
+    """DESCRIBE of a table or of a query."""
+    asks = cursor.take("QUERY")
+    if asks or any(cursor.sees(word) for word in _QUERY_WORDS if word != "TABLE"):
+        rest = cursor.rest()
+        return run_query(context, rest, before=_before(rest), whole=cursor.text)
+    return descriptions.run_describe(context, cursor)
+
+
+_STATEMENTS: list[tuple[tuple[str, ...], _Run]] = [
+    (("ALTER", "TABLE"), run_alter_table),
+    (("DROP", "TABLE"), run_drop_table),
+    *((("DROP", word), databases.run_drop_database) for word in databases.DATABASE_WORDS),
+    (("TRUNCATE", "TABLE"), _truncate),
+    (("COMMENT", "ON", "TABLE"), run_comment),
+    (("USE",), databases.run_use),
+    (("SET", "CATALOG"), databases.run_use),
+    (("SHOW", "TAGS"), lambda context, cursor: run_tags(context, Cursor(cursor.text, cursor.tokens))),
+    (("SHOW", "CURRENT"), lambda context, _: databases.show_current(context)),
+    *((("SHOW", f"{word}S"), databases.run_show_databases) for word in databases.DATABASE_WORDS),
+    (("SHOW", "TABLES"), databases.run_show_tables),
+    (("SHOW", "TBLPROPERTIES"), descriptions.run_show_properties),
+    (("SHOW", "COLUMNS"), descriptions.run_show_columns),
+    (("SHOW", "PARTITIONS"), descriptions.run_show_partitions),
+    (("SHOW", "CREATE", "TABLE"), descriptions.run_show_create_table),
+    *(
+        ((describe, word), databases.run_describe_database)
+        for describe in ("DESCRIBE", "DESC")
+        for word in databases.DATABASE_WORDS
+    ),
+    *(((word, "FUNCTION"), lambda _context, _cursor: None) for word in ("DESCRIBE", "DESC")),
+    (("DESCRIBE",), _describe),
+    (("DESC",), _describe),
+    (("REFRESH", "TABLE"), _refresh),
+    (("CACHE",), _cache),
+    (("DELETE", "FROM"), run_delete),
+    (("UPDATE",), run_update),
+    (("MERGE", "INTO"), _merge),
+]
