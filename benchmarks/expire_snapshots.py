@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.maintain.expire_snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
 from paimon_spark.table.table import load_table
 from tests.support.commits import fake_file, make_table, message
 

@@ -22,19 +22,30 @@ HEIGHTS = {
     "maintain": 8,
     "spark": 9,
 }
-# The rooms of `spark`, each above those that it imports.
-SPARK_HEIGHTS = {
-    "columns": 0,
-    "session": 1,
-    "source": 2,
-    "jobs": 3,
-    "sql": 4,
-    "jvm": 5,
-    "catalog": 6,
-    "hooks": 7,
-    "register": 8,
-    "table": 9,
-    "text": 10,
+# The rooms of a layer (and modules beside them), each above those that it imports.
+ROOM_HEIGHTS = {
+    "maintain": {
+        "files": 0,
+        "refs": 1,
+        "expire": 1,
+        "after_commit": 2,
+        "compact": 3,
+        "row_level": 3,
+        "purge": 3,
+    },
+    "spark": {
+        "columns": 0,
+        "session": 1,
+        "source": 2,
+        "jobs": 3,
+        "sql": 4,
+        "jvm": 5,
+        "catalog": 6,
+        "hooks": 7,
+        "register": 8,
+        "table": 9,
+        "text": 10,
+    },
 }
 ONLY_FOR = {"merge": {"errors", "options", "spec"}}  # narrower than its height
 
@@ -95,17 +106,27 @@ def layer_offences(module: str, names: set[str]) -> Iterator[str]:
 
 
 def room_offences(module: str, names: set[str]) -> Iterator[str]:
-    """Imports that go against the order of the rooms of `spark`."""
-    own = module.removeprefix("paimon_spark.spark.").split(".")[0]
-    if not module.startswith("paimon_spark.spark."):
+    """Imports that go against the order of the rooms of a layer."""
+    own, room, *_ = [*module.split(".")[1:], "", ""]
+    heights = ROOM_HEIGHTS.get(own, {})
+    if not heights or not room:
         return
-    if own not in SPARK_HEIGHTS:
-        yield f"{module} is in no room of `spark`"
+    if room not in heights:
+        yield f"{module} is in no room of `{own}`"
         return
     for name in sorted(names):
-        other = name.removeprefix("paimon_spark.spark.").split(".")[0]
-        if name.startswith("paimon_spark.spark.") and SPARK_HEIGHTS.get(other, 99) > SPARK_HEIGHTS[own]:
-            yield f"{module} imports {name}: room `{other}` is not above `{own}`"
+        other = (name.split(".") + [""] * 3)[2]
+        if name.startswith(f"paimon_spark.{own}.") and other != room and heights.get(other, 99) >= heights[room]:
+            yield f"{module} imports {name}: room `{other}` is not above `{room}`"
+
+
+def duty_offences(path: str, tree: ast.Module) -> Iterator[str]:
+    """Rooms whose `__init__` does not say their duty in one line."""
+    _, layer_name, *rest = path.split("/")
+    if layer_name in ROOM_HEIGHTS and len(rest) == 2 and rest[1] == "__init__.py":
+        duty = ast.get_docstring(tree) or ""
+        if not duty or "\n" in duty:
+            yield f"{path} must say the duty of the room in one line"
 
 
 def place_offences(path: str, names: set[str]) -> Iterator[str]:
@@ -139,7 +160,7 @@ def offences(root: Path) -> list[str]:
         module = path.removesuffix("/__init__.py").removesuffix(".py").replace("/", ".")
         names = imported_names(tree, module, is_package=is_package)
         found += [*layer_offences(module, names), *room_offences(module, names)]
-        found += [*place_offences(path, names), *size_offences(path, text, tree)]
+        found += [*duty_offences(path, tree), *place_offences(path, names), *size_offences(path, text, tree)]
     return found
 
 
@@ -187,6 +208,9 @@ OFFENDERS = {
     "paimon_spark/spark/table/g.py": ("x = 1\n" * 400, "400 lines"),
     "paimon_spark/spark/table/h.py": ("def long():\n" + "    x = 1\n" * 41, "41 statements"),
     "paimon_spark/spark/sql/k.py": ("import paimon_spark.spark.jvm.gateway\n", "room `jvm` is not above `sql`"),
+    "paimon_spark/maintain/files/m.py": ("from paimon_spark.maintain.refs import x\n", "`refs` is not above `files`"),
+    "paimon_spark/maintain/n.py": ("x = 1\n", "is in no room of `maintain`"),
+    "paimon_spark/maintain/refs/__init__.py": ("x = 1\n", "duty of the room"),
     "paimon_spark/spark/l.py": ("x = 1\n", "is in no room"),
     "paimon_spark/commit/i.py": ("from paimon_spark import PaimonTable\n", "for users only"),
     "paimon_spark/table/j.py": ("import importlib\nimportlib.import_module('pandas')\n", "imports pandas"),

@@ -1,1 +1,1 @@
-"""Looking after tables: tags, rollback and what they leave behind."""
+"""Looking after tables: what follows a commit, DELETE and UPDATE, purging; the rest stands in four rooms."""

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import ExpiredFileError, SnapshotNotFoundError
-from paimon_spark.maintain.auto_tags import check_automatic_tags, create_batch_tag, run_automatic_tags
-from paimon_spark.maintain.consumers import expire_consumers
-from paimon_spark.maintain.expire_changelogs import expire_changelogs
-from paimon_spark.maintain.expire_partitions import expire_partitions_if_due
-from paimon_spark.maintain.expire_snapshots import expire_snapshots, is_changelog_decoupled
+from paimon_spark.maintain.expire.changelogs import expire_changelogs
+from paimon_spark.maintain.expire.consumers import expire_consumers
+from paimon_spark.maintain.expire.partitions import expire_partitions_if_due
+from paimon_spark.maintain.expire.snapshots import expire_snapshots, is_changelog_decoupled
+from paimon_spark.maintain.refs.auto_tags import check_automatic_tags, create_batch_tag, run_automatic_tags
 from paimon_spark.options import OPTIONS
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import pytest
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import CommitConflictError, CommitError, CommitStateUnknownError, SnapshotNotFoundError
-from paimon_spark.maintain.compact import compact
-from paimon_spark.maintain.rollback import rollback_to_snapshot
+from paimon_spark.maintain.compact.compaction import compact
+from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import plan_write

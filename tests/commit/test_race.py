@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from paimon_spark.maintain.compact import compact
+from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.table.table import load_table
 from tests.support.commits import all_files, make_table, referenced_files
 from tests.support.history import rows as rows_of

@@ -9,8 +9,8 @@ import pytest
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import CommitConflictError, PaimonError, TableNotFoundError
-from paimon_spark.maintain import expire_snapshots as expiring
-from paimon_spark.maintain.expire_snapshots import Retention, expire_snapshots
+from paimon_spark.maintain.expire import snapshots as expiring
+from paimon_spark.maintain.expire.snapshots import Retention, expire_snapshots
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import WritePlan, plan_write
 from paimon_spark.write.task_write import write_batches

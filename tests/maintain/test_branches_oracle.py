@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.maintain import branches
-from paimon_spark.maintain.fast_forward import fast_forward
+from paimon_spark.maintain.refs import branches
+from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.table.table import FileStoreTable, load_table

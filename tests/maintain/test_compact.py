@@ -23,13 +23,13 @@ from paimon_spark.errors import (
     CommitStateUnknownError,
     PaimonError,
 )
-from paimon_spark.maintain import tags
-from paimon_spark.maintain.compact import Executor, compact, rewrite_here
-from paimon_spark.maintain.compact_rewrite import Rewrite
-from paimon_spark.maintain.compact_scope import scope_of
-from paimon_spark.maintain.compact_step import AppendSteps, BucketFiles
-from paimon_spark.maintain.expire_snapshots import everything_but_the_latest, expire_snapshots
-from paimon_spark.maintain.orphan_files import remove_files_before
+from paimon_spark.maintain.compact.compaction import Executor, compact, rewrite_here
+from paimon_spark.maintain.compact.rewrite import Rewrite
+from paimon_spark.maintain.compact.scope import scope_of
+from paimon_spark.maintain.compact.step import AppendSteps, BucketFiles
+from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.files.orphan_files import remove_files_before
+from paimon_spark.maintain.refs import tags
 from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.manifest import DataFileMeta

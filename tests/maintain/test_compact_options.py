@@ -15,9 +15,9 @@ from paimon_spark.errors import (
     OptionError,
     UnsupportedError,
 )
-from paimon_spark.maintain.compact import check_compactable, compact
-from paimon_spark.maintain.compact_levels import CompactStrategy
-from paimon_spark.maintain.compact_scope import parse_partitions, scope_of
+from paimon_spark.maintain.compact.compaction import check_compactable, compact
+from paimon_spark.maintain.compact.levels import CompactStrategy
+from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options import CoreOptions
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import create_schema

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import DataError, UnsupportedError
-from paimon_spark.maintain.compact import check_compactable, compact
-from paimon_spark.maintain.compact_step import BucketFiles, split_files
+from paimon_spark.maintain.compact.compaction import check_compactable, compact
+from paimon_spark.maintain.compact.step import BucketFiles, split_files
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import partition_scalars, read_split

@@ -14,10 +14,11 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError
-from paimon_spark.maintain import branches, consumers, rollback, tags
-from paimon_spark.maintain.expire_snapshots import everything_but_the_latest, expire_snapshots
-from paimon_spark.maintain.orphan_files import remove_orphan_files
+from paimon_spark.maintain.expire import consumers
+from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.files.orphan_files import remove_orphan_files
 from paimon_spark.maintain.purge import purge_files
+from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.spec import avro_codec
 from paimon_spark.storage.confinement import confined
 from paimon_spark.storage.file_io import FileIO

@@ -12,9 +12,11 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain import branches, expire_snapshots, fast_forward, needed_files, orphan_files, rollback, tags
-from paimon_spark.maintain.expire_snapshots import everything_but_the_latest
-from paimon_spark.maintain.rollback_as_latest import rollback_to_as_latest
+from paimon_spark.maintain.expire import snapshots as expire_snapshots
+from paimon_spark.maintain.expire.snapshots import everything_but_the_latest
+from paimon_spark.maintain.files import needed_files, orphan_files
+from paimon_spark.maintain.refs import branches, fast_forward, rollback, tags
+from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
 from paimon_spark.table.branch_store import BranchStore
 from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.table.table import FileStoreTable, load_table

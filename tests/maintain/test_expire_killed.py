@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.maintain import branches, tags
-from paimon_spark.maintain.expire_changelogs import expire_all_changelogs
-from paimon_spark.maintain.expire_partitions import expire_partitions
-from paimon_spark.maintain.expire_snapshots import everything_but_the_latest, expire_snapshots
-from paimon_spark.maintain.orphan_files import remove_files_before
+from paimon_spark.maintain.expire.changelogs import expire_all_changelogs
+from paimon_spark.maintain.expire.partitions import expire_partitions
+from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.maintain.purge import purge_files
+from paimon_spark.maintain.refs import branches, tags
 from paimon_spark.spec.manifest import FileSource
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.maintain import rollback_as_latest, tags
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.expire_snapshots import Retention, everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.expire.snapshots import Retention, everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.refs import rollback_as_latest, tags
 from paimon_spark.table.table import load_table
 from tests.support.history import rows, table_files
 

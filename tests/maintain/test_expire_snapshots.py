@@ -11,10 +11,12 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain import after_commit, branches, consumers, tags
+from paimon_spark.maintain import after_commit
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.expire_changelogs import expire_all_changelogs, expire_changelogs
-from paimon_spark.maintain.expire_snapshots import Retention, everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.expire import consumers
+from paimon_spark.maintain.expire.changelogs import expire_all_changelogs, expire_changelogs
+from paimon_spark.maintain.expire.snapshots import Retention, everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.refs import branches, tags
 from paimon_spark.spec.manifest import FileSource
 from paimon_spark.table.consumer_store import ConsumerStore
 from paimon_spark.table.table import FileStoreTable, load_table

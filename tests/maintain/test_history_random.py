@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.maintain import branches, rollback, tags
-from paimon_spark.maintain.compact import compact
-from paimon_spark.maintain.expire_snapshots import Retention, expire_snapshots
-from paimon_spark.maintain.fast_forward import fast_forward
-from paimon_spark.maintain.orphan_files import remove_files_before
+from paimon_spark.maintain.compact.compaction import compact
+from paimon_spark.maintain.expire.snapshots import Retention, expire_snapshots
+from paimon_spark.maintain.files.orphan_files import remove_files_before
+from paimon_spark.maintain.refs import branches, rollback, tags
+from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support import seeds

@@ -11,10 +11,11 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, UnsupportedError
-from paimon_spark.maintain import branches, consumers, rollback, tags
-from paimon_spark.maintain.expire_snapshots import everything_but_the_latest, expire_snapshots
-from paimon_spark.maintain.orphan_files import RemovedFiles, remove_orphan_files
+from paimon_spark.maintain.expire import consumers
+from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.files.orphan_files import RemovedFiles, remove_orphan_files
 from paimon_spark.maintain.purge import purge_files
+from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
 from tests.support.history import rows, table_files

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.maintain.expire_snapshots import everything_but_the_latest, expire_snapshots
-from paimon_spark.maintain.orphan_files import remove_orphan_files
+from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.files.orphan_files import remove_orphan_files
 from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.table.table import load_table

@@ -7,9 +7,9 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitConflictError, OptionError, SnapshotNotFoundError
-from paimon_spark.maintain import rollback_as_latest as module
-from paimon_spark.maintain import tags
-from paimon_spark.maintain.rollback_as_latest import RollbackAsLatest, rollback_to_as_latest
+from paimon_spark.maintain.refs import rollback_as_latest as module
+from paimon_spark.maintain.refs import tags
+from paimon_spark.maintain.refs.rollback_as_latest import RollbackAsLatest, rollback_to_as_latest
 from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.snapshot import CommitKind

@@ -6,7 +6,7 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitConflictError, UnsupportedError
-from paimon_spark.maintain.branches import create_branch
+from paimon_spark.maintain.refs.branches import create_branch
 from paimon_spark.maintain.row_level import (
     check_row_delete,
     check_update,

@@ -9,8 +9,8 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain import rollback, tags
-from paimon_spark.maintain.needed_files import unused_files
+from paimon_spark.maintain.files.needed_files import unused_files
+from paimon_spark.maintain.refs import rollback, tags
 from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.table.table import FileStoreTable, load_table

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.maintain import rollback, tags
+from paimon_spark.maintain.refs import rollback, tags
 from paimon_spark.table.table import load_table
 
 COLUMNS = [("k", "INT NOT NULL"), ("v", "STRING")]

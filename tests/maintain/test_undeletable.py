@@ -10,11 +10,12 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitError, PaimonError
-from paimon_spark.maintain import consumers, rollback, tags
-from paimon_spark.maintain.expire_changelogs import expire_all_changelogs
-from paimon_spark.maintain.expire_snapshots import everything_but_the_latest, expire_snapshots
-from paimon_spark.maintain.needed_files import delete_unused_files
-from paimon_spark.maintain.orphan_files import RemovedFiles, remove_orphan_files
+from paimon_spark.maintain.expire import consumers
+from paimon_spark.maintain.expire.changelogs import expire_all_changelogs
+from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.files.needed_files import delete_unused_files
+from paimon_spark.maintain.files.orphan_files import RemovedFiles, remove_orphan_files
+from paimon_spark.maintain.refs import rollback, tags
 from paimon_spark.storage import local_files
 from paimon_spark.table.consumer_store import ConsumerStore
 from paimon_spark.table.table import FileStoreTable

@@ -16,7 +16,7 @@ from paimon_spark.errors import (
     SnapshotNotFoundError,
     UnsupportedError,
 )
-from paimon_spark.maintain import branches, tags
+from paimon_spark.maintain.refs import branches, tags
 from paimon_spark.read.change_feed import CHANGE_FEED
 from paimon_spark.read.row_view import ROWS, RowView, plan_view
 from paimon_spark.read.row_views import row_view

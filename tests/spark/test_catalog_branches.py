@@ -10,7 +10,7 @@ from pyspark.sql import Row, SparkSession
 import paimon_spark
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import PaimonError
-from paimon_spark.maintain import branches
+from paimon_spark.maintain.refs import branches
 from paimon_spark.table.table import load_table
 from tests.support.commits import data_file, make_table, message
 

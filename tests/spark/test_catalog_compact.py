@@ -13,9 +13,9 @@ from pyspark.errors import IllegalArgumentException, UnsupportedOperationExcepti
 from pyspark.sql import SparkSession
 
 import paimon_spark
-from paimon_spark.maintain.compact_rewrite import Rewrite
-from paimon_spark.maintain.compact_scope import CompactScope
-from paimon_spark.maintain.compact_step import BucketFiles, split_files
+from paimon_spark.maintain.compact.rewrite import Rewrite
+from paimon_spark.maintain.compact.scope import CompactScope
+from paimon_spark.maintain.compact.step import BucketFiles, split_files
 from paimon_spark.spark.jobs import compact_job
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.history import table_files

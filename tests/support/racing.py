@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import CommitConflictError
-from paimon_spark.maintain.compact import compact
+from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.spec.manifest import FileSource
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.snapshot_identity import SnapshotIdentity

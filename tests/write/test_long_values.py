@@ -11,7 +11,7 @@ import pytest
 from paimon_spark.commit import manifest_write
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import DataError
-from paimon_spark.maintain.compact import compact
+from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.data_types import DataField, parse_type

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import BinaryType
 
 from paimon_spark.errors import OptionError, PaimonError
-from paimon_spark.maintain.compact import compact, rewrite_here
-from paimon_spark.maintain.compact_rewrite import Rewrite, delete_written, rewrite_files
+from paimon_spark.maintain.compact.compaction import compact, rewrite_here
+from paimon_spark.maintain.compact.rewrite import Rewrite, delete_written, rewrite_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from paimon_spark.maintain.compact_scope import CompactScope
+    from paimon_spark.maintain.compact.scope import CompactScope
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.table.table import FileStoreTable
 

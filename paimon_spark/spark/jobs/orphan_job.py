@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_spark.errors import OptionError
-from paimon_spark.maintain.orphan_files import (
+from paimon_spark.maintain.files.orphan_files import (
     Deleted,
     OrphanFile,
     RemovedFiles,
@@ -30,7 +30,7 @@ from paimon_spark.maintain.orphan_files import (
     snapshots_in_use,
     stray_files,
 )
-from paimon_spark.maintain.orphan_files import remove_orphan_files as remove_orphan_files_here
+from paimon_spark.maintain.files.orphan_files import remove_orphan_files as remove_orphan_files_here
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from paimon_spark.maintain import branches
-from paimon_spark.maintain.fast_forward import fast_forward
-from paimon_spark.maintain.lost_snapshot import decided
-from paimon_spark.maintain.merge_branch import merge_branch
+from paimon_spark.maintain.files.lost_snapshot import decided
+from paimon_spark.maintain.refs import branches
+from paimon_spark.maintain.refs.fast_forward import fast_forward
+from paimon_spark.maintain.refs.merge_branch import merge_branch
 from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal
 
-from paimon_spark.maintain import consumers, expire_changelogs, expire_partitions, expire_snapshots, purge
-from paimon_spark.maintain.lost_snapshot import decided
+from paimon_spark.maintain import purge
+from paimon_spark.maintain.expire import changelogs as expire_changelogs
+from paimon_spark.maintain.expire import consumers
+from paimon_spark.maintain.expire import partitions as expire_partitions
+from paimon_spark.maintain.expire import snapshots as expire_snapshots
+from paimon_spark.maintain.files.lost_snapshot import decided
 from paimon_spark.spark.jobs.orphan_job import remove_orphan_files
 from paimon_spark.table.consumer_store import ConsumerStore
 
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from paimon_spark.maintain.orphan_files import RemovedFiles
+    from paimon_spark.maintain.files.orphan_files import RemovedFiles
     from paimon_spark.table.table import FileStoreTable
 
 

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError
-from paimon_spark.maintain import rollback, rollback_as_latest, tags
-from paimon_spark.maintain.auto_tags import run_automatic_tags
-from paimon_spark.maintain.lost_snapshot import decided
+from paimon_spark.maintain.files.lost_snapshot import decided
+from paimon_spark.maintain.refs import rollback, rollback_as_latest, tags
+from paimon_spark.maintain.refs.auto_tags import run_automatic_tags
 
 if TYPE_CHECKING:
     from datetime import timedelta

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paimon_spark.maintain import branches
-from paimon_spark.maintain.fast_forward import fast_forward
-from paimon_spark.maintain.merge_branch import merge_branch
+from paimon_spark.maintain.refs import branches
+from paimon_spark.maintain.refs.fast_forward import fast_forward
+from paimon_spark.maintain.refs.merge_branch import merge_branch
 from paimon_spark.spark.sql.procedures.procedure import DONE, TABLE, Argument, CallContext, Procedure
 from paimon_spark.table.paths import MAIN_BRANCH
 

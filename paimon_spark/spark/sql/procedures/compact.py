@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.maintain.compact_scope import parse_partitions, scope_of
+from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.jobs.compact_job import compact_table, compactable, is_full
 from paimon_spark.spark.session.session_settings import settings_of, time_zone

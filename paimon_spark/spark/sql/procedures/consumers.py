@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paimon_spark.maintain.consumers import clear_consumers, reset_consumer
+from paimon_spark.maintain.expire.consumers import clear_consumers, reset_consumer
 from paimon_spark.spark.sql.procedures.procedure import DONE, LONG, TABLE, Argument, CallContext, Procedure
 
 _Arguments = Mapping[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paimon_spark.maintain.purge import purge_files
-from paimon_spark.maintain.tags import parse_older_than
+from paimon_spark.maintain.refs.tags import parse_older_than
 from paimon_spark.spark.jobs.orphan_job import remove_orphan_files
 from paimon_spark.spark.sql.procedures.procedure import (
     ALL_TABLES,

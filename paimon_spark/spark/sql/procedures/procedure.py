@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StringType
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.maintain.lost_snapshot import decided
+from paimon_spark.maintain.files.lost_snapshot import decided
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

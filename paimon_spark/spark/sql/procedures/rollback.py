@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from paimon_spark.errors import OptionError
-from paimon_spark.maintain.rollback import (
+from paimon_spark.maintain.refs.rollback import (
     Rollback,
     rollback_to_snapshot,
     rollback_to_tag,
     rollback_to_timestamp,
     rollback_to_watermark,
 )
-from paimon_spark.maintain.rollback_as_latest import rollback_to_as_latest
+from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
 from paimon_spark.spark.sql.procedures.procedure import LONG, TABLE, Argument, CallContext, Procedure, ResultColumn
 
 _Arguments = Mapping[str, Any]

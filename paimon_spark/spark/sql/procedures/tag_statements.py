@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.maintain import tags
+from paimon_spark.maintain.refs import tags
 from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure, ResultColumn
 from paimon_spark.spark.sql.statement_words import StatementWords
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from paimon_spark.maintain import tags
-from paimon_spark.maintain.auto_tags import run_automatic_tags
+from paimon_spark.maintain.refs import tags
+from paimon_spark.maintain.refs.auto_tags import run_automatic_tags
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.sql.procedures.procedure import (
     DONE,

@@ -20,11 +20,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.changelogs import changelog_ids, read_changelog
-from paimon_spark.maintain.deletion import delete_files, threads_of
-from paimon_spark.maintain.external_places import own_external_roots
-from paimon_spark.maintain.lost_snapshot import check_nothing_lost
-from paimon_spark.maintain.needed_files import unneeded_names
+from paimon_spark.maintain.files.changelogs import changelog_ids, read_changelog
+from paimon_spark.maintain.files.deletion import delete_files, threads_of
+from paimon_spark.maintain.files.external_places import own_external_roots
+from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
+from paimon_spark.maintain.files.needed_files import unneeded_names
 from paimon_spark.spec.file_names import BUCKET_PREFIX, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.table.data_layout import DataLayout

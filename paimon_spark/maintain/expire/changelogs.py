@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.changelogs import changelog_ids, read_changelog
-from paimon_spark.maintain.deletion import delete_empty_directories, delete_files
-from paimon_spark.maintain.expire_snapshots import Retention
-from paimon_spark.maintain.lost_snapshot import check_nothing_lost
-from paimon_spark.maintain.needed_files import holders, keep_needed
-from paimon_spark.maintain.unused_files import UnusedFiles
+from paimon_spark.maintain.expire.snapshots import Retention
+from paimon_spark.maintain.files.changelogs import changelog_ids, read_changelog
+from paimon_spark.maintain.files.deletion import delete_empty_directories, delete_files
+from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
+from paimon_spark.maintain.files.needed_files import holders, keep_needed
+from paimon_spark.maintain.files.unused_files import UnusedFiles
 from paimon_spark.options import OPTIONS
 from paimon_spark.table.consumer_store import ConsumerStore
 

@@ -15,10 +15,10 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.errors import CommitError, CommitStateUnknownError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.compact_levels import CompactStrategy
-from paimon_spark.maintain.compact_rewrite import Rewrite, delete_written, rewrite_files
-from paimon_spark.maintain.compact_scope import CompactScope
-from paimon_spark.maintain.compact_step import AppendSteps, BucketFiles, KeyedSteps, Step
+from paimon_spark.maintain.compact.levels import CompactStrategy
+from paimon_spark.maintain.compact.rewrite import Rewrite, delete_written, rewrite_files
+from paimon_spark.maintain.compact.scope import CompactScope
+from paimon_spark.maintain.compact.step import AppendSteps, BucketFiles, KeyedSteps, Step
 from paimon_spark.merge.engine import merge_engine_for
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.simple_stats import EMPTY_STATS

@@ -15,7 +15,7 @@ import numpy as np
 
 from paimon_spark.commit.overwrite import PartitionScope
 from paimon_spark.errors import OptionError
-from paimon_spark.maintain.compact_step import BucketFiles, small_file_bytes
+from paimon_spark.maintain.compact.step import BucketFiles, small_file_bytes
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.schema import BucketMode

@@ -14,8 +14,8 @@ from paimon_spark.commit.manifest_write import ManifestWriter
 from paimon_spark.commit.publish import publish_snapshot
 from paimon_spark.commit.settings import CommitSettings, writer_version
 from paimon_spark.errors import CommitConflictError, CommitStateUnknownError, OptionError, SnapshotNotFoundError
-from paimon_spark.maintain.auto_tags import create_due_tags
-from paimon_spark.maintain.tags import delete_tag
+from paimon_spark.maintain.refs.auto_tags import create_due_tags
+from paimon_spark.maintain.refs.tags import delete_tag
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_spark.table.commit_times import next_commit_millis

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CommitError, PaimonError
-from paimon_spark.maintain.lost_snapshot import check_nothing_lost
-from paimon_spark.maintain.rollback import forget_changelogs
+from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
+from paimon_spark.maintain.refs.rollback import forget_changelogs
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.snapshot_store import SnapshotStore

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.maintain.deletion import delete_files
+from paimon_spark.maintain.files.deletion import delete_files
 from paimon_spark.merge.engine import merge_engine_for
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.file_read import FileRead

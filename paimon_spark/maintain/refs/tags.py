@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.lost_snapshot import check_nothing_lost
-from paimon_spark.maintain.needed_files import delete_unused_files
-from paimon_spark.maintain.tag_success_files import tell_created, tell_deleted
+from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
+from paimon_spark.maintain.files.needed_files import delete_unused_files
+from paimon_spark.maintain.refs.tag_success_files import tell_created, tell_deleted
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.tag_period import TagPeriod
 from paimon_spark.table.time_travel import time_text

@@ -15,10 +15,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.deletion import delete_empty_directories, delete_files
-from paimon_spark.maintain.lost_snapshot import check_nothing_lost
-from paimon_spark.maintain.needed_files import Holders, holders, keep_needed
-from paimon_spark.maintain.unused_files import UnusedFiles
+from paimon_spark.maintain.files.deletion import delete_empty_directories, delete_files
+from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
+from paimon_spark.maintain.files.needed_files import Holders, holders, keep_needed
+from paimon_spark.maintain.files.unused_files import UnusedFiles
 from paimon_spark.options import OPTIONS, CoreOptions
 from paimon_spark.table.consumer_store import ConsumerStore
 from paimon_spark.table.snapshot_identity import SnapshotIdentity

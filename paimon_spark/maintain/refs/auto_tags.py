@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import SnapshotNotFoundError
-from paimon_spark.maintain.needed_files import delete_unused_files
-from paimon_spark.maintain.tag_success_files import tell_created, tell_deleted
-from paimon_spark.maintain.tags import delete_tags, expire_tags
+from paimon_spark.maintain.files.needed_files import delete_unused_files
+from paimon_spark.maintain.refs.tag_success_files import tell_created, tell_deleted
+from paimon_spark.maintain.refs.tags import delete_tags, expire_tags
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID
 from paimon_spark.spec.tag_period import TagPeriod, process_time, tag_time
 

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paimon_spark.maintain.compact_rewrite import Rewrite
+from paimon_spark.maintain.compact.rewrite import Rewrite
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.sections import sections_of
 from paimon_spark.read.split import SplitFile
 from paimon_spark.spec.file_names import data_file_format
 
 if TYPE_CHECKING:
-    from paimon_spark.maintain.compact_levels import CompactUnit
+    from paimon_spark.maintain.compact.levels import CompactUnit
     from paimon_spark.options import CoreOptions
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.table.table import FileStoreTable

@@ -1,0 +1,1 @@
+"""Expiry by age or number: snapshots, long-lived changelogs, partitions and consumers."""

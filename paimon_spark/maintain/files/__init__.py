@@ -1,0 +1,1 @@
+"""Files that nothing needs any more: finding them and deleting them."""
