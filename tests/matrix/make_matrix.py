@@ -1,4 +1,4 @@
-"""Try every statement on every Spark, write `result.json` and the README's table.
+"""Try every statement on every Spark, write `result.json` and the table in docs/statements.md.
 
     python tests/matrix/make_matrix.py              # 4.0, 4.1 and 4.3, and 4.2 where its environment is
     python tests/matrix/make_matrix.py 4.3          # only this one; the others keep their results
@@ -22,6 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "peers")]
 import make_environments  # noqa: E402
 
 RESULT = Path(__file__).with_name("result.json")
+PAGE = ROOT / "docs/statements.md"
 BEGIN = "<!-- statements: made by tests/matrix/make_matrix.py -->\n"
 END = "<!-- end of statements -->\n"
 VERSIONS = ("4.0", "4.1", "4.2", "4.3")
@@ -82,12 +83,12 @@ def table(results: dict[str, dict[str, str]]) -> str:
     head = f"| | {' | '.join(versions)} |\n|---|{':-:|' * len(versions)}\n"
     legend = "✓ gives the right result, ✗ does not work yet, - this Spark has no such statement."
     tail = "\n".join(["", legend, *([""] if failures else []), *failures])
-    return f"<details><summary>{total}</summary>\n\n{head}" + "\n".join(lines) + f"\n{tail}\n\n</details>\n"
+    return f"{total}.\n\n{head}" + "\n".join(lines) + f"\n{tail}\n"
 
 
-def with_table(readme: str, results: dict[str, dict[str, str]]) -> str:
-    """The README with the table as it should be."""
-    before, rest = readme.split(BEGIN)
+def with_table(page: str, results: dict[str, dict[str, str]]) -> str:
+    """The page with the table as it should be."""
+    before, rest = page.split(BEGIN)
     return before + BEGIN + "\n" + table(results) + "\n" + END + rest.split(END)[1]
 
 
@@ -102,8 +103,7 @@ def main(arguments: list[str]) -> None:
         print(f"{version}: {len(results[version])} statements, {len(bad)} do not work: {bad}", flush=True)
     results = {version: results[version] for version in VERSIONS if version in results}
     RESULT.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    path = ROOT / "README.md"
-    path.write_text(with_table(path.read_text(encoding="utf-8"), results), encoding="utf-8")
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ class Statement:
 
     group: str
     shown: str
-    """As the table of the README shows it; unique."""
+    """As the table in docs/statements.md shows it; unique."""
     run: str | Callable[[Session, str], Any]
     """SQL, with `{n}` for the table; or a function of the session and the table's name in its catalog."""
     rows: Any = None

@@ -1,9 +1,10 @@
-"""Write the list of procedures into the README: `python tests/readme/procedure_table.py`."""
+"""Write the list of procedures into docs/statements.md: `python tests/readme/procedure_table.py`."""
 
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/statements.md"
 BEGIN = "<!-- procedures: made by tests/readme/procedure_table.py -->\n"
 END = "<!-- end of procedures -->\n"
 
@@ -16,13 +17,12 @@ def table() -> str:
     return "| procedure | what it does |\n|---|---|\n" + "\n".join(rows) + "\n"
 
 
-def with_procedures(readme: str) -> str:
-    """The README with the list as it should be."""
-    before, rest = readme.split(BEGIN)
+def with_procedures(page: str) -> str:
+    """The page with the list as it should be."""
+    before, rest = page.split(BEGIN)
     return before + BEGIN + "\n" + table() + "\n" + END + rest.split(END)[1]
 
 
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
-    path = ROOT / "README.md"
-    path.write_text(with_procedures(path.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(with_procedures(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

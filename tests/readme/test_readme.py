@@ -1,4 +1,4 @@
-"""The README tells the truth: its snippets run, its table of options is current, every example runs."""
+"""The README and the pages in docs/ tell the truth: snippets run, tables are current, every example runs."""
 
 import os
 import re
@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from readme.option_table import with_table
-from readme.procedure_table import with_procedures
+from readme.procedure_table import PAGE, with_procedures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SNIPPETS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+PAGES = ("README.md", "docs/reading.md", "docs/writing.md", "docs/sql.md", "docs/tables.md")
+"""The documents whose snippets run, each in its order."""
+NOT_RUN = {"docs/design.md", "docs/spark.md", "docs/spark_sql.md"}
+"""Documents that show pieces of Spark or of a plan, not programs of users."""
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -25,23 +28,35 @@ def test_the_table_of_options_is_current() -> None:
 
 
 def test_the_list_of_procedures_is_current() -> None:
-    assert with_procedures(README) == README, "run: python tests/readme/procedure_table.py"
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_procedures(page) == page, "run: python tests/readme/procedure_table.py"
+
+
+def snippets(page: str) -> list[str]:
+    """The Python in a document of the repository."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def test_every_document_with_snippets_is_run() -> None:
+    documents = {path.relative_to(ROOT).as_posix() for folder in (ROOT, ROOT / "docs") for path in folder.glob("*.md")}
+    assert {document for document in documents if snippets(document)} - NOT_RUN == set(PAGES)
 
 
 @pytest.mark.thorough
 @pytest.mark.spark
+@pytest.mark.parametrize("page", PAGES)
 def test_the_snippets_run_in_their_order(
-    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert len(SNIPPETS) >= 4
-    names: dict[str, object] = {}
-    for number, snippet in enumerate(SNIPPETS):
+    names: dict[str, object] = {"spark": spark}
+    for number, snippet in enumerate(snippets(page)):
         code = snippet.replace("/data/wh", str(tmp_path / "wh"))
-        exec(compile(code, f"README.md, snippet {number + 1}", "exec"), names)
-    whole = names["whole"]
-    assert isinstance(whole, list)
-    assert [tuple(row) for row in whole] == [(1, 3, "shipped", 2, "invoice"), (2, 1, "created", None, None)]
+        exec(compile(code, f"{page}, snippet {number + 1}", "exec"), names)
+    if page == "README.md":
+        whole = names["whole"]
+        assert isinstance(whole, list)
+        assert [tuple(row) for row in whole] == [(1, 3, "shipped", 2, "invoice"), (2, 1, "created", None, None)]
 
 
 @pytest.mark.spark
