@@ -1,0 +1,309 @@
+"""What a person waits for at a prompt: short statements, warm, and how many py4j calls each takes.
+
+`python benchmarks/interactive.py` prints what `RESULTS.md` shows: best and median seconds of each statement by the SQL
+catalog and by ``format("paimon")``. The yardstick is the official connector over the same tables, in a process of its
+own, where its jar is given: `PAIMON_OFFICIAL_JAR` (and `PAIMON_OFFICIAL_PYTHON`, an interpreter with the PySpark that
+the jar is made for, else this one). Without it the yardstick is Spark's own reader over the same rows as Parquet.
+`--calls` prints where the py4j calls of each statement go, `--only <part of a name>` measures some of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+from pyspark.sql import SparkSession
+
+APPEND_ROWS = 5_000_000
+KEY_ROWS = 2_000_000
+ENGINES = {"deduplicate": {}, "partial_update": {"merge-engine": "partial-update"}}
+REPEAT = 15
+WARM_UP = 5
+JAR = os.environ.get("PAIMON_OFFICIAL_JAR")
+PEER_PYTHON = os.environ.get("PAIMON_OFFICIAL_PYTHON", sys.executable)
+
+Statements = dict[str, Callable[[SparkSession], object]]
+
+
+def session(**options: str) -> SparkSession:
+    """A local session with two task slots and little noise."""
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.driver.memory": "4g",
+        "spark.sql.session.timeZone": "UTC",
+        **options,
+    }
+    builder = SparkSession.builder.master("local[2]").appName("interactive")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def make_tables(spark: SparkSession, folder: Path) -> None:
+    """The tables in `<folder>/wh/db.db`, and the rows of each as Parquet in `<folder>/parquet`."""
+    warehouse = folder / "wh" / "db.db"
+    if (folder / "made").exists():
+        return
+    warehouse.mkdir(parents=True, exist_ok=True)
+    rows = spark.range(0, APPEND_ROWS, 1, 8).selectExpr(
+        "id",
+        "cast(id % 1000 as int) k",
+        "rand(3) price",
+        "concat('name_', id) name",
+        "substr(md5(cast(id as string)), 1, 12) code",
+    )
+    rows.write.format("paimon").mode("append").save(str(warehouse / "append"))
+    for engine, options in ENGINES.items():
+        for turn in range(4):
+            count = KEY_ROWS if turn == 0 else KEY_ROWS // 10
+            key = "id" if turn == 0 else f"id * 10 + {turn * 3}"
+            batch = spark.range(0, count, 1, 1).selectExpr(
+                f"{key} id", f"cast({turn} as bigint) g", "id / 3.0D a", "concat('left-', id % 5000) b", "rand(5) c"
+            )
+            table_options = {"primary-key": "id", "bucket": "4", "write-only": "true", **options}
+            batch.write.format("paimon").mode("append").options(**table_options).save(str(warehouse / engine))
+    for table in ("append", *ENGINES):
+        spark.read.format("paimon").load(str(warehouse / table)).write.parquet(str(folder / "parquet" / table))
+    (folder / "made").touch()
+
+
+def paimon_statements(folder: Path) -> Statements:
+    """The statements as both connectors take them; the catalog is ``p``."""
+    path = folder / "wh" / "db.db"
+
+    def sql(text: str) -> Callable[[SparkSession], object]:
+        return lambda spark: spark.sql(text).collect()
+
+    def load(table: str) -> Any:
+        return lambda spark: spark.read.format("paimon").load(str(path / table))
+
+    return {
+        "SELECT * WHERE id = 77, append": sql("SELECT * FROM p.db.append WHERE id = 77"),
+        "SELECT * WHERE id = 77, primary key": sql("SELECT * FROM p.db.deduplicate WHERE id = 77"),
+        "count(*), append": sql("SELECT count(*) FROM p.db.append"),
+        "count(*), deduplicate": sql("SELECT count(*) FROM p.db.deduplicate"),
+        "count(*), partial-update": sql("SELECT count(*) FROM p.db.partial_update"),
+        "sum(one column), deduplicate": sql("SELECT sum(a) FROM p.db.deduplicate"),
+        "`$snapshots`": sql("SELECT * FROM p.db.`deduplicate$snapshots`"),
+        "`$files`": sql("SELECT * FROM p.db.`deduplicate$files`"),
+        "DESCRIBE": sql("DESCRIBE p.db.deduplicate"),
+        "SHOW TABLES": sql("SHOW TABLES IN p.db"),
+        "load of format('paimon')": load("append"),
+        "format('paimon').where('id = 77'), append": lambda spark: load("append")(spark).where("id = 77").collect(),
+        "format('paimon').where('id = 77'), primary key": lambda spark: (
+            load("deduplicate")(spark).where("id = 77").collect()
+        ),
+        "format('paimon').count(), append": lambda spark: load("append")(spark).count(),
+    }
+
+
+def parquet_statements(folder: Path) -> Statements:
+    """The same of Spark's own reader, by the names of `paimon_statements`; metadata is a Parquet file of few rows."""
+
+    def load(table: str) -> Any:
+        return lambda spark: spark.read.parquet(str(folder / "parquet" / table))
+
+    def row(table: str) -> Callable[[SparkSession], object]:
+        return lambda spark: load(table)(spark).where("id = 77").collect()
+
+    def total(table: str, column: str) -> Callable[[SparkSession], object]:
+        return lambda spark: load(table)(spark).selectExpr(column).collect()
+
+    def described(spark: SparkSession) -> object:
+        load("deduplicate")(spark).createOrReplaceTempView("parquet_rows")
+        return spark.sql("DESCRIBE parquet_rows").collect()
+
+    return {
+        "SELECT * WHERE id = 77, append": row("append"),
+        "SELECT * WHERE id = 77, primary key": row("deduplicate"),
+        "count(*), append": total("append", "count(*)"),
+        "count(*), deduplicate": total("deduplicate", "count(*)"),
+        "count(*), partial-update": total("partial_update", "count(*)"),
+        "sum(one column), deduplicate": total("deduplicate", "sum(a)"),
+        "`$snapshots`": lambda spark: load("deduplicate")(spark).limit(4).collect(),
+        "`$files`": lambda spark: load("deduplicate")(spark).limit(4).collect(),
+        "DESCRIBE": described,
+        "SHOW TABLES": lambda spark: spark.sql("SHOW TABLES").collect(),
+        "load of format('paimon')": load("append"),
+        "format('paimon').where('id = 77'), append": row("append"),
+        "format('paimon').where('id = 77'), primary key": row("deduplicate"),
+        "format('paimon').count(), append": lambda spark: load("append")(spark).count(),
+    }
+
+
+def timed(spark: SparkSession, statements: Statements, only: str, repeat: int) -> dict[str, tuple[float, float]]:
+    """Best and median seconds of each statement, after some runs to warm up."""
+    found = {}
+    for name, run in statements.items():
+        if only not in name:
+            continue
+        seconds = []
+        for turn in range(repeat + WARM_UP):
+            start = time.perf_counter()
+            run(spark)
+            if turn >= WARM_UP:
+                seconds.append(time.perf_counter() - start)
+        found[name] = (min(seconds), median(seconds))
+    return found
+
+
+def official(folder: str, only: str, repeat: int) -> dict[str, tuple[float, float]]:
+    """Runs in a process of its own, with the official jar."""
+    spark = session(
+        **{
+            "spark.jars": str(JAR),
+            "spark.sql.extensions": "org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions",
+            "spark.sql.catalog.p": "org.apache.paimon.spark.SparkCatalog",
+            "spark.sql.catalog.p.warehouse": f"{folder}/wh",
+        }
+    )
+    return timed(spark, paimon_statements(Path(folder)), only, repeat)
+
+
+def register_seconds() -> float:
+    """Seconds of the first ``register`` of a process with a session that has run something."""
+    spark = session()
+    spark.range(3).collect()
+    start = time.perf_counter()
+    import paimon_spark
+
+    paimon_spark.register(spark)
+    return time.perf_counter() - start
+
+
+def in_own_process(*arguments: str, python: str = sys.executable) -> Any:
+    """What this file prints last when it is started anew."""
+    environment = dict(os.environ)
+    if python != sys.executable:
+        environment = {k: v for k, v in environment.items() if not k.startswith(("PYSPARK", "SPARK", "PYTHON"))}
+    done = subprocess.run([python, __file__, *arguments], capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-3000:])
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+@contextmanager
+def counted(spark: SparkSession) -> Iterator[Counter[str]]:
+    """Count py4j calls: ``> what`` from Python into the JVM, ``< method`` from the JVM into Python."""
+    from py4j.clientserver import ClientServerConnection
+
+    calls: Counter[str] = Counter()
+    client = spark.sparkContext._gateway._gateway_client
+    send, call_proxy = client.send_command, ClientServerConnection._call_proxy
+
+    def counting_send(command: str, *arguments: Any, **named: Any) -> Any:
+        if not command.startswith("m\nd\n"):  # releases of objects go along with garbage collection
+            parts = command.split("\n")
+            call = f".{parts[2]}" if parts[0] == "c" else " ".join(parts[:3])
+            calls[f"> {call[:60]}"] += 1
+        return send(command, *arguments, **named)
+
+    class Named:
+        """The command of a call as it is read: the method's name comes first."""
+
+        def __init__(self, target: str, stream: Any) -> None:
+            self.stream = stream
+            pool = spark.sparkContext._gateway.gateway_property.pool
+            self.target = type(pool.get(target)).__name__
+
+        def readline(self) -> bytes:
+            line: bytes = self.stream.readline()
+            if self.target:
+                calls[f"< {self.target}.{line.decode().strip()}"] += 1
+                self.target = ""
+            return line
+
+    def counting_call(self: Any, target: str, stream: Any) -> Any:
+        return call_proxy(self, target, Named(target, stream))
+
+    client.send_command, ClientServerConnection._call_proxy = counting_send, counting_call
+    try:
+        yield calls
+    finally:
+        del client.send_command
+        ClientServerConnection._call_proxy = call_proxy
+
+
+def calls_of(spark: SparkSession, statements: Statements, only: str) -> dict[str, Counter[str]]:
+    """The py4j calls of each statement, warm."""
+    found = {}
+    for name, run in statements.items():
+        if only in name:
+            for _ in range(3):
+                run(spark)
+            with counted(spark) as calls:
+                run(spark)
+            found[name] = calls
+    return found
+
+
+def print_table(ours: Any, yardstick: Any, calls: dict[str, Counter[str]], title: str) -> None:
+    """One row for each statement."""
+    print(f"| statement | best s | median s | {title}: best s | ratio | py4j calls: into the JVM + from it |")
+    print("|---|---|---|---|---|---|")
+    for name, (best, middle) in ours.items():
+        theirs = yardstick[name][0]
+        back = sum(count for call, count in calls[name].items() if call.startswith("<"))
+        into = calls[name].total() - back
+        print(f"| {name} | {best:.3f} | {middle:.3f} | {theirs:.3f} | **{best / theirs:.2f}** | {into} + {back} |")
+
+
+def main() -> None:
+    """Print everything."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="", help="part of a statement's name")
+    parser.add_argument("--repeat", type=int, default=REPEAT)
+    parser.add_argument("--calls", action="store_true", help="also print which py4j calls there are")
+    parser.add_argument("--official", metavar="FOLDER", help=argparse.SUPPRESS)
+    parser.add_argument("--register", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.official:
+        print(json.dumps(official(given.official, given.only, given.repeat)))
+        return
+    if given.register:
+        print(json.dumps(register_seconds()))
+        return
+    import paimon_spark
+
+    folder = Path(os.environ.get("PAIMON_BENCH_DIR") or tempfile.mkdtemp(prefix="paimon_bench_")) / "interactive"
+    folder.mkdir(parents=True, exist_ok=True)
+    spark = session()
+    paimon_spark.register_catalog(spark, "p", warehouse=str(folder / "wh"))
+    make_tables(spark, folder)
+    statements = paimon_statements(folder)
+    ours = timed(spark, statements, given.only, given.repeat)
+    calls = calls_of(spark, statements, given.only)
+    arguments = ("--only", given.only, "--repeat", str(given.repeat))
+    if JAR:
+        yardstick = in_own_process("--official", str(folder), *arguments, python=PEER_PYTHON)
+    else:
+        yardstick = timed(spark, parquet_statements(folder), given.only, given.repeat)
+    print(f"PySpark {spark.version}")
+    print_table(ours, yardstick, calls, Path(JAR).name if JAR else "spark.read.parquet")
+    if given.calls:
+        for name, found in calls.items():
+            print(name, dict(found.most_common()))
+    spark.stop()
+    print(f"\n`register(spark)`: {in_own_process('--register'):.2f} s")
+
+
+if __name__ == "__main__":
+    main()
