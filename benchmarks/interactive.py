@@ -222,7 +222,7 @@ def counted(spark: SparkSession) -> Iterator[Counter[str]]:
         def __init__(self, target: str, stream: Any) -> None:
             self.stream = stream
             pool = spark.sparkContext._gateway.gateway_property.pool
-            self.target = type(pool.get(target)).__name__
+            self.target = type(pool[target]).__name__ if target in pool else target
 
         def readline(self) -> bytes:
             line: bytes = self.stream.readline()
