@@ -9,6 +9,11 @@ def test_the_sql_parser_is_imported_for_conditions_only() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
 
 
+def test_registering_imports_no_pandas() -> None:
+    code = "import sys, paimon_spark.spark.register; print('pandas' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+
+
 def test_the_tasks_of_a_read_import_neither_writing_nor_committing() -> None:
     found = "[m for m in sys.modules if m == 'pandas' or m.startswith('paimon_spark.commit')]"
     code = f"import sys, paimon_spark.spark.source.reader; print({found})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
 
-KINDS = pa.array(["+I", "-U", "+U", "-D"])
-"""Texts of the row kinds 0 to 3."""
+
+@cache
+def _kinds() -> pa.Array:
+    """Texts of the row kinds 0 to 3; made on first use, since ``pa.array`` of a list imports pandas."""
+    return pa.array(["+I", "-U", "+U", "-D"])
+
 
 _SEQUENCE_OPTION = "table-read.sequence-number.enabled"
 
@@ -89,7 +94,7 @@ def own_part(table: FileStoreTable, predicate: Predicate | None) -> Predicate | 
 
 def with_kind(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Give rows their kind as a text in place of ``_VALUE_KIND``."""
-    kinds = KINDS.take(batch.column(VALUE_KIND.name))
+    kinds = _kinds().take(batch.column(VALUE_KIND.name))
     return pa.RecordBatch.from_arrays([*batch.columns[:-1], kinds], names=[*batch.schema.names[:-1], ROW_KIND.name])
 
 

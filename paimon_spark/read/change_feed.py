@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -38,7 +39,11 @@ COMMIT_TIMESTAMP = DataField(-1, "_commit_timestamp", LocalZonedTimestampType(6,
 FEED_FIELDS = (CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP)
 """What a change says besides the row; the version is the snapshot's id."""
 
-_TYPES = pa.array(["insert", "update_preimage", "update_postimage", "delete"])
+
+@cache
+def _change_types() -> pa.Array:
+    """By row kind; made on first use, since ``pa.array`` of a list imports pandas."""
+    return pa.array(["insert", "update_preimage", "update_postimage", "delete"])
 
 
 def feed_fields(table: FileStoreTable) -> tuple[DataField, ...]:
@@ -67,7 +72,7 @@ class ReadChangeFeed:
         time_type = to_arrow_type(COMMIT_TIMESTAMP.type)
         arrays = [
             *batch.columns[:-2],
-            _TYPES.take(batch.column(VALUE_KIND.name)),
+            _change_types().take(batch.column(VALUE_KIND.name)),
             pa.repeat(pa.scalar(snapshot_id, pa.int64()), rows),
             pa.repeat(pa.scalar(self.times[snapshot_id] * 1000, pa.int64()), rows).cast(time_type),
         ]

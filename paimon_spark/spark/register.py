@@ -43,28 +43,24 @@ def register(spark: SparkSession) -> None:
     """
     _check_workers(spark)
     let_partition_by_through(spark)
-    if not _is_known(spark):
-        _register(spark)
+    _register(spark)
     carry_settings(spark)
     refuse_streams(spark)
     activate(spark)
 
 
 def _register(spark: SparkSession) -> None:
+    if not is_connect(spark):
+        from paimon_spark.spark.jvm.data_source_registry import register_without_search  # py4j: see register_catalog
+
+        if register_without_search(spark, PaimonDataSource):
+            return
     try:
         spark.dataSource.register(PaimonDataSource)
     except PySparkException as error:
         # Spark 4.0 refuses a name that it has found by itself (`pyspark_paimon`), which is then this very source.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
-
-
-def _is_known(spark: SparkSession) -> bool:
-    """Whether the session has the format already, so that Spark need not warn that it is replaced."""
-    if getattr(spark, "_sc", None) is None:
-        return False  # Connect does not tell
-    manager = spark._jsparkSession.sessionState().dataSourceManager()
-    return bool(manager.dataSourceExists(PaimonDataSource.name()))
 
 
 def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: bool = True, **options: str) -> None:

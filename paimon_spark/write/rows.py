@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,12 @@ from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.write.store_cast import check_store_cast, match_names, needs_store_cast, store_cast
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 0, 1, 2, 3
-_KIND_NAMES = pa.array(["+I", "-U", "+U", "-D"])  # the position is the row kind
+
+
+@cache
+def _kind_names() -> pa.Array:
+    """The position is the row kind; made on first use, since ``pa.array`` of a list imports pandas."""
+    return pa.array(["+I", "-U", "+U", "-D"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +115,7 @@ class RowMapping:
         if self.inserts_only:
             if (kinds == INSERT).all():
                 return MappedRows(rows, None)
-            kind = _KIND_NAMES[int(kinds[kinds != INSERT][0])]
+            kind = _kind_names()[int(kinds[kinds != INSERT][0])]
             raise DataError(
                 f"A table without primary key takes inserts only, but a row of kind {kind} arrived. "
                 f"Delete rows with DELETE, or give the table a primary key."
@@ -209,7 +215,7 @@ def _check_kind_field(schema: TableSchema, kind_field: str) -> None:
 def _kinds_of_names(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.int8] | None:
     if column.null_count:
         raise DataError(f"Row kind cannot be null. (rowkind.field is {name})")
-    kinds = pc.index_in(column, value_set=_KIND_NAMES)
+    kinds = pc.index_in(column, value_set=_kind_names())
     if kinds.null_count:
         bad = pc.index(kinds.is_null(), True).as_py()
         raise DataError(f"Column {name} gives the row kind, but holds {column[bad].as_py()!r}; use +I, -U, +U or -D.")

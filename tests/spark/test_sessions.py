@@ -369,3 +369,17 @@ def test_arrow_batches_are_fat(spark: SparkSession, tmp_path: Path) -> None:
     assert frame.rdd.getNumPartitions() <= 2 * (os.cpu_count() or 1)
     rows = [row.rows for row in frame.mapInArrow(sizes, "rows long").collect()]
     assert sum(rows) == 30_000
+
+
+def test_registering_searches_for_no_other_python_sources(spark: SparkSession) -> None:
+    other = spark.newSession()
+    paimon_spark.register(other)
+    manager = other._jsparkSession.sessionState().dataSourceManager()
+
+    def value(name: str) -> object:
+        field = manager.getClass().getDeclaredField(name)
+        field.setAccessible(True)
+        return field.get(manager)
+
+    assert value("staticDataSourceBuilders") is None  # lazy: a Python worker finds them
+    assert list(value("runtimeDataSourceBuilders").keySet()) == ["paimon"]  # type: ignore[attr-defined]
