@@ -35,7 +35,7 @@ def register_without_search(spark: SparkSession, source: type[DataSource]) -> bo
         name = source.name().lower()
         if not builders.containsKey(name):
             python = jvm.org.apache.spark.sql.execution.datasources.v2.python
-            wrapped = _wrap_function(spark.sparkContext, source)  # type: ignore[arg-type]
+            wrapped = _wrap_function(spark.sparkContext, source)
             builders.put(name, python.UserDefinedPythonDataSource(wrapped))
     except (Py4JError, TypeError):
         return False
