@@ -20,7 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from support.synthetic import FIRST_DAY, metadata_table
 
-from paimon_spark.read.plan import plan_read
+from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.predicate import And, Leaf, Predicate
 from paimon_spark.table.table import load_table
 
@@ -34,10 +35,10 @@ PREDICATES: dict[str, Predicate | None] = {
 
 def measure(path: str, name: str) -> None:
     """Plan one read and print CPU seconds, the plan's size and the peak memory of this process."""
-    plan_read_warm_up()
+    warm_up()
     table = load_table(path)
     start = time.process_time()
-    plan = plan_read(table, predicate=PREDICATES[name])
+    plan = TableScan.of(table, ROWS).select(predicate=PREDICATES[name]).plan()
     seconds = time.process_time() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     files = sum(len(split.files) for split in plan.splits)
@@ -66,11 +67,11 @@ def main() -> None:
                 subprocess.run([sys.executable, __file__, "--measure", str(root), name], check=True)
 
 
-def plan_read_warm_up() -> None:
+def warm_up() -> None:
     """Import everything that a first plan imports."""
     with tempfile.TemporaryDirectory() as folder:
         table = metadata_table(Path(folder) / "t", manifests=2, files=2, primary_key=True)
-        plan_read(table, predicate=Leaf("eq", "id", (1,)))
+        TableScan.of(table, ROWS).select(predicate=Leaf("eq", "id", (1,))).plan()
 
 
 if __name__ == "__main__":

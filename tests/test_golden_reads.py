@@ -11,12 +11,13 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import DataError, OptionError, PaimonError, SnapshotNotFoundError, UnsupportedError
-from paimon_spark.read.row_view import plan_view, resolve_source
-from paimon_spark.read.row_views import row_view
+from paimon_spark.read.row_views import find_view
+from paimon_spark.read.table_scan import resolve_source
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.table import load_table
 from tests.support.golden import GoldenRead, assert_same_rows, follows_a_java_bug, golden_reads, not_yet
+from tests.support.plans import plan_of
 
 CASES = golden_reads()
 
@@ -32,10 +33,10 @@ def read_rows(
 ) -> pa.Table:
     """The rows of a table, as a task would read them."""
     table = load_table(str(path), options=options, branch=branch)
-    view = row_view(system)
+    view = find_view(system)
     assert view is not None
     predicate = None if sql_filter is None else parse_filter(sql_filter, view.fields(resolve_source(table)[0]))
-    plan = plan_view(table, view, columns=columns, predicate=predicate)
+    plan = plan_of(table, view, columns=columns, predicate=predicate)
     batches = [batch for split in plan.splits for batch in plan.read(plan.table, split, plan.fields, plan.residual)]
     return pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
 

@@ -14,8 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.read.plan import judged_by_rows, splits_of
-from paimon_spark.read.scan import scan_files
+from paimon_spark.read.file_scan import scan_files
+from paimon_spark.read.plan import residual_filter
+from paimon_spark.read.split_generator import generate_splits
 from paimon_spark.read.stats_pruning import column_bounds
 from paimon_spark.spec.data_types import (
     BigIntType,
@@ -88,7 +89,7 @@ def aggregate_snapshot(
         CorruptTableError: a manifest is missing or cannot be read.
     """
     schema = table.schema
-    if not _can_be_told(schema, wanted) or judged_by_rows(schema, predicate) is not None:
+    if not _can_be_told(schema, wanted) or residual_filter(schema, predicate) is not None:
         return None
     fields = tuple(schema.field(name) for name in wanted.group_by) + tuple(
         _result_field(schema, c) for c in wanted.calls
@@ -134,7 +135,7 @@ def _is_unmerged(table: FileStoreTable, snapshot: Snapshot, files: ManifestColum
     """Tell whether each row of each file is a row of the table."""
     if any(count != 0 for count in files.file_values("_DELETE_ROW_COUNT")):
         return False
-    return all(split.raw_convertible for split in splits_of(table, snapshot.id, files))
+    return all(split.raw_convertible for split in generate_splits(table, snapshot.id, files))
 
 
 def _bounded_columns(table: FileStoreTable, wanted: Aggregation) -> list[str]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from paimon_spark.read.branches import plan_rows, read_of_plan
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.diff_split import DiffSplit
-from paimon_spark.read.fallback import read_of_plan
 from paimon_spark.read.incremental_read import changed_rows, only_true, state_rows, written_rows
-from paimon_spark.read.plan import ReadPlan, judged_by_rows
-from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView, plan_source
+from paimon_spark.read.plan import ReadPlan, residual_filter
+from paimon_spark.read.table_scan import ReadSource, RowView, TableScan
 from paimon_spark.spec.predicate import Always, Predicate, fields, project
 from paimon_spark.spec.special_fields import ROW_KIND, SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.table.nullability import fields_as_stored
@@ -88,8 +88,15 @@ def own_part(table: FileStoreTable, predicate: Predicate | None) -> Predicate | 
     """Return what a predicate over the audit log says of the table's own columns; None for nothing."""
     if predicate is None:
         return None
-    said = project(predicate, [field.name for field in table.schema.fields])
-    return None if said == Always(True) else said
+    projected = project(predicate, [field.name for field in table.schema.fields])
+    return None if projected == Always(True) else projected
+
+
+def scan_of_rows(scan: TableScan) -> TableScan:
+    """Return the scan of the table's own rows that a view needs: all columns, and what its predicate says of them."""
+    predicate = own_part(scan.table, scan.predicate)
+    limit = scan.limit if predicate == scan.predicate else None
+    return replace(scan, columns=tuple(scan.table.schema.fields), predicate=predicate, limit=limit)
 
 
 def with_kind(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -98,14 +105,11 @@ def with_kind(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*batch.columns[:-1], kinds], names=[*batch.schema.names[:-1], ROW_KIND.name])
 
 
-def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> ReadPlan:
-    inner = replace(request, columns=tuple(table.schema.fields), predicate=own_part(table, request.predicate))
-    if inner.predicate != request.predicate:
-        inner = replace(inner, limit=None)
-    plan = plan_source(table, source, inner)
-    read = read_of_plan(plan, lambda _: ReadAuditLog(kind_rows(source)))
-    residual = judged_by_rows(table.schema, request.predicate)
-    return replace(plan, fields=request.columns, residual=residual, read=read)
+def _plan(scan: TableScan) -> ReadPlan:
+    plan = plan_rows(scan_of_rows(scan))
+    read = read_of_plan(plan, lambda _: ReadAuditLog(kind_rows(scan.source)))
+    residual = residual_filter(scan.table.schema, scan.predicate)
+    return replace(plan, fields=scan.columns, residual=residual, read=read)
 
 
 AUDIT_LOG = RowView("audit_log", audit_log_fields, _plan)

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.read.audit_log import KindRows, kind_rows, special_fields, with_kind
+from paimon_spark.read.branches import plan_rows, read_of_plan
 from paimon_spark.read.change_range import ChangeRange, ChangeSource
-from paimon_spark.read.fallback import read_of_plan
 from paimon_spark.read.incremental_read import only_true
 from paimon_spark.read.plan import ReadPlan
-from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView, plan_source
+from paimon_spark.read.table_scan import RowView, TableScan
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import ArrayType
 from paimon_spark.spec.predicate import Predicate, fields
@@ -107,17 +107,18 @@ def _arrays(rows: pa.RecordBatch, starts: npt.NDArray[np.int64], schema: pa.Sche
     return with_kind(pa.RecordBatch.from_arrays([*arrays, numbers, kinds], names=names))
 
 
-def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> ReadPlan:
+def _plan(scan: TableScan) -> ReadPlan:
+    table, source = scan.table, scan.source
     changes = isinstance(source, ChangeRange)
     if isinstance(source, ChangeRange) and source.source is ChangeSource.DIFF and table.schema.primary_keys:
         raise UnsupportedError(
             "$binlog cannot show the difference of two states, which does not tell what rows were before. Read "
             "$audit_log, or the changes themselves: incremental-between-scan-mode = changelog."
         )
-    plan = plan_source(table, source, PlanRequest(tuple(table.schema.fields), None, request.parallelism))
+    plan = plan_rows(replace(scan, columns=tuple(table.schema.fields), predicate=None, limit=None))
     rows = kind_rows(source)
     read = read_of_plan(plan, lambda branch: ReadBinlog(rows, changes and bool(branch.schema.primary_keys)))
-    return replace(plan, fields=request.columns, residual=request.predicate, read=read)
+    return replace(plan, fields=scan.columns, residual=scan.predicate, read=read)
 
 
 BINLOG = RowView("binlog", binlog_fields, _plan)

@@ -8,20 +8,20 @@ without a changelog does not tell whether a row is new: its changes are refused.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from paimon_spark.errors import OptionError
-from paimon_spark.read.audit_log import own_part
+from paimon_spark.read.audit_log import own_part, scan_of_rows
+from paimon_spark.read.branches import plan_rows
 from paimon_spark.read.change_range import ChangeRange, ChangeSource, snapshots_of
-from paimon_spark.read.fallback import plan_changed_branches
-from paimon_spark.read.incremental import plan_changes
+from paimon_spark.read.incremental_plan import plan_changes
 from paimon_spark.read.incremental_read import only_true, written_rows
 from paimon_spark.read.plan import ReadPlan
-from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView
+from paimon_spark.read.table_scan import RowView, TableScan
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.data_types import BigIntType, DataField, LocalZonedTimestampType, VarCharType
 from paimon_spark.spec.predicate import Predicate, fields
@@ -80,20 +80,13 @@ class ReadChangeFeed:
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> ReadPlan:
-    assert isinstance(source, ChangeRange)
-    return plan_changed_branches(
-        table,
-        source,
-        request.columns,
-        predicate=request.predicate,
-        plan_of=lambda branch, its, said: _plan_branch(branch, its, request, said),
-    )
+def _plan(scan: TableScan) -> ReadPlan:
+    return plan_rows(scan, _plan_branch)
 
 
-def _plan_branch(
-    table: FileStoreTable, asked: ChangeRange, request: PlanRequest, predicate: Predicate | None
-) -> ReadPlan:
+def _plan_branch(scan: TableScan) -> ReadPlan:
+    table, asked = scan.table, scan.source
+    assert isinstance(asked, ChangeRange)
     refuse_without_changelog(table)
     changes = ChangeRange(feed_source(table), asked.start_id, asked.end_id)
     commits = snapshots_of(table, changes)
@@ -104,20 +97,11 @@ def _plan_branch(
             "it, or compare two states by SELECT * FROM `t$audit_log` WITH ('incremental-between' = 'a,b', "
             "'incremental-between-scan-mode' = 'diff')."
         )
-    rows, said = tuple(table.schema.fields), own_part(table, predicate)
-    splits = [
-        split
-        for commit in commits
-        for split in plan_changes(
-            table,
-            ChangeRange(changes.source, commit.id - 1, commit.id),
-            rows,
-            predicate=said,
-            parallelism=request.parallelism,
-        ).splits
-    ]
+    rows = replace(scan_of_rows(scan), limit=None)
+    ranges = [ChangeRange(changes.source, commit.id - 1, commit.id) for commit in commits]
+    splits = [split for range_ in ranges for split in plan_changes(replace(rows, source=range_)).splits]
     read = ReadChangeFeed({commit.id: commit.time_millis for commit in commits})
-    return ReadPlan(None, table.schema, request.columns, tuple(splits), predicate, table, read)
+    return ReadPlan(None, table.schema, scan.columns, tuple(splits), scan.predicate, table, read)
 
 
 def refuse_without_changelog(table: FileStoreTable) -> None:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paimon_spark.read.diff_split import DiffSplit
+from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.key_ranks import key_ranks
-from paimon_spark.read.plan import split_files
-from paimon_spark.read.scan import scan_files
 from paimon_spark.read.sections import sections_of
 from paimon_spark.read.split import SplitFile
+from paimon_spark.read.split_generator import split_files
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.predicate import Always, Predicate, project
@@ -42,8 +42,8 @@ def files_of_state(table: FileStoreTable, snapshot: Snapshot, predicate: Predica
     """
     schema = table.schema
     if predicate is not None and schema.primary_keys:
-        said = project(predicate, [*schema.partition_keys, *schema.trimmed_primary_keys])
-        predicate = None if said == Always(True) else said
+        projected = project(predicate, [*schema.partition_keys, *schema.trimmed_primary_keys])
+        predicate = None if projected == Always(True) else projected
     files = scan_files(table, snapshot, predicate)
     return files.filter(files.buckets != POSTPONE_BUCKET)
 

@@ -6,7 +6,7 @@ position only of rows that are read as they lie in a file, without merging.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.read.fallback import BranchRead
+from paimon_spark.read.branch_read import BranchRead
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema, to_arrow_type
 from paimon_spark.spec.data_types import BigIntType, DataField, IntType, RowType, VarCharType
@@ -23,6 +23,7 @@ from paimon_spark.storage.formats import open_data_file
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:
+    from paimon_spark.read.plan import ReadSplit
     from paimon_spark.read.split import DataSplit, SplitFile
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.table.table import FileStoreTable
@@ -34,9 +35,6 @@ BUCKET = "__paimon_bucket"
 
 METADATA_COLUMNS = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET)
 _OF_FILES = (FILE_PATH, ROW_INDEX)
-
-Read = Callable[["FileStoreTable", "DataSplit", "Sequence[DataField]", "Predicate | None"], Iterator[pa.RecordBatch]]
-"""What reads a split without metadata columns."""
 
 
 def metadata_fields(schema: TableSchema) -> tuple[DataField, ...]:
@@ -71,7 +69,7 @@ def read_with_metadata(
     predicate: Predicate | None,
     names: Sequence[str],
     *,
-    read: Read = read_split,
+    read: ReadSplit = read_split,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split as `read` does, with metadata columns behind the others. Runs in tasks.
 
@@ -144,7 +142,7 @@ def _numbered(
     file: SplitFile,
     plan_fields: Sequence[DataField],
     predicate: Predicate | None,
-    read: Read,
+    read: ReadSplit,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file with their positions in it as the last column; nothing may be skipped in the file."""
     if (

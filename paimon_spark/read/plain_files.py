@@ -6,6 +6,7 @@ Nothing is merged then, dropped, cast or filled in but the partition's values. P
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.read.split import DataSplit, SplitFile
@@ -31,6 +32,15 @@ _PARTITION_TYPES: Final = (
 )
 _PLAIN_TYPES: Final = (*_PARTITION_TYPES, t.FloatType, t.DoubleType, t.DecimalType, t.BinaryType, t.VarBinaryType)
 _MOST_INT64_PRECISION: Final = 6
+
+
+_SPLIT_DEFAULTS = {field.name: field.default for field in fields(DataSplit) if field.default is not MISSING}
+_FILE_DEFAULTS = [
+    (SplitFile._fields.index(name), default)
+    for name, default in SplitFile._field_defaults.items()
+    if name not in ("min_key", "max_key", "row_groups")
+]
+"""Positions and values."""
 
 
 def holds_plain_rows(plan: ReadPlan) -> bool:
@@ -63,33 +73,16 @@ def _is_plain_type(kind: t.DataType) -> bool:
 
 
 def _is_plain_split(split: DataSplit, *, has_keys: bool) -> bool:
-    """Whether a split is nothing but files; whatever else a split may carry one day makes it differ from such a one."""
-    files = tuple(_only_a_file(file) for file in split.files)
-    plain = DataSplit(
-        split.snapshot_id, split.partition, split.bucket, split.total_buckets, files, split.raw_convertible
-    )
-    if split != plain or any(file.format != "parquet" for file in files):
+    """Whether a split is nothing but Parquet files.
+
+    Further fields of splits and files, with values other than their defaults, ask for more than the rows of the files.
+    """
+    if type(split) is not DataSplit or any(getattr(split, name) != value for name, value in _SPLIT_DEFAULTS.items()):
         return False
-    # old files with keys that do not tell their deletes may have some; those of append tables are rows in any case
-    return not has_keys or (split.raw_convertible and all(file.delete_row_count == 0 for file in files))
-
-
-def _only_a_file(file: SplitFile) -> SplitFile:
-    return SplitFile(
-        name=file.name,
-        path=file.path,
-        format=file.format,
-        size=file.size,
-        row_count=file.row_count,
-        level=file.level,
-        min_seq=file.min_seq,
-        max_seq=file.max_seq,
-        schema_id=file.schema_id,
-        delete_row_count=file.delete_row_count,
-        min_key=file.min_key,
-        max_key=file.max_key,
-        row_groups=file.row_groups,
-    )
+    if any(file.format != "parquet" or any(file[i] != value for i, value in _FILE_DEFAULTS) for file in split.files):
+        return False
+    # old files with keys do not say how many deletes they hold; files of append tables hold none
+    return not has_keys or (split.raw_convertible and all(file.delete_row_count == 0 for file in split.files))
 
 
 def _same_columns(table: FileStoreTable, schema_id: int, wanted: Sequence[t.DataField]) -> bool:

@@ -15,15 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.read.audit_log import scan_of_rows
+from paimon_spark.read.branches import plan_rows, read_of_plan
 from paimon_spark.read.change_range import ChangeRange
-from paimon_spark.read.fallback import read_of_plan
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.incremental_read import only_true
 from paimon_spark.read.metadata_columns import first_row
-from paimon_spark.read.plan import ReadPlan, judged_by_rows
-from paimon_spark.read.row_view import PlanRequest, ReadSource, RowView, plan_source
+from paimon_spark.read.plan import ReadPlan, residual_filter
 from paimon_spark.read.split_read import partition_constants
-from paimon_spark.spec.predicate import Always, Predicate, fields, project
+from paimon_spark.read.table_scan import RowView, TableScan
+from paimon_spark.spec.predicate import Predicate, fields
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
 from paimon_spark.table.nullability import fields_as_stored
 
@@ -87,16 +88,12 @@ def _tracked(table: FileStoreTable, file: SplitFile, reader: FileRead) -> Iterat
         yield pa.RecordBatch.from_arrays([*batch.columns[:-2], ids, numbers], names=batch.schema.names)
 
 
-def _plan(table: FileStoreTable, source: ReadSource, request: PlanRequest) -> ReadPlan:
-    if isinstance(source, ChangeRange):
+def _plan(scan: TableScan) -> ReadPlan:
+    if isinstance(scan.source, ChangeRange):
         raise UnsupportedError("$row_tracking shows the rows of one version: read changes from the table itself")
-    known = [field.name for field in table.schema.fields]
-    said = None if request.predicate is None else project(request.predicate, known)
-    own = None if said == Always(True) else said
-    limit = request.limit if own == request.predicate else None
-    plan = plan_source(table, source, replace(request, columns=tuple(table.schema.fields), predicate=own, limit=limit))
-    residual = judged_by_rows(table.schema, request.predicate)
-    return replace(plan, fields=request.columns, residual=residual, read=read_of_plan(plan, lambda _: read_tracked))
+    plan = plan_rows(scan_of_rows(scan))
+    residual = residual_filter(scan.table.schema, scan.predicate)
+    return replace(plan, fields=scan.columns, residual=residual, read=read_of_plan(plan, lambda _: read_tracked))
 
 
 ROW_TRACKING = RowView("row_tracking", _fields, _plan)

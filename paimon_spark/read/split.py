@@ -6,8 +6,22 @@ statistics, and a split of some files pickles to little more than the file names
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from paimon_spark.spec.file_names import data_file_format
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.spec.manifest_columns import ManifestColumns
+
+_NUMBERS = (
+    "file_size", "row_count", "level", "min_sequence_number", "max_sequence_number", "schema_id", "delete_row_count",
+)  # fmt: skip
+_KEYS = ("min_key", "max_key")
+"""What a `SplitFile` takes over from `DataFileMeta`, in its own order; in manifests ``_FILE_SIZE`` and so on."""
 
 
 class SplitFile(NamedTuple):
@@ -39,6 +53,23 @@ class SplitFile(NamedTuple):
 
     first_row_id: int | None = None
     """Id of the file's first row in tables with row tracking; None where its rows have their ids as a column."""
+
+    @classmethod
+    def of(cls, file: DataFileMeta, path: str) -> SplitFile:
+        """Describe a file of a manifest that lies at a path."""
+        taken = (getattr(file, name) for name in (*_NUMBERS, *_KEYS))
+        name = file.file_name
+        return cls._make((name, path, data_file_format(name), *taken, None, file.first_row_id))
+
+    @classmethod
+    def of_columns(cls, files: ManifestColumns, paths: Sequence[str], *, has_keys: bool) -> list[SplitFile]:
+        """Describe many files of manifests by their paths, in the same order; without keys, keys are empty."""
+        names = files.file_names
+        numbers = [files.file_values(f"_{name.upper()}") for name in _NUMBERS]
+        keys = [files.file_values(f"_{name.upper()}") if has_keys else repeat(b"") for name in _KEYS]
+        first_row_ids = files.file_values("_FIRST_ROW_ID")
+        formats = map(data_file_format, names)
+        return list(map(cls, names, paths, formats, *numbers, *keys, repeat(None), first_row_ids))
 
     @property
     def share(self) -> int:
@@ -75,23 +106,7 @@ class DataSplit:
         """Pickle as flat tuples, with the directory that most files share written once."""
         directory = self.files[0].path.removesuffix(self.files[0].name) if self.files else ""
         files = tuple(
-            (
-                file.name,
-                None if file.path == directory + file.name else file.path,
-                file.format,
-                file.size,
-                file.row_count,
-                file.level,
-                file.min_seq,
-                file.max_seq,
-                file.schema_id,
-                file.delete_row_count,
-                file.min_key,
-                file.max_key,
-                file.row_groups,
-                file.first_row_id,
-            )
-            for file in self.files
+            (file.name, None if file.path == directory + file.name else file.path, *file[2:]) for file in self.files
         )
         place = self.partition, self.bucket, self.total_buckets
         head = (self.snapshot_id, *place, self.raw_convertible, self.branch)

@@ -13,15 +13,15 @@ from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError,
 from paimon_spark.maintain.refs import branches, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.maintain.refs.merge_branch import merge_branch
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
+from tests.support.plans import plan_of
 
 
 def rows(table: FileStoreTable, branch: str = "main", **options: str) -> dict[int, str]:
     named = {key.replace("_", "-").replace("scan-", "scan."): value for key, value in options.items()}
-    plan = plan_read(load_table(table.path, options=named, branch=branch))
+    plan = plan_of(load_table(table.path, options=named, branch=branch))
     return {
         row["k"]: row["v"]
         for split in plan.splits

@@ -9,9 +9,9 @@ import pytest
 
 from paimon_spark.maintain.refs import branches
 from paimon_spark.maintain.refs.fast_forward import fast_forward
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.plans import plan_of
 
 COLUMNS = [("k", "INT NOT NULL"), ("v", "STRING")]
 
@@ -39,7 +39,7 @@ def open_branch(path: str, branch: str = "main") -> FileStoreTable:
 
 
 def rows(path: str, branch: str = "main") -> list[dict[str, Any]]:
-    plan = plan_read(open_branch(path, branch))
+    plan = plan_of(open_branch(path, branch))
     found = [
         row
         for split in plan.splits

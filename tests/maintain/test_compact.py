@@ -30,7 +30,6 @@ from paimon_spark.maintain.compact.step import AppendSteps, BucketFiles
 from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
 from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.maintain.refs import tags
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.snapshot import CommitKind
@@ -42,6 +41,7 @@ from tests.support.commits import NO_PARTITION, fake_file, make_table, message
 from tests.support.faults import FaultyFileIO
 from tests.support.history import rows, table_files
 from tests.support.killing import ended_by_error, ended_by_exit, faulty_table
+from tests.support.plans import plan_of
 
 EVERYTHING = 2**62
 LEVEL_0 = {"num-sorted-run.compaction-trigger": "3", "num-levels": "4"}
@@ -481,7 +481,7 @@ def test_a_section_much_larger_than_the_budget(tmp_path: Path) -> None:
 
 
 def rows_in_batches(table: FileStoreTable) -> Iterable[Any]:
-    plan = plan_read(table, columns=["k"])
+    plan = plan_of(table, columns=["k"])
     for split in plan.splits:
         for batch in read_split(plan.table, split, plan.fields, plan.residual):
             yield from range(batch.num_rows)

@@ -17,7 +17,6 @@ from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.maintain.compact.compaction import check_compactable, compact
 from paimon_spark.maintain.compact.step import BucketFiles, split_files
 from paimon_spark.read.file_read import FileRead
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import partition_scalars, read_split
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.manifest import ManifestEntry
@@ -25,6 +24,7 @@ from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.golden import GOLDEN, row_multiset
 from tests.support.history import table_files
+from tests.support.plans import plan_of
 
 pytestmark = pytest.mark.oracle
 NUMBERS = count()
@@ -128,7 +128,7 @@ def file_rows(table: FileStoreTable, entry: ManifestEntry) -> pa.Table:
 
 
 def ours(table: FileStoreTable, **options: str) -> list[tuple[Any, ...]]:
-    plan = plan_read(load_table(table.path, options=options))
+    plan = plan_of(load_table(table.path, options=options))
     batches = [b for s in plan.splits for b in read_split(plan.table, s, plan.fields, plan.residual)]
     return sorted((tuple(row.values()) for batch in batches for row in batch.to_pylist()), key=repr)
 
@@ -363,7 +363,7 @@ def golden_tables() -> list[str]:
 
 
 def read_by_us(path: Path) -> pa.Table:
-    plan = plan_read(load_table(str(path)))
+    plan = plan_of(load_table(str(path)))
     batches = [b for s in plan.splits for b in plan.read(plan.table, s, plan.fields, plan.residual)]
     return pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
 

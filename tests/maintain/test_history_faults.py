@@ -14,12 +14,12 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
 from tests.support.faults import FaultyFileIO
+from tests.support.plans import plan_of
 
 A, B, C, D, X, Y = ({number: name} for number, name in enumerate("abcdxy", start=1))
 TRUNCATE = OverwriteSpec.static()
@@ -31,7 +31,7 @@ def write(table: FileStoreTable, rows: dict[int, str], *, over: bool = True) -> 
 
 def rows(path: str, branch: str = "main", tag: str | None = None) -> dict[int, str]:
     table = load_table(path, branch=branch, options={} if tag is None else {"scan.tag-name": tag})
-    plan = plan_read(table)
+    plan = plan_of(table)
     return {
         row["k"]: row["v"]
         for split in plan.splits

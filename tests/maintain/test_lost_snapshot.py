@@ -21,13 +21,13 @@ from paimon_spark.maintain.purge import purge_files
 from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
-from paimon_spark.read.plan import plan_read
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.table.time_travel import resolve_snapshot
 from paimon_spark.write.plan import plan_write
 from tests.support.commits import data_file, make_table, message
 from tests.support.history import rows, table_files
+from tests.support.plans import plan_of
 
 LONG_AGO = 1_500_000_000
 
@@ -177,7 +177,7 @@ def test_a_table_that_was_dropped_is_no_empty_table(tmp_path: Path) -> None:
     assert rows(table) == {}
     (Path(table.paths.schema_path(0))).unlink()
     Path(table.paths.schema_dir).rmdir()
-    for deed in (resolve_snapshot, plan_read, lambda gone: commit(gone, [], overwrite=OverwriteSpec.truncate())):
+    for deed in (resolve_snapshot, plan_of, lambda gone: commit(gone, [], overwrite=OverwriteSpec.truncate())):
         with pytest.raises(TableNotFoundError):
             deed(table)
 

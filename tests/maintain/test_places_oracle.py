@@ -10,15 +10,15 @@ import pytest
 
 from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.table.table import load_table
+from tests.support.plans import plan_of
 
 LONG_AGO = 1_500_000_000
 
 
 def ids(path: str) -> list[int]:
-    plan = plan_read(load_table(path))
+    plan = plan_of(load_table(path))
     batches = (batch for split in plan.splits for batch in read_split(plan.table, split, plan.fields, plan.residual))
     return sorted(row["id"] for batch in batches for row in batch.to_pylist())
 

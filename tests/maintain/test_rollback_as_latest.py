@@ -10,18 +10,18 @@ from paimon_spark.errors import CommitConflictError, OptionError, SnapshotNotFou
 from paimon_spark.maintain.refs import rollback_as_latest as module
 from paimon_spark.maintain.refs import tags
 from paimon_spark.maintain.refs.rollback_as_latest import RollbackAsLatest, rollback_to_as_latest
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
+from tests.support.plans import plan_of
 
 PREFIX = "rollback-to-as-latest-"
 
 
 def rows(table: FileStoreTable, snapshot_id: int | None = None) -> dict[int, str]:
     options = {} if snapshot_id is None else {"scan.snapshot-id": str(snapshot_id)}
-    plan = plan_read(load_table(table.path, options=options))
+    plan = plan_of(load_table(table.path, options=options))
     return {
         row["k"]: row["v"]
         for split in plan.splits

@@ -11,17 +11,17 @@ from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.needed_files import unused_files
 from paimon_spark.maintain.refs import rollback, tags
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
+from tests.support.plans import plan_of
 
 TRUNCATE = OverwriteSpec.static()
 
 
 def rows(table: FileStoreTable, **options: str) -> dict[int, str]:
     named = {key.replace("_", "-").replace("scan-", "scan."): value for key, value in options.items()}
-    plan = plan_read(load_table(table.path, options=named, branch=table.branch))
+    plan = plan_of(load_table(table.path, options=named, branch=table.branch))
     return {
         row["k"]: row["v"]
         for split in plan.splits

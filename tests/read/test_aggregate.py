@@ -9,7 +9,6 @@ import pytest
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.read.aggregate import AggregateCall, Aggregation, aggregate_snapshot
 from paimon_spark.read.metadata_columns import BUCKET, FILE_PATH, PARTITION, ROW_INDEX, read_with_metadata
-from paimon_spark.read.plan import plan_read
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, DoubleType, IntType, VarCharType
 from paimon_spark.spec.predicate import Leaf, Predicate
@@ -17,6 +16,7 @@ from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.table import FileStoreTable, create_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
+from tests.support.plans import plan_of
 
 TEXT = VarCharType(length=VarCharType.MAX)
 FIELDS = (
@@ -89,7 +89,7 @@ def test_a_table_without_snapshots_counts_nothing(tmp_path: Path) -> None:
 def test_metadata_columns_with_a_predicate(tmp_path: Path) -> None:
     table = filled(tmp_path, [(i, float(i), "t", "x") for i in range(10)], {})
     predicate = Leaf("ge", "k", (7,))
-    plan = plan_read(table, columns=["v"], predicate=predicate)
+    plan = plan_of(table, columns=["v"], predicate=predicate)
     names = (ROW_INDEX, PARTITION, BUCKET, FILE_PATH)
     batches = [b for s in plan.splits for b in read_with_metadata(plan.table, s, plan.fields, plan.residual, names)]
     found = pa.Table.from_batches(batches)

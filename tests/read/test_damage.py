@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.table.table import load_table
 from tests.support.golden import GOLDEN
+from tests.support.plans import plan_of
 
 
 def read_all(root: Path) -> int:
-    plan = plan_read(load_table(str(root)))
+    plan = plan_of(load_table(str(root)))
     return sum(b.num_rows for split in plan.splits for b in read_split(plan.table, split, plan.fields))
 
 
 def files_of_the_latest_snapshot(root: Path) -> list[Path]:
     table = load_table(str(root))
-    plan = plan_read(table)
+    plan = plan_of(table)
     assert plan.snapshot is not None
     paths = table.paths
     metadata = [paths.schema_path(schema_id) for schema_id in table.schemas.ids()]

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
-from paimon_spark.read.plan import ReadPlan, plan_read, plan_snapshot
+from paimon_spark.read.plan import ReadPlan
+from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split_read import read_split
+from paimon_spark.read.table_scan import TableScan
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.golden import GOLDEN
+from tests.support.plans import plan_of
 
 
 @pytest.fixture
@@ -31,7 +34,7 @@ def expire(table: FileStoreTable, snapshot_id: int) -> None:
 
 @pytest.mark.parametrize("expired", [True, False])
 def test_a_data_file_is_gone(table: FileStoreTable, expired: bool) -> None:
-    plan = plan_read(table)
+    plan = plan_of(table)
     assert plan.snapshot is not None
     assert read(plan)
     gone = plan.splits[0].files[0].path
@@ -51,4 +54,4 @@ def test_a_manifest_is_gone(table: FileStoreTable, snapshot_id: int, held: bool)
     Path(table.paths.manifest_path(snapshot.delta_manifest_list)).unlink()
     expire(table, snapshot_id)
     with pytest.raises(CorruptTableError if held else SnapshotNotFoundError):
-        plan_snapshot(table, snapshot, table.schema.fields)
+        TableScan(table, snapshot, ROWS, tuple(table.schema.fields)).plan()

@@ -18,13 +18,14 @@ from paimon_spark.errors import (
 )
 from paimon_spark.maintain.refs import branches, tags
 from paimon_spark.read.change_feed import CHANGE_FEED
-from paimon_spark.read.row_view import ROWS, RowView, plan_view
-from paimon_spark.read.row_views import row_view
+from paimon_spark.read.row_views import ROWS, find_view
+from paimon_spark.read.table_scan import RowView
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.schema_change import SetOption
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
+from tests.support.plans import plan_of
 
 FALLBACK, PRIMARY = {"scan.fallback-branch": "b"}, {"scan.primary-branch": "b"}
 
@@ -44,10 +45,10 @@ def rows(
     view: str | RowView = ROWS,
 ) -> list[Any]:
     table = load_table(path, options=options)
-    seen = view if isinstance(view, RowView) else row_view(view) if view else ROWS
+    seen = view if isinstance(view, RowView) else find_view(view) if view else ROWS
     assert seen is not None
     predicate = None if where is None else parse_filter(where, seen.fields(table))
-    plan = pickle.loads(pickle.dumps(plan_view(table, seen, columns=columns, predicate=predicate)))
+    plan = pickle.loads(pickle.dumps(plan_of(table, seen, columns=columns, predicate=predicate)))
     found = [
         tuple(row.values())
         for split in plan.splits

@@ -20,14 +20,16 @@ from paimon_spark.read.audit_log import AUDIT_LOG
 from paimon_spark.read.binlog import BINLOG, pack_updates
 from paimon_spark.read.change_range import NO_CHANGES, ChangeSource, resolve_changes
 from paimon_spark.read.diff_split import DiffSplit
-from paimon_spark.read.row_view import ROWS, RowView, plan_view
+from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.table_scan import RowView
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.table.table import load_table
+from tests.support.plans import plan_of
 
 
 def rows_of(path: Path, view: RowView = ROWS, **options: str) -> pa.Table:
     table = load_table(str(path), options={key.replace("_", "-"): value for key, value in options.items()})
-    plan = plan_view(table, view)
+    plan = plan_of(table, view)
     splits = pickle.loads(pickle.dumps(plan.splits))
     read = pickle.loads(pickle.dumps(plan.read))
     batches = [b for split in splits for b in read(plan.table, split, plan.fields, plan.residual)]
@@ -153,7 +155,7 @@ def test_splits_of_differences_keep_their_sides(golden: Path) -> None:
         str(golden / "changelog_none" / "table"),
         options={"incremental-between": "2,6", "incremental-between-scan-mode": "diff"},
     )
-    splits = plan_view(table).splits
+    splits = plan_of(table).splits
     assert splits
     for split in splits:
         assert isinstance(split, DiffSplit)
@@ -166,8 +168,8 @@ def test_splits_of_differences_keep_their_sides(golden: Path) -> None:
 
 def test_only_the_commits_of_the_range_are_opened(golden: Path) -> None:
     path = str(golden / "changelog_lookup" / "table")
-    one = plan_view(load_table(path, options={"incremental-between": "8,10"}))
-    every = plan_view(load_table(path, options={"incremental-between": "0,10"}))
+    one = plan_of(load_table(path, options={"incremental-between": "8,10"}))
+    every = plan_of(load_table(path, options={"incremental-between": "0,10"}))
     assert 0 < sum(len(s.files) for s in one.splits) < sum(len(s.files) for s in every.splits)
 
 

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError
-from paimon_spark.read.row_view import plan_view
-from paimon_spark.read.row_views import row_view
+from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.table import load_table
 from tests.support.golden import row_multiset
+from tests.support.plans import plan_of
 
 pytestmark = pytest.mark.oracle
 
@@ -30,10 +30,10 @@ def ours(
     table = load_table(
         path, options={key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     )
-    view = row_view(system)
+    view = find_view(system)
     assert view is not None
     predicate = None if where is None else parse_filter(where, view.fields(table))
-    plan = plan_view(table, view, columns=columns, predicate=predicate)
+    plan = plan_of(table, view, columns=columns, predicate=predicate)
     batches = [b for split in plan.splits for b in plan.read(plan.table, split, plan.fields, plan.residual)]
     return pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
 

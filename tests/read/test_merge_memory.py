@@ -25,7 +25,7 @@ DECODED_MB = ROWS * VALUE_BYTES * RUNS >> 20  # 300
 
 READ = """
 import sys
-from paimon_spark.read.plan import plan_read
+from tests.support.plans import plan_of
 from paimon_spark.read.split_read import read_split
 from paimon_spark.table.table import load_table
 
@@ -33,7 +33,7 @@ def peak():
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) >> 10
 
 table = load_table(sys.argv[1])
-plan = plan_read(table)
+plan = plan_of(table)
 rows = 0
 for split in plan.splits:
     for batch in read_split(table, split, plan.fields, plan.residual):

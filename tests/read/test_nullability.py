@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import paimon_spark
-from paimon_spark.read.row_view import ROWS
+from paimon_spark.read.row_views import ROWS
 from paimon_spark.table.nullability import fields_as_stored
 from paimon_spark.table.table import FileStoreTable, load_table
 

@@ -12,9 +12,10 @@ import pytest
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.read.incremental_read import read_written
 from paimon_spark.read.plain_files import holds_plain_rows
-from paimon_spark.read.plan import ReadPlan, plan_read
+from paimon_spark.read.plan import ReadPlan
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import fake_file, make_table, message
+from tests.support.plans import plan_of
 
 
 def one_file(path: Path, *, keys: bool = False) -> FileStoreTable:
@@ -35,7 +36,7 @@ def with_file(plan: ReadPlan, **changes: Any) -> ReadPlan:
 
 
 def test_files_of_an_append_table_are_its_rows(tmp_path: Path) -> None:
-    plan = plan_read(one_file(tmp_path / "t"))
+    plan = plan_of(one_file(tmp_path / "t"))
     assert holds_plain_rows(plan)
     assert holds_plain_rows(with_split(plan, raw_convertible=False))
     assert holds_plain_rows(with_file(plan, delete_row_count=None))
@@ -43,7 +44,7 @@ def test_files_of_an_append_table_are_its_rows(tmp_path: Path) -> None:
 
 
 def test_whatever_else_a_plan_says_makes_it_another(tmp_path: Path) -> None:
-    plan = plan_read(one_file(tmp_path / "t"))
+    plan = plan_of(one_file(tmp_path / "t"))
     assert not holds_plain_rows(replace(plan, splits=()))
     assert not holds_plain_rows(replace(plan, read=read_written))
     assert not holds_plain_rows(with_split(plan, branch="b"))
@@ -52,7 +53,7 @@ def test_whatever_else_a_plan_says_makes_it_another(tmp_path: Path) -> None:
 
 
 def test_files_with_keys_must_say_that_they_are_rows(tmp_path: Path) -> None:
-    plan = plan_read(one_file(tmp_path / "t", keys=True))
+    plan = plan_of(one_file(tmp_path / "t", keys=True))
     assert holds_plain_rows(plan)
     assert not holds_plain_rows(with_split(plan, raw_convertible=False))
     assert not holds_plain_rows(with_file(plan, delete_row_count=None))
@@ -83,4 +84,4 @@ def test_names_and_types_that_a_reader_could_mistake_are_not_plain(
     schema = json.loads(path.read_text())
     schema["fields"][1] |= {"name": name, "type": sql_type}
     path.write_text(json.dumps(schema))
-    assert holds_plain_rows(plan_read(load_table(str(tmp_path / "t")), columns=[name])) == plain
+    assert holds_plain_rows(plan_of(load_table(str(tmp_path / "t")), columns=[name])) == plain

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import CorruptTableError, OptionError
-from paimon_spark.read.plan import ReadPlan, plan_read
+from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Always, And, Leaf, Not, Or, Predicate, evaluate, fields
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.golden import GOLDEN, GoldenRead, golden_tables, not_yet, row_multiset
+from tests.support.plans import plan_of
 
 LATEST = {"id": "latest", "options": {}}
 READABLE = [
@@ -73,20 +74,20 @@ def predicates(table: pa.Table, seed: int) -> Iterator[Predicate]:
 @pytest.mark.parametrize("golden", READABLE, ids=lambda t: t.name)
 def test_a_filtered_read_is_the_filtered_full_read(golden: Any) -> None:
     table = load_table(str(golden.path))
-    full = rows(plan_read(table))
+    full = rows(plan_of(table))
     for predicate in predicates(full, len(golden.name)):
         expected = full.filter(evaluate(predicate, full.combine_chunks()))
-        assert row_multiset(rows(plan_read(table, predicate=predicate))) == row_multiset(expected), predicate
+        assert row_multiset(rows(plan_of(table, predicate=predicate))) == row_multiset(expected), predicate
 
 
 @pytest.mark.parametrize("golden", READABLE[::4], ids=lambda t: t.name)
 def test_columns_of_the_filter_need_not_be_wanted(golden: Any) -> None:
     table = load_table(str(golden.path))
-    full = rows(plan_read(table))
+    full = rows(plan_of(table))
     for predicate in list(predicates(full, 1))[:6]:
         wanted = [name for name in full.schema.names if name not in fields(predicate)][-2:]
         expected = full.filter(evaluate(predicate, full.combine_chunks()))
-        found = rows(plan_read(table, columns=wanted, predicate=predicate))
+        found = rows(plan_of(table, columns=wanted, predicate=predicate))
         assert found.schema.names == wanted
         if wanted:
             assert row_multiset(found) == row_multiset(expected.select(wanted))
@@ -97,13 +98,13 @@ def test_columns_of_the_filter_need_not_be_wanted(golden: Any) -> None:
 )
 def test_rows_can_be_counted_without_any_column(name: str) -> None:
     table = golden_table(name)
-    plan = plan_read(table, columns=[])
+    plan = plan_of(table, columns=[])
     counted = [b.num_rows for split in plan.splits for b in read_split(plan.table, split, (), plan.residual)]
-    assert sum(counted) == rows(plan_read(table)).num_rows > 0
+    assert sum(counted) == rows(plan_of(table)).num_rows > 0
 
 
 def test_a_plan_and_its_splits_travel_to_tasks() -> None:
-    plan = plan_read(golden_table("pk_many_levels"), predicate=Leaf("gt", "k", (0,)))
+    plan = plan_of(golden_table("pk_many_levels"), predicate=Leaf("gt", "k", (0,)))
     again = [
         batch
         for split in plan.splits
@@ -122,11 +123,11 @@ def manifests_read(table: FileStoreTable, predicate: Predicate | None) -> int:
 
 def test_a_partition_filter_reads_only_manifests_and_files_of_its_partitions() -> None:
     table = golden_table("old_0_9_append")
-    everything = plan_read(table)
+    everything = plan_of(table)
     key = table.schema.partition_keys[0]
     one = rows(everything).column(key).unique()[0].as_py()
     predicate = Leaf("eq", key, (one,))
-    plan = plan_read(table, predicate=predicate)
+    plan = plan_of(table, predicate=predicate)
     assert 0 < len(plan.splits) < len(everything.splits)
     assert len({split.partition for split in plan.splits}) == 1
     assert plan.residual is None
@@ -136,51 +137,51 @@ def test_a_partition_filter_reads_only_manifests_and_files_of_its_partitions() -
 
 def test_a_key_filter_prunes_buckets_and_overlapping_files() -> None:
     table = golden_table("pk_many_levels")
-    full = rows(plan_read(table))
+    full = rows(plan_of(table))
     key = full.column("k")[0].as_py()
-    files = sum(len(split.files) for split in plan_read(table).splits)
-    one = plan_read(table, predicate=Leaf("eq", "k", (key,)))
+    files = sum(len(split.files) for split in plan_of(table).splits)
+    one = plan_of(table, predicate=Leaf("eq", "k", (key,)))
     assert sum(len(split.files) for split in one.splits) < files
     assert rows(one).num_rows == 1
-    assert plan_read(table, predicate=Leaf("gt", "k", (2**31 - 1,))).splits == ()
+    assert plan_of(table, predicate=Leaf("gt", "k", (2**31 - 1,))).splits == ()
 
 
 def test_a_value_filter_never_drops_single_files_of_an_overlapping_bucket() -> None:
     table = golden_table("pk_many_levels")
-    files = {f.name for split in plan_read(table).splits for f in split.files}
-    values = rows(plan_read(table)).schema.names[1:]
+    files = {f.name for split in plan_of(table).splits for f in split.files}
+    values = rows(plan_of(table)).schema.names[1:]
     for name in values:
-        planned = plan_read(table, predicate=Leaf("is_not_null", name))
+        planned = plan_of(table, predicate=Leaf("is_not_null", name))
         assert {f.name for split in planned.splits for f in split.files} == files
 
 
 def test_nothing_is_read_for_what_is_never_true() -> None:
-    assert plan_read(golden_table("pk_many_levels"), predicate=Always(False)).splits == ()
+    assert plan_of(golden_table("pk_many_levels"), predicate=Always(False)).splits == ()
 
 
 def test_splits_are_those_of_java() -> None:
     """Files of one level without deletes are raw; sections of touching keys stay together (Java's split generator)."""
     table = golden_table("pk_many_levels")
-    plan = plan_read(table)
+    plan = plan_of(table)
     assert all(not split.raw_convertible or all(not f.min_key for f in split.files) for split in plan.splits)
     assert len(plan.splits) == 1
     assert not plan.splits[0].raw_convertible
-    assert all(split.raw_convertible for split in plan_read(golden_table("pk_dedup_int", scan__snapshot_id="9")).splits)
+    assert all(split.raw_convertible for split in plan_of(golden_table("pk_dedup_int", scan__snapshot_id="9")).splits)
     tiny = {"source.split.target-size": "1 b", "source.split.open-file-cost": "1 b"}
-    many = plan_read(load_table(table.path, options=tiny))
+    many = plan_of(load_table(table.path, options=tiny))
     assert len(many.splits) >= len(plan.splits)
     assert row_multiset(rows(many)) == row_multiset(rows(plan))
 
 
 def test_a_large_parquet_file_is_cut_by_row_groups() -> None:
     table = golden_table("append_types_parquet")
-    plan = plan_read(table)
+    plan = plan_of(table)
     smallest = min(f.size for split in plan.splits for f in split.files)
     options = {"source.split.target-size": f"{smallest // 3} b", "source.split.open-file-cost": "1 b"}
-    cut = plan_read(load_table(table.path, options=options))
+    cut = plan_of(load_table(table.path, options=options))
     assert {f.row_groups[1] for split in cut.splits for f in split.files if f.row_groups} >= {3}
     assert row_multiset(rows(cut)) == row_multiset(rows(plan))
-    counted = plan_read(load_table(table.path, options=options), columns=[])
+    counted = plan_of(load_table(table.path, options=options), columns=[])
     total = sum(b.num_rows for s in counted.splits for b in read_split(counted.table, s, (), None))
     assert total == rows(plan).num_rows
 
@@ -191,20 +192,20 @@ def test_a_large_parquet_file_is_cut_by_row_groups() -> None:
 def test_a_section_larger_than_the_memory_budget_gives_the_same_rows(name: str) -> None:
     table = golden_table(name)
     small = load_table(table.path, options={"read.merge.memory-budget": "1 kb"})
-    assert row_multiset(rows(plan_read(small))) == row_multiset(rows(plan_read(table)))
+    assert row_multiset(rows(plan_of(small))) == row_multiset(rows(plan_of(table)))
 
 
 def test_a_limit_plans_no_more_than_it_must() -> None:
     table = golden_table("many_manifests_append")
     tiny = {"source.split.target-size": "1 b", "source.split.open-file-cost": "1 b"}
     table = load_table(table.path, options=tiny)
-    everything = plan_read(table)
-    few = plan_read(table, limit=1)
+    everything = plan_of(table)
+    few = plan_of(table, limit=1)
     assert len(few.splits) == 1 < len(everything.splits)
     assert rows(few).num_rows >= 1
-    assert len(plan_read(table, limit=10**9).splits) == len(everything.splits)
-    assert len(plan_read(table, limit=0).splits) == 0
-    filtered = plan_read(table, limit=1, predicate=Leaf("is_not_null", table.schema.fields[0].name))
+    assert len(plan_of(table, limit=10**9).splits) == len(everything.splits)
+    assert len(plan_of(table, limit=0).splits) == 0
+    filtered = plan_of(table, limit=1, predicate=Leaf("is_not_null", table.schema.fields[0].name))
     assert len(filtered.splits) == len(everything.splits)
 
 
@@ -212,7 +213,7 @@ def test_an_unknown_column_is_named() -> None:
     table = golden_table("pk_many_levels")
     for ask in ({"columns": ["k", "nope"]}, {"predicate": Leaf("eq", "nope", (1,))}):
         with pytest.raises(OptionError, match="Column 'nope' does not exist in schema 0; its columns are k, "):
-            plan_read(table, **ask)
+            plan_of(table, **ask)
 
 
 @pytest.fixture
@@ -235,7 +236,7 @@ def test_a_missing_or_damaged_file_is_named(copied: Callable[[str], Path], kind:
         if damage != "missing":
             path.write_bytes({"empty": b"", "garbage": b"no such thing " * 40, "cut": data[: len(data) // 2]}[damage])
     with pytest.raises(CorruptTableError, match=str(root)):
-        rows(plan_read(load_table(str(root))))
+        rows(plan_of(load_table(str(root))))
 
 
 def test_names_in_manifests_never_lead_outside_the_table(copied: Callable[[str], Path]) -> None:
@@ -244,4 +245,4 @@ def test_names_in_manifests_never_lead_outside_the_table(copied: Callable[[str],
     value = json.loads(path.read_text())
     path.write_text(json.dumps({**value, "baseManifestList": "../../outside"}))
     with pytest.raises(CorruptTableError, match="outside"):
-        plan_read(load_table(str(root)))
+        plan_of(load_table(str(root)))

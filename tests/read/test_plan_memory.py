@@ -7,17 +7,17 @@ from pathlib import Path
 
 from support.synthetic import metadata_table
 
-from paimon_spark.read.plan import plan_read
+from tests.support.plans import plan_of
 
 _FILES = 6000
 
 
 def test_memory_of_a_plan(tmp_path: Path) -> None:
     table = metadata_table(tmp_path / "t", manifests=100, files=_FILES // 100, primary_key=True, manifests_per_day=10)
-    plan_read(table)  # imports
+    plan_of(table)  # imports
     tracemalloc.start()
     try:
-        plan = plan_read(table)
+        plan = plan_of(table)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from paimon_spark.read.plan import plan_read
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate
 from paimon_spark.storage.file_io import LocalFileIO
 from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.plans import plan_of
 from tests.support.synthetic import FIRST_DAY, metadata_table
 
 MANIFESTS, FILES = 12, 30
@@ -61,7 +61,7 @@ def test_only_manifests_of_matching_partitions_are_opened(
 ) -> None:
     counting = replace(table, file_io=CountingFileIO())
     opened.clear()
-    plan = plan_read(counting, predicate=predicate)
+    plan = plan_of(counting, predicate=predicate)
     read = {int(name.split("-")[1]) for name in opened if name.startswith("manifest-")}
     assert read == days
     assert sum(len(split.files) for split in plan.splits) == FILES * len(days)
@@ -84,7 +84,7 @@ def test_value_statistics_rule_out_files(
     table: FileStoreTable, predicate: Predicate, numbers: set[int], request: pytest.FixtureRequest
 ) -> None:
     """Append: every file is judged alone. Primary key (level 0, overlapping by rule): whole buckets are."""
-    plan = plan_read(table, predicate=predicate)
+    plan = plan_of(table, predicate=predicate)
     planned = {int(file.name.split("-")[1]) for split in plan.splits for file in split.files}
     if not table.schema.primary_keys:
         assert planned == numbers
@@ -96,24 +96,24 @@ def test_value_statistics_rule_out_files(
 
 def test_key_statistics_and_buckets_rule_out_files(tmp_path: Path) -> None:
     table = metadata_table(tmp_path / "t", manifests=1, files=50, primary_key=True)
-    between = plan_read(table, predicate=Leaf("between", "id", (1050, 1250)))
+    between = plan_of(table, predicate=Leaf("between", "id", (1050, 1250)))
     assert {int(f.name.split("-")[1]) for s in between.splits for f in s.files} == {10, 11, 12}
-    one = plan_read(table, predicate=Leaf("eq", "id", (1050,)))
+    one = plan_of(table, predicate=Leaf("eq", "id", (1050,)))
     assert {s.bucket for s in one.splits} <= {0}  # file 10 is in bucket 0; the key's own bucket may be another
     assert sum(len(s.files) for s in one.splits) <= 1
 
 
 def test_a_limit_stops_at_the_first_splits_that_hold_enough(tmp_path: Path) -> None:
     table = metadata_table(tmp_path / "t", manifests=4, files=40)
-    everything = plan_read(table)
+    everything = plan_of(table)
     assert len(everything.splits) == 40  # 30 MB files, four to a split of 128 MB
-    assert len(plan_read(table, limit=401).splits) == 2
-    dated = plan_read(table, limit=401, predicate=Leaf("eq", "dt", (day(2),)))
+    assert len(plan_of(table, limit=401).splits) == 2
+    dated = plan_of(table, limit=401, predicate=Leaf("eq", "dt", (day(2),)))
     assert len(dated.splits) == 2
 
 
 def test_a_single_bucket_can_be_scanned(tmp_path: Path) -> None:
     metadata_table(tmp_path / "t", manifests=2, files=30, primary_key=True)
-    plan = plan_read(load_table(str(tmp_path / "t"), options={"scan.bucket": "4"}))
+    plan = plan_of(load_table(str(tmp_path / "t"), options={"scan.bucket": "4"}))
     assert {split.bucket for split in plan.splits} == {4}
     assert sum(len(split.files) for split in plan.splits) == 6

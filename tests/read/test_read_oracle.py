@@ -12,13 +12,12 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import SnapshotNotFoundError
-from paimon_spark.read.plan import plan_read
-from paimon_spark.read.row_view import plan_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Leaf, Predicate
 from paimon_spark.table.table import load_table
 from paimon_spark.table.time_travel import time_text
 from tests.support.golden import GoldenRead, golden_tables, not_yet, row_multiset
+from tests.support.plans import plan_of
 
 pytestmark = pytest.mark.oracle
 
@@ -28,7 +27,7 @@ READABLE = [table for table in golden_tables() if not_yet(GoldenRead(table, LATE
 
 def our_rows(path: str, predicate: Predicate | None = None, **options: str) -> pa.Table:
     named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
-    plan = plan_view(load_table(path, options=named), predicate=predicate)
+    plan = plan_of(load_table(path, options=named), predicate=predicate)
     batches = [b for split in plan.splits for b in plan.read(plan.table, split, plan.fields, plan.residual)]
     return pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
 
@@ -45,7 +44,7 @@ def table_path(oracle: Any, name: str) -> str:
 
 
 def splits(path: str, options: dict[str, str]) -> Counter[Any]:
-    plan = plan_view(load_table(path, options=options))
+    plan = plan_of(load_table(path, options=options))
     return Counter((s.bucket, tuple(sorted(f.name for f in s.files)), s.raw_convertible) for s in plan.splits)
 
 
@@ -79,11 +78,11 @@ def test_partitions_with_different_bucket_counts(oracle: Any) -> None:
     oracle.alter(name, ("set", "bucket", "5"))
     oracle.write(name, [row for row in rows if row[0] == 2], overwrite={"p": "2"})
     path = table_path(oracle, name)
-    assert {split.total_buckets for split in plan_read(load_table(path)).splits} == {2, 5}
+    assert {split.total_buckets for split in plan_of(load_table(path)).splits} == {2, 5}
     for key in range(0, 40, 3):
         found = our_rows(path, Leaf("eq", "k", (key,)))
         assert sorted(found.column("v").to_pylist()) == [f"1-{key}", f"2-{key}"]
-    planned = plan_read(load_table(path), predicate=Leaf("eq", "k", (7,)))
+    planned = plan_of(load_table(path), predicate=Leaf("eq", "k", (7,)))
     assert len(planned.splits) == 2
 
 
@@ -171,7 +170,7 @@ def test_files_outside_the_table_written_by_java(oracle: Any, tmp_path: Path) ->
     oracle.create(name, [("p", "INT"), ("a", "INT")], partition=["p"], options=options)
     oracle.write(name, [(1, 1), (2, 2)])
     path = table_path(oracle, name)
-    planned = [file.path for split in plan_read(load_table(path)).splits for file in split.files]
+    planned = [file.path for split in plan_of(load_table(path)).splits for file in split.files]
     assert planned
     assert all(found.startswith(f"file:{tmp_path}/out/") for found in planned)
     assert row_multiset(our_rows(path)) == row_multiset(java_rows(oracle, name))

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.read.row_view import plan_view
-from paimon_spark.read.row_views import ROW_VIEWS
+from paimon_spark.read.row_views import NAMED_VIEWS
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.golden import row_multiset
+from tests.support.plans import plan_of
 
 COLUMNS = [("k", "INT NOT NULL"), ("v", "STRING"), ("n", "BIGINT")]
 
@@ -22,9 +22,9 @@ COLUMNS = [("k", "INT NOT NULL"), ("v", "STRING"), ("n", "BIGINT")]
 def read(
     table: FileStoreTable, name: str, *, columns: Sequence[str] | None = None, where: str | None = None, tasks: int = 1
 ) -> pa.Table:
-    view = ROW_VIEWS[name]
+    view = NAMED_VIEWS[name]
     predicate = None if where is None else parse_filter(where, view.fields(table))
-    plan = plan_view(table, view, columns=columns, predicate=predicate, parallelism=tasks)
+    plan = plan_of(table, view, columns=columns, predicate=predicate, parallelism=tasks)
     batches = [batch for split in plan.splits for batch in plan.read(plan.table, split, plan.fields, plan.residual)]
     return pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spec.data_types import DataField, parse_type
@@ -17,6 +16,7 @@ from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.table import create_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
+from tests.support.plans import plan_of
 
 COLUMNS = {
     "k": ("BIGINT NOT NULL", pa.int64(), 1),
@@ -90,6 +90,6 @@ def test_empty_collections_of_spark_are_written(tmp_path: Path, file_format: str
     for _ in range(2):
         plan = plan_write(table, data_schema=sent.schema)
         commit(table, [write_batches(plan, batches_from_spark([batch()], sent.schema), 0)])
-    plan = plan_read(table)
+    plan = plan_of(table)
     found = [row for s in plan.splits for b in read_split(table, s, plan.fields) for row in b.to_pylist()]
     assert sorted(map(repr, found)) == sorted(map(repr, sent.to_pylist() * (1 if key else 2)))

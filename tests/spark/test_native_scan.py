@@ -17,10 +17,10 @@ from support.golden import GoldenRead, row_multiset
 
 import paimon_spark
 from paimon_spark.read.plain_files import holds_plain_rows
-from paimon_spark.read.row_view import plan_view
 from paimon_spark.spec.data_types import CharType
 from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.plans import plan_of as read_plan_of
 
 pytestmark = pytest.mark.spark
 
@@ -80,7 +80,7 @@ def path_of(case: GoldenRead) -> str:
 
 def plain_columns(table: FileStoreTable) -> list[str]:
     names = [f.name for f in table.schema.fields]
-    return [name for name in names if holds_plain_rows(plan_view(table, columns=[name]))]
+    return [name for name in names if holds_plain_rows(read_plan_of(table, columns=[name]))]
 
 
 TABLES = {case.id: (case, load_table(path_of(case))) for case in FULL if not case.system}

@@ -11,6 +11,7 @@ import pytest
 
 from paimon_spark.errors import SchemaMismatchError, TableNotFoundError
 from paimon_spark.spark.source.data_source import PaimonDataSource
+from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.table.system.global_tables import GLOBAL_TABLES
 from paimon_spark.table.system.registry import SYSTEM_TABLES
 
@@ -73,3 +74,15 @@ def test_what_is_not_there(warehouse: Path) -> None:
     other = PaimonDataSource({"path": f"{warehouse}/sys.db/partitions"}).schema()
     with pytest.raises(SchemaMismatchError):
         source.reader(other)
+
+
+def test_a_read_is_planned_on_one_look_at_the_latest_snapshot(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    latest = SnapshotStore.latest
+    monkeypatch.setattr(SnapshotStore, "latest", lambda store: looks.append(store) or latest(store))
+    for name in ("t", "t$audit_log", "t$ro"):
+        source = PaimonDataSource({"path": f"{warehouse}/db.db/{name}"})
+        schema = source.schema()
+        looks.clear()
+        source.reader(schema)
+        assert len(looks) == 1

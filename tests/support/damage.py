@@ -20,13 +20,13 @@ import pyarrow as pa
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import PaimonError
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.table import create_table, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
+from tests.support.plans import plan_of
 
 COLUMNS = [("k", "BIGINT NOT NULL"), ("p", "INT NOT NULL"), ("v", "STRING"), ("d", "DOUBLE"), ("a", "ARRAY<INT>")]
 FORMATS = [
@@ -62,7 +62,7 @@ def make_table(root: Path, file_format: str, codec: str, *, keyed: bool) -> None
 
 def read_rows(root: Path) -> list[str]:
     """All rows, in an order of their own."""
-    plan = plan_read(load_table(str(root)))
+    plan = plan_of(load_table(str(root)))
     batches = (b for split in plan.splits for b in read_split(plan.table, split, plan.fields))
     return sorted(map(repr, (row for batch in batches for row in batch.to_pylist())))
 

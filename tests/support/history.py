@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.plans import plan_of
 
 
 def rows(table: FileStoreTable, *, snapshot_id: int | None = None, tag: str | None = None) -> dict[int, str]:
     """Return k -> v of the table's branch at its latest snapshot, at another one or at a tag."""
     at = {"scan.snapshot-id": None if snapshot_id is None else str(snapshot_id), "scan.tag-name": tag}
     options = {key: value for key, value in at.items() if value is not None}
-    plan = plan_read(load_table(table.path, branch=table.branch, options=options))
+    plan = plan_of(load_table(table.path, branch=table.branch, options=options))
     return {
         row["k"]: row["v"]
         for split in plan.splits

@@ -10,7 +10,7 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import OptionError
-from paimon_spark.read.row_view import ROWS, plan_view
+from paimon_spark.read.row_views import ROWS
 from paimon_spark.spec.data_types import DataField, IntType, VarCharType
 from paimon_spark.spec.schema import TableSchema, create_schema
 from paimon_spark.table.column_options import options_at, renamed_options
@@ -18,6 +18,7 @@ from paimon_spark.table.schema_change import AddColumn, DropColumn, RemoveOption
 from paimon_spark.table.schema_evolution import alter_table, changed_schema
 from paimon_spark.table.table import load_table
 from tests.support.commits import data_file, make_table, message
+from tests.support.plans import plan_of
 
 
 def schema(options: Mapping[str, str], *columns: str) -> TableSchema:
@@ -89,7 +90,7 @@ def test_only_whole_names_are_renamed() -> None:
 
 def rows(path: Path, **options: str) -> list[dict[str, Any]]:
     table = load_table(str(path), options={key.replace("__", ".").replace("_", "-"): v for key, v in options.items()})
-    plan = plan_view(table, ROWS)
+    plan = plan_of(table, ROWS)
     batches = [b for split in plan.splits for b in plan.read(plan.table, split, plan.fields, plan.residual)]
     return [row for batch in batches for row in batch.to_pylist()]
 
@@ -119,4 +120,4 @@ def test_every_older_state_is_read_after_a_rename(tmp_path: Path) -> None:
 def test_an_option_that_names_no_column_is_refused_when_the_read_is_planned(tmp_path: Path) -> None:
     make_table(tmp_path / "t", primary_key=["k"], bucket="1")
     with pytest.raises(OptionError, match="Sequence field: 'nope' can not be found"):
-        plan_view(load_table(str(tmp_path / "t"), options={"sequence.field": "nope"}), ROWS)
+        plan_of(load_table(str(tmp_path / "t"), options={"sequence.field": "nope"}), ROWS)

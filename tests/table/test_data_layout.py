@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import CorruptTableError
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.table import load_table
 from tests.support.commits import rewrite_entries
 from tests.support.golden import GOLDEN, golden_tables
+from tests.support.plans import plan_of
 
 
 def test_the_files_of_every_golden_table_are_where_the_paths_say() -> None:
@@ -59,7 +59,7 @@ def test_an_external_file_is_read_where_the_options_allow_it(tmp_path: Path) -> 
     )
     (outside / "bucket-0").mkdir(parents=True)
     shutil.move(next(root.glob(f"**/{name}")), outside / "bucket-0" / name)
-    plan = plan_read(load_table(str(root)))
+    plan = plan_of(load_table(str(root)))
     rows = pa.Table.from_batches([b for s in plan.splits for b in read_split(plan.table, s, plan.fields)])
     assert rows.num_rows == plan.splits[0].row_count > 0
 
@@ -79,4 +79,4 @@ def test_an_external_file_is_read_where_the_options_allow_it(tmp_path: Path) -> 
 def test_other_external_paths_are_not_believed(tmp_path: Path, external: str, allowed: str | None) -> None:
     root, _ = external_table(tmp_path, external, {"data-file.external-paths": allowed} if allowed else {})
     with pytest.raises(CorruptTableError, match=r"external path .*'data-file\.external-paths"):
-        plan_read(load_table(str(root)))
+        plan_of(load_table(str(root)))

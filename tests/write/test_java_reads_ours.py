@@ -18,12 +18,12 @@ from golden import row_multiset
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.errors import OptionError
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import OverwriteMode, plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.data_files import without_the_last_second
+from tests.support.plans import plan_of
 
 pytestmark = pytest.mark.oracle
 NUMBERS = count()
@@ -79,7 +79,7 @@ def write(table: FileStoreTable, rows: pa.Table, tasks: int = 2, **options: Any)
 
 
 def ours(table: FileStoreTable) -> pa.Table:
-    plan = plan_read(table)
+    plan = plan_of(table)
     batches = [b for s in plan.splits for b in read_split(table, s, plan.fields, plan.residual)]
     return pa.Table.from_batches(batches)
 

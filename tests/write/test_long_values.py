@@ -12,7 +12,6 @@ from paimon_spark.commit import manifest_write
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import DataError
 from paimon_spark.maintain.compact.compaction import compact
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.schema import create_schema
@@ -21,6 +20,7 @@ from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write import rolling
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
+from tests.support.plans import plan_of
 
 MEGABYTE = 1 << 20
 
@@ -38,7 +38,7 @@ def write(table: FileStoreTable, *rows: tuple[str, str]) -> None:
 
 
 def lengths(table: FileStoreTable) -> list[tuple[int, str]]:
-    plan = plan_read(load_table(table.path))
+    plan = plan_of(load_table(table.path))
     rows = [r for s in plan.splits for b in read_split(plan.table, s, plan.fields) for r in b.to_pylist()]
     return sorted((len(row["k"]), row["v"][:3]) for row in rows)
 

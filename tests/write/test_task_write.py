@@ -15,7 +15,6 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import DataError, OptionError, PaimonError, UnsupportedError
-from paimon_spark.read.plan import plan_read
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.binary_row import deserialize_row
 from paimon_spark.spec.data_types import DataField, parse_type
@@ -27,6 +26,7 @@ from paimon_spark.write import task_write
 from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.plan import OverwriteMode, plan_write
 from paimon_spark.write.task_write import gather, write_batches
+from tests.support.plans import plan_of
 
 COLUMNS = [("k", "BIGINT NOT NULL"), ("p", "INT NOT NULL"), ("v", "STRING")]
 
@@ -49,7 +49,7 @@ def run(table: FileStoreTable, data: pa.Table, task: int = 0, batch_rows: int = 
 
 
 def read(table: FileStoreTable) -> dict[int, str]:
-    plan = plan_read(table)
+    plan = plan_of(table)
     batches = [b for s in plan.splits for b in read_split(table, s, plan.fields, plan.residual)]
     found = pa.Table.from_batches(batches, schema=batches[0].schema).to_pylist()
     assert len({r["k"] for r in found}) == len(found)

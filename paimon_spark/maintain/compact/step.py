@@ -14,7 +14,6 @@ from paimon_spark.maintain.compact.rewrite import Rewrite
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.sections import sections_of
 from paimon_spark.read.split import SplitFile
-from paimon_spark.spec.file_names import data_file_format
 
 if TYPE_CHECKING:
     from paimon_spark.maintain.compact.levels import CompactUnit
@@ -200,23 +199,7 @@ class AppendSteps:
 
 def split_files(table: FileStoreTable, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> list[SplitFile]:
     """Return what a task must know to read files of a bucket, in the same order; names and paths are checked."""
-    return [
-        SplitFile(
-            name=file.file_name,
-            path=table.paths.data_file_path(bucket.partition, bucket.bucket, file),
-            format=data_file_format(file.file_name),
-            size=file.file_size,
-            row_count=file.row_count,
-            level=file.level,
-            min_seq=file.min_sequence_number,
-            max_seq=file.max_sequence_number,
-            schema_id=file.schema_id,
-            delete_row_count=file.delete_row_count,
-            min_key=file.min_key,
-            max_key=file.max_key,
-        )
-        for file in files
-    ]
+    return [SplitFile.of(file, table.paths.data_file_path(bucket.partition, bucket.bucket, file)) for file in files]
 
 
 def _frozen(sections: Sequence[Sequence[SplitFile]]) -> tuple[tuple[SplitFile, ...], ...]:

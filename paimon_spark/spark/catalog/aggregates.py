@@ -9,7 +9,7 @@ from pyspark.sql import types as spark
 
 from paimon_spark.read.aggregate import AggregateCall, AggregateRows, Aggregation, aggregate_snapshot
 from paimon_spark.read.change_range import ChangeRange
-from paimon_spark.read.row_view import ROWS
+from paimon_spark.read.row_views import ROWS
 from paimon_spark.spark.catalog.expressions import field_reference
 from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.columns.types import to_spark_struct

@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
-from paimon_spark.read.row_view import ROWS, ReadSource, resolve_source
+from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.table_scan import ReadSource, resolve_source
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.native_scan import REFUSALS, is_native, note_refusal
 from paimon_spark.spark.catalog.scan import quoted
@@ -97,7 +98,8 @@ def native_frame(spark: SparkSession, request: ReadRequest) -> DataFrame | None:
     columns = read_columns(fields_as_stored(table), request.columns)
     try:
         gateway = _GATEWAYS.get(spark) or _GATEWAYS.setdefault(spark, Gateway(spark))
-        planned = ScanPlan(table, partition_columns_last(to_spark_struct(columns), table.schema.partition_keys))
+        struct = partition_columns_last(to_spark_struct(columns), table.schema.partition_keys)
+        planned = ScanPlan(table, struct).on(snapshot)
         if not is_native(gateway, planned):
             return None
         proxy = PathTableProxy(

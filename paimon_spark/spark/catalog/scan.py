@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import StructType
 
 from paimon_spark.read.metadata_columns import PARTITION
-from paimon_spark.read.place import place_fields
-from paimon_spark.read.plan import judged_by_rows
-from paimon_spark.read.row_view import ROWS, RowView
+from paimon_spark.read.metadata_pruning import pruned_metadata_fields
+from paimon_spark.read.plan import residual_filter
+from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.table_scan import RowView
 from paimon_spark.spark.catalog.aggregates import LocalScanProxy, aggregated_rows, to_aggregation
 from paimon_spark.spark.catalog.expressions import to_predicate
 from paimon_spark.spark.catalog.native_scan import Judged, is_native, native_batch
@@ -86,7 +87,7 @@ class ScanBuilderProxy(Proxy):
                 self.predicates += (ours,)
                 self.pushed.append(predicate)
                 self.judged.append((ours, predicate))
-            if ours is None or judged_by_rows(self.table.schema, ours) is not None:
+            if ours is None or residual_filter(self.table.schema, ours) is not None:
                 rest.append(predicate)
         self.left_to_spark = bool(rest)
         return self.gateway.array(_PREDICATE, rest)
@@ -182,7 +183,7 @@ class ScanProxy(Proxy):
         """
         expressions = self.gateway.jvm.org.apache.spark.sql.connector.expressions
         schema = self.plan.table.schema
-        known = (*schema.partition_keys, *(field.name for field in place_fields(schema)))
+        known = (*schema.partition_keys, *(field.name for field in pruned_metadata_fields(schema)))
         names = [name for name in known if name in self.plan.struct.names and self.plan.view is ROWS]
         references = [expressions.Expressions.column(quoted(name)) for name in names]
         return self.gateway.array("org.apache.spark.sql.connector.expressions.NamedReference", references)
@@ -244,7 +245,7 @@ def pushed_down(
     schema = table.schema
     partition = () if schema.has_field(PARTITION) else schema.partition_keys
     ours = to_predicate(predicate, schema.fields, partition, gateway=gateway)
-    return ours, None if ours is not None else to_predicate(predicate, place_fields(schema), gateway=gateway)
+    return ours, None if ours is not None else to_predicate(predicate, pruned_metadata_fields(schema), gateway=gateway)
 
 
 class StatisticsProxy(Proxy):

@@ -13,9 +13,10 @@ from pyspark.sql import types as spark
 
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.metadata_columns import METADATA_COLUMNS, metadata_fields, refuse_merged_splits
-from paimon_spark.read.place import at_places
+from paimon_spark.read.metadata_pruning import prune_by_metadata
 from paimon_spark.read.plain_files import holds_plain_rows
-from paimon_spark.read.row_view import ROWS, PlanRequest, ReadSource, RowView, resolve_source
+from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.table_scan import ReadSource, RowView, TableScan, resolve_source
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_type
 from paimon_spark.spark.source.reader import PaimonReader
 from paimon_spark.spark.source.splits import cores_here
@@ -65,10 +66,10 @@ class ScanPlan:
     @cached_property
     def plan(self) -> ReadPlan:
         """Snapshot and files, read from the manifests once."""
-        request = PlanRequest(tuple(self._read_fields()), self.predicate, cores_here(), self.limit)
-        plan = self.view.plan(self.table, self.source, request)
+        columns = tuple(self._read_fields())
+        plan = TableScan(self.table, self.source, self.view, columns, self.predicate, cores_here(), self.limit).plan()
         if self.places:
-            plan = at_places(plan, all_of(self.places))
+            plan = prune_by_metadata(plan, all_of(self.places))
         refuse_merged_splits(plan.splits, self.metadata)
         return plan
 
@@ -91,8 +92,12 @@ class ScanPlan:
     def narrowed(self, predicates: tuple[Predicate, ...], places: tuple[Predicate, ...] = ()) -> ScanPlan:
         """The same scan of the same snapshot, with more predicates."""
         narrowed = replace(self, predicates=(*self.predicates, *predicates), places=(*self.places, *places))
-        narrowed.__dict__["source"] = self.source
-        return narrowed
+        return narrowed.on(self.source)
+
+    def on(self, source: ReadSource) -> ScanPlan:
+        """This scan with a source that is known already, which is not looked up again."""
+        self.__dict__["source"] = source
+        return self
 
     def with_files_of(self, known: ScanPlan) -> ScanPlan:
         """This scan with the files of one that has been planned already, if they are the same.

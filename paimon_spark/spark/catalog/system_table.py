@@ -14,8 +14,8 @@ from py4j.protocol import Py4JError
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import OptionError
-from paimon_spark.read.row_view import ROWS, RowView
-from paimon_spark.read.row_views import row_view
+from paimon_spark.read.row_views import ROWS, find_view
+from paimon_spark.read.table_scan import RowView
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.python_source import planned_batch
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
@@ -38,7 +38,7 @@ def catalog_system_table(name: str) -> SystemTable | RowView | None:
         TableNotFoundError: there is no such system table.
         UnsupportedError: it cannot be read yet.
     """
-    found = row_view(parse_table_path(name).system_table)
+    found = find_view(parse_table_path(name).system_table)
     return None if found is ROWS else found or system_table_of(name)
 
 

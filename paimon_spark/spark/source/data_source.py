@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 
 from pyspark.sql.datasource import (
@@ -19,8 +19,8 @@ from pyspark.sql.datasource import (
 )
 
 from paimon_spark.read.metadata_columns import FILE_PATH, metadata_fields
-from paimon_spark.read.place import at_places
-from paimon_spark.read.row_view import ROWS, plan_view, resolve_source
+from paimon_spark.read.metadata_pruning import prune_by_metadata
+from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spark.columns.char_columns import padded_by_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.source.read_columns import match_columns, read_columns
@@ -34,7 +34,6 @@ from paimon_spark.spark.source.writer import PaimonWriter
 from paimon_spark.spec.predicate import Leaf
 from paimon_spark.storage.secrets import without_secrets
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
-from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import OverwriteMode, plan_write
 
@@ -82,10 +81,8 @@ class PaimonDataSource(DataSource):
         if source is not None:
             return to_spark_struct(read_columns(source.fields, request.columns))
         view = row_view_of(request.path)
-        table = _open(request.path, request.options)
-        if request.snapshot_id is None:
-            table, _ = resolve_source(table)
-        fields = [*view.fields(table), *([] if request.files is None else _file_fields(table))]
+        scan = TableScan.of(load_table(request.path, options=request.options), view, snapshot_id=request.snapshot_id)
+        fields = [*scan.columns, *([] if request.files is None else _file_fields(scan.table))]
         struct = to_spark_struct(read_columns(fields, request.columns))
         # a statement that changes rows needs them as they are stored
         return padded_by_spark(struct, fields) if request.snapshot_id is None else struct
@@ -102,14 +99,13 @@ class PaimonDataSource(DataSource):
         if source is not None:
             return metadata_reader(source, request, schema)
         view = row_view_of(request.path)
-        table = _open(request.path, request.options)
-        at = request.snapshot_id
-        fields = view.fields(table if at is not None else resolve_source(table)[0])
+        table = load_table(request.path, options=request.options)
+        scan = TableScan.of(table, view, snapshot_id=request.snapshot_id)
         if request.files is not None:
-            return _reader_of_files(table, request.files, at, schema)
-        names = match_columns(fields, schema)
-        predicate = None if request.filter is None else row_condition(request.filter, fields, request.settings)
-        plan = plan_view(table, view, columns=names, predicate=predicate, parallelism=cores_here(), snapshot_id=at)
+            return _reader_of_files(scan, request.files, schema)
+        names = match_columns(scan.columns, schema)
+        predicate = None if request.filter is None else row_condition(request.filter, scan.columns, request.settings)
+        plan = scan.select(columns=names, predicate=predicate, parallelism=cores_here()).plan()
         return PaimonReader(plan, spark_arrow_schema(schema))
 
     @_quiet
@@ -148,21 +144,13 @@ def _file_fields(table: FileStoreTable) -> list[DataField]:
     return [field for field in metadata_fields(table.schema) if field.name == FILE_PATH]
 
 
-def _reader_of_files(table: FileStoreTable, files: str, snapshot_id: int | None, schema: StructType) -> PaimonReader:
+def _reader_of_files(scan: TableScan, files: str, schema: StructType) -> PaimonReader:
     """A read of certain files of a table whose rows are not merged, with the path of each row's file."""
-    fields = ROWS.fields(table)
-    names = match_columns([*fields, *_file_fields(table)], schema)
+    names = match_columns([*scan.columns, *_file_fields(scan.table)], schema)
     columns = [name for name in names if name != FILE_PATH]
-    plan = plan_view(table, ROWS, columns=columns, parallelism=cores_here(), snapshot_id=snapshot_id)
+    plan = scan.select(columns=columns, parallelism=cores_here()).plan()
     wanted = json.loads(files)
     if wanted is not None:
-        plan = at_places(plan, Leaf("in", FILE_PATH, tuple(wanted)))
+        plan = prune_by_metadata(plan, Leaf("in", FILE_PATH, tuple(wanted)))
     metadata = [name for name in names if name == FILE_PATH]
     return PaimonReader(plan, spark_arrow_schema(schema), names=names, metadata=metadata)
-
-
-def _open(path: str, options: Mapping[str, str]) -> FileStoreTable:
-    """The table with dynamic options, refused early where it cannot be read."""
-    table = load_table(path, options=options)
-    check_readable(table.schema)
-    return table

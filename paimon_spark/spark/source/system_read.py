@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from paimon_spark.read.row_views import row_view
+from paimon_spark.read.row_views import find_view
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.source.read_columns import match_columns
@@ -24,7 +24,7 @@ from paimon_spark.table.table import load_table
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from paimon_spark.read.row_view import RowView
+    from paimon_spark.read.table_scan import RowView
     from paimon_spark.spark.source.source_options import ReadRequest
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.system.definition import SystemTable
@@ -95,7 +95,7 @@ def metadata_source(request: ReadRequest) -> MetadataSource | None:
     if of_warehouse is not None and database == f"{SYSTEM_DATABASE}{DATABASE_SUFFIX}":
         catalog = FilesystemCatalog(warehouse, request.options)
         return MetadataSource(of_warehouse.fields, lambda: of_warehouse.read(catalog))
-    if row_view(parse_table_path(request.path).system_table) is not None:
+    if find_view(parse_table_path(request.path).system_table) is not None:
         return None
     system = system_table_of(request.path)
     table = load_table(request.path, options=request.options)
@@ -104,7 +104,7 @@ def metadata_source(request: ReadRequest) -> MetadataSource | None:
 
 def row_view_of(path: str) -> RowView:
     """The way to look at rows that a path names, where `metadata_source` has found none: ``t``, ``t$ro``."""
-    view = row_view(parse_table_path(path).system_table)
+    view = find_view(parse_table_path(path).system_table)
     assert view is not None
     return view
 

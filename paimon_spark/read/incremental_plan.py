@@ -15,18 +15,11 @@ from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.read.change_range import ChangeRange, ChangeSource, snapshots_of
 from paimon_spark.read.diff_plan import diff_splits, files_of_state, only_in_later
 from paimon_spark.read.incremental_read import read_changed, read_written
-from paimon_spark.read.plan import (
-    ReadPlan,
-    ReadSplit,
-    enough_splits,
-    fair_share,
-    judged_by_rows,
-    split_files,
-    splits_of,
-)
+from paimon_spark.read.plan import ReadPlan, ReadSplit, residual_filter
 from paimon_spark.read.pruning import bucket_groups, bucket_mask
 from paimon_spark.read.sections import pack_ordered
 from paimon_spark.read.split import DataSplit, SplitFile
+from paimon_spark.read.split_generator import enough_splits, fair_share, generate_splits, split_files
 from paimon_spark.read.stats_pruning import stats_mask
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.manifest_columns import ManifestColumns
@@ -34,45 +27,34 @@ from paimon_spark.spec.predicate import Always, Predicate, project
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.read.table_scan import TableScan
     from paimon_spark.table.table import FileStoreTable
 
 _COMPACTED_CHANGELOG = "compacted-changelog-"
 
 
-def plan_changes(
-    table: FileStoreTable,
-    changes: ChangeRange,
-    read_fields: Sequence[DataField],
-    *,
-    predicate: Predicate | None = None,
-    parallelism: int = 1,
-    limit: int | None = None,
-) -> ReadPlan:
-    """Plan the read of changes with the columns of a table as given.
+def plan_changes(scan: TableScan) -> ReadPlan:
+    """Plan the read of a scan's changes, of its own branch alone.
 
     Args:
-        table: with the schema of the read; columns that older files lack are null.
-        changes: what to read.
-        read_fields: of the result, in order.
-        predicate: rows of the result are those for which it is true.
-        parallelism: as in `plan_read`.
-        limit: as in `plan_read`.
+        scan: its source is a range of changes, its columns are columns of the table.
 
     Raises:
         SnapshotNotFoundError: a snapshot of the range is gone.
         CorruptTableError: a metadata file is missing or cannot be read.
         UnsupportedError: the changelog was written in a way that is not supported.
     """
-    residual = judged_by_rows(table.schema, predicate)
+    table, changes, predicate = scan.table, scan.source, scan.predicate
+    assert isinstance(changes, ChangeRange)
+    residual = residual_filter(table.schema, predicate)
     splits: Sequence[DataSplit] = ()
     read: ReadSplit = read_written
     if predicate == Always(False):
         residual = predicate
     elif changes.source is not ChangeSource.DIFF:
-        splits = _written_splits(table, changes, predicate, parallelism)
-        if limit is not None and residual is None:
-            splits = enough_splits(splits, limit, has_keys=False)
+        splits = _written_splits(table, changes, predicate, scan.parallelism)
+        if scan.limit is not None and residual is None:
+            splits = enough_splits(splits, scan.limit, has_keys=False)
     elif changes.after is not None and table.schema.primary_keys:
         read = read_changed
         splits = diff_splits(table, changes.before, changes.after, predicate)
@@ -81,8 +63,8 @@ def plan_changes(
             ManifestColumns.concat(()) if changes.before is None else files_of_state(table, changes.before, predicate)
         )
         files = only_in_later(before, files_of_state(table, changes.after, predicate))
-        splits = splits_of(table, changes.after.id, files, parallelism)
-    return ReadPlan(changes.after, table.schema, tuple(read_fields), tuple(splits), residual, table, read)
+        splits = generate_splits(table, changes.after.id, files, scan.parallelism)
+    return ReadPlan(changes.after, table.schema, scan.columns, tuple(splits), residual, table, read)
 
 
 def _written_splits(
@@ -96,7 +78,7 @@ def _written_splits(
         if snapshot.commit_kind in wanted
     ]
     if not table.schema.primary_keys:
-        return splits_of(table, changes.end_id, ManifestColumns.concat(parts), parallelism)
+        return generate_splits(table, changes.end_id, ManifestColumns.concat(parts), parallelism)
     buckets: dict[tuple[bytes, int, int], list[list[SplitFile]]] = {}
     for part in parts:
         files = split_files(table, part)
@@ -125,8 +107,8 @@ def _added_files(
 ) -> ManifestColumns:
     """The files of one commit's changes that may hold rows for which the predicate is true."""
     of_commit = table.manifests.delta_manifests if source is ChangeSource.DELTA else table.manifests.changelog_manifests
-    said = None if predicate is None else project(predicate, table.schema.partition_keys)
-    partition_predicate = None if said == Always(True) or not table.schema.partition_keys else said
+    projected = None if predicate is None else project(predicate, table.schema.partition_keys)
+    partition_predicate = None if projected == Always(True) or not table.schema.partition_keys else projected
     keep = table.manifests.partition_filter(partition_predicate)
     manifests = table.manifests.prune_manifests(of_commit(snapshot), partition_predicate)
     files = ManifestColumns.concat(list(table.manifests.read_columns(manifests, statistics=predicate is not None)))

@@ -1,4 +1,4 @@
-"""Leaving out what a filter over metadata columns rules out: buckets and files by their names. Runs on the driver."""
+"""Pruning files and buckets by a filter over metadata columns. Runs on the driver."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.schema import TableSchema
 
-_PLACES = (BUCKET, FILE_PATH)
+_OF_FILES = (BUCKET, FILE_PATH)
 
 
-def place_fields(schema: TableSchema) -> tuple[DataField, ...]:
-    """The metadata columns that are the same for all rows of a file, as far as no column of the table hides them."""
+def pruned_metadata_fields(schema: TableSchema) -> tuple[DataField, ...]:
+    """The metadata columns that have one value in each file; without those that a column of the table hides."""
     own = set(schema.field_names)
-    return tuple(field for field in metadata_fields(schema) if field.name in _PLACES and field.name not in own)
+    return tuple(field for field in metadata_fields(schema) if field.name in _OF_FILES and field.name not in own)
 
 
-def at_places(plan: ReadPlan, predicate: Predicate) -> ReadPlan:
-    """The plan with only those files whose rows can be what a predicate over `place_fields` wants.
+def prune_by_metadata(plan: ReadPlan, predicate: Predicate) -> ReadPlan:
+    """The plan without files that a predicate over `pruned_metadata_fields` rules out.
 
-    Of splits whose rows are merged from several files all files stay, or none: such rows have no file path, and reading
-    them for one is refused elsewhere.
+    A split whose rows are merged from several files keeps all files or none. Such rows have no file path:
+    `refuse_merged_splits` refuses a read that asks for it.
     """
     pairs = [(split, file) for split in plan.splits for file in split.files]
     values = {
         BUCKET: pa.array([split.bucket for split, _ in pairs], pa.int32()),
         FILE_PATH: pa.array([file.path for _, file in pairs], pa.string()),
     }
-    fields = place_fields(plan.schema)
+    fields = pruned_metadata_fields(plan.schema)
     batch = pa.RecordBatch.from_arrays([values[field.name] for field in fields], schema=to_arrow_schema(fields))
     wanted = np.asarray(evaluate(predicate, batch).fill_null(False))
     splits: list[DataSplit] = []

@@ -100,5 +100,5 @@ def _project(predicate: Predicate | None, names: tuple[str, ...]) -> Predicate |
     """Return the conjuncts over ``names`` alone; None when there are none."""
     if predicate is None or not names:
         return None
-    said = project(predicate, names)
-    return None if said == Always(True) else said
+    projected = project(predicate, names)
+    return None if projected == Always(True) else projected

@@ -1,0 +1,64 @@
+"""Planning the read of one snapshot of one branch.
+
+Equals Java's ``SnapshotReaderImpl`` (docs/format.md §7). Runs once per read and branch, on the driver.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from paimon_spark.read.expiry import expiry_told
+from paimon_spark.read.file_scan import scan_files
+from paimon_spark.read.plan import ReadPlan, residual_filter
+from paimon_spark.read.split_generator import enough_splits, generate_splits
+from paimon_spark.spec.merge_validation import validate_merge_engine, validate_sequence_field
+from paimon_spark.spec.predicate import Always
+from paimon_spark.spec.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from paimon_spark.read.table_scan import TableScan
+
+
+def plan_snapshot(scan: TableScan) -> ReadPlan:
+    """Plan the read of a scan's snapshot, of its own branch alone.
+
+    Args:
+        scan: its source is a snapshot, or None, which reads as empty. Its `scan.*` options are not looked at.
+
+    Raises:
+        OptionError: an option of the reader names a column that the table has not.
+        CorruptTableError: a metadata file is missing or cannot be read.
+        SnapshotNotFoundError: a metadata file is missing because the snapshot has expired meanwhile.
+    """
+    table, snapshot, predicate = scan.table, scan.source, scan.predicate
+    has_keys = bool(table.schema.primary_keys)
+    if has_keys and table.schema.options != table.latest.options:
+        validate_sequence_field(table.schema)  # options of the reader; else a task would find out
+        validate_merge_engine(table.schema)
+    assert snapshot is None or isinstance(snapshot, Snapshot)
+    if snapshot is None or predicate == Always(False):
+        return ReadPlan(snapshot, table.schema, scan.columns, (), predicate, table)
+    with _without_gc(), expiry_told(table, snapshot.id):
+        files = scan_files(table, snapshot, predicate)
+        if scan.top_level_only and has_keys:
+            files = files.filter(files.levels == table.options.num_levels - 1)
+        splits = generate_splits(table, snapshot.id, files, scan.parallelism)
+    residual = residual_filter(table.schema, predicate)
+    if scan.limit is not None and residual is None:
+        splits = enough_splits(splits, scan.limit, has_keys=has_keys)
+    return ReadPlan(snapshot, table.schema, scan.columns, tuple(splits), residual, table)
+
+
+@contextmanager
+def _without_gc() -> Iterator[None]:
+    """Pause the cycle collector: 20,000 manifest records hold no cycles, but looking for them doubles the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,0 +1,124 @@
+"""Cutting the files of a read into splits, which tasks read.
+
+Equals Java's split generators (``AppendOnlySplitGenerator``, ``MergeTreeSplitGenerator``; docs/format.md §7). Runs on
+the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from paimon_spark.read.key_ranks import key_ranks
+from paimon_spark.read.pruning import bucket_groups
+from paimon_spark.read.sections import has_no_deletes, is_raw_bucket, pack_ordered, sections_of
+from paimon_spark.read.split import DataSplit, SplitFile
+from paimon_spark.spec.file_names import POSTPONE_BUCKET
+from paimon_spark.table.data_layout import DataLayout
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.table.table import FileStoreTable
+
+_SLACK = 1.05
+"""Files of one size must not miss an even share by a few bytes."""
+
+
+def fair_share(files: Sequence[SplitFile], target: int, cost: int, parallelism: int) -> int:
+    """The weight of a split that leaves none of the tasks that can run at once without work, `target` at most."""
+    weight = sum(max(file.size, cost) for file in files)
+    return min(target, max(cost, int(_SLACK * weight / max(1, parallelism))))
+
+
+def generate_splits(
+    table: FileStoreTable, snapshot_id: int, files: ManifestColumns, parallelism: int = 1
+) -> list[DataSplit]:
+    """Cut the files of every bucket into splits, buckets in the order in which they appear."""
+    groups = [g for g in bucket_groups(files) if files.buckets[g[0]] != POSTPONE_BUCKET]
+    all_files = split_files(table, files)
+    target = table.options.split_target_size_bytes
+    cost = table.options.split_open_file_cost_bytes
+    share = fair_share(all_files, target, cost, parallelism) if parallelism > 1 else target
+    result: list[DataSplit] = []
+    ranks = None
+    for group in groups:
+        bucket = [all_files[i] for i in group]
+        if not table.schema.primary_keys:
+            bins = [(b, True) for b in _append_bins(bucket, target, share, cost)]
+        elif is_raw_bucket(bucket):
+            bins = [(b, True) for b in pack_ordered(bucket, lambda f: max(f.size, cost), share)]
+        else:
+            if ranks is None:
+                ranks = key_ranks(
+                    table, files.file_values("_MIN_KEY"), files.file_values("_MAX_KEY"), files.schema_ids.tolist()
+                )
+            sections = sections_of(bucket, ranks[0][group], ranks[1][group])
+            packed = pack_ordered(sections, lambda s: max(sum(f.size for f in s), cost), target)
+            flat = [[file for section in sections_here for file in section] for sections_here in packed]
+            bins = [(b, len(b) == 1 and has_no_deletes(b[0])) for b in flat]
+        first = group[0]
+        partition, bucket_id = files.partitions[first], int(files.buckets[first])
+        total = int(files.total_buckets[first])
+        result.extend(DataSplit(snapshot_id, partition, bucket_id, total, _slim(b, raw), raw) for b, raw in bins)
+    return result
+
+
+def _slim(files: Sequence[SplitFile], raw: bool) -> tuple[SplitFile, ...]:
+    """Leave out the keys of files that are read without merging."""
+    if not raw:
+        return tuple(files)
+    return tuple(file._replace(min_key=b"", max_key=b"") if file.min_key or file.max_key else file for file in files)
+
+
+def _append_bins(files: Sequence[SplitFile], target: int, share: int, cost: int) -> list[list[SplitFile]]:
+    """Pack the files of an append bucket by sequence number, large Parquet files cut into slices of row groups."""
+    ordered = sorted(files, key=lambda file: file.min_seq)
+    pieces = [piece for file in ordered for piece in _sliced(file, target)]
+    return pack_ordered(pieces, lambda file: max(file.size // file.share, cost), share)
+
+
+def _sliced(file: SplitFile, target: int) -> list[SplitFile]:
+    """Cut a large Parquet file into equal slices of its row groups."""
+    count = round(file.size / target) if target > 0 else 1
+    if file.format != "parquet" or count < 2:
+        return [file]
+    return [file._replace(row_groups=(i, count)) for i in range(count)]
+
+
+def split_files(table: FileStoreTable, files: ManifestColumns) -> list[SplitFile]:
+    """Turn manifest records into files of splits, in the same order; names and external paths are checked."""
+    layout = DataLayout.of(table.schema)
+    directories: dict[tuple[bytes, int], str] = {}
+    partition_paths: dict[bytes, str] = {}
+    names, external = files.file_names, files.file_values("_EXTERNAL_PATH")
+    paths = []
+    for partition_bucket, name, external_path in zip(
+        zip(files.partitions, files.buckets.tolist(), strict=True), names, external, strict=True
+    ):
+        directory = directories.get(partition_bucket)
+        if directory is None:
+            partition, bucket = partition_bucket
+            path = partition_paths.get(partition)
+            if path is None:
+                path = partition_paths[partition] = layout.partition_path(partition)
+            directory = directories[partition_bucket] = layout.bucket_dir(table.path, path, bucket)
+        paths.append(layout.data_file_path(directory, name, external_path))
+    return SplitFile.of_columns(files, paths, has_keys=bool(table.schema.primary_keys))
+
+
+def enough_splits(splits: Sequence[DataSplit], limit: int, *, has_keys: bool) -> list[DataSplit]:
+    """Return the first splits that hold ``limit`` rows for certain, all of them when they cannot be counted on.
+
+    Merged splits cannot be counted, nor slices of files, nor old files with keys that may hold deletes.
+    """
+    chosen: list[DataSplit] = []
+    rows = 0
+    for split in splits:
+        if rows >= limit:
+            break
+        chosen.append(split)
+        if split.raw_convertible and all(
+            file.row_groups is None and (file.delete_row_count == 0 or not has_keys) for file in split.files
+        ):
+            rows += split.row_count
+    return chosen
