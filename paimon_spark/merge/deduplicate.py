@@ -12,6 +12,7 @@ from paimon_spark.merge.gather import MergeInput, output_table, take_rows
 from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
 from paimon_spark.merge.segments import Indices
 from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.spec.row_kind import is_add
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Deduplicate(MergeEngine):
         merging = MergeInput(rows, self.layout.sort(rows))
         winners = self._winners(merging)
         if drop_deletes and merging.has_retracts:
-            winners = winners[(merging.kinds[winners] & 1) == 0]
+            winners = winners[is_add(merging.kinds[winners])]
         wanted = [*names, *((SEQUENCE_NUMBER, VALUE_KIND) if key_value_columns else ())]
         if len(winners) == rows.num_rows and bool((winners[1:] > winners[:-1]).all()):
             return rows.select(wanted)
@@ -48,7 +49,7 @@ class Deduplicate(MergeEngine):
             return merging.newest
         # Java: a single row of a key is never given to the merge function, so a lone -D stays.
         order, counts = merging.key_order.order, merging.key_order.counts
-        positions = np.where((merging.kinds[order] & 1) == 0, np.arange(len(order)), -1)
+        positions = np.where(is_add(merging.kinds[order]), np.arange(len(order)), -1)
         last_add = np.maximum.reduceat(positions, merging.key_order.starts) if len(order) else positions
         kept = (last_add >= 0) | (counts == 1)
         winners: Indices = np.where(counts == 1, merging.newest, order[last_add])[kept]

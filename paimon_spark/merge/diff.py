@@ -15,11 +15,10 @@ from paimon_spark.merge.gather import output_table, take_rows
 from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
 from paimon_spark.merge.segments import Indices, Mask
 from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND, sort_order, whole_column
+from paimon_spark.spec.row_kind import RowKind, is_add
 
 SIDE = "_SIDE"
 """Column of the input: 0 for rows of the earlier state, 1 for those of the later one."""
-
-_DELETE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class Diff(MergeEngine):
     def _merge_rows(self, rows: pa.Table, names: list[str], drop_deletes: bool, key_value_columns: bool) -> pa.Table:
         earlier, later = _pairs(rows, self.layout.keys)
         kinds = whole_column(rows, VALUE_KIND).to_numpy().copy()
-        adds = (kinds & 1) == 0
+        adds = is_add(kinds)
         both = np.flatnonzero((earlier >= 0) & (later >= 0))
         same = np.zeros(len(earlier), np.bool_)
         same[both] = adds[earlier[both]] == adds[later[both]]
@@ -52,7 +51,7 @@ class Diff(MergeEngine):
             column = whole_column(rows, name)
             same[both] = _equal(take_rows(column, earlier[both]), take_rows(column, later[both]))
         gone = later < 0
-        kinds[earlier[gone]] = _DELETE
+        kinds[earlier[gone]] = RowKind.DELETE
         kept = np.where(gone, self.keep_deletes & adds[earlier], ~same)
         chosen = np.where(gone, earlier, later)[kept]
         if drop_deletes:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from paimon_spark.merge.aggregators import Merged
 from paimon_spark.merge.segments import Indices, Mask
 from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND, KeyOrder, whole_column
+from paimon_spark.spec.row_kind import is_retract
 
 
 class MergeInput:
@@ -37,7 +38,7 @@ class MergeInput:
 
     @cached_property
     def kinds(self) -> npt.NDArray[np.int8]:
-        """Row kinds: 0 +I, 1 -U, 2 +U, 3 -D."""
+        """Row kinds (`RowKind`)."""
         return self.column(VALUE_KIND).to_numpy()  # type: ignore[no-any-return]
 
     @cached_property
@@ -48,14 +49,14 @@ class MergeInput:
     @cached_property
     def has_retracts(self) -> bool:
         """Whether any row is -U or -D."""
-        return bool((self.kinds & 1).any())
+        return bool(is_retract(self.kinds).any())
 
     @cached_property
     def keys_with_retracts(self) -> Mask:
         """For each key, whether one of its rows is -U or -D."""
         if not self.has_retracts:
             return np.zeros(len(self.key_order.starts), np.bool_)
-        retracts = (self.kinds & 1).astype(np.bool_)[self.key_order.order]
+        retracts = is_retract(self.kinds)[self.key_order.order]
         return np.logical_or.reduceat(retracts, self.key_order.starts)
 
     def take(self, name: str, indices: Indices) -> pa.Array:

@@ -27,6 +27,7 @@ from paimon_spark.merge.sequence_groups import (
     parse_sequence_groups,
 )
 from paimon_spark.merge.value_aggregators import LastValue, valid_mask
+from paimon_spark.spec.row_kind import is_add
 from paimon_spark.spec.schema import TableSchema
 
 
@@ -98,7 +99,7 @@ class _PartialUpdateMerge:
         else:
             self._merge_simple()
             self._merge_special()
-        kept = np.flatnonzero((self._kinds & 1) == 0) if drop_deletes and merging.has_retracts else None
+        kept = np.flatnonzero(is_add(self._kinds)) if drop_deletes and merging.has_retracts else None
         sequences, kinds = (
             (self._sequences, self._kinds) if kept is None else (self._sequences[kept], self._kinds[kept])
         )

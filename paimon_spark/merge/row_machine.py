@@ -19,8 +19,7 @@ from paimon_spark.merge.aggregators import FieldState
 from paimon_spark.merge.segments import Indices, Mask, Segments
 from paimon_spark.merge.sequence_groups import RowSequences
 from paimon_spark.merge.value_aggregators import RowState, valid_mask
-
-UPDATE_BEFORE, DELETE = 1, 3
+from paimon_spark.spec.row_kind import RowKind, is_retract
 
 NO_DELETES = (
     "By default, Partial update can not accept delete records, you can choose one of the following solutions:\n"
@@ -84,7 +83,7 @@ class RowMachine:
 
     Attributes:
         states: Accumulators per column.
-        kinds: Result kind per key, 0 +I or 3 -D.
+        kinds: Result kind per key, +I or -D.
         sequences: Sequence number per key.
     """
 
@@ -117,7 +116,7 @@ class RowMachine:
     @property
     def kinds(self) -> npt.NDArray[np.int8]:
         """Result kind per key."""
-        return np.where(self._deleted | ~self._inserted, DELETE, 0).astype(np.int8)
+        return np.where(self._deleted | ~self._inserted, RowKind.DELETE, RowKind.INSERT).astype(np.int8)
 
     def run(self, segments: Segments, kinds: npt.NDArray[np.int8], sequences: Indices) -> None:
         """Applies all rows.
@@ -130,7 +129,7 @@ class RowMachine:
         for keys, positions in segments.by_position():
             rows = segments.rows[positions]
             self._deleted[keys] = False
-            retracts = (kinds[rows] & 1).astype(np.bool_)
+            retracts = is_retract(kinds[rows])
             if retracts.any():
                 self._retract(keys[retracts], rows[retracts], kinds, sequences)
             if not retracts.all():
@@ -166,7 +165,7 @@ class RowMachine:
         if self._deletes.ignore:
             return
         self.sequences[keys] = sequences[rows]
-        deletes = kinds[rows] == DELETE
+        deletes = RowKind.DELETE.mask(kinds[rows])
         if self._deletes.has_groups:
             self._retract_groups(keys, rows, deletes)
         elif self._deletes.remove_record:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.merge.words import Word, column_words, packed_words
+from paimon_spark.spec.row_kind import is_add
 
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
 VALUE_KIND = "_VALUE_KIND"
@@ -83,7 +84,7 @@ def sort_order(
         if SEQUENCE_NUMBER in names:
             order, tied = _refine(order, tied, column_words(whole_column(rows, SEQUENCE_NUMBER)))
         if VALUE_KIND in names and tied.any():
-            adds = (whole_column(rows, VALUE_KIND).to_numpy() & 1) == 0
+            adds = is_add(whole_column(rows, VALUE_KIND).to_numpy())
             order, tied = _refine(order, tied, [lambda chosen: adds if chosen is None else adds[chosen]])
     return KeyOrder(order, starts)
 

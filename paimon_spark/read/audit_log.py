@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from paimon_spark.read.incremental_read import changed_rows, only_true, state_ro
 from paimon_spark.read.plan import ReadPlan, residual_filter
 from paimon_spark.read.table_scan import ReadSource, RowView, TableScan
 from paimon_spark.spec.predicate import Always, Predicate, fields, project
+from paimon_spark.spec.row_kind import short_strings
 from paimon_spark.spec.special_fields import ROW_KIND, SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.table.nullability import fields_as_stored
 
@@ -23,12 +23,6 @@ if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
-
-
-@cache
-def _kinds() -> pa.Array:
-    """Texts of the row kinds 0 to 3; made on first use, since ``pa.array`` of a list imports pandas."""
-    return pa.array(["+I", "-U", "+U", "-D"])
 
 
 _SEQUENCE_OPTION = "table-read.sequence-number.enabled"
@@ -101,7 +95,7 @@ def scan_of_rows(scan: TableScan) -> TableScan:
 
 def with_kind(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Give rows their kind as a text in place of ``_VALUE_KIND``."""
-    kinds = _kinds().take(batch.column(VALUE_KIND.name))
+    kinds = short_strings().take(batch.column(VALUE_KIND.name))
     return pa.RecordBatch.from_arrays([*batch.columns[:-1], kinds], names=[*batch.schema.names[:-1], ROW_KIND.name])
 
 

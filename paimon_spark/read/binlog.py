@@ -24,14 +24,13 @@ from paimon_spark.read.table_scan import RowView, TableScan
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import ArrayType
 from paimon_spark.spec.predicate import Predicate, fields
+from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
-
-_UPDATE_BEFORE = 1
 
 
 def binlog_fields(table: FileStoreTable) -> tuple[DataField, ...]:
@@ -84,7 +83,7 @@ def pack_updates(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterat
 
 def _starts(rows: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], bool]:
     """Where each packed row starts, and whether the last one waits for its second half."""
-    before = rows.column(VALUE_KIND.name).to_numpy() == _UPDATE_BEFORE
+    before = RowKind.UPDATE_BEFORE.mask(rows.column(VALUE_KIND.name).to_numpy())
     places = np.arange(len(before))
     # of -U rows in a row every second one closes the one before it; the row behind an odd number of them does as well
     run_start = np.maximum.accumulate(np.where(before & ~np.concatenate(([False], before[:-1])), places, 0))

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_spark.merge.diff import SIDE, Diff
 from paimon_spark.merge.engine import merge_engine_for
@@ -23,6 +22,7 @@ from paimon_spark.read.sections import runs_of, sections_of
 from paimon_spark.read.split_read import partition_constants
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Predicate, evaluate, fields, project
+from paimon_spark.spec.row_kind import RowKind, without_retracts
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def written_rows(
         return
     for batch in FileRead(table, read_fields, constants).run(split.files, pushed):
         numbers = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
-        kinds = pa.repeat(pa.scalar(0, pa.int8()), batch.num_rows)
+        kinds = pa.repeat(pa.scalar(RowKind.INSERT.value, pa.int8()), batch.num_rows)
         names = [*batch.schema.names, SEQUENCE_NUMBER.name, VALUE_KIND.name]
         yield pa.RecordBatch.from_arrays([*batch.columns, numbers, kinds], names=names)
 
@@ -166,8 +166,7 @@ def _marked(batches: Iterator[pa.RecordBatch], side: int, *, keep_deletes: bool)
     """Say of each row which side it is of; without deletes unless they are to be kept."""
     for batch in batches:
         if not keep_deletes:
-            kinds = batch.column(VALUE_KIND.name)
-            batch = batch.filter(pc.equal(pc.bit_wise_and(kinds, pa.scalar(1, pa.int8())), pa.scalar(0, pa.int8())))
+            batch = without_retracts(batch)
         marks = pa.repeat(pa.scalar(side, pa.int8()), batch.num_rows)
         names = [*batch.schema.names[:-2], SIDE, *batch.schema.names[-2:]]
         arrays = [*batch.columns[:-2], marks, *batch.columns[-2:]]

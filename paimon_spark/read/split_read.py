@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_spark.merge.engine import merge_engine_for
 from paimon_spark.merge.merge_engine import MergeEngine
@@ -21,7 +20,7 @@ from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.sections import runs_of, sections_of
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.predicate import Predicate, evaluate, fields, project
-from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.spec.row_kind import without_retracts
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:
@@ -128,11 +127,9 @@ def _merged_section(
 
 
 def _without_deletes(batches: Iterator[pa.RecordBatch], columns: int) -> Iterator[pa.RecordBatch]:
-    """Drop -U and -D rows (kinds 1 and 3), then the columns of the KeyValue."""
+    """Drop -U and -D rows, then the columns of the KeyValue."""
     for batch in batches:
-        kinds = batch.column(VALUE_KIND.name)
-        kept = batch.filter(pc.equal(pc.bit_wise_and(kinds, pa.scalar(1, pa.int8())), pa.scalar(0, pa.int8())))
-        yield kept.select(list(range(columns)))
+        yield without_retracts(batch).select(list(range(columns)))
 
 
 def partition_constants(table: FileStoreTable, split: DataSplit) -> dict[str, pa.Scalar]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spec.arrow_types import to_arrow_field
+from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.write.rolling import RollingFiles
 
@@ -95,7 +96,7 @@ class KeyValueWriter:
                 f"A task has no sequence numbers left: it may give {self._end_sequence} at most, but needs "
                 f"{self._next_sequence + count}. Write with more tasks, or shuffle by bucket (PaimonTable does)."
             )
-        kinds = np.zeros(count, dtype=np.int8)
+        kinds = np.full(count, RowKind.INSERT, dtype=np.int8)
         start = 0
         for part, given in zip(self._rows, self._kinds, strict=True):
             if given is not None:

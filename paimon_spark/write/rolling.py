@@ -17,6 +17,7 @@ import pyarrow as pa
 from paimon_spark.errors import DataError
 from paimon_spark.spec.binary_row import encode_rows
 from paimon_spark.spec.manifest import DataFileMeta, FileSource
+from paimon_spark.spec.row_kind import is_retract
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.storage.formats import DataFileWriter, create_data_file
 from paimon_spark.write.file_stats import FileStatsCollector
@@ -167,7 +168,7 @@ class _OpenFile:
         sequences = rows.column(SEQUENCE_NUMBER.name).to_numpy()
         self._min_sequence = min(int(sequences.min()), self._min_sequence)
         self._max_sequence = max(int(sequences.max()), self._max_sequence)
-        self._deletes += int(np.count_nonzero(rows.column(VALUE_KIND.name).to_numpy() & 1))  # -U is 1, -D is 3
+        self._deletes += int(np.count_nonzero(is_retract(rows.column(VALUE_KIND.name).to_numpy())))
         if self._first is None:
             self._first = rows.slice(0, 1)
         self._last = rows.slice(rows.num_rows - 1, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +13,10 @@ from paimon_spark.errors import DataError, OptionError, SchemaError, SchemaMisma
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.casts import cast_default
 from paimon_spark.spec.data_types import CharType, DataField, DataType, VarCharType
+from paimon_spark.spec.row_kind import RowKind, is_retract, short_strings
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.write.store_cast import check_store_cast, match_names, needs_store_cast, store_cast
-
-INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 0, 1, 2, 3
-
-
-@cache
-def _kind_names() -> pa.Array:
-    """The position is the row kind; made on first use, since ``pa.array`` of a list imports pandas."""
-    return pa.array(["+I", "-U", "+U", "-D"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +97,7 @@ class RowMapping:
         if given.null_count:
             raise DataError("Row kind cannot be null.")
         kinds = given.cast(pa.int8()).to_numpy()
-        if len(kinds) and (kinds.min() < INSERT or kinds.max() > DELETE):
+        if len(kinds) and (kinds.min() < RowKind.INSERT or kinds.max() > RowKind.DELETE):
             raise DataError(f"Unknown row kind {kinds.min() if kinds.min() < 0 else kinds.max()}; use 0 to 3.")
         return np.asarray(kinds, dtype=np.int8) if kinds.any() else None
 
@@ -113,18 +105,18 @@ class RowMapping:
         if kinds is None:
             return MappedRows(rows, None)
         if self.inserts_only:
-            if (kinds == INSERT).all():
+            if not kinds.any():
                 return MappedRows(rows, None)
-            kind = _kind_names()[int(kinds[kinds != INSERT][0])]
+            kind = RowKind(kinds[np.flatnonzero(kinds)[0]]).short_string
             raise DataError(
                 f"A table without primary key takes inserts only, but a row of kind {kind} arrived. "
                 f"Delete rows with DELETE, or give the table a primary key."
             )
         dropped: npt.NDArray[np.bool_] | None = None
         if self.ignore_delete:
-            dropped = (kinds == DELETE) | (kinds == UPDATE_BEFORE)
+            dropped = is_retract(kinds)
         elif self.ignore_update_before:
-            dropped = kinds == UPDATE_BEFORE
+            dropped = RowKind.UPDATE_BEFORE.mask(kinds)
         if dropped is not None and dropped.any():
             rows, kinds = rows.filter(pa.array(~dropped)), kinds[~dropped]
         return MappedRows(rows, kinds if kinds.any() else None)
@@ -215,7 +207,7 @@ def _check_kind_field(schema: TableSchema, kind_field: str) -> None:
 def _kinds_of_names(column: pa.ChunkedArray, name: str) -> npt.NDArray[np.int8] | None:
     if column.null_count:
         raise DataError(f"Row kind cannot be null. (rowkind.field is {name})")
-    kinds = pc.index_in(column, value_set=_kind_names())
+    kinds = pc.index_in(column, value_set=short_strings())
     if kinds.null_count:
         bad = pc.index(kinds.is_null(), True).as_py()
         raise DataError(f"Column {name} gives the row kind, but holds {column[bad].as_py()!r}; use +I, -U, +U or -D.")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_spark.maintain.files.deletion import delete_files
 from paimon_spark.merge.engine import merge_engine_for
@@ -21,7 +20,7 @@ from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.sections import runs_of
 from paimon_spark.read.split_read import partition_scalars
 from paimon_spark.spec.manifest import FileSource
-from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.spec.row_kind import without_retracts
 from paimon_spark.write.data_file_spec import data_file_spec
 from paimon_spark.write.key_value_writer import physical_rows
 from paimon_spark.write.rolling import RollingFiles
@@ -132,7 +131,7 @@ def _merged(table: FileStoreTable, rewrite: Rewrite) -> Iterator[pa.RecordBatch]
             # every key comes once, and Java gives a single row to no merge function
             reader = FileRead(table, tuple(table.schema.fields), constants, key_value=True)
             rows = reader.run(runs[0], None)
-            yield from _without_deletes(rows) if rewrite.drop_deletes else rows
+            yield from map(without_retracts, rows) if rewrite.drop_deletes else rows
         else:
             yield from _merged_section(table, runs, constants, drop_deletes=rewrite.drop_deletes)
 
@@ -149,10 +148,3 @@ def _merged_section(
         budget_bytes=budget,
         drop_deletes=drop_deletes,
     )
-
-
-def _without_deletes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Leave out -U and -D rows (kinds 1 and 3)."""
-    for batch in batches:
-        kinds = batch.column(VALUE_KIND.name)
-        yield batch.filter(pc.equal(pc.bit_wise_and(kinds, pa.scalar(1, pa.int8())), pa.scalar(0, pa.int8())))

@@ -32,7 +32,8 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, python_ob
 from paimon_spark.spark.source.source_options import known_to_writes
 from paimon_spark.spark.sql.foreign_statements import MERGE_INTO_REFUSAL
 from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
-from paimon_spark.spark.sql.row_changes import DELETE, UPDATE_AFTER, change_rows
+from paimon_spark.spark.sql.row_changes import change_rows
+from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.snapshot import Operation
 
 if TYPE_CHECKING:
@@ -154,7 +155,9 @@ class RowLevelProxy(Proxy):
     def _run(self, table: FileStoreTable) -> None:
         """Change the table."""
 
-    def _change(self, table: FileStoreTable, values: Mapping[str, JavaObject], kind: int, operation: Operation) -> None:
+    def _change(
+        self, table: FileStoreTable, values: Mapping[str, JavaObject], kind: RowKind, operation: Operation
+    ) -> None:
         """Change the rows one by one."""
 
         def rows(snapshot_id: int | None) -> DataFrame:
@@ -183,7 +186,7 @@ class DeleteProxy(RowLevelProxy):
             delete_partitions(table, partitions)
             return
         check_row_delete(table)
-        self._change(table, {}, DELETE, Operation.DELETE)
+        self._change(table, {}, RowKind.DELETE, Operation.DELETE)
 
 
 class UpdateProxy(RowLevelProxy):
@@ -200,7 +203,7 @@ class UpdateProxy(RowLevelProxy):
     def _run(self, table: FileStoreTable) -> None:
         values = self.target.assigned(self.assignments)
         check_update(table, values)
-        self._change(table, values, UPDATE_AFTER, Operation.UPDATE)
+        self._change(table, values, RowKind.UPDATE_AFTER, Operation.UPDATE)
 
 
 _SOURCE = f"""

@@ -29,10 +29,10 @@ from paimon_spark.spark.jobs.shuffled_write import can_shuffle, write_shuffled
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.source.source_options import OPERATION, ROWS_OF
 from paimon_spark.spark.sql.store_assignment import assigned
+from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
-from paimon_spark.write.rows import DELETE, UPDATE_AFTER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
-__all__ = ["DELETE", "UPDATE_AFTER", "change_rows", "delete_rows", "refuse_chance", "update_rows"]
+__all__ = ["change_rows", "delete_rows", "refuse_chance", "update_rows"]
 
 Rows = Callable[[int | None], "DataFrame"]
 """Gives rows of a snapshot; None where the table has none yet."""
@@ -107,7 +107,7 @@ def delete_rows(
     def old(snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
         return marked(padded(rows_of_files(spark, options, snapshot_id, files), table.schema.fields))
 
-    change_rows(table, DELETE, Operation.DELETE, rows=rows, marked=old, options=options)
+    change_rows(table, RowKind.DELETE, Operation.DELETE, rows=rows, marked=old, options=options)
 
 
 def _is_about_rows(table: FileStoreTable, text: str) -> bool:
@@ -167,7 +167,7 @@ def update_rows(
         rows = padded(rows_of_files(spark, options, snapshot_id, files), table.schema.fields)
         return _updated(marked(rows), table, trees)
 
-    change_rows(table, UPDATE_AFTER, Operation.UPDATE, rows=new, marked=with_new, options=options)
+    change_rows(table, RowKind.UPDATE_AFTER, Operation.UPDATE, rows=new, marked=with_new, options=options)
 
 
 def _updated(rows: DataFrame, table: FileStoreTable, trees: _Tree) -> DataFrame:
@@ -240,7 +240,7 @@ def _own_name(name: str, columns: Sequence[str]) -> str:
 
 def change_rows(
     table: FileStoreTable,
-    kind: int,
+    kind: RowKind,
     operation: Operation,
     *,
     rows: Rows,
@@ -251,7 +251,7 @@ def change_rows(
 
     Args:
         table: the table with the options of the statement.
-        kind: the kind of all rows: `DELETE` for the rows as they were, `UPDATE_AFTER` for what became of them.
+        kind: the kind of all rows: -D for the rows as they were, +U for what became of them.
         operation: the statement.
         rows: gives the changed rows of a snapshot of a primary-key table, with all its columns. No two have one key.
         marked: gives the rows of some files of a snapshot of another table, as `rewrite_rows` needs them.
@@ -276,7 +276,7 @@ def change_rows(
 def _write_changes(
     rows: DataFrame,
     table: FileStoreTable,
-    kind: int,
+    kind: RowKind,
     operation: Operation,
     *,
     rows_of: SnapshotIdentity,
@@ -285,7 +285,7 @@ def _write_changes(
     """Write rows of one kind into a primary-key table, and commit them."""
     # no column of a table can have this name
     columns = stored(rows, table.schema.field_names)
-    changes = rows.select(*columns, sf.lit(kind).cast("tinyint").alias(VALUE_KIND.name))
+    changes = rows.select(*columns, sf.lit(kind.value).cast("tinyint").alias(VALUE_KIND.name))
     if can_shuffle(table):
         write_shuffled(changes, table, None, operation=operation.value, rows_of=rows_of)
         return
