@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support import seeds
-from tests.support.selection import by_length, choose_quick, scope_of
+from tests.support.selection import by_length, choose_quick
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--quick", action="store_true", help="one test of each behaviour, no JVM but one Spark session: under 3 minutes"
+        "--quick", action="store_true", help="one test of each behaviour, one Spark session a process: under 3 minutes"
     )
 
 
@@ -42,23 +42,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--quick"):
         config.hook.pytest_deselected(items=choose_quick(items))
     by_length(items)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Of the processes that share a quick run, one has all tests with Spark.
-
-    By a scheduler of our own: the marker `xdist_group` of pytest-xdist 3.8 does nothing with pytest 9.2.
-    """
-    if not config.getoption("--quick"):
-        return None
-    from xdist.scheduler import LoadFileScheduling
-
-    class OneSession(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return scope_of(nodeid)
-
-    return OneSession(config, log)
 
 
 def absent(what: str) -> None:

@@ -4,8 +4,8 @@ Stdlib only. Makes `.venv`, installs the package into it, makes the environments
 pytest, whose tests up to four processes share. Arguments go to pytest (`python3 tests/run.py tests/spec -x`; `-n 0` for
 one process). Every step that fails is named at the end; the exit code says whether there was one.
 
-`python3 tests/run.py --quick` is for the loop of a person at work: one test of each behaviour, no peers, no JVM but one
-Spark session.
+`python3 tests/run.py --quick` is for the loop of a person at work: one test of each behaviour, no peers, no JVM but a
+Spark session in each of two processes.
 """
 
 import os
@@ -43,24 +43,23 @@ def make_venv() -> Path:
 
 
 def sharing(*, quick: bool) -> list[str]:
-    """Options of pytest-xdist. Tests of one file stay together, since they share warehouses and catalogs.
+    """Options of pytest-xdist: the long files go first (tests/support/selection.py).
 
-    A process takes up to 4 GB with its JVMs. A quick run has one Spark session (conftest.py), whose tests go
-    first as the largest group; else the long files go first (tests/support/selection.py).
+    Tests of one file stay together, since they share warehouses and catalogs. A process takes up to 4 GB with its JVMs.
+    In a quick run a third process would cost more, with a Spark session of its own, than it gains.
     """
-    processes = max(1, min(4, os.cpu_count() or 1))
-    return ["-n", str(processes), "--dist", "loadfile", *([] if quick else ["--no-loadscope-reorder"])]
+    processes = max(1, min(2 if quick else 4, os.cpu_count() or 1))
+    return ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
 def steps(python: Path, pytest_arguments: list[str]) -> dict[str, list[str]]:
     """Each check by its name: the command that runs it."""
     module = [str(python), "-m"]
-    shared = sharing(quick="--quick" in pytest_arguments)
     return {
         "ruff": [*module, "ruff", "check", "--no-cache", "."],
         "ruff format": [*module, "ruff", "format", "--check", "."],
         "mypy": [*module, "mypy"],
-        "pytest": [*module, "pytest", *shared, *pytest_arguments],
+        "pytest": [*module, "pytest", *sharing(quick="--quick" in pytest_arguments), *pytest_arguments],
     }
 
 

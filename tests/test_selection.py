@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support import seeds
-from tests.support.selection import LONGEST, by_length, choose_quick, scope_of
+from tests.support.selection import LONGEST, by_length, choose_quick
 
 TESTS = Path(__file__).resolve().parent
 
@@ -43,16 +43,14 @@ def test_a_quick_run_starts_no_jvm_but_one(needs: tuple[str, ...], quick: bool) 
     assert (len(items), len(left_out)) == (quick, not quick)
 
 
-def test_a_quick_run_has_its_session_in_one_process() -> None:
+def test_a_quick_run_has_sessions_in_one_folder() -> None:
     items: list[Any] = [
         Item("tests/spark/test_a.py::test", "fixture spark"),
         Item("tests/spark/test_b.py::test", "fixture spark"),
         Item("tests/read/test_c.py::test", "fixture spark"),
     ]
     choose_quick(items)
-    assert len(items) == 2
-    assert {scope_of(item.nodeid) for item in items} == {"spark"}
-    assert scope_of("tests/read/test_c.py::test[spark]") == "tests/read/test_c.py"
+    assert [item.nodeid for item in items] == ["tests/spark/test_a.py::test", "tests/spark/test_b.py::test"]
 
 
 def test_a_quick_run_takes_one_of_each_function() -> None:
@@ -68,13 +66,10 @@ def test_a_quick_run_takes_one_of_each_function() -> None:
 
 
 def test_the_longest_files_go_first_and_exist() -> None:
-    items: list[Any] = [Item("tests/b/test_b.py::t"), Item(f"tests/{LONGEST[1]}::t"), Item(f"tests/{LONGEST[0]}::t")]
+    ordered = [f"tests/{LONGEST[0]}::t", f"tests/{LONGEST[1]}::t", "tests/spark/test_c.py::t", "tests/b/test_b.py::t"]
+    items: list[Any] = [Item(nodeid) for nodeid in reversed(ordered)]
     by_length(items)
-    assert [item.nodeid for item in items] == [
-        f"tests/{LONGEST[0]}::t",
-        f"tests/{LONGEST[1]}::t",
-        "tests/b/test_b.py::t",
-    ]
+    assert [item.nodeid for item in items] == ordered
     assert not [name for name in LONGEST if not (TESTS / name).exists()]
 
 

@@ -207,6 +207,7 @@ def test_a_conflict_that_spark_gives_as_text_is_one(keyed: FileStoreTable) -> No
     assert run_again(keyed, attempt) == "done"
 
 
+@pytest.mark.thorough
 @BUCKETS
 def test_counters_of_several_processes_count_every_success(tmp_path: Path, bucket: str) -> None:
     table = make_table(tmp_path / "t", primary_key=["k"], bucket=bucket)

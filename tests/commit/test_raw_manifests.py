@@ -107,6 +107,7 @@ def test_a_full_merge_rolls_at_the_target(table: FileStoreTable, shape: str) -> 
     assert [m.num_added_files for m in merged] == ([1000, len(found) - 1000] if len(found) > 1000 else [len(found)])
 
 
+@pytest.mark.thorough
 def test_memory_is_that_of_some_manifests(table: FileStoreTable) -> None:
     writer = ManifestWriter(table, CommitSettings.of(table.options))
     manifests = [m for n in range(400) for m in writer.write_manifests([entry(n * 60 + i) for i in range(60)])]

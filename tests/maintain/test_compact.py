@@ -98,6 +98,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "dynamic"])
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=12)

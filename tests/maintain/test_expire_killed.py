@@ -88,6 +88,7 @@ CASES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES)
 def test_a_second_run_finishes(tmp_path: Path, case: str) -> None:
     operation, options, ended = CASES[case]

@@ -179,6 +179,7 @@ LOST_ANSWERS = (delete_two, back_to_expired_tag, forward, forward_to_expired, ag
 """What is also tried with a deed that is done while its answer never comes."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("run", "after"),
     [*((run, False) for run in DEEDS), *((run, True) for run in LOST_ANSWERS)],

@@ -70,6 +70,7 @@ def backend(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
     paimon_spark.register(spark)  # makes it the thread's active session again
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_case(backend: Backend, path: Path) -> None:
     steps, failure = run_file(backend, str(path))

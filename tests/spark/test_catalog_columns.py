@@ -90,6 +90,7 @@ def test_char_in_a_struct_whose_fields_have_odd_names(spark: SparkSession, wareh
     assert rows(spark.sql(f"SELECT id, s.`a b` FROM {name}")) == [(1, 2)]
 
 
+@pytest.mark.thorough
 def test_nested_defaults(spark: SparkSession, warehouse: Path, name: str) -> None:
     spark.sql(
         f"CREATE TABLE {name} (k INT, a ARRAY<INT> DEFAULT array(1, 2), s ARRAY<STRING> DEFAULT array('a', 'b'), "
@@ -137,6 +138,7 @@ def test_nested_default_of_a_column_that_is_there(spark: SparkSession, name: str
     assert rows(spark.table(name)) == [(1, [7]), (2, None)]
 
 
+@pytest.mark.thorough
 def test_filters_on_metadata_columns_leave_out_files(spark: SparkSession, name: str) -> None:
     spark.sql(f"CREATE TABLE {name} (k INT, p INT) PARTITIONED BY (p) TBLPROPERTIES ('bucket'='4', 'bucket-key'='k')")
     spark.sql(f"INSERT INTO {name} SELECT id, id % 2 FROM range(40)")

@@ -6,7 +6,7 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -168,32 +168,41 @@ def test_rename_and_drop(spark: SparkSession, warehouse: Path, name: str) -> Non
     assert not (warehouse / "db.db" / name).exists()
 
 
+@pytest.mark.parametrize("bad", ["../evil", "a/b", "a/../../evil", "..", "a$b"])
 @pytest.mark.parametrize("by_text", [False, True], ids=["catalog", "text"])
 def test_no_name_leads_out_of_the_warehouse(
-    spark: SparkSession, warehouse: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, by_text: bool
+    spark: SparkSession,
+    warehouse: Path,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    bad: str,
+    *,
+    by_text: bool,
 ) -> None:
-    def sql(statement: str) -> DataFrame:
-        return paimon_spark.sql(spark, statement) if by_text else spark.sql(statement)
-
+    sql = statements(spark, warehouse, by_text=by_text)
     monkeypatch.chdir(tmp_path)
-    if by_text:
-        paimon_spark.sql(spark, "SELECT 1", warehouse=str(warehouse), catalog="ddl")
     sql(f"CREATE TABLE ddl.db.{name} (a INT)")
-    for bad in ("../evil", "a/b", "a/../../evil", "..", "a$b"):
-        for statement in (
-            f"CREATE TABLE ddl.db.`{bad}` (a INT)",
-            f"CREATE TABLE ddl.`{bad}`.t (a INT)",
-            f"CREATE TABLE ddl.db.`{bad}` AS SELECT 1 a",
-            f"ALTER TABLE ddl.db.{name} RENAME TO ddl.db.`{bad}`",
-            f"CREATE DATABASE ddl.`{bad}`" if "$" not in bad else "DROP DATABASE ddl.nix",
-        ):
-            with pytest.raises((PySparkException, PaimonError)):
-                sql(statement).collect()
+    for statement in (
+        f"CREATE TABLE ddl.db.`{bad}` (a INT)",
+        f"CREATE TABLE ddl.`{bad}`.t (a INT)",
+        f"CREATE TABLE ddl.db.`{bad}` AS SELECT 1 a",
+        f"ALTER TABLE ddl.db.{name} RENAME TO ddl.db.`{bad}`",
+        f"CREATE DATABASE ddl.`{bad}`" if "$" not in bad else "DROP DATABASE ddl.nix",
+    ):
+        with pytest.raises((PySparkException, PaimonError)):
+            sql(statement).collect()
     assert not list(tmp_path.iterdir())
     assert not list(warehouse.parent.glob("evil*"))
     assert not list(warehouse.rglob("*evil*"))
     assert sql(f"SELECT * FROM ddl.db.{name}").collect() == []
 
+
+@pytest.mark.parametrize("by_text", [False, True], ids=["catalog", "text"])
+def test_what_is_no_table_is_not_dropped_or_written(
+    spark: SparkSession, warehouse: Path, name: str, tmp_path: Path, *, by_text: bool
+) -> None:
+    sql = statements(spark, warehouse, by_text=by_text)
     (warehouse / f"{name}.db" / "other").mkdir(parents=True)
     (warehouse / f"{name}.db" / "other" / "mine.parquet").write_text("mine")
     for statement in (f"DROP DATABASE ddl.{name}", f"DROP DATABASE ddl.{name} CASCADE"):
@@ -207,29 +216,39 @@ def test_no_name_leads_out_of_the_warehouse(
     assert [path.name for path in tmp_path.iterdir()] == ["letter"]
 
 
-def test_a_query_on_a_dropped_table_is_an_error(spark: SparkSession, warehouse: Path, name: str) -> None:
+def statements(spark: SparkSession, warehouse: Path, *, by_text: bool) -> Callable[[str], DataFrame]:
+    """Statements through the catalog, or through `paimon_spark.sql`."""
+    if not by_text:
+        return spark.sql
+    paimon_spark.sql(spark, "SELECT 1", warehouse=str(warehouse), catalog="ddl")
+    return lambda statement: paimon_spark.sql(spark, statement)
+
+
+@pytest.mark.parametrize("filled", [True, False])
+def test_a_query_on_a_dropped_table_is_an_error(
+    spark: SparkSession, warehouse: Path, name: str, *, filled: bool
+) -> None:
     path = f"{warehouse}/db.db/{name}"
-    for filled in (False, True):
-        spark.sql(f"CREATE TABLE ddl.db.{name} (a INT)")
-        if filled:
-            spark.sql(f"INSERT INTO ddl.db.{name} VALUES (1)")
-        doors = {
-            "catalog": spark.table(f"ddl.db.{name}"),
-            "path": spark.table(f"ddl.`{path}`"),
-            "load": spark.read.format("paimon").load(path),
-            "filtered": spark.read.format("paimon").load(path).where("a > 0").select("a"),
-            "count": spark.table(f"ddl.db.{name}").groupBy().count(),
-            "to_df": paimon_spark.PaimonTable.for_path(spark, path).to_df(),
-            "view": spark.sql(f"SELECT * FROM ddl.db.{name} WHERE a > 0"),
-            "snapshots": spark.table(f"ddl.db.`{name}$snapshots`"),
-            "schemas": spark.table(f"ddl.db.`{name}$schemas`"),
-            "text": paimon_spark.sql(spark, f"SELECT * FROM ddl.`{path}`"),
-        }
-        spark.sql(f"DROP TABLE ddl.db.{name}")
-        for door, frame in doors.items():
-            with pytest.raises((PySparkException, PaimonError)) as error:
-                frame.collect()
-            assert path in str(error.value) or name in str(error.value), door
+    spark.sql(f"CREATE TABLE ddl.db.{name} (a INT)")
+    if filled:
+        spark.sql(f"INSERT INTO ddl.db.{name} VALUES (1)")
+    doors = {
+        "catalog": spark.table(f"ddl.db.{name}"),
+        "path": spark.table(f"ddl.`{path}`"),
+        "load": spark.read.format("paimon").load(path),
+        "filtered": spark.read.format("paimon").load(path).where("a > 0").select("a"),
+        "count": spark.table(f"ddl.db.{name}").groupBy().count(),
+        "to_df": paimon_spark.PaimonTable.for_path(spark, path).to_df(),
+        "view": spark.sql(f"SELECT * FROM ddl.db.{name} WHERE a > 0"),
+        "snapshots": spark.table(f"ddl.db.`{name}$snapshots`"),
+        "schemas": spark.table(f"ddl.db.`{name}$schemas`"),
+        "text": paimon_spark.sql(spark, f"SELECT * FROM ddl.`{path}`"),
+    }
+    spark.sql(f"DROP TABLE ddl.db.{name}")
+    for door, frame in doors.items():
+        with pytest.raises((PySparkException, PaimonError)) as error:
+            frame.collect()
+        assert path in str(error.value) or name in str(error.value), door
 
 
 def test_a_lost_snapshot_is_given_up_by_an_argument(spark: SparkSession, warehouse: Path, name: str) -> None:

@@ -115,6 +115,7 @@ def test_orphan_files(sql: SparkSession, table: FileStoreTable, mode: str) -> No
         call(sql, f"remove_orphan_files(table => '{of}', mode => 'near')")
 
 
+@pytest.mark.thorough
 def test_a_job_takes_what_a_branch_left(sql: SparkSession, table: FileStoreTable) -> None:
     """Files that manifests mention as deleted, and that nothing has any more."""
     opened = paimon_spark.PaimonTable.for_path(sql, table.path)
@@ -134,6 +135,7 @@ def test_a_job_takes_what_a_branch_left(sql: SparkSession, table: FileStoreTable
     assert opened.remove_orphan_files() == RemovedFiles(0, 0)
 
 
+@pytest.mark.thorough
 def test_orphan_files_of_a_database(sql: SparkSession, table: FileStoreTable, warehouse: Path) -> None:
     sql.sql("CREATE DATABASE IF NOT EXISTS ex.all_of_it")
     left = []

@@ -78,6 +78,7 @@ def values(spark: SparkSession, sql: str) -> list[tuple[object, ...]]:
     return [tuple(row) for row in spark.sql(sql).collect()]
 
 
+@pytest.mark.thorough
 def test_they_travel(spark: SparkSession, warehouse: Path) -> None:
     assert values(spark, "SELECT count(*) FROM `t$files`") == [(5,)]
     assert values(spark, "SELECT count(*) FROM `t$files` VERSION AS OF 2") == [(8,)]
@@ -100,6 +101,7 @@ def test_filters_columns_and_joins(spark: SparkSession, warehouse: Path) -> None
     assert values(spark, "SELECT value FROM `t$OPTIONS` WHERE key = 'bucket'") == [("2",)]
 
 
+@pytest.mark.thorough
 def test_what_a_session_says_of_a_table_counts_for_its_system_tables(spark: SparkSession, warehouse: Path) -> None:
     key = f"spark.paimon.{CATALOG}.db.t.scan.snapshot-id"
     other = f"spark.paimon.{CATALOG}.db.tt.scan.snapshot-id"
@@ -163,6 +165,7 @@ def test_branches_are_tables(spark: SparkSession, warehouse: Path) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_writes_to_a_branch_stay_there(spark: SparkSession, warehouse: Path) -> None:
     before = spark.table("b").count()
     of_branch = spark.table("`b$branch_b`").count()

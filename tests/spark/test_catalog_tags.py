@@ -180,6 +180,7 @@ def test_tables_by_path_and_system_tables(sql: SparkSession, table: str, warehou
         sql.sql(f"CALL sys.create_tag(table => 'db.{table}$snapshots', tag => 'p')")
 
 
+@pytest.mark.thorough
 def test_mistakes_in_calls(sql: SparkSession, table: str) -> None:
     with pytest.raises(UnsupportedOperationException, match=r"no procedure sys.nope.*create_tag, .*rollback"):
         sql.sql(f"CALL sys.nope(table => '{table}')")

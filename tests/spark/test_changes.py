@@ -82,6 +82,7 @@ def values(spark: SparkSession, sql: str) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in spark.sql(sql).collect()]
 
 
+@pytest.mark.thorough
 def test_table_functions(spark: SparkSession, warehouse: Path) -> None:
     assert_rows(spark.sql("SELECT * FROM paimon_incremental_query('t', '2', '9')"), "auto_2_9")
     assert_rows(spark.sql("SELECT * FROM paimon_incremental_query('db.t', 2, 9)"), "auto_2_9")
@@ -162,6 +163,7 @@ def test_what_cannot_be_read(spark: SparkSession, warehouse: Path, sql: str, mes
         spark.sql(f"SELECT * FROM {sql}").collect()
 
 
+@pytest.mark.thorough
 def test_new_sessions_know_the_functions(spark: SparkSession, warehouse: Path) -> None:
     other = spark.newSession()
     sql = f"SELECT count(*) FROM paimon_incremental_query('{CATALOG}.db.t', 2, 9)"

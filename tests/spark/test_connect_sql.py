@@ -200,6 +200,7 @@ def test_filters_and_columns_left_to_the_reader_change_no_row(run: Sql, session:
         session.catalog.dropTempView("whole")
 
 
+@pytest.mark.thorough
 def test_partitions_that_a_where_leaves_out_are_not_read(run: Sql, session: SparkSession, tmp_path: Path) -> None:
     run("CREATE DATABASE IF NOT EXISTS paimon.pruned")
     run("CREATE TABLE pruned.t (dt STRING, n INT, big STRING) PARTITIONED BY (dt)")
@@ -216,6 +217,7 @@ def test_partitions_that_a_where_leaves_out_are_not_read(run: Sql, session: Spar
     assert "big" in run("EXPLAIN SELECT * FROM pruned.t WHERE dt = 'a'").collect()[0][0]
 
 
+@pytest.mark.thorough
 def test_temporary_views_and_tables_of_sparks_own(run: Sql, session: SparkSession) -> None:
     session.range(1).selectExpr("'view' AS name").createOrReplaceTempView("t")
     try:
@@ -236,6 +238,7 @@ def test_temporary_views_and_tables_of_sparks_own(run: Sql, session: SparkSessio
         session.sql("DROP TABLE IF EXISTS spark_catalog.default.made")
 
 
+@pytest.mark.thorough
 def test_a_temporary_view_over_our_tables(run: Sql, session: SparkSession) -> None:
     run("CREATE OR REPLACE TEMPORARY VIEW v (key) AS SELECT id FROM t WHERE id < 3")
     try:
@@ -393,6 +396,7 @@ def test_an_overflow_is_an_error_without_ansi_too(own: Sql, session: SparkSessio
     assert rows(own("SELECT * FROM t")) == [(1,), (None,)]
 
 
+@pytest.mark.thorough
 def test_overwrites(own: Sql, session: SparkSession) -> None:
     own("CREATE TABLE t (id INT, dt STRING, hh INT) PARTITIONED BY (dt, hh)")
     own("INSERT INTO t VALUES (1, 'a', 1), (2, 'a', 2), (3, 'b', 1), (4, 'it''s', 1)")
@@ -453,6 +457,7 @@ def test_tables(own: Sql, tmp_path: Path) -> None:
     assert rows(own(f"SELECT snapshot_id FROM paimon.`{tmp_path}/elsewhere$snapshots` VERSION AS OF 1")) != []
 
 
+@pytest.mark.thorough
 def test_create_and_replace_from_queries(own: Sql) -> None:
     own("CREATE TABLE t PARTITIONED BY (b) TBLPROPERTIES ('file.format' = 'orc') AS SELECT 1 AS a, 'x' AS b")
     own("CREATE OR REPLACE TABLE t PARTITIONED BY (b) AS SELECT a + 1 AS a, b, true AS c FROM t")
@@ -516,6 +521,7 @@ def test_tags_and_procedures(own: Sql) -> None:
         assert rows(own(f"CALL sys.remove_orphan_files(table => '{name}', mode => 'local')")) == [found]
 
 
+@pytest.mark.thorough
 def test_where_a_session_stands(session: SparkSession, tmp_path: Path) -> None:
     def sql(statement: str, **more: Any) -> list[tuple[Any, ...]]:
         return rows(paimon_spark.sql(other, statement, **more))

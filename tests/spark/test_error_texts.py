@@ -109,6 +109,7 @@ def test_a_damaged_snapshot(spark: SparkSession, table: str, damage: bytes) -> N
         spark.read.format("paimon").load(table).collect()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", ["manifest/*", "bucket-*/*"])
 @pytest.mark.parametrize("damage", ["cut", "gone"])
 def test_damaged_files(spark: SparkSession, table: str, place: str, damage: str) -> None:
@@ -180,6 +181,7 @@ def test_replace_where_names_whole_partitions(spark: SparkSession, partitioned: 
         writer.option("replaceWhere", where).save(partitioned)
 
 
+@pytest.mark.thorough
 def test_rows_of_another_partition_than_the_one_replaced(spark: SparkSession, partitioned: str) -> None:
     writer = spark.createDataFrame([(1, "a")], "id int, dt string").write.format("paimon").mode("overwrite")
     with pytest.raises(PySparkException, match=r"dt=a.*does not belong to this partition"):
@@ -230,6 +232,7 @@ def test_creations(spark: SparkSession, tmp_path: Path, case: str) -> None:
     assert not table_exists(path)
 
 
+@pytest.mark.thorough
 def test_a_failed_first_write_does_not_block_a_retry(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     bad = spark.range(3).selectExpr("id", "if(id = 2, raise_error('bad row'), 'x') AS v")
@@ -274,6 +277,7 @@ except paimon_spark.PaimonError as error:
     assert "os.environ['PYSPARK_PYTHON'] = sys.executable" in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_time_before_everything(spark: SparkSession, table: str) -> None:
     long_ago = datetime.datetime(2001, 1, 1).isoformat(sep=" ")
     with pytest.raises(PySparkException, match="no snapshot earlier than or equal to timestamp"):

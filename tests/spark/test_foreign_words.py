@@ -134,6 +134,7 @@ def test_partition_by_reaches_the_table(spark: SparkSession, tmp_path: Path) -> 
     assert (tmp_path / "files" / "dt=a").is_dir()
 
 
+@pytest.mark.thorough
 def test_options_of_other_formats(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     spark.createDataFrame([(1,)], "id int").write.format("paimon").mode("append").save(path)

@@ -160,6 +160,7 @@ def test_key_and_partition_columns_with_a_space(
     assert rows(spark.sql(f"SHOW PARTITIONS {name}")) == [("the day=d 1",), ("the day=d 2",)]
 
 
+@pytest.mark.thorough
 def test_a_key_with_a_space_in_a_table_that_a_save_creates(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     frame = spark.createDataFrame([(1, "a"), (1, "b")], "`my key` long, v string")
@@ -168,6 +169,7 @@ def test_a_key_with_a_space_in_a_table_that_a_save_creates(spark: SparkSession, 
     assert rows(loaded) == [(1,)]
 
 
+@pytest.mark.thorough
 @BOTH
 def test_frames_that_are_used_twice(spark: SparkSession, name: str, read: Callable[..., DataFrame]) -> None:
     spark.sql(f"CREATE TABLE {name} (id INT, p STRING) PARTITIONED BY (p)")

@@ -70,6 +70,7 @@ def test_as_an_option_of_a_writer(spark: SparkSession, warehouse: Path, name: st
     assert load_table(str(warehouse / "db.db" / name)).schema.id == 1
 
 
+@pytest.mark.thorough
 def test_as_a_setting_of_the_session(spark: SparkSession, warehouse: Path, name: str, wide: DataFrame) -> None:
     spark.conf.set(f"spark.paimon.{KEY}", "true")
     try:

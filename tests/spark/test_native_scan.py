@@ -314,6 +314,7 @@ def test_a_join_leaves_out_partitions_while_it_runs(catalog: SparkSession) -> No
         assert [tuple(row) for row in frame.collect()] == rows
 
 
+@pytest.mark.thorough
 def test_only_files_that_are_the_rows_are_read_so(catalog: SparkSession) -> None:
     catalog.sql("CREATE TABLE keyed (id INT NOT NULL, v INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
     catalog.sql("INSERT INTO keyed VALUES (1, 1), (2, 2)")
@@ -396,6 +397,7 @@ def test_a_snapshot_stays_what_it_was(catalog: SparkSession) -> None:
     assert shown(catalog, "SELECT * FROM history") == (True, [(3,)])
 
 
+@pytest.mark.thorough
 def test_the_number_of_calls_does_not_grow_with_files_or_columns(catalog: SparkSession) -> None:
     catalog.sql("CREATE TABLE one (a INT, p INT) PARTITIONED BY (p)")
     catalog.sql("INSERT INTO one VALUES (1, 1)")
@@ -416,6 +418,7 @@ def test_where_spark_lacks_a_class_we_read(catalog: SparkSession, facts: str, mo
     assert frame.count() == 100
 
 
+@pytest.mark.thorough
 def test_frames_of_a_table_by_its_path(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     table = paimon_spark.PaimonTable.create(spark, path, "id INT, c CHAR(4), p STRING", partition_by="p")
@@ -444,6 +447,7 @@ def test_frames_of_a_table_by_its_path(spark: SparkSession, tmp_path: Path) -> N
     assert sorted(row.id for row in table.to_df().collect()) == [1, 2]
 
 
+@pytest.mark.thorough
 def test_a_frame_by_its_path_is_planned_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,7 @@ DOORS: dict[str, Door] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 @pytest.mark.parametrize("door", DOORS)
 def test_every_door_replaces_what_was_asked_for(spark: SparkSession, warehouse: Path, door: str) -> None:

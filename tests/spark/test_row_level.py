@@ -95,6 +95,7 @@ def test_rows_are_deleted_and_updated(run: Run, create: Callable[..., str], rows
     assert rows(name) == [(2, "bx", 2)]
 
 
+@pytest.mark.thorough
 def test_rows_that_are_written_are_those_of_java(
     run: Run, create: Callable[..., str], rows: Callable[[str], Rows], warehouse: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_whole_partitions_are_not_read(
     assert operations(warehouse, name)[1:] == 4 * [("OVERWRITE", "TRUNCATE")]
 
 
+@pytest.mark.thorough
 def test_partitions_of_every_type(run: Run, create: Callable[..., str], rows: Callable[[str], Rows]) -> None:
     columns = "k INT, d DATE, x DECIMAL(5, 2), c CHAR(4), b BOOLEAN, l BIGINT, w VARCHAR(5)"
     values = (
@@ -153,6 +155,7 @@ def test_delete_that_makes_a_changelog_writes_rows(run: Run, create: Callable[..
     assert operations(warehouse, name)[1:] == [("APPEND", "DELETE")]
 
 
+@pytest.mark.thorough
 def test_subqueries_and_parameters(run: Run, create: Callable[..., str], rows: Callable[[str], Rows]) -> None:
     name, other = create(KV, ABC), create("k INT NOT NULL, w STRING", "(1, 'one'), (9, 'nine')")
     run(f"UPDATE {name} SET n = (SELECT max(n) FROM {name}), v = :v WHERE k = :k", args={"k": 3, "v": "it's {x}"})
@@ -165,6 +168,7 @@ def test_subqueries_and_parameters(run: Run, create: Callable[..., str], rows: C
     assert rows(name) == [(1, "one", 10)]
 
 
+@pytest.mark.thorough
 def test_fields_of_structs(run: Run, create: Callable[..., str], rows: Callable[[str], Rows]) -> None:
     columns = "k INT NOT NULL, s STRUCT<x: INT, y: STRUCT<z: STRING, w: DOUBLE>>"
     values = "(1, named_struct('x', 1, 'y', named_struct('z', 'a', 'w', 0.5))), (2, NULL)"
@@ -190,6 +194,7 @@ def test_columns_with_dots_and_back_quotes(
     assert rows(name) == [(1, 11, "x!", (9, 2)), (3, 3, "z", (5, 6))]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", ["k.x", ""])
 def test_methods_take_columns_with_dots_and_back_quotes(
     spark: SparkSession, create: Callable[..., str], key: str, warehouse: Path
@@ -203,6 +208,7 @@ def test_methods_take_columns_with_dots_and_back_quotes(
     assert sorted(tuple(row) for row in found) == [(4, "u", (7, 8)), (11, "x!", (9, 2))]
 
 
+@pytest.mark.thorough
 def test_values_are_stored_as_an_insert_stores_them(
     run: Run, create: Callable[..., str], rows: Callable[[str], Rows], warehouse: Path
 ) -> None:
@@ -268,6 +274,7 @@ def test_paths_and_branches(
         run(f"DELETE FROM {name} WHERE k = 2")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("padded", ["ab", "ab   "])
 def test_char_keys_are_those_of_the_file(
     spark: SparkSession, create: Callable[..., str], rows: Callable[[str], Rows], warehouse: Path, padded: str
@@ -285,6 +292,7 @@ def test_char_keys_are_those_of_the_file(
     assert rows(name) == []
 
 
+@pytest.mark.thorough
 def test_char_partitions_are_compared_padded(
     spark: SparkSession, create: Callable[..., str], rows: Callable[[str], Rows], warehouse: Path
 ) -> None:
@@ -349,6 +357,7 @@ def test_session_options_reach_the_write(spark: SparkSession, create: Callable[.
     assert len(list((warehouse / "db.db" / name).rglob("*.orc"))) == 2
 
 
+@pytest.mark.thorough
 def test_a_script_can(spark: SparkSession, create: Callable[..., str], rows: Callable[[str], Rows]) -> None:
     name = create(KV, ABC)
     spark.sql(f"BEGIN DELETE FROM {name} WHERE k = 1; UPDATE {name} SET v = 'script' WHERE k = 2; END")

@@ -93,6 +93,7 @@ def test_reads_see_what_is_set_when_they_are_loaded(settings: SparkSession, tabl
         settings.read.format("paimon").load(table.path)
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_writes_take_what_means_something_for_them(settings: SparkSession, table: PaimonTable) -> None:
     settings.conf.set("spark.paimon.scan.tag-name", "one")
@@ -114,6 +115,7 @@ def test_writes_take_what_means_something_for_them(settings: SparkSession, table
     assert dict(load_table(new).schema.options) == {}  # what the session has set is not the table's
 
 
+@pytest.mark.thorough
 @pytest.mark.spark
 def test_times_of_a_filter_are_times_of_the_session(settings: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "times")

@@ -20,6 +20,7 @@ from paimon_spark.table.table import load_table
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.thorough
 def test_register_as_often_as_you_like(spark: SparkSession, tmp_path: Path) -> None:
     for _ in range(3):
         paimon_spark.register(spark)

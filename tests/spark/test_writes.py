@@ -158,6 +158,7 @@ def test_row_kinds_of_a_column(save: Callable[..., None], load: Callable[..., Ro
     assert load() == [(2, "c", "+U")]
 
 
+@pytest.mark.thorough
 def test_overwrite_of_the_table_of_partitions_and_of_one(save: Callable[..., None], load: Callable[..., Rows]) -> None:
     columns = "dt string, n int"
     save([("a", 1), ("b", 1), (None, 1)], columns, partition="dt")
@@ -200,6 +201,7 @@ def test_a_user_schema_prunes_and_reorders(spark: SparkSession, save: Callable[.
     assert [tuple(row) for row in loaded.collect()] == [(2.0, 1)]
 
 
+@pytest.mark.thorough
 def test_a_loaded_frame_stays_on_its_snapshot_and_filters_do_not_mix(
     spark: SparkSession, save: Callable[..., None], path: str
 ) -> None:
@@ -211,6 +213,7 @@ def test_a_loaded_frame_stays_on_its_snapshot_and_filters_do_not_mix(
     assert read(spark, path).count() == 11
 
 
+@pytest.mark.thorough
 def test_many_partitions_and_tasks(spark: SparkSession, path: str) -> None:
     frame = spark.range(0, 5000, 1, 7).selectExpr("id", "id % 50 AS p", "cast(id AS string) AS s")
     frame.write.format("paimon").option("partition", "p").mode("append").save(path)
@@ -254,6 +257,7 @@ def test_merge_schema_adds_nothing_when_the_rows_do_not_fit(save: Callable[..., 
     assert load_table(path).schema.field_names == ("id", "v")
 
 
+@pytest.mark.thorough
 def test_the_database_of_the_system_tables_is_not_written(spark: SparkSession, tmp_path: Path) -> None:
     target = tmp_path / "wh" / "sys.db" / "tables"
     for written in (str(target), f"{target}/", f"{target}$branch_b", f"file://{target}"):

@@ -77,6 +77,7 @@ def test_far_timestamps_come_back(tmp_path: Path, codec: str) -> None:
     assert multiset(read_file(tmp_path / "x.orc", some)) == multiset(data.select(["r", "id"]))
 
 
+@pytest.mark.thorough
 def test_far_timestamps_of_many_stripes_and_of_the_first_version(tmp_path: Path) -> None:
     data = pa.concat_tables([rows(), rows().slice(3, 1), *[rows(2000)] * 10])
     path = tmp_path / "x.orc"
@@ -133,6 +134,7 @@ def test_a_stripe_without_statistics_is_read_with_care(tmp_path: Path) -> None:
     assert orc_timestamps.is_far(tail, 1, "near")
 
 
+@pytest.mark.thorough
 def test_damaged_files_with_far_timestamps(tmp_path: Path) -> None:
     write_file(tmp_path / "x.orc", FIELDS, rows(20), compression="none")
     whole = (tmp_path / "x.orc").read_bytes()

@@ -1,7 +1,8 @@
 """Which tests a run takes, and in which order.
 
 Long files go first, so that processes that share the tests end together. `--quick` is for the loop of a person at work:
-one test of each behaviour (the first parameters of each test function), no JVM but one Spark session.
+one test of each behaviour (the first parameters of each test function that is not `thorough`), no JVM but a Spark
+session in each of two processes.
 """
 
 from __future__ import annotations
@@ -32,9 +33,14 @@ NOT_QUICK = ("oracle", "connect", "peer", "slow", "thorough")
 
 
 def by_length(items: list[pytest.Item]) -> None:
-    """Sort tests: the files of `LONGEST` first, the others as they were."""
+    """Sort tests: the files of `LONGEST` first, then the others with Spark, then the rest as they were."""
     places = {name: place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: places.get("/".join(item.path.parts[-2:]), len(places)))
+
+    def place(item: pytest.Item) -> int:
+        folder, file = item.path.parts[-2:]
+        return places.get(f"{folder}/{file}", len(places) + (folder != "spark"))
+
+    items.sort(key=place)
 
 
 def is_quick(item: pytest.Item) -> bool:
@@ -43,14 +49,8 @@ def is_quick(item: pytest.Item) -> bool:
     if any(name in fixtures or item.get_closest_marker(name) for name in NOT_QUICK):
         return False
     if "spark" in fixtures:
-        return scope_of(item.nodeid) == "spark"
+        return item.nodeid.startswith("tests/spark/")
     return not item.get_closest_marker("spark")
-
-
-def scope_of(nodeid: str) -> str:
-    """What stays in one process in a quick run: all tests in `tests/spark`, else the tests of a file."""
-    file = nodeid.split("::")[0]
-    return "spark" if file.startswith("tests/spark/") else file
 
 
 def choose_quick(items: list[pytest.Item]) -> list[pytest.Item]:
