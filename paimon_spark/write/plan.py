@@ -5,12 +5,13 @@ from __future__ import annotations
 import enum
 import logging
 import uuid
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.merge.engine import merge_engine_for
 from paimon_spark.spec.manifest import HASH_INDEX, ManifestEntry
 from paimon_spark.spec.schema import BucketMode, TableSchema
@@ -20,6 +21,7 @@ from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable
 from paimon_spark.write.bucket_filling import MAX_BUCKETS, DynamicBucketPlan, KnownBucket
 from paimon_spark.write.data_file_spec import DataFileSpec, data_file_spec
+from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.rows import RowMapping, map_columns
 
 _LOG = logging.getLogger(__name__)
@@ -143,6 +145,25 @@ def plan_write(
         )
     _LOG.info("Planned a write to %s (snapshot %s, %s).", table.path, plan.snapshot_id, mode.name)
     return plan
+
+
+def check_one_task_per_bucket(plan: WritePlan, messages: Iterable[TaskMessage]) -> None:
+    """Check what a shuffled write relies on: two tasks of one bucket would give its rows equal sequence numbers.
+
+    Raises:
+        PaimonError: they do; nothing was committed.
+    """
+    if plan.tasks_share_buckets:
+        return
+    counts = Counter((part.partition, part.bucket) for message in messages for part in message.messages)
+    twice = next((place for place, count in counts.items() if count > 1), None)
+    if twice is not None:
+        partition, bucket = twice
+        raise PaimonError(
+            f"Rows of bucket {bucket} of {plan.table.paths.partition_path(partition) or 'the table'} came to several "
+            f"tasks, and nothing was committed. If another job has changed the table's buckets meanwhile, run the "
+            f"write again; else this is a defect of paimon_spark"
+        )
 
 
 def bucket_number_error(table: FileStoreTable, partition: bytes, wanted: int, existing: int) -> OptionError:

@@ -7,9 +7,10 @@ numbers of its own. Only tables with a single bucket are clustered so that a tas
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from paimon_spark.spark.columns.bucket_expression import bucket_expression
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.write.routing import partitions_together
 
@@ -41,6 +42,11 @@ class WriteDistribution:
     """Size of the data of a task towards which Spark joins partitions; 0 for Spark's own."""
     one_task_per_bucket: bool = False
     """Whether all rows of one (partition, bucket) come to one task."""
+    bucket: str | None = None
+    """SQL of the bucket of a row: where Spark's shuffle can be told it, all rows of one (partition, bucket) come to one
+    task."""
+    partitions: tuple[str, ...] = ()
+    """The partition columns."""
     may_split: bool = False
     """Whether Spark may give rows that are equal in `columns` to several tasks where there are very many (AQE)."""
 
@@ -61,7 +67,8 @@ def write_distribution(table: FileStoreTable, parallelism: Parallelism) -> Write
     buckets = table.options.bucket
     keys = tuple(schema.bucket_keys) or tuple(schema.field_names[:1])
     if buckets > 1:
-        return _sized(table, (*partitions, *keys), parallelism, buckets=buckets)
+        clustered = _sized(table, (*partitions, *keys), parallelism, buckets=buckets)
+        return replace(clustered, bucket=bucket_expression(schema), partitions=partitions)
     if partitions:
         return _sized(table, partitions, parallelism, buckets=1, one_task_per_bucket=True)
     return WriteDistribution(keys, num_partitions=1, one_task_per_bucket=True)

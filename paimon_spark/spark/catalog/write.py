@@ -9,6 +9,7 @@ from paimon_spark.errors import OptionError
 from paimon_spark.spark.catalog.batch_write import BatchWriteProxy
 from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistribution, write_distribution
 from paimon_spark.spark.catalog.overwrite import overwrite_options
+from paimon_spark.spark.catalog.placed_rows import PlacedRows
 from paimon_spark.spark.catalog.python_source import python_write_builder
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, called_by
@@ -102,8 +103,6 @@ class WriteBuilderProxy(Proxy):
                 key: value for key, value in options.items() if SAME_AS.get(key.lower(), key.lower()) != MERGE_SCHEMA
             }
             options[MERGE_SCHEMA] = "true"
-        if distribution.one_task_per_bucket:
-            options[ONE_TASK_PER_BUCKET] = "true"
         return WriteProxy(self, options, distribution)
 
     def buildForBatch(self) -> JavaObject:
@@ -118,7 +117,7 @@ class WriteBuilderProxy(Proxy):
 class WriteProxy(Proxy):
     """A write whose rows Spark brings together by key first. Spark asks while it optimises the statement."""
 
-    interfaces = (f"{_WRITE}.RequiresDistributionAndOrdering",)
+    interfaces = (f"{_WRITE}.RequiresDistributionAndOrdering", "java.util.function.Function")
 
     def __init__(self, builder: WriteBuilderProxy, options: Mapping[str, str], distribution: WriteDistribution) -> None:
         super().__init__(builder.gateway)
@@ -127,6 +126,17 @@ class WriteProxy(Proxy):
         self.options = dict(options)
         self.overwrites = builder.overwriting is not None
         self.distribution = distribution
+        self.rows = PlacedRows(builder.gateway, distribution)
+
+    def apply(self, query: JavaObject) -> JavaObject:
+        """The rows to write, behind a shuffle by bucket; asked by a rule of Spark's optimizer (`placed_writes`)."""
+        return self.rows.place(query)
+
+    def andThen(self, _after: JavaObject) -> None:
+        """Never called."""
+
+    def compose(self, _before: JavaObject) -> None:
+        """Never called."""
 
     def description(self) -> str:
         """For EXPLAIN."""
@@ -138,7 +148,8 @@ class WriteProxy(Proxy):
 
     def toBatch(self) -> Any:
         """The write of one statement."""
-        return BatchWriteProxy(self.gateway, self.info.schema(), self.options, overwrite=self.overwrites)
+        options = {**self.options, ONE_TASK_PER_BUCKET: "true"} if self.rows.one_task_per_bucket else self.options
+        return BatchWriteProxy(self.gateway, self.info.schema(), options, overwrite=self.overwrites)
 
     def toStreaming(self) -> JavaObject:
         """Spark's own streaming write over our data source."""

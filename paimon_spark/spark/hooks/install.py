@@ -16,6 +16,7 @@ from paimon_spark.spark.hooks.functions import install_functions
 from paimon_spark.spark.hooks.insert_columns import install_insert_columns
 from paimon_spark.spark.hooks.local_rows import install_local_rows
 from paimon_spark.spark.hooks.parser import install_parser
+from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.row_level import install_row_level
 from paimon_spark.spark.hooks.widened_writes import install_widened_writes
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
@@ -39,6 +40,7 @@ def install_catalog(
         _put(gateway, session_state, name, proxy)
         install_functions(gateway, session_state)
         install_local_rows(gateway, session_state)
+        install_placed_writes(gateway, session_state)
         install_insert_columns(gateway, session_state)
         install_widened_writes(gateway, session_state)
         install_row_level(gateway, session_state)

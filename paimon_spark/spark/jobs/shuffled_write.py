@@ -21,7 +21,7 @@ from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spec.schema import BucketMode
-from paimon_spark.write.plan import OverwriteMode, WritePlan, plan_write
+from paimon_spark.write.plan import OverwriteMode, WritePlan, check_one_task_per_bucket, plan_write
 from paimon_spark.write.routing import partitions_together, shuffle_ids
 from paimon_spark.write.task_write import write_batches
 
@@ -76,6 +76,7 @@ def write_shuffled(
     answer = StructType([StructField("message", BinaryType(), nullable=False)])
     rows = placed.mapInArrow(partial(_write_task, plan, keys), answer).collect()
     messages = [pickle.loads(bytes(row.message)) for row in rows]
+    check_one_task_per_bucket(plan, messages)
     return commit(
         table,
         messages,

@@ -59,8 +59,10 @@ class PaimonWriter(DataSourceArrowWriter):
         from paimon_spark.commit.file_store_commit import commit
         from paimon_spark.maintain.after_commit import maintenance
         from paimon_spark.maintain.row_level import replaced_files
+        from paimon_spark.write.plan import check_one_task_per_bucket
 
         tasks = [message.task for message in messages if isinstance(message, PaimonCommitMessage)]
+        check_one_task_per_bucket(self._plan, tasks)
         table = self._plan.table
         gone = [] if self._replaces is None else replaced_files(table, **json.loads(self._replaces))
         commit(

@@ -1,0 +1,77 @@
+"""How many buckets and files a bulk load leaves, through each door: one file of one task in each bucket."""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import paimon_spark
+from paimon_spark import PaimonTable
+from paimon_spark.table.table import load_table
+
+pytestmark = pytest.mark.spark
+
+_numbers = itertools.count()
+_SCHEMA = "k long not null, p int not null, name string not null, v string"
+KINDS = {
+    "fixed": ({"primary-key": "k", "bucket": "8"}, 8),
+    "fixed with partitions": ({"primary-key": "k,p", "bucket": "4", "partition": "p"}, 12),
+    "append with bucket-key": ({"bucket": "8", "bucket-key": "name,k"}, 8),
+}
+"""Table options, and the number of buckets that 3000 rows fill."""
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with a database `db`."""
+    path = tmp_path_factory.mktemp("loads")
+    paimon_spark.register_catalog(spark, "loads", warehouse=str(path))
+    spark.sql("CREATE DATABASE loads.db")
+    return path
+
+
+def _insert(spark: SparkSession, rows: DataFrame, name: str, _path: str) -> None:
+    rows.createOrReplaceTempView("rows_of_load")
+    spark.sql(f"INSERT INTO {name} SELECT * FROM rows_of_load")
+
+
+def _insert_overwrite(spark: SparkSession, rows: DataFrame, name: str, _path: str) -> None:
+    rows.createOrReplaceTempView("rows_of_load")
+    spark.sql(f"INSERT OVERWRITE {name} SELECT * FROM rows_of_load")
+
+
+def _sql(spark: SparkSession, rows: DataFrame, name: str, path: str) -> None:
+    rows.createOrReplaceTempView("rows_of_load")
+    warehouse = str(Path(path).parent.parent)
+    statement = f"INSERT INTO {name} SELECT * FROM rows_of_load"
+    paimon_spark.sql(spark, statement, warehouse=warehouse, catalog="loads")
+
+
+DOORS: dict[str, Callable[[SparkSession, DataFrame, str, str], None]] = {
+    "INSERT": _insert,
+    "INSERT OVERWRITE": _insert_overwrite,
+    "writeTo": lambda _, rows, name, __: rows.writeTo(name).append(),
+    "insertInto": lambda _, rows, name, __: rows.write.insertInto(name),
+    "saveAsTable": lambda _, rows, name, __: rows.write.mode("append").saveAsTable(name),
+    "PaimonTable": lambda spark, rows, _, path: PaimonTable.for_path(spark, path).append(rows),
+    "paimon_spark.sql": _sql,
+}
+
+
+@pytest.mark.parametrize(("kind", "door"), [(kind, door) for kind in KINDS for door in DOORS])
+def test_one_file_in_each_bucket(spark: SparkSession, warehouse: Path, kind: str, door: str) -> None:
+    options, buckets = KINDS[kind]
+    name = f"t{next(_numbers)}"
+    path = str(warehouse / "db.db" / name)
+    PaimonTable.create(spark, path, _SCHEMA, options=options)
+    rows = spark.range(0, 3000, 1, 6).selectExpr("id AS k", "int(id % 3) AS p", "concat('n', id) AS name", "'v' AS v")
+    DOORS[door](spark, rows, f"loads.db.{name}", path)
+    table = load_table(path)
+    entries = table.manifests.live_entries(table.snapshots.latest())
+    files = Counter((entry.partition, entry.bucket) for entry in entries)
+    assert (len(files), len(entries)) == (buckets, buckets)
+    assert sum(entry.file.row_count for entry in entries) == 3000
+    assert max(entry.file.max_sequence_number for entry in entries) < 3000  # one task, no gaps
