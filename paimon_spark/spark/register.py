@@ -117,7 +117,7 @@ def _follow_new_sessions(spark: SparkSession, prepare: Callable[[SparkSession], 
 def _check_workers(spark: SparkSession) -> None:
     """Look whether the workers of a local session can import what they are going to be sent."""
     context = getattr(spark, "_sc", None)  # a Connect session has none
-    if context is None or not str(context.master).startswith("local"):
+    if context is None or str(context.master).partition("[")[0] != "local":  # workers of local-cluster have a directory
         return
     python = shutil.which(context.pythonExec)
     if python is None:

@@ -74,5 +74,10 @@ try:
 except PySparkException as error:
     message = str(error)
 assert "Did you mean 'scan.tag-name'" in message, message
+
+paimon_spark.register_catalog(spark, "paimon", warehouse=warehouse)  # compiles Java from what is in the package
+spark.sql("CREATE TABLE paimon.db.made (id INT, v STRING)")
+spark.sql("INSERT INTO paimon.db.made VALUES (1, 'a'), (2, 'b')")
+assert [tuple(r) for r in spark.sql("SELECT v FROM paimon.db.made WHERE id = 2").collect()] == [("b",)]
 spark.stop()
 print("smoke test passed")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = ("README.md", "docs/reading.md", "docs/writing.md", "docs/sql.md", "docs/tables.md")
+PAGES = ("README.md", "docs/reading.md", "docs/writing.md", "docs/sql.md", "docs/tables.md", "docs/deployment.md")
 """The documents whose snippets run, each in its order."""
 NOT_RUN = {"docs/design.md", "docs/spark.md", "docs/spark_sql.md"}
 """Documents that show pieces of Spark or of a plan, not programs of users."""

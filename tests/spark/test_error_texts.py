@@ -6,11 +6,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from paimon_spark.errors import PaimonError
+from paimon_spark.spark.register import _check_workers
 from paimon_spark.table.table import load_table, table_exists
 
 pytestmark = pytest.mark.spark
@@ -275,6 +279,19 @@ except paimon_spark.PaimonError as error:
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert "where paimon_spark cannot be imported (ModuleNotFoundError" in done.stdout, done.stdout + done.stderr
     assert "os.environ['PYSPARK_PYTHON'] = sys.executable" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("master", "looked_at"), [("local[2]", True), ("local", True), ("local-cluster[2,1,1024]", False)]
+)
+def test_the_python_of_workers_elsewhere_is_not_looked_for_here(master: str, looked_at: bool) -> None:
+    context = SimpleNamespace(master=master, pythonExec="./environment/bin/python")  # of `--archives …#environment`
+    session = cast("SparkSession", SimpleNamespace(_sc=context))
+    if looked_at:
+        with pytest.raises(PaimonError, match="which is not there"):
+            _check_workers(session)
+    else:
+        _check_workers(session)  # Spark unpacks it where the worker is
 
 
 @pytest.mark.thorough
