@@ -21,8 +21,6 @@ from paimon_spark.options import (
 )
 from paimon_spark.spec.schema import TableSchema
 
-PACKAGE = Path(__file__).resolve().parents[1] / "paimon_spark"
-
 
 def test_the_table_is_complete_and_documented() -> None:
     assert len(OPTIONS) > 450
@@ -39,19 +37,6 @@ def test_java_immutable_options() -> None:
     assert {"type", "bucket-key", "bucket-function.type", "merge-engine", "primary-key", "partition"} <= immutable
     assert {"rowkind.field", "row-tracking.enabled", "force-lookup", "index-file-in-data-file-dir"} <= immutable
     assert not {"bucket", "file.format", "sequence.field"} & immutable
-
-
-def test_supported_options_are_used() -> None:
-    """An option that says it is supported is read somewhere outside the table of options."""
-    names = ("reading", "writing", "storing", "compacting", "maintaining", "engines", "patterns")
-    tables = {f"options/{name}.py" for name in names}
-    text = "".join(
-        file.read_text(encoding="utf-8")
-        for file in PACKAGE.rglob("*.py")
-        if file.relative_to(PACKAGE).as_posix() not in tables and file.name != "support.py"
-    )
-    unused = [key for key, option in OPTIONS.items() if option.supported and f'"{key}"' not in text]
-    assert unused == []
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.manifest_merge import ManifestMergeOptions
 from paimon_spark.commit.retry import Retries
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.options import Stage, refuse
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from paimon_spark.options import CoreOptions
-
-_CLASS_OPTIONS = ("commit.callbacks", "tag.callbacks")
 
 
 def writer_version() -> str:
@@ -58,10 +56,10 @@ class CommitSettings:
         """Read the options of a table.
 
         Raises:
-            UnsupportedError: an option asks for something after a commit that cannot be done yet.
+            UnsupportedError: an option asks for what a commit cannot do yet.
             OptionError: an option's value cannot be used.
         """
-        _refuse(options)
+        refuse(options, Stage.COMMIT)
         ignore_empty = options.value("snapshot.ignore-empty-commit")
         return cls(
             max_retries=options.commit_max_retries,
@@ -100,17 +98,3 @@ def _codec(options: CoreOptions) -> str:
     """Return the Avro codec of manifests (Java: ``AvroFileFormat.createCodecFactory``)."""
     codec = str(options.get("avro.codec", None) or options.value("manifest.compression")).lower()
     return {"zstd": "zstandard", "none": "null"}.get(codec, codec)
-
-
-def _refuse(options: CoreOptions) -> None:
-    for key in _CLASS_OPTIONS:
-        if options.value(key):
-            raise UnsupportedError(
-                f"Option '{key}' names Java classes, which cannot be run here. Remove the option, or give it with an "
-                f"empty value with the write."
-            )
-    if options.data_evolution_enabled:
-        raise UnsupportedError(
-            "Option 'data-evolution.enabled' = 'true' is not supported yet by commits. Write this table with another "
-            "engine."
-        )

@@ -1,7 +1,16 @@
 """Every option: key, type, default, meaning; and the typed view of a table's options."""
 
 from paimon_spark.options.core_options import CoreOptions, is_secret
-from paimon_spark.options.option import Option, OptionKind, Scope, parse_duration, parse_memory_size
+from paimon_spark.options.option import (
+    Option,
+    OptionKind,
+    Refusal,
+    Scope,
+    Stage,
+    parse_duration,
+    parse_memory_size,
+)
+from paimon_spark.options.refusal import accept_given, accept_stored, log_ignored, refuse
 from paimon_spark.options.registry import (
     OPTIONS,
     PATTERNS,
@@ -18,13 +27,19 @@ __all__ = [
     "CoreOptions",
     "Option",
     "OptionKind",
+    "Refusal",
     "Scope",
+    "Stage",
+    "accept_given",
+    "accept_stored",
     "canonical_options",
     "check_new_options",
     "find_option",
     "is_secret",
+    "log_ignored",
     "parse_duration",
     "parse_memory_size",
+    "refuse",
     "unknown_option_error",
     "with_scope",
 ]

@@ -38,6 +38,40 @@ class Scope(Enum):
     STORE = "store"  # how to reach the storage: never kept in a schema
 
 
+class Stage(Enum):
+    """What is refused where an option asks for what is not supported."""
+
+    TABLE = "reading and writing"
+    READ = "reading"
+    WRITE = "writing"
+    COMPACT = "compacting"
+    COMMIT = "committing"
+    TAG = "tagging"
+    GIVEN = "giving it with a statement"  # one that is stored in the table is ignored
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Values of an option that are refused, and where.
+
+    Attributes:
+        stage: What is refused.
+        advice: What to do instead, a sentence.
+        unless: The values that are let through, lower case; a blank one always is.
+        only: The values that are refused, lower case; all others are let through. Empty: all but `unless` are refused.
+    """
+
+    stage: Stage
+    advice: str
+    unless: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+
+    def concerns(self, text: str) -> bool:
+        """Whether a value is refused."""
+        value = text.strip().lower()
+        return bool(value) and (value in self.only if self.only else value not in self.unless)
+
+
 _UNITS_BYTES: dict[str, int] = {
     "": 1,
     **dict.fromkeys(("b", "bytes"), 1),
@@ -152,7 +186,9 @@ class Option:
         immutable: Whether it is fixed when the table is created.
         scope: Who looks at it.
         choices: The values of an ENUM.
-        supported: Whether we act on it. Unsupported does not mean refused: many concern only other engines.
+        honoured: Whether a value that is not refused is acted on.
+        refusals: Values that are refused by name, since ignoring them would change a result or a promise.
+        instead: What happens where the option is ignored, a sentence; None where it never is.
     """
 
     key: str
@@ -163,7 +199,9 @@ class Option:
     immutable: bool = False
     scope: Scope = Scope.TABLE
     choices: tuple[str, ...] = ()
-    supported: bool = False
+    honoured: bool = False
+    refusals: tuple[Refusal, ...] = ()
+    instead: str | None = None
 
     def parse(self, text: str) -> Any:
         """The value that a text stands for, in the Python type of the option's kind.

@@ -4,33 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from types import MappingProxyType
 
 from paimon_spark.errors import OptionError
-from paimon_spark.options.compacting import COMPACTING
-from paimon_spark.options.engines import ENGINES
-from paimon_spark.options.maintaining import MAINTAINING
+from paimon_spark.options.keys.catalog import CATALOG
+from paimon_spark.options.keys.core_bucket import CORE_BUCKET
+from paimon_spark.options.keys.core_compaction import CORE_COMPACTION
+from paimon_spark.options.keys.core_file import CORE_FILE
+from paimon_spark.options.keys.core_index import CORE_INDEX
+from paimon_spark.options.keys.core_lookup import CORE_LOOKUP
+from paimon_spark.options.keys.core_manifest import CORE_MANIFEST
+from paimon_spark.options.keys.core_merge import CORE_MERGE
+from paimon_spark.options.keys.core_partition import CORE_PARTITION
+from paimon_spark.options.keys.core_scan import CORE_SCAN
+from paimon_spark.options.keys.core_snapshot import CORE_SNAPSHOT
+from paimon_spark.options.keys.core_table import CORE_TABLE
+from paimon_spark.options.keys.core_variant_blob_vector import CORE_VARIANT_BLOB_VECTOR
+from paimon_spark.options.keys.core_write import CORE_WRITE
+from paimon_spark.options.keys.flink import FLINK
+from paimon_spark.options.keys.spark import SPARK
+from paimon_spark.options.keys.store import STORE
 from paimon_spark.options.near import near_keys
 from paimon_spark.options.option import Option, Scope
-from paimon_spark.options.patterns import PATTERNS as FREE_PATTERNS
 from paimon_spark.options.patterns import fill_pattern, free_parts, match_pattern
-from paimon_spark.options.reading import READING
-from paimon_spark.options.storing import STORING
-from paimon_spark.options.writing import WRITING
 
-_ALL: tuple[Option, ...] = (*STORING, *READING, *WRITING, *COMPACTING, *MAINTAINING, *ENGINES)
+_CORE: tuple[Option, ...] = (
+    *(*CORE_TABLE, *CORE_BUCKET, *CORE_FILE, *CORE_VARIANT_BLOB_VECTOR, *CORE_MANIFEST, *CORE_INDEX, *CORE_SCAN),
+    *(*CORE_LOOKUP, *CORE_MERGE, *CORE_WRITE, *CORE_COMPACTION, *CORE_PARTITION, *CORE_SNAPSHOT),
+)
+_ALL: tuple[Option, ...] = (*_CORE, *SPARK, *STORE, *CATALOG, *FLINK)
 
-PATTERNS: tuple[Option, ...] = (*(option for option in _ALL if "<" in option.key), *FREE_PATTERNS)
-"""Options whose key has a free part, such as `fields.<field>.aggregate-function`."""
 
-OPTIONS: Mapping[str, Option] = MappingProxyType({option.key: option for option in _ALL if "<" not in option.key})
+def _is_pattern(option: Option) -> bool:
+    return "<" in option.key or option.key.endswith("*")
+
+
+PATTERNS: tuple[Option, ...] = tuple(sorted(filter(_is_pattern, _ALL), key=lambda option: option.key.endswith("*")))
+"""Options whose key has a free part, such as `fields.<field>.aggregate-function`; more special ones come first."""
+
+OPTIONS: Mapping[str, Option] = MappingProxyType({option.key: option for option in _ALL if not _is_pattern(option)})
 """Every option with a fixed key, by its canonical key."""
 
 _BY_LOWER: dict[str, tuple[str, Option]] = {
-    key.lower(): (key, option) for option in OPTIONS.values() for key in (*option.fallback_keys, option.key)
+    # a key of its own wins over another option's fallback key
+    **{key.lower(): (key, option) for option in OPTIONS.values() for key in option.fallback_keys},
+    **{key.lower(): (key, option) for key, option in OPTIONS.items()},
 }
 
 
+@lru_cache(4096)
 def find_option(key: str) -> Option | None:
     """The option that a key (fallback keys too, without regard to case) or a pattern names; None when unknown."""
     entry = _BY_LOWER.get(key.lower())

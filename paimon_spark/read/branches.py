@@ -84,7 +84,7 @@ def _scan_of_other(scan: TableScan) -> TableScan | None:
     if name is None:
         return None
     range_options = {key: table.options[key] for key in CHANGE_KEYS if key in table.options}
-    other = open_other(table, name).with_options(range_options)
+    other = open_other(table, name).with_options(range_options, given=False)
     check_same_columns(table, other)
     try:
         changes = resolve_changes(other)

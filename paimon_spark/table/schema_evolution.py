@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError, SchemaChangeError
-from paimon_spark.options import check_new_options
+from paimon_spark.options import accept_stored, check_new_options
 from paimon_spark.spec.casts import can_cast, cast_default
 from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, DataType, MapType, RowType
 from paimon_spark.spec.schema import TableSchema, assign_field_ids
@@ -48,7 +48,9 @@ def alter_table(table: FileStoreTable, changes: Sequence[SchemaChange]) -> FileS
         SchemaChangeError: a change is refused; then none is made.
         SchemaError: columns, keys and options would not fit together.
         TableNotFoundError: the table is gone.
+        UnsupportedError: the table could not be read or written with an option.
     """
+    accept_stored(table.path, {change.key: change.value for change in changes if isinstance(change, SetOption)})
     # Several changes of one ALTER are one new schema; looking for snapshots again after a lost race would miss nothing.
     has_snapshots = table.snapshots.latest_id() is not None
 

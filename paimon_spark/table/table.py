@@ -5,13 +5,23 @@ Equals Java's ``FileStoreTable`` and ``AbstractFileStoreTable.copy`` (dynamic op
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, TableNotFoundError
-from paimon_spark.options import OPTIONS, CoreOptions, Option, Scope, canonical_options, with_scope
+from paimon_spark.options import (
+    OPTIONS,
+    CoreOptions,
+    Option,
+    Scope,
+    accept_given,
+    canonical_options,
+    log_ignored,
+    with_scope,
+)
 from paimon_spark.spec.placement import external_roots
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.confinement import confined
@@ -79,15 +89,22 @@ class FileStoreTable:
         """Manifest lists, manifests and index manifests."""
         return ManifestStore(self.file_io, self.paths, self.schema)
 
-    def with_options(self, dynamic: Mapping[str, str]) -> FileStoreTable:
+    def with_options(self, dynamic: Mapping[str, str], *, given: bool = True) -> FileStoreTable:
         """Return the table with ``dynamic`` options on top of its own.
 
+        Args:
+            dynamic: options.
+            given: whether a user gives them with a read or a write; False where another table or branch has them.
+
         Raises:
-            OptionError: an immutable option would change ("Cannot change bucket-key from a to b.").
+            OptionError: an immutable option would change ("Cannot change bucket-key from a to b."), or a value is bad.
+            UnsupportedError: an option asks for what is not supported.
         """
         if not dynamic:
             return self
         changes = canonical_options(dict(dynamic))
+        if given:
+            accept_given(self.path, changes)
         for key, value in changes.items():
             _check_changeable(self.schema, key, value)
         return self._with_schema(self.schema.with_options(self.options.merged(changes).to_dict()))
@@ -161,7 +178,10 @@ def _load(path: str, options: Mapping[str, str], branch: str | None, file_io: Fi
     schema = _latest_schema(schemas, name.root, chosen)
     io = confined(io, name.root, external_roots(schema.options))
     table = FileStoreTable(name.root, chosen, io, schema, schema.core_options, schemas, schema)
-    elsewhere = {"branch", *with_scope(dynamic, Scope.STORE)}
+    log_ignored(name.root, schema.options, logging.INFO)
+    of_store = with_scope(dynamic, Scope.STORE)
+    accept_given(name.root, of_store)
+    elsewhere = {"branch", *of_store}
     return table.with_options({key: value for key, value in dynamic.items() if key not in elsewhere})
 
 
@@ -177,6 +197,7 @@ def create_table(path: str, schema: TableSchema, *, file_io: FileIO | None = Non
     check_new_table_name(name.root.rpartition("/")[2])
     io = confined(file_io or FileIO.for_path(name.root, {}), name.root)
     SchemaStore(io, TablePaths(name.root)).create(schema)
+    log_ignored(name.root, schema.options, logging.WARNING)
     return load_table(name.root, file_io=io)
 
 

@@ -106,7 +106,7 @@ def open_other(table: FileStoreTable, name: str) -> FileStoreTable:
         for key, value in table.options.to_dict().items()
         if key.startswith(_PASSED_ON) and key not in (FALLBACK, PRIMARY, MODE, *TRAVEL_KEYS)
     }
-    other = load_table(table.path, branch=name, file_io=table.file_io).with_options(passed)
+    other = load_table(table.path, branch=name, file_io=table.file_io).with_options(passed, given=False)
     other = other.without_options((FALLBACK, PRIMARY))
     check_readable(other.schema)
     return other

@@ -41,7 +41,7 @@ def table() -> str:
         rows = [
             f"| `{option.key}` | {default_of(option)} | {option.description.replace('|', chr(92) + '|')} |"
             for option in (*OPTIONS.values(), *PATTERNS)
-            if option.supported and option.scope.value == scope
+            if option.honoured and option.scope.value == scope
         ]
         parts.append(f"**{title}**\n\n| option | default | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n")
     return "\n".join(parts)

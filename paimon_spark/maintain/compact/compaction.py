@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.settings import CommitSettings
-from paimon_spark.errors import CommitError, CommitStateUnknownError, UnsupportedError
+from paimon_spark.errors import CommitError, CommitStateUnknownError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.levels import CompactStrategy
 from paimon_spark.maintain.compact.rewrite import Rewrite, delete_written, rewrite_files
 from paimon_spark.maintain.compact.scope import CompactScope
 from paimon_spark.maintain.compact.step import AppendSteps, BucketFiles, KeyedSteps, Step
 from paimon_spark.merge.engine import merge_engine_for
+from paimon_spark.options import Stage, refuse
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.simple_stats import EMPTY_STATS
 from paimon_spark.table.support import check_writable
@@ -98,11 +99,7 @@ def check_compactable(table: FileStoreTable) -> None:
     """
     check_writable(table.schema)
     CommitSettings.of(table.options)
-    if table.options.value("clustering.incremental"):
-        raise UnsupportedError(
-            "Compacting with option 'clustering.incremental' = 'true' is not supported yet: its files must be "
-            "clustered. Compact this table with another Paimon engine, or remove the option."
-        )
+    refuse(table.options, Stage.COMPACT)
     if table.schema.primary_keys:
         merge_engine_for(table.schema)
 

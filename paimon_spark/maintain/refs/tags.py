@@ -14,7 +14,7 @@ from paimon_spark.errors import PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import delete_unused_files
 from paimon_spark.maintain.refs.tag_success_files import tell_created, tell_deleted
-from paimon_spark.options import OPTIONS
+from paimon_spark.options import OPTIONS, Stage, refuse
 from paimon_spark.spec.tag_period import TagPeriod
 from paimon_spark.table.time_travel import time_text
 
@@ -47,7 +47,9 @@ def create_tag(
     Raises:
         SnapshotNotFoundError: there is no such snapshot, or none at all.
         PaimonError: there is such a tag, or its name is not allowed.
+        UnsupportedError: an option asks for more than the tag.
     """
+    refuse(table.options, Stage.TAG)
     snapshot = snapshot_to_tag(table, snapshot_id, "create")
     if not table.tags.exists(name):
         _check_not_tagged(table, name, snapshot)

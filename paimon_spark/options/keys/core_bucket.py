@@ -1,0 +1,120 @@
+"""Options of buckets: `bucket…`, `dynamic-bucket.…`, `postpone.…`, `cross-partition-upsert.…`."""
+
+from paimon_spark.options.option import Option, Refusal, Stage
+from paimon_spark.options.option import OptionKind as K
+
+GB = 1 << 30
+_NO_MOVING_KEYS = "Writes that move rows of a key between partitions are refused."
+_NO_POSTPONED_BUCKETS = "Tables with postponed buckets are refused."
+
+CORE_BUCKET: tuple[Option, ...] = (
+    Option(
+        "bucket",
+        K.INT,
+        -1,
+        "Number of buckets; -1 dynamic (primary key) or none (append), -2 postponed.",
+        honoured=True,
+        refusals=(
+            Refusal(Stage.TABLE, "Rescale the postpone buckets with another Paimon engine first.", only=("-2",)),
+        ),
+    ),
+    Option(
+        "bucket-key",
+        K.STRING,
+        None,
+        "Columns whose hash gives the bucket, as a comma list; the primary key without.",
+        immutable=True,
+        honoured=True,
+    ),
+    Option(
+        "bucket-append-ordered",
+        K.BOOL,
+        True,
+        "Whether an append table's bucket is read in the order it was written.",
+        instead="Files of a bucket are read in the order they were written.",
+    ),
+    Option(
+        "bucket-function.type",
+        K.ENUM,
+        "default",
+        "How the bucket is computed from the bucket key.",
+        immutable=True,
+        choices=("default", "mod", "hive"),
+        honoured=True,
+    ),
+    Option("dynamic-bucket.target-row-num", K.LONG, 2000000, "Rows that a dynamic bucket takes.", honoured=True),
+    Option(
+        "dynamic-bucket.initial-buckets", K.INT, None, "Buckets a partition starts with.", immutable=True, honoured=True
+    ),
+    Option("dynamic-bucket.max-buckets", K.INT, -1, "Buckets of a partition at most, -1 without limit.", honoured=True),
+    Option(
+        "dynamic-bucket.assigner-parallelism",
+        K.INT,
+        None,
+        "Parallelism of Java's bucket assigner.",
+        instead="Spark's tasks are the assigners.",
+    ),
+    Option(
+        "cross-partition-upsert.index-ttl",
+        K.DURATION,
+        None,
+        "How long the index of a cross-partition table is kept.",
+        instead=_NO_MOVING_KEYS,
+    ),
+    Option(
+        "cross-partition-upsert.bootstrap-parallelism",
+        K.INT,
+        10,
+        "Threads that build the index of a cross-partition table.",
+        instead=_NO_MOVING_KEYS,
+    ),
+    Option(
+        "postpone.batch-write-fixed-bucket",
+        K.BOOL,
+        True,
+        "Whether batch writes of a postpone table go to real buckets.",
+        instead=_NO_POSTPONED_BUCKETS,
+    ),
+    Option(
+        "postpone.merge-on-read",
+        K.BOOL,
+        False,
+        "Whether postponed rows are merged when read.",
+        instead=_NO_POSTPONED_BUCKETS,
+    ),
+    Option(
+        "postpone.batch-write-fixed-bucket.max-parallelism",
+        K.INT,
+        2048,
+        "Buckets inferred for a postpone table at most.",
+        instead=_NO_POSTPONED_BUCKETS,
+    ),
+    Option(
+        "postpone.batch-write-fixed-bucket.rescale-load-factor",
+        K.INT,
+        32,
+        "Growth that makes a postpone table's buckets be rescaled.",
+        instead=_NO_POSTPONED_BUCKETS,
+    ),
+    Option(
+        "postpone.default-bucket-num",
+        K.INT,
+        None,
+        "Buckets of a postpone table's new partition.",
+        instead=_NO_POSTPONED_BUCKETS,
+    ),
+    Option(
+        "postpone.target-row-num-per-bucket",
+        K.LONG,
+        None,
+        "Rows that a postpone table's bucket should have.",
+        instead=_NO_POSTPONED_BUCKETS,
+    ),
+    Option(
+        "postpone.target-size-per-bucket",
+        K.MEMORY,
+        GB,
+        "Size that a postpone table's bucket should have.",
+        instead=_NO_POSTPONED_BUCKETS,
+    ),
+)

@@ -1,0 +1,177 @@
+"""Options of VARIANT, BLOB and VECTOR columns."""
+
+from paimon_spark.options.advice import USE_ANOTHER_ENGINE
+from paimon_spark.options.option import Option, Refusal, Stage
+from paimon_spark.options.option import OptionKind as K
+
+KB = 1 << 10
+_UNSHREDDED = "VARIANT columns are written unshredded."
+_NO_BLOBS = "Tables with BLOB columns are refused."
+_NO_VECTORS = "Tables with VECTOR columns, and vector search, are refused."
+
+CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
+    Option(
+        "variant.shreddingSchema",
+        K.STRING,
+        None,
+        "Schema by which VARIANT columns are shredded.",
+        fallback_keys=("parquet.variant.shreddingSchema",),
+        instead=_UNSHREDDED,
+    ),
+    Option(
+        "variant.inferShreddingSchema",
+        K.BOOL,
+        False,
+        "Whether the shredding schema is inferred from the rows.",
+        instead=_UNSHREDDED,
+    ),
+    Option(
+        "variant.shredding.inferenceMode",
+        K.ENUM,
+        "per-file",
+        "Whether each file infers its shredding schema anew.",
+        choices=("per-file", "adaptive"),
+        instead=_UNSHREDDED,
+    ),
+    Option(
+        "variant.shredding.maxSchemaWidth",
+        K.INT,
+        300,
+        "Fields of an inferred shredding schema at most.",
+        instead=_UNSHREDDED,
+    ),
+    Option(
+        "variant.shredding.maxSchemaDepth",
+        K.INT,
+        50,
+        "Depth of an inferred shredding schema at most.",
+        instead=_UNSHREDDED,
+    ),
+    Option(
+        "variant.shredding.minFieldCardinalityRatio",
+        K.FLOAT,
+        0.1,
+        "Share of rows that must have a field for it to be shredded.",
+        instead=_UNSHREDDED,
+    ),
+    Option(
+        "variant.shredding.maxInferBufferRow",
+        K.INT,
+        4096,
+        "Rows looked at to infer a shredding schema.",
+        instead=_UNSHREDDED,
+    ),
+    Option(
+        "variant.shredding.adaptive.maxInferBufferRow",
+        K.INT,
+        256,
+        "Rows looked at after the first file in adaptive mode.",
+        instead=_UNSHREDDED,
+    ),
+    Option(
+        "variant.shredding.adaptive.retentionRatio",
+        K.FLOAT,
+        0.05,
+        "Share of rows that keeps a field shredded in adaptive mode.",
+        instead=_UNSHREDDED,
+    ),
+    Option("blob.target-file-size", K.MEMORY, None, "Size at which blob files roll.", instead=_NO_BLOBS),
+    Option(
+        "blob.split-by-file-size", K.BOOL, None, "Whether blob files count for the size of splits.", instead=_NO_BLOBS
+    ),
+    Option("blob.copy-buffer-size", K.MEMORY, 4 * KB, "Buffer for copying blobs.", instead=_NO_BLOBS),
+    Option(
+        "blob-field",
+        K.STRING,
+        None,
+        "BYTES columns stored as BLOB.",
+        immutable=True,
+        refusals=(Refusal(Stage.TABLE, USE_ANOTHER_ENGINE),),
+    ),
+    Option(
+        "blob-descriptor-field",
+        K.STRING,
+        None,
+        "BLOB columns stored as descriptors.",
+        fallback_keys=("blob.stored-descriptor-fields",),
+        immutable=True,
+        refusals=(Refusal(Stage.TABLE, USE_ANOTHER_ENGINE),),
+    ),
+    Option(
+        "blob-view-field",
+        K.STRING,
+        None,
+        "BLOB columns that refer to other tables.",
+        immutable=True,
+        refusals=(Refusal(Stage.TABLE, USE_ANOTHER_ENGINE),),
+    ),
+    Option(
+        "blob-as-descriptor",
+        K.BOOL,
+        False,
+        "Whether BLOB columns are read and written as descriptors.",
+        instead=_NO_BLOBS,
+    ),
+    Option(
+        "blob-descriptor.source-table",
+        K.STRING,
+        None,
+        "Table through which blob descriptors are read.",
+        instead=_NO_BLOBS,
+    ),
+    Option(
+        "vector.file.format", K.STRING, None, "Format of files that hold VECTOR columns alone.", instead=_NO_VECTORS
+    ),
+    Option(
+        "vector-field",
+        K.STRING,
+        None,
+        "ARRAY columns stored as VECTOR.",
+        refusals=(Refusal(Stage.TABLE, USE_ANOTHER_ENGINE),),
+    ),
+    Option("vector.target-file-size", K.MEMORY, None, "Size at which vector files roll.", instead=_NO_VECTORS),
+    Option(
+        "blob-view.resolve.enabled", K.BOOL, True, "Whether such references are resolved when read.", instead=_NO_BLOBS
+    ),
+    Option(
+        "vector-index.search-mode",
+        K.ENUM,
+        "fast",
+        "Where a search of vector indexes looks besides.",
+        choices=("fast", "full", "detail"),
+        instead=_NO_VECTORS,
+    ),
+    Option(
+        "vector-search.distribute.enabled",
+        K.BOOL,
+        False,
+        "Whether vector search runs distributed.",
+        instead=_NO_VECTORS,
+    ),
+    Option(
+        "vector-search.lateral-join.batch-size",
+        K.INT,
+        256,
+        "Vectors searched at once in a lateral join.",
+        instead=_NO_VECTORS,
+    ),
+    Option("blob-compaction.enabled", K.BOOL, False, "Whether compaction takes blob files too.", instead=_NO_BLOBS),
+    Option(
+        "blob-write-null-on-missing-file",
+        K.BOOL,
+        False,
+        "Whether a missing blob is written as null.",
+        instead=_NO_BLOBS,
+    ),
+    Option(
+        "blob-write-null-on-fetch-failure",
+        K.BOOL,
+        False,
+        "Whether a blob that cannot be fetched is written as null.",
+        instead=_NO_BLOBS,
+    ),
+    Option(
+        "blob-descriptor.*", K.STRING, None, "Access to the storage that blob descriptors point to.", instead=_NO_BLOBS
+    ),
+    Option("ivf-pq.*", K.STRING, None, "Settings of vector indexes.", instead=_NO_VECTORS),
+)

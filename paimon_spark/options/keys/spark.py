@@ -1,0 +1,164 @@
+"""Options of Spark's connectors (Java `SparkConnectorOptions`), and those that only this one has."""
+
+from paimon_spark.options.option import Option, Refusal, Scope, Stage
+from paimon_spark.options.option import OptionKind as K
+
+MB = 1 << 20
+_NO_DATA_EVOLUTION = "Tables with data evolution are refused."
+_OF_ONE_READ = "It counts where it is given with a read."
+_STREAMS = "Streams are refused."
+_NO_FORMAT_TABLES = "Format tables are refused."
+
+SPARK: tuple[Option, ...] = (
+    Option("columns", K.STRING, None, "Columns to read, as a comma list.", scope=Scope.READ, honoured=True),
+    Option("filter", K.STRING, None, "SQL predicate over the table's columns.", scope=Scope.READ, honoured=True),
+    Option(
+        "read.spark-parquet",
+        K.BOOL,
+        True,
+        "Whether the SQL catalog and `to_df` leave local Parquet files that need no merging to Spark's own reader.",
+        scope=Scope.READ,
+        honoured=True,
+    ),
+    Option(
+        "read.merge.memory-budget",
+        K.MEMORY,
+        256 * MB,
+        "Memory that merging the sorted runs of one split may take.",
+        scope=Scope.READ,
+        honoured=True,
+    ),
+    Option(
+        "partitionOverwriteMode",
+        K.ENUM,
+        "static",
+        "Whether `overwrite` replaces the table or only the partitions that appear in the data.",
+        scope=Scope.WRITE,
+        choices=("static", "dynamic"),
+        honoured=True,
+    ),
+    Option(
+        "replaceWhere",
+        K.STRING,
+        None,
+        "The one partition that `overwrite` replaces, such as `dt = '2024-01-31'`.",
+        scope=Scope.WRITE,
+        honoured=True,
+    ),
+    Option("owner", K.STRING, None, "Owner of the table, as a catalog noted it.", honoured=True),
+    Option("write.merge-schema", K.BOOL, False, "Add columns of the written data that the table lacks.", honoured=True),
+    Option(
+        "write.merge-schema.type-widening",
+        K.BOOL,
+        False,
+        "With merge-schema: widen a column to the data's type.",
+        refusals=(Refusal(Stage.WRITE, "Change the column's type with ALTER TABLE first.", unless=("false",)),),
+    ),
+    Option(
+        "write.merge-schema.explicit-cast",
+        K.BOOL,
+        False,
+        "With type-widening: allow lossy type changes too.",
+        refusals=(Refusal(Stage.WRITE, "Cast the column in the query.", unless=("false",)),),
+    ),
+    Option(
+        "write.use-v2-write",
+        K.BOOL,
+        False,
+        "Which write path of the Java connector is used.",
+        instead="There is one way to write.",
+    ),
+    Option(
+        "write.hive-style-dynamic-partition.enabled",
+        K.BOOL,
+        False,
+        "Hive's column order in positional inserts.",
+        refusals=(
+            Refusal(
+                Stage.WRITE, "Name the columns: INSERT INTO t (a, b) SELECT …, or INSERT … BY NAME.", unless=("false",)
+            ),
+        ),
+    ),
+    Option(
+        "write.data-evolution.update-conflict-retry.max-attempts",
+        K.INT,
+        20,
+        "Attempts of a column update.",
+        instead=_NO_DATA_EVOLUTION,
+    ),
+    Option(
+        "write.data-evolution.update-conflict-retry.wait-ms",
+        K.LONG,
+        10,
+        "Wait between attempts of a column update.",
+        instead=_NO_DATA_EVOLUTION,
+    ),
+    Option(
+        "read.changelog",
+        K.BOOL,
+        False,
+        "Read rows with their row kind as a first column.",
+        refusals=(Refusal(Stage.GIVEN, "Read <table>$audit_log, whose column rowkind has it.", unless=("false",)),),
+        instead=_OF_ONE_READ,
+    ),
+    Option(
+        "read.allow.fullScan",
+        K.BOOL,
+        True,
+        "Whether a partitioned table may be read without partition filter.",
+        refusals=(
+            Refusal(Stage.GIVEN, "Nothing checks whether a query has a condition on partitions.", unless=("true",)),
+        ),
+        instead=_OF_ONE_READ,
+    ),
+    Option("read.stream.maxFilesPerTrigger", K.INT, None, "Files of one micro-batch at most.", instead=_STREAMS),
+    Option("read.stream.maxBytesPerTrigger", K.LONG, None, "Bytes of one micro-batch at most.", instead=_STREAMS),
+    Option("read.stream.maxRowsPerTrigger", K.LONG, None, "Rows of one micro-batch at most.", instead=_STREAMS),
+    Option("read.stream.minRowsPerTrigger", K.LONG, None, "Rows of one micro-batch at least.", instead=_STREAMS),
+    Option(
+        "read.stream.maxTriggerDelayMs", K.LONG, None, "Longest wait for the rows of a micro-batch.", instead=_STREAMS
+    ),
+    Option(
+        "source.split.target-size-with-column-pruning",
+        K.BOOL,
+        False,
+        "Size splits by the projected columns only.",
+        instead="Splits are sized by whole files.",
+    ),
+    Option(
+        "legacy-timestamp-mapping.enabled",
+        K.BOOL,
+        False,
+        "Map TIMESTAMP to Spark's TIMESTAMP, not TIMESTAMP_NTZ.",
+        refusals=(Refusal(Stage.GIVEN, "TIMESTAMP is Spark's TIMESTAMP_NTZ: cast the column.", unless=("false",)),),
+        instead="TIMESTAMP is Spark's TIMESTAMP_NTZ.",
+    ),
+    Option(
+        "requiredSparkConfsCheck.enabled",
+        K.BOOL,
+        True,
+        "Check of the Java connector's session settings.",
+        instead="No settings of the session are required.",
+    ),
+    Option(
+        "format-table.repair.collect-statistics",
+        K.BOOL,
+        False,
+        "Measure partitions in MSCK REPAIR TABLE.",
+        instead=_NO_FORMAT_TABLES,
+    ),
+    Option(
+        "format-table.statistics.parallelism",
+        K.INT,
+        8,
+        "Requests at once when format tables are measured.",
+        instead=_NO_FORMAT_TABLES,
+    ),
+    Option(
+        "vector-search.lateral-join.parallelism",
+        K.INT,
+        16,
+        "Parallelism of lateral vector search.",
+        instead="Tables with VECTOR columns, and vector search, are refused.",
+    ),
+)

@@ -1,0 +1,105 @@
+"""Which given options are refused, and the one log line of those that are ignored."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.options.core_options import is_secret
+from paimon_spark.options.option import Stage
+from paimon_spark.options.registry import find_option
+
+_LOG = logging.getLogger(__name__)
+_MOST_LINES = 10_000
+_logged: set[tuple[str, str, int]] = set()
+"""Table, key and level of each line that this process has logged."""
+
+_MADE = (Stage.TABLE, Stage.READ, Stage.WRITE, Stage.COMMIT)
+"""What must not be refused of a table that is created or altered here."""
+
+
+def refuse(options: Mapping[str, str], *stages: Stage) -> None:
+    """Refuse options that ask for what is not supported in one of the stages.
+
+    Args:
+        options: of a table, with those of the read or write.
+        stages: what is about to be done; the first one names it in the message.
+
+    Raises:
+        UnsupportedError: names the option, its value and what to do.
+    """
+    # what makes a table one of another kind is told first
+    for tried in ({Stage.TABLE} & set(stages), set(stages)):
+        for key, value in options.items():
+            option = find_option(key)
+            for refusal in () if option is None else option.refusals:
+                if refusal.stage in tried and refusal.concerns(value):
+                    deed = _DEEDS[stages[0]]
+                    raise UnsupportedError(f"{deed} option '{key}' = '{value}' is not supported yet. {refusal.advice}")
+
+
+_DEEDS = {
+    Stage.READ: "Reading with",
+    Stage.WRITE: "Writing with",
+    Stage.COMPACT: "Compacting with",
+    Stage.COMMIT: "Committing with",
+    Stage.TAG: "Tagging with",
+    Stage.GIVEN: "The",
+    Stage.TABLE: "A table with",
+}
+
+
+def accept_given(table: str, options: Mapping[str, str]) -> None:
+    """Look at the options that a user gives with a read or a write: values are parsed, ignored ones are logged.
+
+    Args:
+        table: its path, which the log line names.
+        options: as given; unknown keys are passed over.
+
+    Raises:
+        OptionError: a value is none of its option's.
+        UnsupportedError: an option asks for what is not supported.
+    """
+    for key, value in options.items():
+        option = find_option(key)
+        if option is not None:
+            option.parse(value)
+    refuse(options, Stage.GIVEN)
+    log_ignored(table, options, logging.WARNING)
+
+
+def accept_stored(table: str, options: Mapping[str, str]) -> None:
+    """Look at the options that a user sets for a table, when it is created or altered.
+
+    Raises:
+        UnsupportedError: the table could not be read or written with one of them.
+    """
+    refuse(options, Stage.TABLE, *_MADE)
+    log_ignored(table, options, logging.WARNING)
+
+
+def log_ignored(table: str, options: Mapping[str, str], level: int) -> None:
+    """Log each option that is ignored, once for each key, table and process.
+
+    Args:
+        table: its path.
+        options: of which those that are acted on are passed over.
+        level: WARNING for what a user gives now, INFO for what a table has stored.
+    """
+    for key, value, instead in _ignored(options):
+        line = (table, key, level)
+        if line in _logged:
+            continue
+        if len(_logged) >= _MOST_LINES:
+            _logged.clear()
+        _logged.add(line)
+        shown = "***" if is_secret(key) else value
+        _LOG.log(level, "%s: option '%s' = '%s' is ignored. %s", table, key, shown, instead)
+
+
+def _ignored(options: Mapping[str, str]) -> Iterable[tuple[str, str, str]]:
+    for key, value in options.items():
+        option = find_option(key)
+        if option is not None and option.instead is not None:
+            yield key, value, option.instead
