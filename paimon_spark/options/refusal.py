@@ -12,8 +12,8 @@ from paimon_spark.options.registry import find_option
 
 _LOG = logging.getLogger(__name__)
 _MOST_LINES = 10_000
-_logged: set[tuple[str, str, int]] = set()
-"""Table, key and level of each line that this process has logged."""
+_logged: dict[tuple[str, str], int] = {}
+"""For the table and key of each line that this process has logged, its level."""
 
 _MADE = (Stage.TABLE, Stage.READ, Stage.WRITE, Stage.COMMIT)
 """What must not be refused of a table that is created or altered here."""
@@ -61,10 +61,7 @@ def accept_given(table: str, options: Mapping[str, str]) -> None:
         OptionError: a value is none of its option's.
         UnsupportedError: an option asks for what is not supported.
     """
-    for key, value in options.items():
-        option = find_option(key)
-        if option is not None:
-            option.parse(value)
+    _parse(options)
     refuse(options, Stage.GIVEN)
     log_ignored(table, options, logging.WARNING)
 
@@ -73,8 +70,10 @@ def accept_stored(table: str, options: Mapping[str, str]) -> None:
     """Look at the options that a user sets for a table, when it is created or altered.
 
     Raises:
+        OptionError: a value is none of its option's.
         UnsupportedError: the table could not be read or written with one of them.
     """
+    _parse(options)
     refuse(options, Stage.TABLE, *_MADE)
     log_ignored(table, options, logging.WARNING)
 
@@ -88,14 +87,20 @@ def log_ignored(table: str, options: Mapping[str, str], level: int) -> None:
         level: WARNING for what a user gives now, INFO for what a table has stored.
     """
     for key, value, instead in _ignored(options):
-        line = (table, key, level)
-        if line in _logged:
+        if _logged.get((table, key), logging.NOTSET) >= level:
             continue
         if len(_logged) >= _MOST_LINES:
             _logged.clear()
-        _logged.add(line)
+        _logged[table, key] = level
         shown = "***" if is_secret(key) else value
         _LOG.log(level, "%s: option '%s' = '%s' is ignored. %s", table, key, shown, instead)
+
+
+def _parse(options: Mapping[str, str]) -> None:
+    for key, value in options.items():
+        option = find_option(key)
+        if option is not None:
+            option.parse(value)
 
 
 def _ignored(options: Mapping[str, str]) -> Iterable[tuple[str, str, str]]:

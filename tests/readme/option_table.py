@@ -1,12 +1,13 @@
-"""Write the table of options into the README: `python tests/readme/option_table.py`."""
+"""Write the tables of options into their page: `python tests/readme/option_table.py`."""
 
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-BEGIN = "<!-- options: made by tests/readme/option_table.py -->\n"
-END = "<!-- end of options -->\n"
-SCOPES = {"read": "Reads", "write": "Writes", "table": "Tables", "store": "Storage"}
+PAGE = ROOT / "docs/options.md"
+BEGIN = "<!-- {} options: made by tests/readme/option_table.py -->\n"
+END = "<!-- end of {} options -->\n"
+SCOPES = {"read": "Reads", "write": "Writes", "table": "Tables", "store": "Storage", "catalog": "Catalogs"}
 
 
 def shown(value: object) -> str:
@@ -32,14 +33,19 @@ def default_of(option: object) -> str:
     return shown(option.default)
 
 
-def table() -> str:
-    """All options that we act on, by who looks at them."""
+def cell(text: str) -> str:
+    """A text as a cell of a table."""
+    return text.replace("|", chr(92) + "|")
+
+
+def honoured() -> str:
+    """All options that are acted on, by who looks at them."""
     from paimon_spark.options import OPTIONS, PATTERNS
 
     parts = []
     for scope, title in SCOPES.items():
         rows = [
-            f"| `{option.key}` | {default_of(option)} | {option.description.replace('|', chr(92) + '|')} |"
+            f"| `{option.key}` | {default_of(option)} | {cell(option.description)} |"
             for option in (*OPTIONS.values(), *PATTERNS)
             if option.honoured and option.scope.value == scope
         ]
@@ -47,13 +53,37 @@ def table() -> str:
     return "\n".join(parts)
 
 
-def with_table(readme: str) -> str:
-    """The README with the table as it should be."""
-    before, rest = readme.split(BEGIN)
-    return before + BEGIN + "\n" + table() + "\n" + END + rest.split(END)[1]
+def refused() -> str:
+    """What is refused, with the values and the advice."""
+    from paimon_spark.options import OPTIONS, PATTERNS
+
+    rows = []
+    for option in (*OPTIONS.values(), *PATTERNS):
+        for refusal in option.refusals:
+            named = ", ".join(f"`{value}`" for value in refusal.only or refusal.unless)
+            values = named if refusal.only else f"all but {named}" if named else "all"
+            rows.append(f"| `{option.key}` | {values} | {refusal.stage.value} | {cell(refusal.advice)} |")
+    return "| option | values | refused is | instead |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def ignored() -> str:
+    """What is ignored, and what happens instead."""
+    from paimon_spark.options import OPTIONS, PATTERNS
+
+    options = [option for option in (*OPTIONS.values(), *PATTERNS) if option.instead is not None]
+    rows = [f"| `{option.key}` | {cell(str(option.instead))} |" for option in options]
+    return "| option | what happens |\n|---|---|\n" + "\n".join(rows) + "\n"
+
+
+def with_table(page: str) -> str:
+    """The page with its tables as they should be."""
+    for name, table in (("honoured", honoured), ("refused", refused), ("ignored", ignored)):
+        begin, end = BEGIN.format(name), END.format(name)
+        before, rest = page.split(begin)
+        page = before + begin + "\n" + table() + "\n" + end + rest.split(end)[1]
+    return page
 
 
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
-    path = ROOT / "README.md"
-    path.write_text(with_table(path.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
