@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.table.table import load_table
 from tests.support.commits import fake_file, make_table, message
 
@@ -68,7 +68,7 @@ def main() -> None:
                 shutil.copytree(root / "made", copy)
                 table = load_table(str(copy))
                 if which == 0:
-                    taken = seconds(partial(expire_snapshots, table, everything_but_the_latest()))
+                    taken = seconds(partial(expire_snapshots, table, retain_latest_only()))
                     kept = {path.name for path in copy.rglob("*") if path.is_file()}
                 else:
                     taken = seconds(partial(delete_plainly, copy, kept))

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.merge.engine import MergeEngine, merge_engine_for
+from paimon_spark.merge.factory import MergeEngine, merge_engine_for
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.schema import TableSchema, create_schema

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paimon_spark.commit.attempt import CommitPart, SnapshotMaking
 from paimon_spark.commit.changes import CommitParts, collect_changes
 from paimon_spark.commit.manifest_write import ManifestWriter
-from paimon_spark.commit.overwrite import OverwriteKind, OverwriteSpec, lifted_to_top, overwrite_scope
+from paimon_spark.commit.overwrite import OverwriteKind, OverwriteSpec, overwrite_scope, upgraded_files
 from paimon_spark.commit.publish import publish_snapshot
 from paimon_spark.commit.settings import CommitSettings
+from paimon_spark.commit.snapshot_builder import CommitPart, SnapshotBuilder
 from paimon_spark.errors import (
     CommitConflictError,
     CommitError,
@@ -144,7 +144,7 @@ def _overwriting(
     files = part.changes.files
     keys = table.schema.trimmed_primary_keys
     if settings.overwrite_upgrade and keys and not parts.compact:
-        files = lifted_to_top(files, [table.schema.field(name).type for name in keys], max_level=settings.max_level)
+        files = upgraded_files(files, [table.schema.field(name).type for name in keys], max_level=settings.max_level)
     return replace(part, changes=replace(part.changes, files=files, changelog=()), scope=scope)
 
 
@@ -234,19 +234,19 @@ def _storage_errors_named(table: FileStoreTable) -> Iterator[None]:
 def _commit_part(table: FileStoreTable, part: CommitPart, settings: CommitSettings) -> Snapshot:
     """Publish one snapshot, however often rivals come first."""
     writer = ManifestWriter(table, settings)
-    making = SnapshotMaking(table, part, settings, writer)
+    builder = SnapshotBuilder(table, part, settings, writer)
     retries = settings.retries()
     seen: int | None = None
     while True:
         try:
             with _storage_errors_named(table):
                 latest = table.snapshots.latest_to_follow()
-                twin = _applied_since(table, part, seen, latest)
-                if twin is not None:
+                applied = _applied_since(table, part, seen, latest)
+                if applied is not None:
                     writer.discard()
-                    return twin
+                    return applied
                 seen = latest.id if latest else 0
-                snapshot = making.next_snapshot(latest)
+                snapshot = builder.next_snapshot(latest)
         except BaseException:
             writer.discard()
             raise
@@ -258,8 +258,8 @@ def _commit_part(table: FileStoreTable, part: CommitPart, settings: CommitSettin
             writer.discard()
             raise
         if published:
-            writer.discard(keep=making.names)
-            _delete_side_files(table, part, keep=making.names)
+            writer.discard(keep=builder.names)
+            _delete_side_files(table, part, keep=builder.names)
             return snapshot
         if retries.exhausted:
             writer.discard()

@@ -96,7 +96,7 @@ def _add_by_name(by_name: dict[str, IndexManifestEntry], entry: IndexManifestEnt
     by_name[entry.file_name] = entry
 
 
-def unite_hashes(
+def merge_hash_indexes(
     previous: Iterable[IndexManifestEntry], placed: Sequence[PlacedHashes], files: HashIndexFiles
 ) -> list[IndexManifestEntry]:
     """Unite new key hashes with the hash indexes of the latest snapshot and write the united index files.
@@ -132,7 +132,7 @@ def unite_hashes(
         }
         _check_one_bucket_per_hash(ours, theirs)
         for bucket, hashes in ours.items():
-            entry = _united_entry((partition, bucket), by_bucket[partition, bucket], hashes, theirs.get(bucket), files)
+            entry = _merged_index((partition, bucket), by_bucket[partition, bucket], hashes, theirs.get(bucket), files)
             if entry is not None:
                 changed.append(entry)
     return changed
@@ -143,7 +143,7 @@ def _distinct(parts: Iterable[Hashes]) -> Hashes:
     return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
 
 
-def _united_entry(
+def _merged_index(
     bucket_id: BucketId, news: Sequence[PlacedHashes], ours: Hashes, theirs: Hashes | None, files: HashIndexFiles
 ) -> IndexManifestEntry | None:
     """Return the bucket's new index entry; None when the table's index has all of our hashes already."""

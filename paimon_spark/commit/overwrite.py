@@ -207,7 +207,7 @@ def deleted_index_entries(live: Sequence[IndexManifestEntry], scope: PartitionSc
     return [replace(entry, kind=FileKind.DELETE) for entry, gone in zip(live, inside, strict=True) if gone]
 
 
-def lifted_to_top(
+def upgraded_files(
     entries: Sequence[ManifestEntry], key_types: Sequence[DataType], *, max_level: int
 ) -> tuple[ManifestEntry, ...]:
     """Lift the files of an overwrite to the highest level where no keys of a bucket overlap (``overwrite-upgrade``).

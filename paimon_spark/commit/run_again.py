@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakValueDictionary
 
-from paimon_spark.commit.conflict import FINAL
+from paimon_spark.commit.conflict_detection import FINAL
 from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.errors import CommitConflictError, CommitError, SnapshotNotFoundError
 from paimon_spark.table.snapshot_identity import SnapshotIdentity

@@ -19,7 +19,7 @@ OPTION = "commit.strict-mode.last-safe-snapshot"
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedPlaces:
+class CommittedChanges:
     """How the changes of a snapshot are looked up."""
 
     snapshot: Callable[[int], Snapshot]
@@ -31,7 +31,7 @@ class ChangedPlaces:
 
 
 def check_strict(
-    safe_id: int, new_id: int, *, kind: CommitKind, partitions: frozenset[bytes], user: str, places: ChangedPlaces
+    safe_id: int, new_id: int, *, kind: CommitKind, partitions: frozenset[bytes], user: str, places: CommittedChanges
 ) -> None:
     """Check the snapshots after ``safe_id`` and before ``new_id`` made by other users.
 

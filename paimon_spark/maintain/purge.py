@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.expire.consumers import clear_consumers
-from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.maintain.refs.branches import delete_branch
@@ -44,7 +44,7 @@ def purge_files(table: FileStoreTable) -> None:
     table.file_io.delete_quietly(table.paths.changelog_dir, recursive=True)
     # Java: keeps no changelogs here either, whatever the options say
     plain = table.without_options(_CHANGELOG_OPTIONS)
-    expire_snapshots(plain, everything_but_the_latest())
+    expire_snapshots(plain, retain_latest_only())
     remove_files_before(table, time.time_ns() // 1_000_000 + 1)
 
 

@@ -23,7 +23,7 @@ from paimon_spark.merge.elements import (
     occurrence_numbers,
     pair_codes,
 )
-from paimon_spark.merge.gather import take_rows
+from paimon_spark.merge.merged_rows import take_rows
 from paimon_spark.merge.segments import Indices, Mask, Segments
 from paimon_spark.merge.sort import dense_ranks
 from paimon_spark.merge.value_aggregators import valid_mask

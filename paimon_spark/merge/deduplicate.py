@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.merge.gather import MergeInput, output_table, take_rows
 from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
+from paimon_spark.merge.merged_rows import MergeInput, output_table, take_rows
 from paimon_spark.merge.segments import Indices
 from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.spec.row_kind import is_add

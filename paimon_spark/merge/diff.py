@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.merge.elements import equality_codes
-from paimon_spark.merge.gather import output_table, take_rows
 from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
+from paimon_spark.merge.merged_rows import output_table, take_rows
 from paimon_spark.merge.segments import Indices, Mask
 from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND, sort_order, whole_column
 from paimon_spark.spec.row_kind import RowKind, is_add

@@ -15,9 +15,9 @@ import pyarrow as pa
 from paimon_spark.errors import DataError
 from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState
 from paimon_spark.merge.functions import create_aggregator
-from paimon_spark.merge.gather import MergedColumn, MergeInput, output_table
 from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
-from paimon_spark.merge.row_machine import NO_DELETES, DeleteRules, FieldRule, RowMachine, null_error
+from paimon_spark.merge.merged_rows import MergedColumn, MergeInput, output_table
+from paimon_spark.merge.row_by_row import NO_DELETES, DeleteRules, FieldRule, RowByRowMerge, null_error
 from paimon_spark.merge.segments import Segments
 from paimon_spark.merge.sequence_groups import (
     GroupRows,
@@ -160,7 +160,7 @@ class _PartialUpdateMerge:
         rules = [rule for rule in engine.rules if rule.name in columns and set(rule.compared_by) <= available]
         keys = len(self._special)
         states: dict[str, FieldState] = {rule.name: self._state(rule, columns[rule.name], keys) for rule in rules}
-        machine = RowMachine(rules, states, columns.__getitem__, engine.deletes, keys)
+        machine = RowByRowMerge(rules, states, columns.__getitem__, engine.deletes, keys)
         local = Segments(np.arange(len(rows)), self._special_rows.starts)
         machine.run(local, merging.kinds[rows], merging.sequences[rows])
         self._kinds[self._special] = machine.kinds

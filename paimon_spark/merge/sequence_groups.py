@@ -15,10 +15,10 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.merge.normalized_keys import fixed_values, has_fixed_width_order
 from paimon_spark.merge.segments import Indices, Mask, Segments
 from paimon_spark.merge.sort import dense_ranks
 from paimon_spark.merge.value_aggregators import valid_mask
-from paimon_spark.merge.words import fixed_values, has_fixed_words
 
 _PREFIX, _SUFFIX = "fields.", ".sequence-group"
 
@@ -114,7 +114,7 @@ class GroupRows:
 
 
 def _ordered(column: pa.Array) -> Indices:
-    return fixed_values(column) if has_fixed_words(column.type) else dense_ranks([column])
+    return fixed_values(column) if has_fixed_width_order(column.type) else dense_ranks([column])
 
 
 class RowSequences:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.merge.words import Word, column_words, packed_words
+from paimon_spark.merge.normalized_keys import NormalizedKey, normalized_keys, packed_normalized_keys
 from paimon_spark.spec.row_kind import is_add
 
 SEQUENCE_NUMBER = "_SEQUENCE_NUMBER"
@@ -76,13 +76,13 @@ def sort_order(
         The order and the start of each key in it.
     """
     names = set(rows.schema.names)
-    order, tied = _sort_by(packed_words([whole_column(rows, key) for key in keys]), rows.num_rows)
+    order, tied = _sort_by(packed_normalized_keys([whole_column(rows, key) for key in keys]), rows.num_rows)
     starts = np.flatnonzero(np.concatenate(([True], ~tied))) if rows.num_rows else np.empty(0, np.int64)
     if tied.any():
         for name in sequence_fields:
-            order, tied = _refine(order, tied, column_words(whole_column(rows, name), descending=descending))
+            order, tied = _refine(order, tied, normalized_keys(whole_column(rows, name), descending=descending))
         if SEQUENCE_NUMBER in names:
-            order, tied = _refine(order, tied, column_words(whole_column(rows, SEQUENCE_NUMBER)))
+            order, tied = _refine(order, tied, normalized_keys(whole_column(rows, SEQUENCE_NUMBER)))
         if VALUE_KIND in names and tied.any():
             adds = is_add(whole_column(rows, VALUE_KIND).to_numpy())
             order, tied = _refine(order, tied, [lambda chosen: adds if chosen is None else adds[chosen]])
@@ -92,14 +92,14 @@ def sort_order(
 def dense_ranks(columns: Sequence[pa.Array]) -> Indices:
     """The rank of each row among the distinct tuples of the columns, nulls first, from 0 without gaps."""
     rows = len(columns[0])
-    order, tied = _sort_by(packed_words(columns), rows)
+    order, tied = _sort_by(packed_normalized_keys(columns), rows)
     ranks = np.empty(rows, np.int64)
     if rows:
         ranks[order] = np.concatenate(([0], np.cumsum(~tied)))
     return ranks
 
 
-def _sort_by(words: Iterable[Word], rows: int) -> tuple[Indices, Mask]:
+def _sort_by(words: Iterable[NormalizedKey], rows: int) -> tuple[Indices, Mask]:
     """Stable order by the words, and for each neighbouring pair of it whether the two are equal in all words."""
     iterator = iter(words)
     first = next(iterator)(None)
@@ -139,7 +139,7 @@ def _stable_order(word: npt.NDArray[Any]) -> tuple[Indices, Mask]:
     return order, packed[1:] == packed[:-1]
 
 
-def _refine(order: Indices, tied: Mask, words: Iterable[Word]) -> tuple[Indices, Mask]:
+def _refine(order: Indices, tied: Mask, words: Iterable[NormalizedKey]) -> tuple[Indices, Mask]:
     """Sorts rows that are still tied by further words; ``order`` and ``tied`` are changed in place."""
     for word in words:
         if not tied.any():

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_spark.merge.merge_engine import MergeEngine
-from paimon_spark.merge.words import fixed_values
+from paimon_spark.merge.normalized_keys import fixed_values
 
 _LEAST_BLOCK_BYTES = 64 << 10
 _BLOCKS_SHARE = 2

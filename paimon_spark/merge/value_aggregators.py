@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState
+from paimon_spark.merge.normalized_keys import fixed_values, has_fixed_width_order
 from paimon_spark.merge.segments import Indices, Mask, Segments
 from paimon_spark.merge.sort import dense_ranks
-from paimon_spark.merge.words import fixed_values, has_fixed_words
 
 
 def valid_mask(values: pa.Array) -> Mask:
@@ -230,7 +230,7 @@ class Largest(Aggregator):
         return result
 
     def _ordered(self, values: pa.Array) -> Indices:
-        ordered = fixed_values(values) if has_fixed_words(values.type) else dense_ranks([values])
+        ordered = fixed_values(values) if has_fixed_width_order(values.type) else dense_ranks([values])
         return ordered if self.sign > 0 else ~ordered
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from paimon_spark.read.branches import plan_rows, read_of_plan
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.diff_split import DiffSplit
-from paimon_spark.read.incremental_read import changed_rows, only_true, state_rows, written_rows
+from paimon_spark.read.incremental_read import changed_rows, filter_and_project, state_rows, written_rows
 from paimon_spark.read.plan import ReadPlan, residual_filter
 from paimon_spark.read.table_scan import ReadSource, RowView, TableScan
 from paimon_spark.spec.predicate import Always, Predicate, fields, project
@@ -73,12 +73,12 @@ class ReadAuditLog:
         names = {field.name for field in plan_fields} | (set() if predicate is None else fields(predicate))
         by_name = {field.name: field for field in (*own, *plan_fields)}  # those of the plan may be narrowed
         read_fields = tuple(by_name[field.name] for field in own if field.name in names)
-        pushed = own_part(table, predicate)
+        pushed = table_predicate(table, predicate)
         batches = (with_kind(batch) for batch in self.rows(table, split, read_fields, pushed))
-        return only_true(batches, plan_fields, predicate)
+        return filter_and_project(batches, plan_fields, predicate)
 
 
-def own_part(table: FileStoreTable, predicate: Predicate | None) -> Predicate | None:
+def table_predicate(table: FileStoreTable, predicate: Predicate | None) -> Predicate | None:
     """Return what a predicate over the audit log says of the table's own columns; None for nothing."""
     if predicate is None:
         return None
@@ -88,7 +88,7 @@ def own_part(table: FileStoreTable, predicate: Predicate | None) -> Predicate | 
 
 def scan_of_rows(scan: TableScan) -> TableScan:
     """Return the scan of the table's own rows that a view needs: all columns, and what its predicate says of them."""
-    predicate = own_part(scan.table, scan.predicate)
+    predicate = table_predicate(scan.table, scan.predicate)
     limit = scan.limit if predicate == scan.predicate else None
     return replace(scan, columns=tuple(scan.table.schema.fields), predicate=predicate, limit=limit)
 

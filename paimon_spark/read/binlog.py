@@ -18,7 +18,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.read.audit_log import KindRows, kind_rows, special_fields, with_kind
 from paimon_spark.read.branches import plan_rows, read_of_plan
 from paimon_spark.read.change_range import ChangeRange, ChangeSource
-from paimon_spark.read.incremental_read import only_true
+from paimon_spark.read.incremental_read import filter_and_project
 from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.table_scan import RowView, TableScan
 from paimon_spark.spec.arrow_types import to_arrow_schema
@@ -56,7 +56,7 @@ class ReadBinlog:
         arrow = to_arrow_schema([field for field in binlog_fields(table) if field.name in names])
         batches = self.rows(table, split, read_fields, None)
         shown = pack_updates(batches, arrow) if self.packed else (_arrays(b, np.arange(len(b)), arrow) for b in batches)
-        return only_true(shown, plan_fields, predicate)
+        return filter_and_project(shown, plan_fields, predicate)
 
 
 def pack_updates(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

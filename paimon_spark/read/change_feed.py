@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_spark.errors import OptionError
-from paimon_spark.read.audit_log import own_part, scan_of_rows
+from paimon_spark.read.audit_log import scan_of_rows, table_predicate
 from paimon_spark.read.branches import plan_rows
 from paimon_spark.read.change_range import ChangeRange, ChangeSource, snapshots_of
 from paimon_spark.read.incremental_plan import plan_changes
-from paimon_spark.read.incremental_read import only_true, written_rows
+from paimon_spark.read.incremental_read import filter_and_project, written_rows
 from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.table_scan import RowView, TableScan
 from paimon_spark.spec.arrow_types import to_arrow_type
@@ -64,8 +64,8 @@ class ReadChangeFeed:
         """Yield the columns asked for of changes for which the predicate is true."""
         names = {field.name for field in plan_fields} | (set() if predicate is None else fields(predicate))
         read_fields = tuple(field for field in table.schema.fields if field.name in names)
-        batches = written_rows(table, split, read_fields, own_part(table, predicate))
-        return only_true((self._told(batch, split.snapshot_id) for batch in batches), plan_fields, predicate)
+        batches = written_rows(table, split, read_fields, table_predicate(table, predicate))
+        return filter_and_project((self._told(batch, split.snapshot_id) for batch in batches), plan_fields, predicate)
 
     def _told(self, batch: pa.RecordBatch, snapshot_id: int) -> pa.RecordBatch:
         rows = batch.num_rows

@@ -88,8 +88,8 @@ class FieldMapping:
         if predicate is None:
             return None
         names = {c.target.name: c.source.name for c in self.columns if c.source is not None and c.same_type}
-        said = project(predicate, names)
-        return None if said == Always(True) else rename(said, names)
+        projected = project(predicate, names)
+        return None if projected == Always(True) else rename(projected, names)
 
 
 def _as_far_as_wanted(source: DataType, target: DataType) -> DataType:

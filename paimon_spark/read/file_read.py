@@ -62,15 +62,15 @@ class FileRead:
         options = self.table.schema.options
         io, rows = self.table.file_io, file.row_count
         with open_data_file(io, file.path, file.format, file.size, rows=rows, options=options) as reader:
-            said = mapping.file_predicate(predicate)
-            groups = _row_groups(reader, file, said)
+            pushed = mapping.file_predicate(predicate)
+            groups = _row_groups(reader, file, pushed)
             if groups is not None and not groups:
                 return
             if not file_fields:
                 rows = sum(reader.row_group_rows[group] for group in (groups or range(reader.num_row_groups)))
                 yield from self._counted(mapping, rows)
                 return
-            filters = None if said is None else to_arrow(said, to_arrow_schema(file_fields))
+            filters = None if pushed is None else to_arrow(pushed, to_arrow_schema(file_fields))
             for batch in reader.read_batches(
                 file_fields,
                 row_groups=groups,

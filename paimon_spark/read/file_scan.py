@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.snapshot import Snapshot
-    from paimon_spark.table.manifest_store import Judge
+    from paimon_spark.table.manifest_store import FileFilter
     from paimon_spark.table.table import FileStoreTable
 
 
@@ -48,21 +48,21 @@ def scan_files(
         predicate=partition_predicate,
         bucket=None if bucket is None else int(bucket),
         statistics=statistics or predicate is not None,
-        judge=None if predicate is None else _judge(table, predicate, statistics=statistics),
+        file_filter=None if predicate is None else _file_filter(table, predicate, statistics=statistics),
     )
     if predicate is None or not table.schema.primary_keys or not len(files):
         return files
     return files.filter(_value_mask(table, files))
 
 
-def _judge(table: FileStoreTable, predicate: Predicate, *, statistics: bool) -> Judge:
+def _file_filter(table: FileStoreTable, predicate: Predicate, *, statistics: bool) -> FileFilter:
     """Return what leaves out the files that bucket or statistics rule out, each for itself.
 
     Of a primary-key table's files the whole predicate only notes its verdict: the other files of the bucket have a say.
     """
     key_predicate = _project(predicate, table.schema.trimmed_primary_keys)
 
-    def judge(files: ManifestColumns) -> ManifestColumns:
+    def file_filter(files: ManifestColumns) -> ManifestColumns:
         files = files.filter(bucket_mask(table, files, predicate) | (files.kinds == FileKind.DELETE))
         if table.schema.primary_keys and key_predicate is not None:
             by_key = stats_mask(table, files, key_predicate, keys=True)
@@ -74,7 +74,7 @@ def _judge(table: FileStoreTable, predicate: Predicate, *, statistics: bool) -> 
             files = files.filter(may_match | (files.kinds == FileKind.DELETE))
         return files if statistics else files.without_statistics()
 
-    return judge
+    return file_filter
 
 
 def _value_mask(table: FileStoreTable, files: ManifestColumns) -> npt.NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_spark.merge.diff import SIDE, Diff
-from paimon_spark.merge.engine import merge_engine_for
+from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.diff_split import DiffSplit
 from paimon_spark.read.file_read import FileRead
@@ -48,9 +48,9 @@ def read_written(
     Raises:
         CorruptTableError: a data file or schema file is missing or damaged.
     """
-    read_fields = with_judged(table, plan_fields, predicate)
+    read_fields = with_filter_columns(table, plan_fields, predicate)
     reader = FileRead(table, read_fields, partition_constants(table, split))
-    return only_true(reader.run(split.files, predicate), plan_fields, predicate)
+    return filter_and_project(reader.run(split.files, predicate), plan_fields, predicate)
 
 
 def read_changed(
@@ -60,10 +60,10 @@ def read_changed(
 
     Arguments and errors as of `read_written`; the split is a `DiffSplit`.
     """
-    return only_true(changed_rows(table, split, predicate, keep_deletes=False), plan_fields, predicate)
+    return filter_and_project(changed_rows(table, split, predicate, keep_deletes=False), plan_fields, predicate)
 
 
-def with_judged(
+def with_filter_columns(
     table: FileStoreTable, plan_fields: Sequence[DataField], predicate: Predicate | None
 ) -> tuple[DataField, ...]:
     """Return the columns and, behind them, those of the table that only the predicate looks at."""
@@ -72,7 +72,7 @@ def with_judged(
     return (*plan_fields, *(field for field in table.schema.fields if field.name in judged - wanted))
 
 
-def only_true(
+def filter_and_project(
     batches: Iterator[pa.RecordBatch], plan_fields: Sequence[DataField], predicate: Predicate | None
 ) -> Iterator[pa.RecordBatch]:
     """Keep rows for which the predicate is true, and of them the columns of the plan."""

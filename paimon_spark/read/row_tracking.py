@@ -19,7 +19,7 @@ from paimon_spark.read.audit_log import scan_of_rows
 from paimon_spark.read.branches import plan_rows, read_of_plan
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.file_read import FileRead
-from paimon_spark.read.incremental_read import only_true
+from paimon_spark.read.incremental_read import filter_and_project
 from paimon_spark.read.metadata_columns import first_row
 from paimon_spark.read.plan import ReadPlan, residual_filter
 from paimon_spark.read.split_read import partition_constants
@@ -70,7 +70,7 @@ def read_tracked(
     own = tuple(field for field in table.schema.fields if field.name in names)
     reader = FileRead(table, own, partition_constants(table, split), special=_STORED)
     batches = (batch for file in split.files for batch in _tracked(table, file, reader))
-    yield from only_true(batches, plan_fields, predicate)
+    yield from filter_and_project(batches, plan_fields, predicate)
 
 
 def _tracked(table: FileStoreTable, file: SplitFile, reader: FileRead) -> Iterator[pa.RecordBatch]:

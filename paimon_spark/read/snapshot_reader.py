@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from paimon_spark.read.expiry import expiry_told
 from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.plan import ReadPlan, residual_filter
+from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.split_generator import enough_splits, generate_splits
 from paimon_spark.spec.merge_validation import validate_merge_engine, validate_sequence_field
 from paimon_spark.spec.predicate import Always
@@ -41,7 +41,7 @@ def plan_snapshot(scan: TableScan) -> ReadPlan:
     assert snapshot is None or isinstance(snapshot, Snapshot)
     if snapshot is None or predicate == Always(False):
         return ReadPlan(snapshot, table.schema, scan.columns, (), predicate, table)
-    with _without_gc(), expiry_told(table, snapshot.id):
+    with _without_gc(), snapshot_expiry_errors(table, snapshot.id):
         files = scan_files(table, snapshot, predicate)
         if scan.top_level_only and has_keys:
             files = files.filter(files.levels == table.options.num_levels - 1)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from paimon_spark.merge.engine import merge_engine_for
+from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.merge_engine import MergeEngine
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
-from paimon_spark.read.expiry import expiry_told
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.sections import runs_of, sections_of
+from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.predicate import Predicate, evaluate, fields, project
 from paimon_spark.spec.row_kind import without_retracts
@@ -58,7 +58,7 @@ def read_split(
     else:
         batches = _merged(table, split, read_fields, constants, predicate)
     schema = to_arrow_schema(plan_fields)
-    with expiry_told(table, split.snapshot_id):
+    with snapshot_expiry_errors(table, split.snapshot_id):
         for batch in batches:
             kept = batch if predicate is None else batch.filter(evaluate(predicate, batch))
             if kept.num_rows:

@@ -17,9 +17,8 @@ import fastavro
 from fastavro.schema import SchemaParseException
 
 from paimon_spark.errors import CorruptTableError
-from paimon_spark.spec import avro_schemas
+from paimon_spark.spec import metadata_schemas
 from paimon_spark.spec.avro_container import AvroBlocks, encode_long, read_container, read_containers, write_container
-from paimon_spark.spec.avro_schemas import Schema, SchemaCheck, plain_schema, schema_json
 from paimon_spark.spec.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from paimon_spark.spec.manifest_column_walk import walk_columns
 from paimon_spark.spec.manifest_columns import ManifestColumns
@@ -34,6 +33,7 @@ from paimon_spark.spec.manifest_records import (
     manifest_record,
 )
 from paimon_spark.spec.manifest_walk import FileChange, walk_entries, walk_names
+from paimon_spark.spec.metadata_schemas import Schema, SchemaCheck, plain_schema, schema_json
 
 RECORDS_PER_BLOCK = 500
 """Records in one block of the files we write (Java cuts blocks at about 64 KB)."""
@@ -56,7 +56,7 @@ def _parsed_file_schema(text: bytes, kind: str) -> tuple[Schema, bool]:
     except (ValueError, RecursionError) as error:
         raise CorruptTableError(f"The Avro schema in the file's header is no JSON: {error}.") from error
     check = SchemaCheck()
-    check.check(schema, getattr(avro_schemas, kind))
+    check.check(schema, getattr(metadata_schemas, kind))
     try:
         parsed = fastavro.parse_schema({"type": "array", "items": plain_schema(schema)})
     except (SchemaParseException, LookupError, ValueError, TypeError, AttributeError) as error:
@@ -65,7 +65,7 @@ def _parsed_file_schema(text: bytes, kind: str) -> tuple[Schema, bool]:
 
 
 def _read_records(data: bytes, kind: str, version: int, path: str | None) -> list[Record]:
-    """Decode all records of a container file whose schema fits the one that is called `kind` in `avro_schemas`."""
+    """Decode all records of a container file whose schema fits the one that is called `kind` in `metadata_schemas`."""
     return _records_of(read_container(data, path=path), kind, version, path)
 
 
@@ -86,7 +86,7 @@ def _records_of(content: AvroBlocks, kind: str, version: int, path: str | None) 
         raise CorruptTableError("The Avro records end before their blocks do: the file is damaged.", path=path)
     if check_nulls:
         for record in records:
-            _check_required(record, getattr(avro_schemas, kind), path)
+            _check_required(record, getattr(metadata_schemas, kind), path)
     for record in records:
         if record["_VERSION"] != version:
             raise CorruptTableError(
@@ -147,14 +147,14 @@ def encode_manifest(entries: Sequence[ManifestEntry], *, codec: str = "zstandard
         level: compression level of zstandard.
     """
     newer = any(entry.file.write_cols_sequences is not None for entry in entries)
-    schema = avro_schemas.MANIFEST_WITH_COLUMN_SEQUENCES if newer else avro_schemas.MANIFEST
+    schema = metadata_schemas.MANIFEST_WITH_COLUMN_SEQUENCES if newer else metadata_schemas.MANIFEST
     return _write_records([entry_record(entry) for entry in entries], schema, codec, level)
 
 
 def encode_entries(entries: Sequence[ManifestEntry]) -> tuple[bytes, bytes, list[int]]:
     """Encode entries without a container: the schema for its header, the bytes, and where each entry ends."""
     newer = any(entry.file.write_cols_sequences is not None for entry in entries)
-    schema = avro_schemas.MANIFEST_WITH_COLUMN_SEQUENCES if newer else avro_schemas.MANIFEST
+    schema = metadata_schemas.MANIFEST_WITH_COLUMN_SEQUENCES if newer else metadata_schemas.MANIFEST
     parsed = fastavro.parse_schema(plain_schema(schema))
     out = BytesIO()
     ends = []
@@ -323,7 +323,7 @@ def decode_manifest(data: bytes, *, path: str | None = None) -> list[ManifestEnt
 
 def encode_manifest_list(manifests: Sequence[ManifestFileMeta], *, codec: str = "zstandard", level: int = 1) -> bytes:
     """Encode a manifest list; an empty one is legal."""
-    return _write_records([manifest_record(meta) for meta in manifests], avro_schemas.MANIFEST_LIST, codec, level)
+    return _write_records([manifest_record(meta) for meta in manifests], metadata_schemas.MANIFEST_LIST, codec, level)
 
 
 def decode_manifest_list(data: bytes, *, path: str | None = None) -> list[ManifestFileMeta]:
@@ -348,7 +348,7 @@ def decode_manifest_names(data: bytes, *, path: str | None = None) -> list[str]:
 def encode_index_manifest(entries: Sequence[IndexManifestEntry], *, codec: str = "zstandard", level: int = 1) -> bytes:
     """Encode an index manifest, with the schema of Java 1.4; only if an entry has a `source_meta` that of Java 2.1."""
     newer = any(e.global_index is not None and e.global_index.source_meta is not None for e in entries)
-    schema = avro_schemas.INDEX_MANIFEST_WITH_SOURCE_META if newer else avro_schemas.INDEX_MANIFEST
+    schema = metadata_schemas.INDEX_MANIFEST_WITH_SOURCE_META if newer else metadata_schemas.INDEX_MANIFEST
     return _write_records([index_record(entry) for entry in entries], schema, codec, level)
 
 

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptTableError
-from paimon_spark.spec import avro_schemas
+from paimon_spark.spec import metadata_schemas
 from paimon_spark.spec.avro_codec import decode_manifest, encode_entries
 from paimon_spark.spec.avro_container import AvroBlocks, read_container, read_containers
-from paimon_spark.spec.avro_schemas import SchemaCheck, plain_schema
 from paimon_spark.spec.manifest import FileKind, ManifestEntry
 from paimon_spark.spec.manifest_records import MANIFEST_VERSION
 from paimon_spark.spec.manifest_walk import Walk, walk_blocks
+from paimon_spark.spec.metadata_schemas import SchemaCheck, plain_schema
 
 Positions = npt.NDArray[np.int64]
 Identity = tuple[Any, ...]
@@ -127,7 +127,7 @@ def _walked(contents: Sequence[AvroBlocks]) -> RawEntries | None:
     text = contents[0].schema_json
     try:
         schema = json.loads(text)
-        SchemaCheck().check(schema, avro_schemas.MANIFEST_WITH_COLUMN_SEQUENCES)
+        SchemaCheck().check(schema, metadata_schemas.MANIFEST_WITH_COLUMN_SEQUENCES)
     except (ValueError, RecursionError, CorruptTableError):
         return None  # decoding says what is wrong
     counts = [count for count, _ in blocks]

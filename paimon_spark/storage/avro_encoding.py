@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.spec import data_types as t
 from paimon_spark.storage.arrow_layout import bytes_from_decimals
-from paimon_spark.storage.avro_schema import is_array_map
+from paimon_spark.storage.avro_file_schema import is_array_map
 
 _NULL = b"\x00"
 _VALUE = b"\x02"

@@ -30,7 +30,7 @@ from paimon_spark.spec.avro_container import (
 )
 from paimon_spark.storage import arrow_layout, avro_columns
 from paimon_spark.storage.avro_encoding import encode_rows
-from paimon_spark.storage.avro_schema import Decoded, FileSchema, file_schema
+from paimon_spark.storage.avro_file_schema import Decoded, FileSchema, file_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as
 from paimon_spark.storage.data_file import (
     DEFAULT_BATCH_BYTES,

@@ -61,11 +61,11 @@ def open_data_file(
         UnsupportedError: another format.
     """
     reader = _open(file_io, path, file_format, size, options or {})
-    for what, found, said in (("bytes", reader.size_bytes, size), ("rows", reader.num_rows, rows)):
-        if said is not None and found != said:
+    for what, found, expected in (("bytes", reader.size_bytes, size), ("rows", reader.num_rows, rows)):
+        if expected is not None and found != expected:
             reader.close()
             raise CorruptTableError(
-                f"The data file has {found} {what}, but its manifest entry says {said}: "
+                f"The data file has {found} {what}, but its manifest entry says {expected}: "
                 "it was damaged or exchanged for another",
                 path=redact(path),
             )

@@ -166,11 +166,11 @@ class OrcReader(DataFileReader):
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             at = self._tail.columns[name]
             if stripe < len(self._tail.stripe_statistics) and at < len(self._tail.stripe_statistics[stripe]):
-                said = decode(self._tail.stripe_statistics[stripe][at]).get(1)
-                if said is not None and said[-1] != len(column) - column.null_count:
+                recorded = decode(self._tail.stripe_statistics[stripe][at]).get(1)
+                if recorded is not None and recorded[-1] != len(column) - column.null_count:
                     raise CorruptTableError(
                         f"Column '{name}' has {len(column) - column.null_count} values in an ORC stripe whose "
-                        f"statistics say {said[-1]}",
+                        f"statistics say {recorded[-1]}",
                         path=self.path,
                     )
 

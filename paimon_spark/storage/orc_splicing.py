@@ -1,10 +1,9 @@
 """ORC files put together from parts, so that timestamps before 1970 are written as Java writes them.
 
 pyarrow cuts seconds towards 1970 and then writes negative nanoseconds, which no reader understands. Rows with such
-timestamps are written as a file of their own in memory: the columns' nanoseconds beside seconds that are all 0, and
-behind the columns a twin of each with its seconds as LONG. The streams of the seconds then take the place of the zeros,
-and the stripe goes into the real file. Only footers and indexes are decoded ("Stripes", "File Tail" of the ORC
-specification).
+timestamps are written as a separate file in memory: each timestamp column holds the nanoseconds with seconds that are
+all 0, and a LONG column behind the others holds its seconds. The streams of the seconds then replace the zeros, and the
+stripe goes into the real file. Only footers and indexes are decoded ("Stripes", "File Tail" of the ORC specification).
 """
 
 from __future__ import annotations
@@ -189,53 +188,54 @@ class _Sink(io.RawIOBase):
 
 @dataclass
 class _Splitting:
-    """Rows whose timestamps are split: columns with nanoseconds, behind them twins with seconds.
+    """Rows whose timestamps are split: columns with nanoseconds, behind them columns with seconds.
 
     Attributes:
-        rows: The columns, then the twins.
+        rows: The columns, then those of seconds.
         own_columns: How many column numbers the columns take, the root's included.
-        twins: Column number of each timestamp -> that of its seconds.
+        seconds_of: Column number of each timestamp -> that of its seconds.
         bounds: Of each timestamp.
     """
 
     rows: pa.Table
     own_columns: int
-    twins: dict[int, int] = field(default_factory=dict)
+    seconds_of: dict[int, int] = field(default_factory=dict)
     bounds: Bounds = field(default_factory=dict)
 
     @staticmethod
     def of(rows: pa.Table) -> _Splitting:
         own = 1 + sum(map(_width, rows.schema.types))
         split = _Splitting(rows, own)
-        at, twin_at = 1, own
-        columns, fields, twins = [], [], []
+        at, seconds_at = 1, own
+        columns, fields, seconds_arrays = [], [], []
         for kind, column in zip(rows.schema, rows.columns, strict=True):
             width = _width(kind.type)
             if _has_timestamps(kind.type):
-                array, seconds = split._split(_in_one_piece(column), at, twin_at, kind.name)
-                twins.append(arrow_layout.with_nulls_pushed_down(seconds))
-                twin_at += width
+                array, seconds = split._split(_in_one_piece(column), at, seconds_at, kind.name)
+                seconds_arrays.append(arrow_layout.with_nulls_pushed_down(seconds))
+                seconds_at += width
                 kind = kind.with_type(_with_metadata(array.type, kind.type))
                 column = arrow_layout.relabel(array, kind.type)
             fields.append(kind)
             columns.append(column)
             at += width
-        names = [f"twin {n}" for n in range(len(twins))]
-        schema = pa.schema([*fields, *(pa.field(name, twin.type) for name, twin in zip(names, twins, strict=True))])
-        split.rows = pa.Table.from_arrays([*columns, *twins], schema=schema)
+        names = [f"seconds {n}" for n in range(len(seconds_arrays))]
+        extra = [pa.field(name, array.type) for name, array in zip(names, seconds_arrays, strict=True)]
+        schema = pa.schema([*fields, *extra])
+        split.rows = pa.Table.from_arrays([*columns, *seconds_arrays], schema=schema)
         return split
 
-    def _split(self, array: pa.Array, at: int, twin_at: int, name: str) -> tuple[pa.Array, pa.Array]:
+    def _split(self, array: pa.Array, at: int, seconds_at: int, name: str) -> tuple[pa.Array, pa.Array]:
         """The nanoseconds and the seconds of a column."""
         kind = array.type
         if pa.types.is_timestamp(kind):
-            self.twins[at] = twin_at
+            self.seconds_of[at] = seconds_at
             return self._split_timestamps(array, at, name)
         parts = nested_parts(array)
         if not parts:
             return array, pa.array(np.zeros(len(array), bool))
         ones, twos = [], []
-        here, there = at + 1, twin_at + 1
+        here, there = at + 1, seconds_at + 1
         for part in parts:
             one, two = self._split(part, here, there, name)
             ones.append(one)
@@ -280,11 +280,11 @@ class _Splice:
             streams[number(message, 1), number(message, 2)] = data[at : at + length].to_pybytes()
             at += length
         kept = {key: content for key, content in streams.items() if key[1] < splitting.own_columns}
-        for column, twin in splitting.twins.items():
+        for column, seconds in splitting.seconds_of.items():
             if (_DATA, column) in kept:
-                kept[_DATA, column] = streams.get((_DATA, twin), b"")
+                kept[_DATA, column] = streams.get((_DATA, seconds), b"")
             if (_ROW_INDEX, column) in kept:
-                kept[_ROW_INDEX, column] = self._index(column, kept[_ROW_INDEX, column], streams[_ROW_INDEX, twin])
+                kept[_ROW_INDEX, column] = self._index(column, kept[_ROW_INDEX, column], streams[_ROW_INDEX, seconds])
         listed = [encode({1: [kind], 2: [column], 3: [len(some)]}) for (kind, column), some in kept.items()]
         encodings = footer.get(2, [])[: splitting.own_columns]
         end = packed(encode({**footer, 1: listed, 2: encodings}), tail.codec, tail.block_bytes)
@@ -293,19 +293,19 @@ class _Splice:
         self.content = b"".join(kept.values()) + end
         self.info = {**info, 2: [index], 3: [total - index], 4: [len(end)]}
         self.statistics = [
-            self._bounded(column, message) if column in splitting.twins else message
+            self._bounded(column, message) if column in splitting.seconds_of else message
             for column, message in enumerate(tail.stripe_statistics[stripe][: splitting.own_columns])
         ]
 
-    def _index(self, column: int, own: bytes, twin: bytes) -> bytes:
-        """A row index that leads to the seconds of the twin: behind its places come those of the nanoseconds."""
+    def _index(self, column: int, own: bytes, seconds: bytes) -> bytes:
+        """A row index whose positions lead to the seconds, then to the nanoseconds."""
         tail = self._tail
         entries = []
-        for one, two in zip(self._entries(own), self._entries(twin), strict=True):
+        for one, two in zip(self._entries(own), self._entries(seconds), strict=True):
             first = list(numbers(two.get(1, [])))
-            places = first + list(numbers(one.get(1, [])))[len(first) :]
+            positions = first + list(numbers(one.get(1, [])))[len(first) :]
             statistics = [self._bounded(column, message) for message in one.get(2, [])]
-            entries.append(encode({1: [b"".join(map(to_varint, places))], 2: statistics}))
+            entries.append(encode({1: [b"".join(map(to_varint, positions))], 2: statistics}))
         return packed(encode({1: entries}), tail.codec, tail.block_bytes)
 
     def _entries(self, index: bytes) -> Iterator[Message]:
@@ -314,13 +314,13 @@ class _Splice:
 
     def _bounded(self, column: int, message: bytes) -> bytes:
         """Statistics of a timestamp with the bounds of all the rows that were split."""
-        said = decode(message)
+        statistics = decode(message)
         bounds = self._splitting.bounds[column]
-        said.pop(9, None)
-        if bounds is not None and number(said, 1):
+        statistics.pop(9, None)
+        if bounds is not None and number(statistics, 1):
             low, high = ((value << 1) ^ (value >> 63) for value in bounds)
-            said[9] = [encode({3: [low], 4: [high]})]
-        return encode(said)
+            statistics[9] = [encode({3: [low], 4: [high]})]
+        return encode(statistics)
 
 
 def _in_one_piece(column: pa.ChunkedArray) -> pa.Array:
@@ -330,7 +330,7 @@ def _in_one_piece(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _own_types(tail: OrcTail, columns: int, width: int) -> list[bytes]:
-    """The Type messages without the twins."""
+    """The Type messages without the columns of seconds."""
     root = tail.types[0]
     children = b"".join(map(to_varint, list(tail.children(0))[:columns]))
     return [encode({**root, 2: [children], 3: root.get(3, [])[:columns]}), *tail.footer[4][1:width]]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.paths import TablePaths
 
-Judge = Callable[[ManifestColumns], ManifestColumns]
+FileFilter = Callable[[ManifestColumns], ManifestColumns]
 """Leaves out entries that a read does not need, never a DELETE."""
 
 _Decoded = TypeVar("_Decoded")
@@ -272,8 +272,8 @@ class ManifestStore:
             CorruptTableError: a manifest is missing or cannot be read.
         """
         paths = [self._paths.manifest_path(meta.file_name) for meta in manifests]
-        said = dict(zip(paths, manifests, strict=True))
-        found = self._columns(paths, said, statistics=statistics, at_once_bytes=at_once_bytes)
+        metas = dict(zip(paths, manifests, strict=True))
+        found = self._columns(paths, metas, statistics=statistics, at_once_bytes=at_once_bytes)
         return checked_kinds(found, manifests, self._paths.manifest_path)
 
     def raw_entries(self, manifests: Sequence[ManifestFileMeta]) -> Iterator[RawEntries]:
@@ -288,16 +288,16 @@ class ManifestStore:
     def _columns(
         self,
         paths: Sequence[str],
-        said: Mapping[str, ManifestFileMeta],
+        metas: Mapping[str, ManifestFileMeta],
         *,
         statistics: bool,
         at_once_bytes: int = _DECODED_AT_ONCE,
     ) -> Iterator[ManifestColumns]:
-        files = self._manifests(paths, said)
+        files = self._manifests(paths, metas)
         return avro_codec.decode_manifests(files, statistics=statistics, at_once_bytes=at_once_bytes)
 
-    def _manifests(self, paths: Sequence[str], said: Mapping[str, ManifestFileMeta]) -> Iterator[tuple[str, bytes]]:
-        return checked_manifests(self._files(paths), said)
+    def _manifests(self, paths: Sequence[str], metas: Mapping[str, ManifestFileMeta]) -> Iterator[tuple[str, bytes]]:
+        return checked_manifests(self._files(paths), metas)
 
     def _files(self, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         if self._file_io.threads == 1 or len(paths) < 2:
@@ -314,7 +314,7 @@ class ManifestStore:
         predicate: Predicate | None = None,
         bucket: int | None = None,
         statistics: bool = True,
-        judge: Judge | None = None,
+        file_filter: FileFilter | None = None,
     ) -> ManifestColumns:
         """Return the files that live in ``snapshot`` as columns, in the order of the manifests.
 
@@ -322,9 +322,9 @@ class ManifestStore:
             snapshot: which files.
             predicate: only files of partitions for which this predicate over the partition columns is true.
             bucket: only files of this bucket.
-            statistics: whether the statistics of keys and values are wanted, by the caller or by ``judge``.
-            judge: is given some entries at a time and returns those that are wanted, every DELETE entry among them; it
-                may leave out their statistics.
+            statistics: whether the statistics of keys and values are wanted, by the caller or by ``file_filter``.
+            file_filter: gets some entries at a time and returns those that are wanted, with every DELETE entry. It may
+                drop their statistics.
 
         Raises:
             CorruptTableError: a manifest is missing or cannot be read.
@@ -343,9 +343,9 @@ class ManifestStore:
                 columns = columns.filter(columns.buckets == bucket)
             waiting.append(columns)
             if sum(map(len, waiting)) >= _JUDGED_AT_ONCE:
-                parts.append(_judged(waiting, judge))
+                parts.append(_filtered_files(waiting, file_filter))
                 waiting = []
-        parts.append(_judged(waiting, judge))
+        parts.append(_filtered_files(waiting, file_filter))
         found = ManifestColumns.concat(parts).live()
         check_once(found.file_names, self._paths.snapshot_path(snapshot.id))
         return found
@@ -390,6 +390,6 @@ class ManifestStore:
             ) from error
 
 
-def _judged(parts: Sequence[ManifestColumns], judge: Judge | None) -> ManifestColumns:
+def _filtered_files(parts: Sequence[ManifestColumns], file_filter: FileFilter | None) -> ManifestColumns:
     joined = ManifestColumns.concat(parts)
-    return joined if judge is None else judge(joined)
+    return joined if file_filter is None else file_filter(joined)

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
 
 
-def check_size(path: str, data: bytes, said: int | None, *, what: str, by: str) -> None:
+def check_size(path: str, data: bytes, expected: int | None, *, what: str, by: str) -> None:
     """Check a file's bytes against the size that is recorded of it; None is not recorded.
 
     Raises:
         CorruptTableError: they differ.
     """
-    if said is not None and said != len(data):
+    if expected is not None and expected != len(data):
         raise CorruptTableError(
-            f"{what} has {len(data)} bytes, but {by} says {said}: the file was damaged or exchanged for another.",
+            f"{what} has {len(data)} bytes, but {by} says {expected}: the file was damaged or exchanged for another.",
             path=path,
         )
 
@@ -42,34 +42,34 @@ def check_manifest(path: str, data: bytes, meta: ManifestFileMeta) -> None:
     """
     check_size(path, data, meta.file_size, what="The manifest", by="its manifest list")
     entries = sum(count for count, _, _ in index_container(data, path=path).blocks)
-    said = meta.num_added_files + meta.num_deleted_files
-    if entries != said:
+    expected = meta.num_added_files + meta.num_deleted_files
+    if entries != expected:
         raise CorruptTableError(
-            f"The manifest has {entries} entries, but its manifest list says {said}: "
+            f"The manifest has {entries} entries, but its manifest list says {expected}: "
             "one of the two was damaged or exchanged for another.",
             path=path,
         )
 
 
 def checked_manifests(
-    files: Iterable[tuple[str, bytes]], said: Mapping[str, ManifestFileMeta]
+    files: Iterable[tuple[str, bytes]], metas: Mapping[str, ManifestFileMeta]
 ) -> Iterator[tuple[str, bytes]]:
-    """Paths and bytes of manifests, each checked against what ``said`` has of its path, if anything."""
+    """Paths and bytes of manifests, each checked against its entry of ``metas``, if there is one."""
     for path, data in files:
-        if path in said:
-            check_manifest(path, data, said[path])
+        if path in metas:
+            check_manifest(path, data, metas[path])
         yield path, data
 
 
-def check_kinds(path: str, added: int, said: int) -> None:
+def check_kinds(path: str, added: int, expected: int) -> None:
     """Check how many entries of a manifest are ADD.
 
     Raises:
         CorruptTableError: not as many as the manifest list says.
     """
-    if added != said:
+    if added != expected:
         raise CorruptTableError(
-            f"{added} entries of the manifest add a file, but its manifest list says {said}: "
+            f"{added} entries of the manifest add a file, but its manifest list says {expected}: "
             "one of the two was damaged or exchanged for another.",
             path=path,
         )
@@ -83,16 +83,16 @@ def checked_kinds(
     for columns in found:
         added += int(np.count_nonzero(columns.kinds == FileKind.ADD))
         yield columns
-    said = sum(meta.num_added_files for meta in manifests)
-    if added != said:
-        check_kinds(path_of(manifests[0].file_name), added, said)
+    expected = sum(meta.num_added_files for meta in manifests)
+    if added != expected:
+        check_kinds(path_of(manifests[0].file_name), added, expected)
 
 
 def checked_rows(found: Iterable[ManifestColumns], snapshot: Snapshot, path: str) -> Iterator[ManifestColumns]:
     """All entries of a snapshot; behind the last, their rows are checked against what the snapshot says.
 
     Raises:
-        CorruptTableError: the rows of all files are not as many as the snapshot says; 0 is not said.
+        CorruptTableError: the rows of all files are not as many as the snapshot says; 0 is not recorded.
     """
     rows = 0
     for columns in found:

@@ -64,12 +64,12 @@ class TagStore:
                 found[name] = self.get(name)
         return dict(sorted(found.items(), key=lambda item: (item[1].snapshot.id, item[0])))
 
-    def put_away(self, name: str) -> None:
+    def begin_deletion(self, name: str) -> None:
         """Note that the tag ``name`` is being deleted, with what it holds; no engine takes this file for a tag."""
         path = self._paths.tag_path(name)
         self._file_io.write_bytes(self._aside_path(name), self._file_io.read_bytes(path), overwrite=True)
 
-    def put_aside(self) -> dict[str, Snapshot]:
+    def deletions_begun(self) -> dict[str, Snapshot]:
         """Return the snapshots of the tags whose deletion has begun and not ended; nearly always none."""
         listed = self._file_io.list_names(self._paths.tag_dir)
         names = [entry.name.removeprefix(_ASIDE) for entry in listed if entry.name.startswith(_ASIDE)]
@@ -80,7 +80,7 @@ class TagStore:
                 found[name] = Tag.from_json(self._file_io.read_bytes(path), path=path).snapshot
         return found
 
-    def forget_aside(self, name: str) -> None:
+    def end_deletion(self, name: str) -> None:
         """Note that the deletion of the tag ``name`` has ended."""
         self._file_io.delete_quietly(self._aside_path(name))
 

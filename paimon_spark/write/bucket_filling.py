@@ -148,7 +148,7 @@ def _fill_class(
         if not reserved[bucket]:
             del reserved[bucket]
         done += number
-    for bucket, room in _rooms(plan, assigner, counts) if done < len(hashes) else ():
+    for bucket, room in _free_slots(plan, assigner, counts) if done < len(hashes) else ():
         number = min(room, len(hashes) - done)
         buckets[done : done + number] = bucket
         done += number
@@ -163,7 +163,7 @@ def _fill_class(
     return buckets, newly
 
 
-def _rooms(plan: DynamicBucketPlan, assigner: int, counts: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+def _free_slots(plan: DynamicBucketPlan, assigner: int, counts: Mapping[int, int]) -> Iterator[tuple[int, int]]:
     """Buckets of an assigner that take keys, and how many: those not full, then new ones."""
     for bucket in sorted(counts):
         if bucket % plan.assigners == assigner and counts[bucket] < plan.target_rows:

@@ -36,7 +36,7 @@ LOG_HASHES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _RecordedPlacement:
     """What a record says of one partition, whether it is counts, and whether it is of this very task."""
 
     placed: Placements
@@ -59,7 +59,7 @@ class _Partition:
     reserved: dict[int, int] = field(default_factory=dict)
     """Places that an earlier attempt of this task has taken."""
 
-    def take(self, told: Sequence[_Told]) -> None:
+    def take(self, told: Sequence[_RecordedPlacement]) -> None:
         """Take over what records say that this attempt did not write."""
         for placed, mine in ((t.placed, t.mine) for t in told if t.counts):
             for bucket, number in zip(placed.buckets.tolist(), placed.numbers.tolist(), strict=True):
@@ -113,7 +113,7 @@ class DynamicBuckets:
         self._log = log
         self._task_id = task_id
         self._partitions: dict[bytes, _Partition] = {}
-        self._unseen: dict[bytes, list[_Told]] = {}
+        self._unseen: dict[bytes, list[_RecordedPlacement]] = {}
         self._logged_hashes = 0
         self.records = 0
         """Records of the log that this task knows."""
@@ -214,7 +214,7 @@ class DynamicBuckets:
         while not self._is_full and (record := log.read(self.records)) is not None:
             self._count_record(record)
             for section in record.sections:
-                told = _Told(section, record.counts, record.task == self._task_id)
+                told = _RecordedPlacement(section, record.counts, record.task == self._task_id)
                 self._unseen.setdefault(section.partition, []).append(told)
         for partition in self._unseen.keys() & self._partitions.keys():
             self._partitions[partition].take(self._unseen.pop(partition))

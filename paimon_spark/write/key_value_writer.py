@@ -22,7 +22,7 @@ from paimon_spark.write.rolling import RollingFiles
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from paimon_spark.merge.engine import MergeEngine
+    from paimon_spark.merge.factory import MergeEngine
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.write.data_file_spec import DataFileSpec
 

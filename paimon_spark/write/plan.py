@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from paimon_spark.errors import OptionError, PaimonError
-from paimon_spark.merge.engine import merge_engine_for
+from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.spec.manifest import HASH_INDEX, ManifestEntry
 from paimon_spark.spec.schema import BucketMode, TableSchema
 from paimon_spark.spec.snapshot import Snapshot

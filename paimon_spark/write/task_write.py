@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from paimon_spark.merge.engine import merge_engine_for
+from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.spec.file_names import index_file_names
 from paimon_spark.spec.hash_index import decode_hash_index, encode_hash_index
 from paimon_spark.table.data_layout import DataLayout
@@ -84,7 +84,7 @@ def write_batches(plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: i
     task = _TaskWrite(plan, task_id)
     try:
         rows = 0
-        for chunk in gather(batches, plan.data_schema, min(_CHUNK_BYTES, max(1, task.budget // 4))):
+        for chunk in combine_batches(batches, plan.data_schema, min(_CHUNK_BYTES, max(1, task.budget // 4))):
             task.write(chunk)
             if (rows + chunk.num_rows) // _LOG_ROWS > rows // _LOG_ROWS:
                 _LOG.info("Task %d has taken %d rows for %s.", task_id, rows + chunk.num_rows, plan.table.path)
@@ -95,7 +95,7 @@ def write_batches(plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: i
         raise
 
 
-def gather(batches: Iterable[pa.RecordBatch], schema: pa.Schema, chunk_bytes: int) -> Iterator[pa.Table]:
+def combine_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema, chunk_bytes: int) -> Iterator[pa.Table]:
     """Gather small batches (Spark sends 10,000 rows) into tables of about 256k rows or ``chunk_bytes``."""
     parts: list[pa.RecordBatch] = []
     rows = size = 0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.commit.conflict import Situation, check_conflicts, check_deletion_vectors
+from paimon_spark.commit.conflict_detection import ConflictContext, check_conflicts, check_deletion_vectors
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.spec.binary_row import serialize_row
 from paimon_spark.spec.data_types import (
@@ -35,8 +35,8 @@ ADD, DELETE = FileKind.ADD, FileKind.DELETE
 INT = (IntType(nullable=False),)
 
 
-def situation(*key_types):
-    return Situation("/wh/t", lambda partition: f"dt={partition.decode()}", tuple(key_types), "them", "us")
+def context(*key_types):
+    return ConflictContext("/wh/t", lambda partition: f"dt={partition.decode()}", tuple(key_types), "them", "us")
 
 
 def file(name, *, kind=ADD, level=0, keys=(0, 0), bucket=0, total=1, partition=b"p"):
@@ -46,7 +46,7 @@ def file(name, *, kind=ADD, level=0, keys=(0, 0), bucket=0, total=1, partition=b
 
 def refused(match, base, delta, *, overwrite=False, keys=INT):
     with pytest.raises(CommitConflictError, match=match) as caught:
-        check_conflicts(base, delta, situation(*keys), overwrite=overwrite)
+        check_conflicts(base, delta, context(*keys), overwrite=overwrite)
     assert "Base commit user is: them; Current commit user is: us" in str(caught.value)
     assert "/wh/t" in str(caught.value)
 
@@ -56,9 +56,9 @@ def test_the_number_of_buckets_changes_only_by_overwriting():
     refused(
         r"Total buckets of partition \{dt=p\} changed from 2 to 3 without overwrite. Give up committing.", base, delta
     )
-    check_conflicts(base, delta, situation(*INT), overwrite=True)
-    check_conflicts(base, [file("b", total=3, partition=b"q")], situation(*INT), overwrite=False)
-    check_conflicts([file("a", total=-1)], [file("b", total=2)], situation(*INT), overwrite=False)
+    check_conflicts(base, delta, context(*INT), overwrite=True)
+    check_conflicts(base, [file("b", total=3, partition=b"q")], context(*INT), overwrite=False)
+    check_conflicts([file("a", total=-1)], [file("b", total=2)], context(*INT), overwrite=False)
 
 
 def test_a_file_that_another_commit_took_out_cannot_be_deleted():
@@ -81,23 +81,23 @@ def test_delete_and_add_of_one_file_in_one_commit_would_lose_it():
 
 
 def test_lifting_a_file_is_a_delete_and_an_add():
-    check_conflicts([file("a")], [file("a", kind=DELETE), file("a", level=5)], situation(*INT), overwrite=False)
+    check_conflicts([file("a")], [file("a", kind=DELETE), file("a", level=5)], context(*INT), overwrite=False)
 
 
 def test_keys_of_a_level_above_zero_must_not_overlap():
     base = [file("a", level=5, keys=(1, 10)), file("b", level=5, keys=(21, 30)), file("z", keys=(0, 99))]
-    check_conflicts(base, [file("c", level=5, keys=(11, 20))], situation(*INT), overwrite=False)
+    check_conflicts(base, [file("c", level=5, keys=(11, 20))], context(*INT), overwrite=False)
     words = "LSM conflicts detected! Give up committing. Conflict files are: a and c"
     refused(words, base, [file("c", level=5, keys=(10, 20))])
-    check_conflicts(base, [file("c", level=4, keys=(10, 20))], situation(*INT), overwrite=False)
-    check_conflicts(base, [file("c", level=5, keys=(10, 20), bucket=1)], situation(*INT), overwrite=False)
+    check_conflicts(base, [file("c", level=4, keys=(10, 20))], context(*INT), overwrite=False)
+    check_conflicts(base, [file("c", level=5, keys=(10, 20), bucket=1)], context(*INT), overwrite=False)
     check_conflicts(
         base,
         [file("a", kind=DELETE, level=5, keys=(1, 10)), file("c", level=5, keys=(5, 20))],
-        situation(*INT),
+        context(*INT),
         overwrite=False,
     )
-    check_conflicts(base, [file("c", level=0, keys=(10, 20))], situation(*INT), overwrite=False)
+    check_conflicts(base, [file("c", level=0, keys=(10, 20))], context(*INT), overwrite=False)
 
 
 ranges = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 60), st.integers(0, 6), st.integers(1, 2)), max_size=8)
@@ -127,9 +127,9 @@ def test_overlaps_are_found_as_by_comparing_all_pairs(before, after):
     )
     if bad:
         with pytest.raises(CommitConflictError, match="LSM conflicts detected"):
-            check_conflicts(files(kept, "b"), files(after, "d"), situation(*INT), overwrite=False)
+            check_conflicts(files(kept, "b"), files(after, "d"), context(*INT), overwrite=False)
     else:
-        check_conflicts(files(kept, "b"), files(after, "d"), situation(*INT), overwrite=False)
+        check_conflicts(files(kept, "b"), files(after, "d"), context(*INT), overwrite=False)
 
 
 def java_double_order(value: float) -> tuple[int, int]:
@@ -181,10 +181,10 @@ def vectors(name, *data_files, kind=ADD):
 def test_deletion_vectors_fit_only_what_they_were_made_for(base_index, files, index, fits):
     base = [file("a"), file("b")]
     if fits:
-        check_deletion_vectors(base, base_index, files, index, situation())
+        check_deletion_vectors(base, base_index, files, index, context())
     else:
         with pytest.raises(CommitConflictError, match="File deletion conflicts detected"):
-            check_deletion_vectors(base, base_index, files, index, situation())
+            check_deletion_vectors(base, base_index, files, index, context())
 
 
 def test_key_ranks_of_no_keys():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.commit.changes import PlacedHashes
-from paimon_spark.commit.index_merge import HashIndexFiles, combine_index_entries, unite_hashes
+from paimon_spark.commit.index_merge import HashIndexFiles, combine_index_entries, merge_hash_indexes
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
@@ -56,7 +56,7 @@ def vectors(name: str, *data_files: str, kind: FileKind = FileKind.ADD, bucket: 
 def test_new_hashes_join_the_bucket_and_known_ones_stay_in_place():
     files = FakeIndexFiles()
     previous = [files.entry(b"p", 0, 5, -7), files.entry(b"p", 1, 9), files.entry(b"q", 0, 11)]
-    changed = unite_hashes(previous, [placed(b"p", 0, 5, 6), placed(b"p", 2, -1)], files.access)
+    changed = merge_hash_indexes(previous, [placed(b"p", 0, 5, 6), placed(b"p", 2, -1)], files.access)
     assert [(e.partition, e.bucket, e.index_type) for e in changed] == [(b"p", 0, HASH_INDEX), (b"p", 2, HASH_INDEX)]
     assert [files.hashes(e) for e in changed] == [[5, -7, 6], [-1]]
 
@@ -64,13 +64,13 @@ def test_new_hashes_join_the_bucket_and_known_ones_stay_in_place():
 def test_hashes_that_are_all_known_change_nothing():
     files = FakeIndexFiles()
     previous = [files.entry(b"p", 0, 5, 6)]
-    assert unite_hashes(previous, [placed(b"p", 0, 6)], files.access) == []
+    assert merge_hash_indexes(previous, [placed(b"p", 0, 6)], files.access) == []
     assert len(files.files) == 1
 
 
 def test_two_messages_of_one_bucket_are_united_once():
     files = FakeIndexFiles()
-    changed = unite_hashes([], [placed(b"p", 3, 1, 2), placed(b"p", 3, 2, 4)], files.access)
+    changed = merge_hash_indexes([], [placed(b"p", 3, 1, 2), placed(b"p", 3, 2, 4)], files.access)
     assert [files.hashes(e) for e in changed] == [[1, 2, 4]]
 
 
@@ -78,10 +78,10 @@ def test_a_lone_side_file_is_adopted_as_it_is():
     files = FakeIndexFiles()
     name, size = files.write(np.array([1, 2, 3], dtype=np.int32))
     side = PlacedHashes(b"p", 0, NewHashes(count=3, file_name=name, file_size=size))
-    (entry,) = unite_hashes([], [side], files.access)
+    (entry,) = merge_hash_indexes([], [side], files.access)
     assert (entry.file_name, entry.file_size, entry.row_count) == (name, size, 3)
     assert len(files.files) == 1
-    (united,) = unite_hashes([files.entry(b"p", 0, 7)], [side], files.access)
+    (united,) = merge_hash_indexes([files.entry(b"p", 0, 7)], [side], files.access)
     assert united.file_name != name
     assert files.hashes(united) == [7, 1, 2, 3]
 
@@ -92,14 +92,14 @@ def test_a_key_that_a_rival_put_in_another_bucket_is_a_conflict():
     with pytest.raises(
         CommitConflictError, match=r"in bucket 4, which this write placed in bucket 0.*run the write again"
     ):
-        unite_hashes(previous, [placed(b"p", 0, 3, 8)], files.access)
+        merge_hash_indexes(previous, [placed(b"p", 0, 3, 8)], files.access)
     # the same hash in another partition is another key
-    assert len(unite_hashes(previous, [placed(b"p", 0, 8)], files.access)) == 1
+    assert len(merge_hash_indexes(previous, [placed(b"p", 0, 8)], files.access)) == 1
 
 
 def test_two_tasks_with_one_key_in_two_buckets_are_a_conflict():
     with pytest.raises(CommitConflictError, match="Two tasks of this write placed the same key"):
-        unite_hashes([], [placed(b"p", 0, 3), placed(b"p", 1, 3)], FakeIndexFiles().access)
+        merge_hash_indexes([], [placed(b"p", 0, 3), placed(b"p", 1, 3)], FakeIndexFiles().access)
 
 
 assignments = st.dictionaries(st.integers(-(2**31), 2**31 - 1), st.integers(0, 3), max_size=30)
@@ -112,9 +112,9 @@ def test_union_is_the_union_or_a_conflict(theirs, ours):
     news = [placed(b"p", b, *[h for h, at in ours.items() if at == b]) for b in sorted(set(ours.values()))]
     if any(theirs.get(hash_, bucket) != bucket for hash_, bucket in ours.items()):
         with pytest.raises(CommitConflictError):
-            unite_hashes(previous, news, files.access)
+            merge_hash_indexes(previous, news, files.access)
         return
-    after = combine_index_entries(previous, unite_hashes(previous, news, files.access), bucketed=True)
+    after = combine_index_entries(previous, merge_hash_indexes(previous, news, files.access), bucketed=True)
     found = {hash_: entry.bucket for entry in after for hash_ in files.hashes(entry)}
     assert found == {**theirs, **ours}
     assert sum(entry.row_count for entry in after) == len(found)

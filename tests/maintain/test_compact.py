@@ -26,8 +26,8 @@ from paimon_spark.errors import (
 from paimon_spark.maintain.compact.compaction import Executor, compact, rewrite_here
 from paimon_spark.maintain.compact.rewrite import Rewrite
 from paimon_spark.maintain.compact.scope import scope_of
-from paimon_spark.maintain.compact.step import AppendSteps, BucketFiles
-from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.compact.step import AppendCompactPlanner, BucketFiles
+from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.maintain.refs import tags
 from paimon_spark.read.split_read import read_split
@@ -189,7 +189,7 @@ def sizes_of(table: FileStoreTable, sizes: Sequence[int], *, full: bool = True) 
         for at, size in enumerate(sizes)
     )
     unaware = table.options.bucket == -1
-    step = AppendSteps(table, full=full, unaware=unaware).step(BucketFiles(NO_PARTITION, 0, -1, files))
+    step = AppendCompactPlanner(table, full=full, unaware=unaware).step(BucketFiles(NO_PARTITION, 0, -1, files))
     return [[file.file_size for file in old] for _, old in step.rewrites]
 
 
@@ -397,7 +397,7 @@ def test_expiry_takes_what_was_compacted_away_unless_a_tag_holds_it(tmp_path: Pa
     old = {file.file_name for file in live(table)}
     compact(table)
     assert rows(table, snapshot_id=3) == latest, "time travel to before"
-    assert expire_snapshots(table, everything_but_the_latest()) == 3
+    assert expire_snapshots(table, retain_latest_only()) == 3
     of_tag = {e.file.file_name for e in table.manifests.live_entries(table.tags.get("two").snapshot)}
     assert data_files(table) == of_tag | {file.file_name for file in live(table)}
     assert len(old - data_files(table)) == 1
@@ -433,7 +433,7 @@ def test_a_lifted_file_outlives_its_old_place(tmp_path: Path) -> None:
     names = {file.file_name for file in live(table)}
     compact(table)
     assert {(file.file_name, file.level) for file in live(table)} == {(name, 5) for name in names}
-    expire_snapshots(table, everything_but_the_latest())
+    expire_snapshots(table, retain_latest_only())
     assert data_files(table) == names
     assert len(rows(table)) == 100
 

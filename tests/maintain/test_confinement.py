@@ -15,7 +15,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError
 from paimon_spark.maintain.expire import consumers
-from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files
 from paimon_spark.maintain.purge import purge_files
 from paimon_spark.maintain.refs import branches, rollback, tags
@@ -84,7 +84,7 @@ def link(table: FileStoreTable, place: str, victim: Path) -> None:
 
 DEEDS: dict[str, Callable[[FileStoreTable], object]] = {
     "orphans": remove_orphan_files,
-    "expire": lambda table: expire_snapshots(table, everything_but_the_latest()),
+    "expire": lambda table: expire_snapshots(table, retain_latest_only()),
     "delete_branch": lambda table: branches.delete_branch(table, "br"),
     "delete_tag": lambda table: tags.delete_tag(table, "second"),
     "rename_tag": lambda table: table.tags.rename("second", "x"),
@@ -129,7 +129,7 @@ def test_a_link_to_the_tables_own_copy_elsewhere_is_left_with_a_warning(
     branches.delete_branch(table, "br")
     assert rows(table, snapshot_id=1) == {1: "a"}  # readers follow links
     assert consumers.clear_consumers(table) == ["c"]
-    assert expire_snapshots(table, everything_but_the_latest()) == 2
+    assert expire_snapshots(table, retain_latest_only()) == 2
     assert list(elsewhere.rglob("*.parquet"))
     assert "which is not below the table" in caplog.text
     with pytest.raises(PaimonError, match="leads out of the table"):
@@ -142,7 +142,7 @@ def test_a_table_that_is_a_link_itself_works(table: FileStoreTable, tmp_path: Pa
     file = data_file(linked, {4: "d"}, partition="d")
     commit(linked, [message(linked, file, partition="d")], overwrite=OverwriteSpec.static())
     ConsumerStore(linked.file_io, linked.paths).delete("c")
-    assert expire_snapshots(linked, everything_but_the_latest()) == 3
+    assert expire_snapshots(linked, retain_latest_only()) == 3
     assert rows(table) == {4: "d"}
     branches.delete_branch(linked, "br")
     assert not (Path(table.path) / "branch" / "branch-br").exists()
@@ -193,7 +193,7 @@ def test_a_directory_outside_is_refused_before_anything_is_done(
 def test_a_root_is_no_external_path(table: FileStoreTable, victim: Path, root: str) -> None:
     name_external(table, f"file:{victim}/{{name}}")
     with pytest.raises(OptionError, match="whole file system"):
-        expire_snapshots(change_schema(table, data_file__external_paths=root), everything_but_the_latest())
+        expire_snapshots(change_schema(table, data_file__external_paths=root), retain_latest_only())
     assert (victim / "f").read_text() == "mine"
 
 
@@ -204,7 +204,7 @@ def test_what_the_table_lies_in_is_no_place_to_delete_in(table: FileStoreTable, 
     name_external(table, f"file:{victim}/{{name}}")
     opened = change_schema(table, data_file__external_paths=f"file:{victim.parent}")
     ConsumerStore(opened.file_io, opened.paths).delete("c")
-    assert expire_snapshots(opened, everything_but_the_latest()) == 2
+    assert expire_snapshots(opened, retain_latest_only()) == 2
     assert all((victim / path.name).exists() for path in named)
 
 
@@ -236,7 +236,7 @@ def test_an_external_path_of_its_own_is_cleaned(table: FileStoreTable, tmp_path:
     ConsumerStore(opened.file_io, opened.paths).delete("c")
     branches.delete_branch(opened, "br")
     tags.delete_tag(opened, "second")
-    assert expire_snapshots(opened, everything_but_the_latest()) == 2
+    assert expire_snapshots(opened, retain_latest_only()) == 2
     assert len(list(own.rglob("*.parquet"))) == 1
     assert rows(opened) == {3: "c"}
 
@@ -255,7 +255,7 @@ def test_names_in_a_snapshot_lead_nowhere(table: FileStoreTable, victim: Path, f
     path.write_text(json.dumps({**json.loads(path.read_text()), field: name}))
     ConsumerStore(table.file_io, table.paths).delete("c")
     with pytest.raises(PaimonError, match="is not the name of a file of this table"):
-        expire_snapshots(table, everything_but_the_latest())
+        expire_snapshots(table, retain_latest_only())
     grow_old(table.path)
     if field != "statistics":  # whose name alone counts there
         with pytest.raises(CorruptTableError, match="is not the name of a file of this table"):

@@ -13,7 +13,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.expire import snapshots as expire_snapshots
-from paimon_spark.maintain.expire.snapshots import everything_but_the_latest
+from paimon_spark.maintain.expire.snapshots import retain_latest_only
 from paimon_spark.maintain.files import needed_files, orphan_files
 from paimon_spark.maintain.refs import branches, fast_forward, rollback, tags
 from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
@@ -25,7 +25,7 @@ from tests.support.commits import data_file, make_table, message
 from tests.support.history import rows, table_files
 
 EVERYTHING = 2**62
-KEEP_TWO = replace(everything_but_the_latest(), num_retained_min=2, num_retained_max=2)
+KEEP_TWO = replace(retain_latest_only(), num_retained_min=2, num_retained_max=2)
 
 
 def write(table: FileStoreTable, values: dict[int, str], **file: Any) -> None:
@@ -46,7 +46,7 @@ def table(tmp_path: Path) -> FileStoreTable:
 
 
 def expire(table: FileStoreTable) -> int:
-    return expire_snapshots.expire_snapshots(table, everything_but_the_latest())
+    return expire_snapshots.expire_snapshots(table, retain_latest_only())
 
 
 def once(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, call: int, deed: Callable[[], object]) -> None:
@@ -63,32 +63,32 @@ def once(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, call: int, deed
 
 
 def test_a_tag_that_comes_before_the_files_go(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    once(monkeypatch, expire_snapshots, "holders", 2, lambda: tags.create_tag(table, "new", snapshot_id=3))
+    once(monkeypatch, expire_snapshots, "tags_by_branch", 2, lambda: tags.create_tag(table, "new", snapshot_id=3))
     assert expire(table) == 3
     assert rows(table, tag="new") == {3: "v3"}
     assert rows(table, tag="two") == {2: "v2"}
 
 
 def test_a_tag_that_comes_to_hold_another_snapshot(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    once(monkeypatch, expire_snapshots, "holders", 2, lambda: tags.replace_tag(table, "two", snapshot_id=3))
+    once(monkeypatch, expire_snapshots, "tags_by_branch", 2, lambda: tags.replace_tag(table, "two", snapshot_id=3))
     assert expire(table) == 3
     assert rows(table, tag="two") == {3: "v3"}
 
 
 def test_going_back_before_the_files_go(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    once(monkeypatch, expire_snapshots, "holders", 2, lambda: rollback.rollback_to_snapshot(table, 3))
+    once(monkeypatch, expire_snapshots, "tags_by_branch", 2, lambda: rollback.rollback_to_snapshot(table, 3))
     assert expire(table) == 2
     assert (table.snapshots.ids(), rows(table)) == ([3], {3: "v3"})
 
 
 def test_tags_that_come_and_come(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, real = [], expire_snapshots.holders
+    made, real = [], expire_snapshots.tags_by_branch
 
     def busy(of: FileStoreTable) -> Any:
         made.append(tags.create_tag(table, f"t{len(made)}", snapshot_id=1))
         return real(of)
 
-    monkeypatch.setattr(expire_snapshots, "holders", busy)
+    monkeypatch.setattr(expire_snapshots, "tags_by_branch", busy)
     before = table_files(table, "bucket-0")
     with pytest.raises(PaimonError, match=r"not expired, .* changed again and again"):
         expire(table)
@@ -170,9 +170,7 @@ def test_the_nearest_tag_needs_little_reading(table: FileStoreTable, monkeypatch
     assert later is not None
     for number in (5, 6):
         write(table, {number: f"v{number}"}, creation_time_millis=later + 30 * 86_400_000)
-    expire_snapshots.expire_snapshots(
-        table, replace(everything_but_the_latest(), num_retained_min=2, num_retained_max=2)
-    )
+    expire_snapshots.expire_snapshots(table, replace(retain_latest_only(), num_retained_min=2, num_retained_max=2))
     read: list[int] = []
     real = needed_files.UnusedFiles.keep_live
     monkeypatch.setattr(
@@ -191,9 +189,7 @@ def test_a_branch_from_a_tag_whose_changelog_has_gone(tmp_path: Path) -> None:
         if number == 1:
             tags.create_tag(table, "one")
     assert table.snapshots.get(1).changelog_manifest_list is not None
-    expire_snapshots.expire_snapshots(
-        table, replace(everything_but_the_latest(), num_retained_min=2, num_retained_max=2)
-    )
+    expire_snapshots.expire_snapshots(table, replace(retain_latest_only(), num_retained_min=2, num_retained_max=2))
     branches.create_branch(table, "b", tag="one")
     name = table.tags.get("one").snapshot.changelog_manifest_list
     assert name is not None

@@ -12,7 +12,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.maintain.expire.changelogs import expire_all_changelogs
 from paimon_spark.maintain.expire.partitions import expire_partitions
-from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.maintain.purge import purge_files
 from paimon_spark.maintain.refs import branches, tags
@@ -26,7 +26,7 @@ EVERYTHING = 2**62
 
 
 def expire(table: FileStoreTable) -> None:
-    expire_snapshots(table, everything_but_the_latest())
+    expire_snapshots(table, retain_latest_only())
 
 
 def expire_all(table: FileStoreTable) -> None:

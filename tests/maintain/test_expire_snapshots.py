@@ -15,7 +15,7 @@ from paimon_spark.maintain import after_commit
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.expire import consumers
 from paimon_spark.maintain.expire.changelogs import expire_all_changelogs, expire_changelogs
-from paimon_spark.maintain.expire.snapshots import Retention, everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.expire.snapshots import Retention, expire_snapshots, retain_latest_only
 from paimon_spark.maintain.refs import branches, tags
 from paimon_spark.spec.manifest import FileSource
 from paimon_spark.table.consumer_store import ConsumerStore
@@ -24,7 +24,7 @@ from tests.support.commits import data_file, make_table, message
 from tests.support.history import rows, table_files
 
 TRUNCATE = OverwriteSpec.static()
-LATEST_ONLY = everything_but_the_latest()
+LATEST_ONLY = retain_latest_only()
 
 
 def replace_rows(table: FileStoreTable, *values: str) -> None:

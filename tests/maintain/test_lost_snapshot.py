@@ -1,4 +1,4 @@
-"""A snapshot file that is lost, or is another's: reads say so, commits and deletions stop until it is decided."""
+"""A snapshot file that is lost, or is another's: reads say so, commits and deletions stop until it is accept_lost."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CorruptTableError, TableNotFoundError
 from paimon_spark.maintain.expire.changelogs import expire_all_changelogs
-from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
-from paimon_spark.maintain.files.lost_snapshot import decided
+from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
+from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files
 from paimon_spark.maintain.purge import purge_files
 from paimon_spark.maintain.refs import branches, rollback, tags
@@ -44,7 +44,7 @@ def table(tmp_path: Path) -> FileStoreTable:
         add(made, number)
     tags.create_tag(made, "first", snapshot_id=1)
     branches.create_branch(made, "br", tag="first")
-    expire_snapshots(made, everything_but_the_latest())
+    expire_snapshots(made, retain_latest_only())
     for number in (4, 5):
         add(made, number)
     lose(made, 5)
@@ -58,7 +58,7 @@ def lose(table: FileStoreTable, snapshot_id: int) -> None:
 
 
 STOPPED: dict[str, Callable[[FileStoreTable], Any]] = {
-    "expire_snapshots": lambda table: expire_snapshots(table, everything_but_the_latest()),
+    "expire_snapshots": lambda table: expire_snapshots(table, retain_latest_only()),
     "remove_orphan_files": remove_orphan_files,
     "delete_tag": lambda table: tags.delete_tag(table, "first"),
     "delete_branch": lambda table: branches.delete_branch(table, "br"),
@@ -82,7 +82,7 @@ def test_nothing_is_deleted_or_committed_before_it_is_decided(table: FileStoreTa
         name for name in before if not name.startswith("bucket-")
     }
     assert before <= table_files(table)
-    STOPPED[deed](decided(table, accept_lost_snapshot=True))
+    STOPPED[deed](accept_lost(table, accept_lost_snapshot=True))
 
 
 def test_readers_go_on_by_the_listing_and_say_so(table: FileStoreTable, caplog: pytest.LogCaptureFixture) -> None:
@@ -95,9 +95,9 @@ def test_readers_go_on_by_the_listing_and_say_so(table: FileStoreTable, caplog: 
 
 
 def test_what_is_decided_is_decided_for_all(table: FileStoreTable) -> None:
-    decided(table, accept_lost_snapshot=False)
+    accept_lost(table, accept_lost_snapshot=False)
     assert table.snapshots.lost_id() == 5
-    rollback.rollback_to_snapshot(decided(table, accept_lost_snapshot=True), 4)
+    rollback.rollback_to_snapshot(accept_lost(table, accept_lost_snapshot=True), 4)
     assert add(table, 7) == 5
     assert rows(table) == {1: "x", 2: "x", 3: "x", 4: "x", 7: "x"}
 
@@ -107,17 +107,17 @@ def test_a_file_that_is_restored_is_all_it_takes(table: FileStoreTable) -> None:
     text = Path(table.paths.snapshot_path(4)).read_text()
     path.write_text(json.dumps({**json.loads(text), "id": 5}))
     assert add(table, 6) == 6
-    assert expire_snapshots(table, everything_but_the_latest()) == 3
+    assert expire_snapshots(table, retain_latest_only()) == 3
 
 
 def test_a_lost_snapshot_of_another_branch_counts(table: FileStoreTable) -> None:
-    decided(table, accept_lost_snapshot=True)
+    accept_lost(table, accept_lost_snapshot=True)
     branch = load_table(table.path, branch="br")
     assert add(branch, 9) == 2
     lose(branch, 2)
     with pytest.raises(CorruptTableError, match=r"branch-br/snapshot/snapshot-2 is missing.*t\$branch_br'"):
         remove_orphan_files(table)
-    remove_orphan_files(decided(table, accept_lost_snapshot=True))
+    remove_orphan_files(accept_lost(table, accept_lost_snapshot=True))
     assert rows(branch) == {1: "x"}
 
 
@@ -128,7 +128,7 @@ def test_without_any_snapshot_left_there_is_nothing_to_go_on_by(table: FileStore
         rows(table)
     with pytest.raises(CorruptTableError, match="no snapshot is left"):
         add(table, 6)
-    decided(table, accept_lost_snapshot=True)
+    accept_lost(table, accept_lost_snapshot=True)
     assert rows(table) == {}
     assert add(table, 6) == 1
 
@@ -153,7 +153,7 @@ def test_a_snapshot_file_is_that_of_its_id(table: FileStoreTable, number: int) -
     path = Path(table.paths.snapshot_path(5))
     text = Path(table.paths.snapshot_path(4)).read_text()
     path.write_text(json.dumps({**json.loads(text), "id": number}))
-    for deed in (rows, lambda table: add(table, 9), lambda table: expire_snapshots(table, everything_but_the_latest())):
+    for deed in (rows, lambda table: add(table, 9), lambda table: expire_snapshots(table, retain_latest_only())):
         with pytest.raises(Exception, match=rf"snapshot-5 holds the snapshot id {number}") as error:
             deed(table)
         assert "CorruptTableError" in repr(error.value) or "not expired" in str(error.value)
@@ -163,7 +163,7 @@ def test_a_snapshot_file_is_that_of_its_id(table: FileStoreTable, number: int) -
 
 
 def test_a_changelog_file_is_that_of_its_id(table: FileStoreTable) -> None:
-    decided(table, accept_lost_snapshot=True)
+    accept_lost(table, accept_lost_snapshot=True)
     path = Path(table.paths.changelog_path(2))
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(Path(table.paths.snapshot_path(4)).read_bytes())
@@ -191,7 +191,7 @@ def test_java_refuses_such_a_table_and_goes_on_once_it_is_decided(oracle: Any) -
     with pytest.raises(Exception, match="snapshot-3 does not exist"):
         oracle.rows("db.lost")
     assert rows(table) == {1: "x", 2: "x"}
-    rollback.rollback_to_snapshot(decided(table, accept_lost_snapshot=True), 2)
+    rollback.rollback_to_snapshot(accept_lost(table, accept_lost_snapshot=True), 2)
     assert oracle.rows("db.lost") == [(1, "x"), (2, "x")]
     assert oracle.write("db.lost", [(4, "y")]) == [3]
     assert rows(table) == {1: "x", 2: "x", 4: "y"}

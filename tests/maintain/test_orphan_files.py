@@ -12,7 +12,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, UnsupportedError
 from paimon_spark.maintain.expire import consumers
-from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.orphan_files import RemovedFiles, remove_orphan_files
 from paimon_spark.maintain.purge import purge_files
 from paimon_spark.maintain.refs import branches, rollback, tags
@@ -41,7 +41,7 @@ def table(tmp_path: Path) -> FileStoreTable:
     branch = load_table(made.path, branch="b")
     commit(branch, [message(branch, data_file(branch, {9: "x"}, partition="x"), partition="x")])
     tags.delete_tag(made, "b")
-    expire_snapshots(made, everything_but_the_latest())
+    expire_snapshots(made, retain_latest_only())
     return made
 
 

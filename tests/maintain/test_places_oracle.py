@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files
 from paimon_spark.read.split_read import read_split
 from paimon_spark.table.table import load_table
@@ -53,7 +53,7 @@ def test_tables_of_java_with_data_elsewhere(oracle: Any, tmp_path: Path, kind: s
             os.utime(file, (LONG_AGO, LONG_AGO))
     table = load_table(path)
     assert remove_orphan_files(table).file_count == 0
-    assert expire_snapshots(table, everything_but_the_latest()) == 2
+    assert expire_snapshots(table, retain_latest_only()) == 2
     assert sum(len(list(root.rglob("*.parquet"))) for root in roots) == 1
     assert ids(path) == [2]
     assert oracle.rows(name) == [(2, "x y")]

@@ -12,7 +12,7 @@ from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitError, PaimonError
 from paimon_spark.maintain.expire import consumers
 from paimon_spark.maintain.expire.changelogs import expire_all_changelogs
-from paimon_spark.maintain.expire.snapshots import everything_but_the_latest, expire_snapshots
+from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.files.needed_files import delete_unused_files
 from paimon_spark.maintain.files.orphan_files import RemovedFiles, remove_orphan_files
 from paimon_spark.maintain.refs import rollback, tags
@@ -50,14 +50,14 @@ def test_expiry_tells_what_it_deleted(table: FileStoreTable, monkeypatch: pytest
     before = table_files(table)
     with monkeypatch.context() as patch:
         make_read_only(patch)
-        assert expire_snapshots(table, everything_but_the_latest()) == 0
+        assert expire_snapshots(table, retain_latest_only()) == 0
     assert table_files(table) - {"snapshot/EARLIEST"} == before
     with monkeypatch.context() as patch:
         make_read_only(patch, "/snapshot/snapshot-2")
-        assert expire_snapshots(table, everything_but_the_latest()) == 2
+        assert expire_snapshots(table, retain_latest_only()) == 2
     assert table.snapshots.ids() == [2, 4]
     assert table.snapshots.earliest_id() == 2
-    assert expire_snapshots(table, everything_but_the_latest()) == 1
+    assert expire_snapshots(table, retain_latest_only()) == 1
     assert table.snapshots.ids() == [4]
     assert rows(table) == {4: "x"}
 
@@ -66,7 +66,7 @@ def test_changelogs_that_stay_are_not_counted(table: FileStoreTable, monkeypatch
     decoupled = table.with_options({"changelog.num-retained.max": "100", "changelog.num-retained.min": "50"})
     with monkeypatch.context() as patch:
         make_read_only(patch, "/snapshot/snapshot-1")
-        assert expire_snapshots(decoupled, everything_but_the_latest()) == 2
+        assert expire_snapshots(decoupled, retain_latest_only()) == 2
     assert table.snapshots.ids() == [1, 4]
     with monkeypatch.context() as patch:
         make_read_only(patch, "/changelog/changelog-3")
@@ -89,7 +89,7 @@ def test_orphan_files_that_stay_are_not_counted(table: FileStoreTable, monkeypat
 def test_a_tag_that_stays_keeps_its_files(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (1, 2):
         tags.create_tag(table, f"t{number}", snapshot_id=number)
-    expire_snapshots(table, everything_but_the_latest())
+    expire_snapshots(table, retain_latest_only())
     with monkeypatch.context() as patch:
         make_read_only(patch, "/tag/tag-t1")
         with pytest.raises(PaimonError, match=r"Tag 't1' could not be deleted \(1 of 2\)"):
@@ -124,7 +124,7 @@ def test_a_consumer_that_stays_is_not_called_deleted(table: FileStoreTable, monk
 def test_unused_files_that_stay_are_not_counted(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch) -> None:
     tags.create_tag(table, "t1", snapshot_id=1)
     first = table.snapshots.get(1)
-    expire_snapshots(table, everything_but_the_latest())
+    expire_snapshots(table, retain_latest_only())
     table.tags.delete("t1")
     with monkeypatch.context() as patch:
         make_read_only(patch, "/bucket-0/")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.errors import CorruptTableError
-from paimon_spark.spec import avro_schemas
+from paimon_spark.spec import metadata_schemas
 from paimon_spark.spec.avro_codec import (
     decode_index_manifest,
     decode_manifest,
@@ -226,7 +226,7 @@ def container(schema: Any, block: bytes, count: int = 1, codec: str = "null") ->
 
 def list_schema(**changed: Any) -> dict[str, Any]:
     """The schema of manifest lists with other types for some fields."""
-    schema = json.loads(json.dumps(avro_schemas.MANIFEST_LIST))
+    schema = json.loads(json.dumps(metadata_schemas.MANIFEST_LIST))
     for field in schema["fields"]:
         if field["name"] in changed:
             field["type"] = changed.pop(field["name"])
@@ -265,7 +265,7 @@ for level in range(1, 30):
         (list_schema(_PARTITION_STATS="bytes"), "_PARTITION_STATS is bytes"),
         (list_schema(_FILE_NAME=["string", "long"]), "more than one branch"),
         (
-            {**avro_schemas.MANIFEST_LIST, "fields": avro_schemas.MANIFEST_LIST["fields"][:3]},
+            {**metadata_schemas.MANIFEST_LIST, "fields": metadata_schemas.MANIFEST_LIST["fields"][:3]},
             "_NUM_ADDED_FILES is missing",
         ),
     ],
@@ -288,15 +288,15 @@ def test_deeply_nested_schemas_do_not_hang() -> None:
 
 def test_bombs_are_refused_before_memory_is_taken() -> None:
     def bomb(codec: str) -> bytes:
-        return container(avro_schemas.MANIFEST_LIST, bytes(600 << 20), codec=codec)
+        return container(metadata_schemas.MANIFEST_LIST, bytes(600 << 20), codec=codec)
 
     small = bomb("zstandard")
     assert len(small) < 100_000
     tracemalloc.start()
     expect_corrupt(decode_manifest_list, small, "larger than a file of this size")
-    expect_corrupt(decode_manifest_list, container(avro_schemas.MANIFEST_LIST, bytes(20), count=2**60), "announces")
+    expect_corrupt(decode_manifest_list, container(metadata_schemas.MANIFEST_LIST, bytes(20), count=2**60), "announces")
     lie = encode_long(1) + encode_long(2**40)
-    header = container(avro_schemas.MANIFEST_LIST, b"", count=0)
+    header = container(metadata_schemas.MANIFEST_LIST, b"", count=0)
     expect_corrupt(decode_manifest_list, header + lie, "announced")
     assert tracemalloc.get_traced_memory()[1] < 100 << 20
     tracemalloc.stop()
@@ -307,7 +307,7 @@ def list_record(*, name: bytes = b"\x02m", counts: bytes = b"\x00") -> bytes:
 
 
 def test_hostile_lengths_inside_a_record() -> None:
-    assert decode_manifest_list(container(avro_schemas.MANIFEST_LIST, list_record()), path="x")[0].file_name == "m"
+    assert decode_manifest_list(container(metadata_schemas.MANIFEST_LIST, list_record()), path="x")[0].file_name == "m"
     for bad in (
         list_record(name=encode_long(2**62)),
         list_record(name=encode_long(-5) + b"m"),
@@ -317,19 +317,19 @@ def test_hostile_lengths_inside_a_record() -> None:
         list_record(counts=b"\x0a"),
         b"\xff" * 12,
     ):
-        expect_corrupt(decode_manifest_list, container(avro_schemas.MANIFEST_LIST, bad))
+        expect_corrupt(decode_manifest_list, container(metadata_schemas.MANIFEST_LIST, bad))
 
 
 def test_an_array_that_claims_more_elements_than_there_are_bytes() -> None:
     """An array of many elements of one byte each ends where the bytes end."""
     counts = b"\x02" + encode_long(2**50) + bytes(1000)
-    expect_corrupt(decode_manifest_list, container(avro_schemas.MANIFEST_LIST, list_record(counts=counts)))
+    expect_corrupt(decode_manifest_list, container(metadata_schemas.MANIFEST_LIST, list_record(counts=counts)))
 
 
 def test_other_versions_and_kinds_are_refused() -> None:
     expect_corrupt(
         decode_manifest_list,
-        container(avro_schemas.MANIFEST_LIST, b"\x02" + list_record()[1:]),
+        container(metadata_schemas.MANIFEST_LIST, b"\x02" + list_record()[1:]),
         "version 1 is not compatible",
     )
     for changed in ({"kind": 2}, {"bucket": 2**40}, {"total_buckets": -(2**40)}):
@@ -343,7 +343,7 @@ def _encode_any(entries: Sequence[ManifestEntry]) -> bytes:
     """Encode with `int` fields widened to `long`, so that any number can be written."""
     import paimon_spark.spec.avro_codec as codec
 
-    schema = json.loads(json.dumps(avro_schemas.MANIFEST).replace('"int"', '"long"'))
+    schema = json.loads(json.dumps(metadata_schemas.MANIFEST).replace('"int"', '"long"'))
     return codec._write_records([codec.entry_record(entry) for entry in entries], schema, "null", 1)
 
 

@@ -9,8 +9,8 @@ import pytest
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import avro_codec
 from paimon_spark.spec.avro_container import read_container
-from paimon_spark.spec.avro_schemas import plain_schema
 from paimon_spark.spec.manifest_walk import FileChange, walk_entries, walk_names
+from paimon_spark.spec.metadata_schemas import plain_schema
 
 Files = list[tuple[str, bytes]]
 

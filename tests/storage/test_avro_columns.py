@@ -16,8 +16,8 @@ from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.avro_container import AvroBlocks, encode_long, write_container
 from paimon_spark.storage import avro_columns
 from paimon_spark.storage.avro_encoding import encode_rows
+from paimon_spark.storage.avro_file_schema import FileSchema, file_schema
 from paimon_spark.storage.avro_format import decode_by_fastavro
-from paimon_spark.storage.avro_schema import FileSchema, file_schema
 from tests.support.data_files import comparable, read_file, write_file
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)

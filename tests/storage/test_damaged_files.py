@@ -17,7 +17,7 @@ from paimon_spark.errors import CorruptTableError, DataError, UnsupportedError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.avro_container import AvroBlocks, encode_long, write_container
 from paimon_spark.storage import thrift_compact
-from paimon_spark.storage.avro_schema import FileSchema
+from paimon_spark.storage.avro_file_schema import FileSchema
 from paimon_spark.storage.formats import open_data_file
 from tests.support.data_files import LOCAL, data_files, read_file, schema_fields, write_file
 

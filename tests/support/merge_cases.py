@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from paimon_spark.merge.engine import MergeEngine, merge_engine_for
+from paimon_spark.merge.factory import MergeEngine, merge_engine_for
 from paimon_spark.spec.arrow_types import to_arrow_field
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.schema import create_schema

@@ -14,7 +14,7 @@ from paimon_spark.storage import local_files
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.paths import is_path_name, parse_table_path
 from paimon_spark.table.table import create_table
-from paimon_spark.table.unmade import take_back
+from paimon_spark.table.undo_create import undo_create
 
 BAD = ["", " ", ".", "..", "../evil", "a/b", "/abs", "a\\b", "a\0b", "a\nb", "a\x1fb", "a\u2028b", "\ud800", "x" * 300]
 BAD_NEW = [*BAD, "a:b", "ü" * 127]
@@ -150,7 +150,7 @@ def test_a_table_that_could_not_be_filled_leaves_what_was_there_before(tmp_path:
     table = create_table(str(home), _schema())
     (home / "bucket-0").mkdir()
     (home / "bucket-0" / "data-0.parquet").write_text("theirs")
-    take_back(str(home), {})
+    undo_create(str(home), {})
     assert sorted(path.name for path in home.iterdir()) == ["bucket-list.txt", "data", "letter.txt"]
-    take_back(str(home), {})
+    undo_create(str(home), {})
     create_table(table.path, _schema())

@@ -25,7 +25,7 @@ from paimon_spark.table.table import FileStoreTable, create_table
 from paimon_spark.write import task_write
 from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.plan import OverwriteMode, plan_write
-from paimon_spark.write.task_write import gather, write_batches
+from paimon_spark.write.task_write import combine_batches, write_batches
 from tests.support.plans import plan_of
 
 COLUMNS = [("k", "BIGINT NOT NULL"), ("p", "INT NOT NULL"), ("v", "STRING")]
@@ -306,10 +306,10 @@ def test_file_names_and_places(tmp_path: Path) -> None:
 def test_gathering() -> None:
     data = rows(np.arange(1000))
     empty = data.slice(0, 0).combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], data.schema)]
-    chunks = list(gather([*empty, *data.to_batches(max_chunksize=10), *empty], data.schema, 20_000))
+    chunks = list(combine_batches([*empty, *data.to_batches(max_chunksize=10), *empty], data.schema, 20_000))
     assert pa.concat_tables(chunks).equals(data)
     assert len(chunks) < 10
-    assert list(gather([], data.schema, 1)) == []
+    assert list(combine_batches([], data.schema, 1)) == []
 
 
 def test_a_partition_that_is_no_time_is_refused_where_the_table_is_strict(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.levels import CompactStrategy
 from paimon_spark.maintain.compact.rewrite import Rewrite, delete_written, rewrite_files
 from paimon_spark.maintain.compact.scope import CompactScope
-from paimon_spark.maintain.compact.step import AppendSteps, BucketFiles, KeyedSteps, Step
-from paimon_spark.merge.engine import merge_engine_for
+from paimon_spark.maintain.compact.step import AppendCompactPlanner, BucketFiles, CompactStep, MergeTreeCompactPlanner
+from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.options import Stage, refuse
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.simple_stats import EMPTY_STATS
@@ -114,10 +114,10 @@ class _Work:
         self._created: list[tuple[BucketFiles, DataFileMeta]] = []
         self._strategy = CompactStrategy.of(table.options, full=full)
         keyed = bool(table.schema.primary_keys)
-        self._keyed = KeyedSteps(table, rewrite_all=self._strategy.rewrite_all) if keyed else None
+        self._keyed = MergeTreeCompactPlanner(table, rewrite_all=self._strategy.rewrite_all) if keyed else None
         unaware = table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE
         self.rounds = 1 if full or unaware else 2  # Java picks again when it has finished what it picked first
-        self._append = AppendSteps(table, full=full, unaware=unaware)
+        self._append = AppendCompactPlanner(table, full=full, unaware=unaware)
 
     def step(self, execute: Executor) -> bool:
         """Do what is due in every bucket; tell whether anything was."""
@@ -137,13 +137,13 @@ class _Work:
             self._now[at] = [file for file in self._now[at] if file.file_name not in gone] + made[at] + lifted
         return any(steps)
 
-    def _next(self, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> Step:
+    def _next(self, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> CompactStep:
         now = BucketFiles(bucket.partition, bucket.bucket, bucket.total_buckets, tuple(files))
         if self._keyed is None:
             return self._append.step(now)
         unit = self._strategy.pick(files)
         if unit is None:
-            return Step()
+            return CompactStep()
         return self._keyed.step(now, unit, self._strategy.top_level(files))
 
     def messages(self) -> list[CommitMessage]:

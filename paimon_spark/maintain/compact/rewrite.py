@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_spark.maintain.files.deletion import delete_files
-from paimon_spark.merge.engine import merge_engine_for
+from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.sections import runs_of
@@ -24,7 +24,7 @@ from paimon_spark.spec.row_kind import without_retracts
 from paimon_spark.write.data_file_spec import data_file_spec
 from paimon_spark.write.key_value_writer import physical_rows
 from paimon_spark.write.rolling import RollingFiles
-from paimon_spark.write.task_write import gather
+from paimon_spark.write.task_write import combine_batches
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import SplitFile
@@ -81,7 +81,7 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> tuple[DataFileMeta
     batches = _merged(table, rewrite) if schema.primary_keys else _appended(table, rewrite)
     budget, unflushed = int(table.options.value("read.merge.memory-budget")), 0
     try:
-        for rows in gather(batches, spec.arrow_schema, min(_CHUNK_BYTES, budget)):
+        for rows in combine_batches(batches, spec.arrow_schema, min(_CHUNK_BYTES, budget)):
             files.write(physical_rows(rows, spec) if spec.keyed else rows)
             unflushed += rows.nbytes
             if unflushed >= _FLUSH_BYTES:

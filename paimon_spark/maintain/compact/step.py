@@ -35,7 +35,7 @@ class BucketFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CompactStep:
     """What is done to a bucket at once."""
 
     rewrites: tuple[tuple[Rewrite, tuple[DataFileMeta, ...]], ...] = ()
@@ -53,21 +53,21 @@ def small_file_bytes(options: CoreOptions, *, keyed: bool) -> int:
     return int(options.target_file_size_bytes(keyed) * float(options.value("compaction.small-file-ratio")))
 
 
-class KeyedSteps:
-    """Steps of buckets of a table with keys: small files are rewritten with their neighbours, large ones lifted."""
+class MergeTreeCompactPlanner:
+    """Steps of buckets of a table with keys: small files are rewritten with their neighbours, large ones upgraded."""
 
     def __init__(self, table: FileStoreTable, *, rewrite_all: bool) -> None:
         """Take what is the same for all buckets.
 
         Args:
             table: with dynamic options.
-            rewrite_all: no file is lifted, all are rewritten.
+            rewrite_all: no file is upgraded, all are rewritten.
         """
         self._table = table
         self._rewrite_all = rewrite_all
         self._small_bytes = small_file_bytes(table.options, keyed=True)
 
-    def step(self, bucket: BucketFiles, unit: CompactUnit, top: int) -> Step:
+    def step(self, bucket: BucketFiles, unit: CompactUnit, top: int) -> CompactStep:
         """Return what a unit of compaction does.
 
         Args:
@@ -81,12 +81,12 @@ class KeyedSteps:
 
         def rewrite() -> None:
             if len(groups) == 1 and len(groups[0]) == 1 and not unit.each_alone:
-                lift(groups[0][0])
+                upgrade(groups[0][0])
             elif groups:
                 chosen.append(list(groups))
             groups.clear()
 
-        def lift(file: SplitFile) -> None:
+        def upgrade(file: SplitFile) -> None:
             may_delete = unit.level == top and file.delete_row_count != 0
             if may_delete or self._rewrite_all:
                 chosen.append([[file]])
@@ -100,10 +100,10 @@ class KeyedSteps:
                 chosen.append([section])
             else:
                 rewrite()
-                lift(section[0])
+                upgrade(section[0])
         rewrite()
         metas = {file.file_name: file for file in unit.files}
-        return Step(
+        return CompactStep(
             tuple(
                 (
                     Rewrite(bucket.partition, bucket.bucket, unit.level, _frozen(sections), unit.drop_deletes),
@@ -122,7 +122,7 @@ class KeyedSteps:
         return sections_of(split_files(self._table, bucket, files), low, high)
 
 
-class AppendSteps:
+class AppendCompactPlanner:
     """Steps of buckets of a table without keys: small files are joined."""
 
     def __init__(self, table: FileStoreTable, *, full: bool, unaware: bool) -> None:
@@ -143,7 +143,7 @@ class AppendSteps:
         self._open_cost = options.split_open_file_cost_bytes
         self._rewrite_all = bool(options.value("compaction.force-rewrite-all-files"))
 
-    def step(self, bucket: BucketFiles) -> Step:
+    def step(self, bucket: BucketFiles) -> CompactStep:
         """Return what is done to a bucket (of a table without buckets: to a partition)."""
         if self._unaware:
             packs: Sequence[Sequence[DataFileMeta]] = self._packed(bucket.files)
@@ -152,7 +152,7 @@ class AppendSteps:
             # Java: a full compaction that has too few files to begin with leaves the bucket to the other one
             everything = self._full and (self._rewrite_all or len(ordered) >= _FULL_MIN_FILES)
             packs = [self._all(ordered) if everything else self._next(ordered)]
-        return Step(tuple((self._rewrite(bucket, pack), tuple(pack)) for pack in packs if pack))
+        return CompactStep(tuple((self._rewrite(bucket, pack), tuple(pack)) for pack in packs if pack))
 
     def _rewrite(self, bucket: BucketFiles, pack: Sequence[DataFileMeta]) -> Rewrite:
         sections = tuple((file,) for file in split_files(self._table, bucket, pack))

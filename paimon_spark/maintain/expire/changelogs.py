@@ -15,7 +15,7 @@ from paimon_spark.maintain.expire.snapshots import Retention
 from paimon_spark.maintain.files.changelogs import changelog_ids, read_changelog
 from paimon_spark.maintain.files.deletion import delete_empty_directories, delete_files
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
-from paimon_spark.maintain.files.needed_files import holders, keep_needed
+from paimon_spark.maintain.files.needed_files import keep_needed, tags_by_branch
 from paimon_spark.maintain.files.unused_files import UnusedFiles
 from paimon_spark.options import OPTIONS
 from paimon_spark.table.consumer_store import ConsumerStore
@@ -85,7 +85,7 @@ def _expire(table: FileStoreTable, ids: Sequence[int]) -> int:
     if not ids or earliest is None:
         return 0
     going = [_changelog(table, changelog_id) for changelog_id in ids]
-    seen = holders(table)
+    seen = tags_by_branch(table)
     try:
         end = table.snapshots.get(earliest)
         unused = _unused(table, going, end)
@@ -96,7 +96,7 @@ def _expire(table: FileStoreTable, ids: Sequence[int]) -> int:
             f"Changelogs of {table.path} are not expired, because it is not known which files something else still "
             f"needs: {error}"
         ) from error
-    if holders(table) != seen:
+    if tags_by_branch(table) != seen:
         raise PaimonError(f"Changelogs of {table.path} are not expired: tags or branches have changed meanwhile.")
     delete_files(table, [path for paths in data.values() for path in paths])
     if table.options.get(OPTIONS["snapshot.clean-empty-directories"]):

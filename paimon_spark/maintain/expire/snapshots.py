@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.deletion import delete_empty_directories, delete_files
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
-from paimon_spark.maintain.files.needed_files import Holders, holders, keep_needed
+from paimon_spark.maintain.files.needed_files import TagsByBranch, keep_needed, tags_by_branch
 from paimon_spark.maintain.files.unused_files import UnusedFiles
 from paimon_spark.options import OPTIONS, CoreOptions
 from paimon_spark.table.consumer_store import ConsumerStore
@@ -166,7 +166,7 @@ def _is_as_planned(table: FileStoreTable, expiry: _Expiry) -> bool:
             f"been deleted; open it anew."
         )
     try:
-        return holders(table) == expiry.holders and bool(expiry.stays.find(table.snapshots))
+        return tags_by_branch(table) == expiry.tags_by_branch and bool(expiry.stays.find(table.snapshots))
     except SnapshotNotFoundError:
         return False
 
@@ -183,7 +183,7 @@ class _Expiry:
     stays: SnapshotIdentity
     """The earliest snapshot that stays."""
     keep_changelogs: bool
-    holders: Holders
+    tags_by_branch: TagsByBranch
     """The tags and branches that were looked at."""
 
 
@@ -213,7 +213,7 @@ def _end(table: FileStoreTable, ids: Sequence[int], retention: Retention) -> int
 
 def _plan(table: FileStoreTable, ids: Sequence[int], end_id: int) -> _Expiry:
     """Find out what goes with snapshots. Nothing is changed."""
-    decoupled, seen = is_changelog_decoupled(table.options), holders(table)
+    decoupled, seen = is_changelog_decoupled(table.options), tags_by_branch(table)
     serves_as_changelog = decoupled and table.options.get(OPTIONS["changelog-producer"]) == "none"
     end, going = table.snapshots.get(end_id), _existing(table, ids)
     unused = UnusedFiles(table)
@@ -313,6 +313,6 @@ def write_changelog(table: FileStoreTable, snapshot: Snapshot) -> None:
     io.write_bytes(f"{paths.changelog_dir}/LATEST", str(snapshot.id).encode("ascii"), overwrite=True)
 
 
-def everything_but_the_latest() -> Retention:
+def retain_latest_only() -> Retention:
     """The retention that keeps one snapshot only."""
     return Retention(1, 1, timedelta(0), 2**31 - 1)

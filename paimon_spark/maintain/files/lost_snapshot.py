@@ -31,7 +31,7 @@ def check_nothing_lost(table: FileStoreTable) -> None:
         store.check_not_lost("Nothing is deleted")
 
 
-def decided(table: FileStoreTable, accept_lost_snapshot: bool | None) -> FileStoreTable:
+def accept_lost(table: FileStoreTable, accept_lost_snapshot: bool | None) -> FileStoreTable:
     """Return the table; with ``accept_lost_snapshot``, the snapshots that are left are taken for all there are.
 
     The next commit takes the lost id again, and the files of the lost commit are garbage from now on.

@@ -37,11 +37,11 @@ _CLOCKS_ARE_WRONG_MILLIS = 7 * 24 * _HOUR_MILLIS
 _BRING_BACK = frozenset({CommitKind.OVERWRITE})
 """Commits that may add files which an earlier one took away (a rollback as a new snapshot)."""
 
-Holders = dict[str, list["FileStatus"]]
+TagsByBranch = dict[str, list["FileStatus"]]
 """The tags of each branch, by the entries of their directory: what may come to hold a snapshot while it is expired."""
 
 
-def holders(table: FileStoreTable) -> Holders:
+def tags_by_branch(table: FileStoreTable) -> TagsByBranch:
     """Look which branches and tags there are."""
     found = {}
     for branch in sorted({MAIN_BRANCH, table.branch, *table.branches.names()}):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.changelogs import changelog_ids, read_changelog
 from paimon_spark.maintain.files.deletion import delete_files, threads_of
-from paimon_spark.maintain.files.external_places import own_external_roots
+from paimon_spark.maintain.files.external_paths import own_external_roots
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import unneeded_names
 from paimon_spark.spec.file_names import BUCKET_PREFIX, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
@@ -71,7 +71,7 @@ class Deleted:
 
 
 @dataclass(frozen=True, slots=True)
-class Mentions:
+class FileReferences:
     """What a manifest names: all files, and those of them that it says are deleted."""
 
     names: set[str]
@@ -79,7 +79,7 @@ class Mentions:
 
 
 @dataclass(frozen=True, slots=True)
-class InUse:
+class LiveSnapshots:
     """What keeps files.
 
     Attributes:
@@ -141,16 +141,16 @@ def remove_files_before(table: FileStoreTable, before: int, *, dry_run: bool = F
     directories = data_directories(table)
     stray = stray_files(table, before)
     with ThreadPoolExecutor(threads_of(table)) as pool:
-        places = places_of_files(table, directories)
+        places = file_directories(table, directories)
         listed = pool.map(lambda place: old_files(table, place, before), places)
         candidates = [file for files in listed for file in files]
-        used, manifests = named_files(table, snapshots_in_use(table))
+        used, manifests = named_files(table, live_snapshots(table))
         deleted: dict[str, Deleted] = {}
-        for mentions in pool.map(lambda name: read_mentions(table, name), sorted(manifests)):
-            used |= mentions.names
-            deleted |= mentions.deleted
+        for references in pool.map(lambda name: read_references(table, name), sorted(manifests)):
+            used |= references.names
+            deleted |= references.deleted
     there = {file.name for file in candidates}
-    used -= names_of_dead(table, {name: made for name, made in deleted.items() if name in there})
+    used -= names_of_deleted(table, {name: made for name, made in deleted.items() if name in there})
     orphans = [*stray, *(file for file in candidates if file.name not in used)]
     _LOG.info("%s: %s of %s old files are orphans", table.path, len(orphans), len(candidates) + len(stray))
     if not dry_run:
@@ -182,7 +182,7 @@ def check_branches(table: FileStoreTable) -> None:
     check_nothing_lost(table)
 
 
-def places_of_files(table: FileStoreTable, directories: Iterable[str]) -> list[str]:
+def file_directories(table: FileStoreTable, directories: Iterable[str]) -> list[str]:
     """Return the directories of files that manifests may name: of manifests, index files and statistics, and buckets.
 
     Args:
@@ -248,7 +248,7 @@ def stray_files(table: FileStoreTable, before: int) -> list[OrphanFile]:
     return found
 
 
-def snapshots_in_use(table: FileStoreTable) -> InUse:
+def live_snapshots(table: FileStoreTable) -> LiveSnapshots:
     """Return the snapshots, tagged snapshots and long-lived changelogs of all branches.
 
     Raises:
@@ -258,7 +258,7 @@ def snapshots_in_use(table: FileStoreTable) -> InUse:
     for _ in range(_ATTEMPTS):
         names = [MAIN_BRANCH, *table.branches.names()]
         with contextlib.suppress(_MovedError):
-            found, whole = InUse([], {}), [_look(table, table.paths.for_branch(name)) for name in names]
+            found, whole = LiveSnapshots([], {}), [_look(table, table.paths.for_branch(name)) for name in names]
             if names == [MAIN_BRANCH, *table.branches.names()]:
                 for part in whole:
                     found.snapshots.extend(part.snapshots)
@@ -274,10 +274,10 @@ class _MovedError(Exception):
     """A tag was not where it had been listed: it may have another name now."""
 
 
-def _look(table: FileStoreTable, paths: TablePaths) -> InUse:
+def _look(table: FileStoreTable, paths: TablePaths) -> LiveSnapshots:
     """Read a branch's snapshots, then its tags: one that is expired meanwhile may have been tagged before."""
     snapshots, tags = SnapshotStore(table.file_io, paths), TagStore(table.file_io, paths)
-    found = InUse([], {})
+    found = LiveSnapshots([], {})
     for number in snapshots.ids():
         with contextlib.suppress(SnapshotNotFoundError):  # expired since it was listed
             found.snapshots.append(snapshots.get(number))
@@ -296,7 +296,7 @@ def _look(table: FileStoreTable, paths: TablePaths) -> InUse:
     return found
 
 
-def named_files(table: FileStoreTable, in_use: InUse) -> tuple[set[str], set[str]]:
+def named_files(table: FileStoreTable, live: LiveSnapshots) -> tuple[set[str], set[str]]:
     """Return the names of all metadata files that snapshots name, and the manifests among them.
 
     Raises:
@@ -307,7 +307,7 @@ def named_files(table: FileStoreTable, in_use: InUse) -> tuple[set[str], set[str
     lists: set[str] = set()
     index_manifests: set[str] = set()
     used: set[str] = set()
-    for snapshot in in_use.snapshots:
+    for snapshot in live.snapshots:
         names = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
         lists |= {name for name in names if name is not None}
         index_manifests |= {snapshot.index_manifest} if snapshot.index_manifest is not None else set()
@@ -318,15 +318,15 @@ def named_files(table: FileStoreTable, in_use: InUse) -> tuple[set[str], set[str
         of_list = dict(zip(ordered, found, strict=True))
         named = pool.map(lambda name: _if_there(lambda: store.index_names(name)), index_manifests)
         index_files = {name for names in named for name in names}
-    _check_whole(table, in_use, of_list)
+    _check_whole(table, live, of_list)
     manifests = {name for names in of_list.values() for name in names}
     return used | lists | index_manifests | manifests | index_files, manifests
 
 
-def _check_whole(table: FileStoreTable, in_use: InUse, of_list: Mapping[str, Sequence[str]]) -> None:
+def _check_whole(table: FileStoreTable, live: LiveSnapshots, of_list: Mapping[str, Sequence[str]]) -> None:
     """Check that what never loses its metadata has it: otherwise a damaged table would lose its data as well."""
     present = {entry.name for entry in table.file_io.list_names(table.paths.manifest_dir)}
-    for path, snapshot in in_use.whole.items():
+    for path, snapshot in live.whole.items():
         lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
         names = [*lists, *(name for each in lists for name in of_list[each])]
         names += [snapshot.index_manifest] if snapshot.index_manifest is not None else []
@@ -340,13 +340,13 @@ def _check_whole(table: FileStoreTable, in_use: InUse, of_list: Mapping[str, Seq
             )
 
 
-def read_mentions(table: FileStoreTable, name: str) -> Mentions:
-    """Return what a manifest mentions.
+def read_references(table: FileStoreTable, name: str) -> FileReferences:
+    """Return what a manifest references.
 
     Raises:
         CorruptTableError: it cannot be read (one that is missing mentions nothing).
     """
-    found = Mentions(set(), {})
+    found = FileReferences(set(), {})
     for columns in _if_there(lambda: list(table.manifests.columns_of([name], statistics=False))):
         found.names.update(columns.file_names)
         extras = columns.file_values("_EXTRA_FILES")
@@ -359,7 +359,7 @@ def read_mentions(table: FileStoreTable, name: str) -> Mentions:
     return found
 
 
-def names_of_dead(table: FileStoreTable, deleted: Mapping[str, Deleted]) -> set[str]:
+def names_of_deleted(table: FileStoreTable, deleted: Mapping[str, Deleted]) -> set[str]:
     """Return the names of those deleted files, and of the files beside them, that nothing needs.
 
     Expiry takes the files of the snapshots that it lets go. One that a branch or a tag kept from it then stays behind

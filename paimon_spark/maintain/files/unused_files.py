@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class UnusedFiles:
-    """Files that may go, less those that holders turn out to need.
+    """Files that may go, less those that something turns out to need.
 
     Attributes:
         data: data files by name, as manifests tell of them.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import SnapshotNotFoundError
 from paimon_spark.maintain.files.needed_files import delete_unused_files
-from paimon_spark.maintain.refs.tag_success_files import tell_created, tell_deleted
+from paimon_spark.maintain.refs.tag_success_files import notify_creation, notify_deletion
 from paimon_spark.maintain.refs.tags import delete_tags, expire_tags
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID
 from paimon_spark.spec.tag_period import TagPeriod, process_time, tag_time
@@ -86,7 +86,7 @@ def create_due_tags(table: FileStoreTable) -> list[str]:
         name = period.name(this_tag)
         retained = options.value("tag.default-time-retained")
         if table.tags.create(name, snapshot, time_retained=retained, ignore_if_exists=True):
-            tell_created(table, name)
+            notify_creation(table, name)
             made.append(name)
         next_tag = period.next(this_tag)
         _keep_newest(table, period, options.value("tag.num-retained-max"))
@@ -146,8 +146,8 @@ def create_batch_tag(table: FileStoreTable) -> str | None:
         table.tags.replace(name, latest, time_retained=retained)
         if before.id != latest.id and not table.snapshots.exists(before.id):
             delete_unused_files(table, [before])
-    tell_deleted(table, name)  # Java: deletes the tag and makes it anew
-    tell_created(table, name)
+    notify_deletion(table, name)  # Java: deletes the tag and makes it anew
+    notify_creation(table, name)
     most = options.value("tag.num-retained-max")
     if most is not None:
         _delete_oldest(table, most)

@@ -29,7 +29,7 @@ def success_file_path(table: FileStoreTable, tag: str) -> str:
     return f"{table.paths.tag_dir}/tag-success-file/{name}_SUCCESS"
 
 
-def tell_created(table: FileStoreTable, tag: str) -> None:
+def notify_creation(table: FileStoreTable, tag: str) -> None:
     """Write the success file of a new tag, where the table's option asks for it; one that is there keeps its age.
 
     Raises:
@@ -48,7 +48,7 @@ def tell_created(table: FileStoreTable, tag: str) -> None:
     table.file_io.write_bytes(path, text.encode(), overwrite=True)
 
 
-def tell_deleted(table: FileStoreTable, tag: str) -> None:
+def notify_deletion(table: FileStoreTable, tag: str) -> None:
     """Delete the success file of a tag that is gone, where the table's option asks for such files."""
     if table.options.value("tag.create-success-file"):
         table.file_io.delete_quietly(success_file_path(table, tag))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import delete_unused_files
-from paimon_spark.maintain.refs.tag_success_files import tell_created, tell_deleted
+from paimon_spark.maintain.refs.tag_success_files import notify_creation, notify_deletion
 from paimon_spark.options import OPTIONS, Stage, refuse
 from paimon_spark.spec.tag_period import TagPeriod
 from paimon_spark.table.time_travel import time_text
@@ -56,7 +56,7 @@ def create_tag(
     made = table.tags.create(name, snapshot, time_retained=time_retained, ignore_if_exists=ignore_if_exists)
     if made:
         _check_still_held(table, name, snapshot)
-        tell_created(table, name)
+        notify_creation(table, name)
     return made
 
 
@@ -141,23 +141,23 @@ def delete_tags(table: FileStoreTable, names: str | Sequence[str], *, ignore_if_
         chosen = [names]
     else:
         chosen = [name.strip() for name in names.split(",")]
-    aside = table.tags.put_aside()
+    aside = table.tags.deletions_begun()
     may_be_missing = set(chosen) if ignore_if_missing else set(aside)
     there = [name for name in chosen if name not in may_be_missing or table.tags.exists(name)]
     held = {name: table.tags.get(name).snapshot for name in there}
     expired = {name: snapshot for name, snapshot in held.items() if not table.snapshots.exists(snapshot.id)}
     for name in expired:
-        table.tags.put_away(name)
+        table.tags.begin_deletion(name)
     kept = [name for name in there if not table.file_io.delete_quietly(table.paths.tag_path(name))]
     for name in kept:
         expired.pop(name, None)
     for name in there:
         if name not in kept:
-            tell_deleted(table, name)
+            notify_deletion(table, name)
     if expired or aside:
         delete_unused_files(table, list(expired.values()), half_deleted=list(aside.values()))
     for name in {**aside, **expired, **dict.fromkeys(kept)}:
-        table.tags.forget_aside(name)
+        table.tags.end_deletion(name)
     if kept:
         raise PaimonError(
             f"Tag '{kept[0]}' could not be deleted ({len(kept)} of {len(there)}): the file "

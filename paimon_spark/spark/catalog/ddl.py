@@ -34,7 +34,7 @@ from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCat
 from paimon_spark.table.paths import is_path_name, parse_table_path, plain_path
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import create_table, table_exists
-from paimon_spark.table.unmade import take_back
+from paimon_spark.table.undo_create import undo_create
 
 
 class TableDefinitionsProxy(NamespacesProxy):
@@ -238,7 +238,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         """Remove a table that a statement made and could not fill."""
         name = ident.name()
         path = name if is_path_name(name) else self.catalog.table_path(ident.namespace()[0], name)
-        take_back(path, self.catalog.options)
+        undo_create(path, self.catalog.options)
 
 
 def _copied(properties: dict[str, str]) -> dict[str, str]:

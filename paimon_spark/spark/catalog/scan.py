@@ -55,7 +55,7 @@ class ScanBuilderProxy(Proxy):
         self.table = with_read_options(loaded.table, options, pinned=loaded.pinned)
         self.struct: StructType = to_spark_struct(view.fields(self.table))
         self.predicates: tuple[Predicate, ...] = ()
-        self.places: tuple[Predicate, ...] = ()
+        self.metadata_predicates: tuple[Predicate, ...] = ()
         self.pushed: list[JavaObject] = []
         self.judged: list[Judged] = []
         self.limit: int | None = None
@@ -79,9 +79,9 @@ class ScanBuilderProxy(Proxy):
         """
         rest = []
         for predicate in predicates:
-            ours, place = pushed_down(self.gateway, self.view, self.table, predicate)
-            if place is not None:
-                self.places += (place,)
+            ours, metadata = pushed_down(self.gateway, self.view, self.table, predicate)
+            if metadata is not None:
+                self.metadata_predicates += (metadata,)
                 self.pushed.append(predicate)
             if ours is not None:
                 self.predicates += (ours,)
@@ -130,7 +130,7 @@ class ScanBuilderProxy(Proxy):
         if self.aggregated is not None:
             return LocalScanProxy(self.gateway, self.loaded.name, self.aggregated)
         struct = partition_columns_last(self.struct, self.table.schema.partition_keys)
-        plan = ScanPlan(self.table, struct, self.predicates, self.places, self.limit, self.view)
+        plan = ScanPlan(self.table, struct, self.predicates, self.metadata_predicates, self.limit, self.view)
         if self.known is not None:
             plan = plan.with_files_of(self.known)
         return ScanProxy(self.gateway, self.loaded.name, plan, self.judged)
@@ -192,9 +192,9 @@ class ScanProxy(Proxy):
         """Leave out files by what the other side of a join turned out to hold; the snapshot stays."""
         found = [pushed_down(self.gateway, self.plan.view, self.plan.table, predicate) for predicate in predicates]
         ours = tuple(predicate for predicate, _ in found if predicate is not None)
-        places = tuple(place for _, place in found if place is not None)
-        if ours or places:
-            self.plan = self.plan.narrowed(ours, places)
+        metadata_predicates = tuple(metadata for _, metadata in found if metadata is not None)
+        if ours or metadata_predicates:
+            self.plan = self.plan.narrowed(ours, metadata_predicates)
             self._batch = None
 
     def pushedPredicates(self) -> JavaObject:

@@ -45,7 +45,7 @@ class ScanPlan:
     """The columns that come out: of the table, in full or with fewer nested fields, and metadata columns."""
     predicates: tuple[Predicate, ...] = field(default=())
     """Rows that come out are those for which all are true."""
-    places: tuple[Predicate, ...] = field(default=())
+    metadata_predicates: tuple[Predicate, ...] = field(default=())
     """Metadata columns (the file, the bucket) of the rows that come out make these true."""
     limit: int | None = None
     """More rows than these are not needed."""
@@ -68,8 +68,8 @@ class ScanPlan:
         """Snapshot and files, read from the manifests once."""
         columns = tuple(self._read_fields())
         plan = TableScan(self.table, self.source, self.view, columns, self.predicate, cores_here(), self.limit).plan()
-        if self.places:
-            plan = prune_by_metadata(plan, all_of(self.places))
+        if self.metadata_predicates:
+            plan = prune_by_metadata(plan, all_of(self.metadata_predicates))
         refuse_merged_splits(plan.splits, self.metadata)
         return plan
 
@@ -89,9 +89,13 @@ class ScanPlan:
         own = {column.name for column in self.table.schema.fields}
         return tuple(name for name in self.struct.names if name in METADATA_COLUMNS and name not in own)
 
-    def narrowed(self, predicates: tuple[Predicate, ...], places: tuple[Predicate, ...] = ()) -> ScanPlan:
+    def narrowed(self, predicates: tuple[Predicate, ...], metadata_predicates: tuple[Predicate, ...] = ()) -> ScanPlan:
         """The same scan of the same snapshot, with more predicates."""
-        narrowed = replace(self, predicates=(*self.predicates, *predicates), places=(*self.places, *places))
+        narrowed = replace(
+            self,
+            predicates=(*self.predicates, *predicates),
+            metadata_predicates=(*self.metadata_predicates, *metadata_predicates),
+        )
         return narrowed.on(self.source)
 
     def on(self, source: ReadSource) -> ScanPlan:
@@ -106,7 +110,7 @@ class ScanPlan:
         """
         scans = (self, known)
         same = self.view is known.view and self.source == known.source and isinstance(self.source, Snapshot)
-        if any(s.predicates or s.places or s.limit is not None or s.metadata for s in scans) or not same:
+        if any(s.predicates or s.metadata_predicates or s.limit is not None or s.metadata for s in scans) or not same:
             return self
         if "plan" in known.__dict__ and known.has_plain_rows:
             self.__dict__["plan"] = replace(known.plan, table=self.table, fields=tuple(self._read_fields()))
@@ -142,8 +146,8 @@ class ScanPlan:
         parts = [f"columns=[{', '.join(_shown(self.struct))}]"]
         if self.predicate is not None:
             parts.append(f"filter=[{_text(self.predicate)}]")
-        if self.places:
-            parts.append(f"files=[{_text(all_of(self.places))}]")
+        if self.metadata_predicates:
+            parts.append(f"files=[{_text(all_of(self.metadata_predicates))}]")
         if self.limit is not None:
             parts.append(f"limit={self.limit}")
         if isinstance(self.source, ChangeRange):

@@ -21,13 +21,13 @@ from paimon_spark.maintain.files.orphan_files import (
     data_directories,
     delete_old_empty_directories,
     delete_orphans,
+    file_directories,
+    live_snapshots,
     named_files,
-    names_of_dead,
+    names_of_deleted,
     old_files,
     older_than_millis,
-    places_of_files,
-    read_mentions,
-    snapshots_in_use,
+    read_references,
     stray_files,
 )
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files as remove_orphan_files_here
@@ -73,24 +73,24 @@ def remove_orphan_files_distributed(
     check_branches(table)
     directories = data_directories(table)
     stray = stray_files(table, before)
-    listed = _column(spark, places_of_files(table, directories), tasks).mapInArrow(
+    listed = _column(spark, file_directories(table, directories), tasks).mapInArrow(
         partial(_list, table, before), "name string, path string, size long"
     )
     candidates = listed.persist()
     try:
         candidates.count()  # all is listed before the first mention is read
-        named, manifests = named_files(table, snapshots_in_use(table))
-        mentions = _column(spark, sorted(manifests), tasks).mapInArrow(
-            partial(_mentions, table), "name string, created long, extras array<string>"
+        named, manifests = named_files(table, live_snapshots(table))
+        references = _column(spark, sorted(manifests), tasks).mapInArrow(
+            partial(_references, table), "name string, created long, extras array<string>"
         )
-        mentions.persist()
-        dead = names_of_dead(table, _deleted(candidates, mentions))
-        used = mentions.select("name").union(_column(spark, sorted(named), tasks).toDF("name"))
+        references.persist()
+        dead = names_of_deleted(table, _deleted(candidates, references))
+        used = references.select("name").union(_column(spark, sorted(named), tasks).toDF("name"))
         used = used.join(_column(spark, sorted(dead), tasks).toDF("name"), "name", "left_anti")
         orphans = candidates.join(used, "name", "left_anti").repartition(tasks)
         deed = orphans.mapInArrow(partial(_delete, table, dry_run), "files long, bytes long")
         counts = deed.groupBy().sum("files", "bytes").head()
-        mentions.unpersist()
+        references.unpersist()
     finally:
         candidates.unpersist()
     if not dry_run:
@@ -116,19 +116,19 @@ def _list(table: FileStoreTable, before: int, batches: Iterable[pa.RecordBatch])
             yield pa.RecordBatch.from_arrays(arrays, names=["name", "path", "size"])
 
 
-def _deleted(candidates: DataFrame, mentions: DataFrame) -> dict[str, Deleted]:
+def _deleted(candidates: DataFrame, references: DataFrame) -> dict[str, Deleted]:
     """The candidates that some manifest says are deleted."""
-    rows = mentions.where("created is not null").join(candidates.select("name").distinct(), "name", "left_semi")
+    rows = references.where("created is not null").join(candidates.select("name").distinct(), "name", "left_semi")
     return {row.name: Deleted(row.created, tuple(row.extras)) for row in rows.collect()}
 
 
-def _mentions(table: FileStoreTable, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _references(table: FileStoreTable, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The names that manifests mention; with the time it was made and the files beside it where one is deleted."""
     for batch in batches:
         for manifest in batch.column(0).to_pylist():
-            mentions = read_mentions(table, manifest)
-            names = sorted(mentions.names)
-            deleted = [mentions.deleted.get(name) for name in names]
+            references = read_references(table, manifest)
+            names = sorted(references.names)
+            deleted = [references.deleted.get(name) for name in names]
             created = pa.array([None if made is None else made.created_millis for made in deleted], pa.int64())
             extras = pa.array([None if made is None else made.extra_files for made in deleted], pa.list_(pa.string()))
             columns = [pa.array(names, pa.string()), created, extras]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
-__all__ = ["change_rows", "delete_rows", "refuse_chance", "update_rows"]
+__all__ = ["change_rows", "delete_rows", "refuse_nondeterministic", "update_rows"]
 
 Rows = Callable[[int | None], "DataFrame"]
 """Gives rows of a snapshot; None where the table has none yet."""
@@ -54,7 +54,7 @@ _BY_CHANCE = re.compile(
 )
 
 
-def refuse_chance(condition: str) -> None:
+def refuse_nondeterministic(condition: str) -> None:
     """Refuse a condition that says something else whenever it is asked: a task that is run again would disagree.
 
     Raises:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from paimon_spark.maintain.files.lost_snapshot import decided
+from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.maintain.refs import branches
 from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.maintain.refs.merge_branch import merge_branch
@@ -59,7 +59,9 @@ class BranchMethods(ABC):
         Raises:
             PaimonError: there is no such branch, or the table's options read it (`scan.fallback-branch`).
         """
-        branches.delete_branch(decided(self._load(), accept_lost_snapshot), name, ignore_if_missing=ignore_if_missing)
+        branches.delete_branch(
+            accept_lost(self._load(), accept_lost_snapshot), name, ignore_if_missing=ignore_if_missing
+        )
 
     def rename_branch(self, name: str, new_name: str) -> None:
         """Rename a branch.
@@ -83,7 +85,7 @@ class BranchMethods(ABC):
             PaimonError: there is no such branch, or it has no snapshot.
             CommitError: another writer committed meanwhile.
         """
-        return fast_forward(decided(self._load(), accept_lost_snapshot), branch)
+        return fast_forward(accept_lost(self._load(), accept_lost_snapshot), branch)
 
     def merge_branch(self, source: str, target: str = MAIN_BRANCH) -> int | None:
         """Append the rows that one branch has and another lacks; return the new snapshot's id, None without any.

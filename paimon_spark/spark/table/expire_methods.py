@@ -10,7 +10,7 @@ from paimon_spark.maintain.expire import changelogs as expire_changelogs
 from paimon_spark.maintain.expire import consumers
 from paimon_spark.maintain.expire import partitions as expire_partitions
 from paimon_spark.maintain.expire import snapshots as expire_snapshots
-from paimon_spark.maintain.files.lost_snapshot import decided
+from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.spark.jobs.orphan_job import remove_orphan_files
 from paimon_spark.table.consumer_store import ConsumerStore
 
@@ -59,7 +59,7 @@ class ExpireMethods(ABC):
             OptionError: ``retain_max`` is less than ``retain_min``.
             PaimonError: what something else needs cannot be read; nothing has been deleted.
         """
-        table = decided(self._load(), accept_lost_snapshot).with_options(options or {})
+        table = accept_lost(self._load(), accept_lost_snapshot).with_options(options or {})
         retention = expire_snapshots.Retention.of_snapshots(table.options).with_arguments(
             retain_max=retain_max, retain_min=retain_min, older_than=older_than, max_deletes=max_deletes
         )
@@ -90,7 +90,7 @@ class ExpireMethods(ABC):
         Raises:
             OptionError: ``retain_max`` is less than ``retain_min``.
         """
-        table = decided(self._load(), accept_lost_snapshot)
+        table = accept_lost(self._load(), accept_lost_snapshot)
         if delete_all:
             return expire_changelogs.expire_all_changelogs(table)
         retention = expire_snapshots.Retention.of_changelogs(table.options).with_arguments(
@@ -141,7 +141,7 @@ class ExpireMethods(ABC):
         """
         return remove_orphan_files(
             self._spark,
-            decided(self._load(), accept_lost_snapshot),
+            accept_lost(self._load(), accept_lost_snapshot),
             older_than=older_than,
             dry_run=dry_run,
             mode=mode,
@@ -157,7 +157,7 @@ class ExpireMethods(ABC):
             accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
                 failing: its files are garbage from now on, and its id is taken again.
         """
-        purge.purge_files(decided(self._load(), accept_lost_snapshot))
+        purge.purge_files(accept_lost(self._load(), accept_lost_snapshot))
 
     def consumer_ids(self) -> dict[str, int]:
         """The snapshot that each consumer reads next, by the consumer's id."""

@@ -14,7 +14,7 @@ from paimon_spark.spark.jobs.row_rewrites import HIT
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME, SESSION_PREFIX, options_for_path
 from paimon_spark.spark.session.session_settings import settings_of
 from paimon_spark.spark.source.source_options import SNAPSHOT
-from paimon_spark.spark.sql.row_changes import delete_rows, refuse_chance, update_rows
+from paimon_spark.spark.sql.row_changes import delete_rows, refuse_nondeterministic, update_rows
 from paimon_spark.spark.sql.statement_words import split_name
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class RowMethods(ABC):
             UnsupportedError: the table does not let single rows be deleted, or the condition is not deterministic.
             CommitConflictError: other commits changed the same rows again and again; nothing was committed.
         """
-        refuse_chance(str(where))
+        refuse_nondeterministic(str(where))
         self._refuse_older_state()
         condition = None if where is None else lambda rows: rows.where(where)
         delete_rows(
@@ -87,7 +87,7 @@ class RowMethods(ABC):
             SchemaMismatchError: there is no such column.
             CommitConflictError: other commits changed the same rows again and again; nothing was committed.
         """
-        refuse_chance(str(where))
+        refuse_nondeterministic(str(where))
         self._refuse_older_state()
         table = self._load()
         values = {

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError
-from paimon_spark.maintain.files.lost_snapshot import decided
+from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.maintain.refs import rollback, rollback_as_latest, tags
 from paimon_spark.maintain.refs.auto_tags import run_automatic_tags
 
@@ -110,7 +110,7 @@ class TagMethods(ABC):
         Raises:
             SnapshotNotFoundError: there is no such tag, and that is not ignored; the message names those there are.
         """
-        tags.delete_tag(decided(self._load(), accept_lost_snapshot), name, ignore_if_missing=ignore_if_missing)
+        tags.delete_tag(accept_lost(self._load(), accept_lost_snapshot), name, ignore_if_missing=ignore_if_missing)
 
     def rename_tag(self, name: str, new_name: str) -> None:
         """Rename a tag.
@@ -130,7 +130,7 @@ class TagMethods(ABC):
                 failing: its files are garbage from now on, and its id is taken again.
         """
         local = older_than.astimezone().replace(tzinfo=None) if older_than and older_than.tzinfo else older_than
-        return tags.expire_tags(decided(self._load(), accept_lost_snapshot), older_than=local)
+        return tags.expire_tags(accept_lost(self._load(), accept_lost_snapshot), older_than=local)
 
     def rollback_to_as_latest(self, *, snapshot_id: int | None = None, tag: str | None = None) -> int:
         """Commit the state of an earlier snapshot or tag as a new snapshot, whose id is returned.
@@ -176,7 +176,7 @@ class TagMethods(ABC):
         """
         if sum(value is not None for value in (snapshot_id, tag, time, watermark)) != 1:
             raise OptionError("rollback_to takes exactly one of snapshot_id, tag, time and watermark")
-        table = decided(self._load(), accept_lost_snapshot)
+        table = accept_lost(self._load(), accept_lost_snapshot)
         if snapshot_id is not None:
             done = rollback.rollback_to_snapshot(table, snapshot_id)
         elif tag is not None:

@@ -30,7 +30,7 @@ from paimon_spark.spark.text.queries import Context, run_query
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.paths import plain_path
 from paimon_spark.table.table import create_table
-from paimon_spark.table.unmade import take_back
+from paimon_spark.table.undo_create import undo_create
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -159,7 +159,7 @@ def _fill(context: Context, name: TableName, rows: DataFrame, *, drop: bool) -> 
         filled = True
     finally:
         if drop and not filled:
-            take_back(name.path, name.options)
+            undo_create(name.path, name.options)
 
 
 def _definition(context: Context, cursor: Cursor) -> Definition:

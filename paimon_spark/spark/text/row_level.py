@@ -9,7 +9,7 @@ from pyspark.sql import functions as sf
 
 from paimon_spark.spark.jobs.row_rewrites import HIT
 from paimon_spark.spark.source.source_options import refuse_system_table
-from paimon_spark.spark.sql.row_changes import delete_rows, refuse_chance, update_rows
+from paimon_spark.spark.sql.row_changes import delete_rows, refuse_nondeterministic, update_rows
 from paimon_spark.spark.sql.warehouses import TableName, quoted, system_table_in
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import empty, target
@@ -137,7 +137,7 @@ def _condition(cursor: Cursor) -> str | None:
     condition = cursor.rest()
     if not condition.tokens:
         cursor.fail("a condition is expected")
-    refuse_chance(" ".join(token.text for token in condition.tokens if token.kind is not Kind.STRING))
+    refuse_nondeterministic(" ".join(token.text for token in condition.tokens if token.kind is not Kind.STRING))
     return condition.source()
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StringType
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.maintain.files.lost_snapshot import decided
+from paimon_spark.maintain.files.lost_snapshot import accept_lost
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,7 +91,7 @@ def deleting(procedure: Procedure) -> Procedure:
             name = arguments[TABLE.name]
             of_database = name.endswith(ALL_TABLES)
             for table in context.tables(name.removesuffix(ALL_TABLES)) if of_database else [context.table(name)]:
-                decided(table, accept_lost_snapshot=True)
+                accept_lost(table, accept_lost_snapshot=True)
         return procedure.function(context, arguments)
 
     return replace(procedure, arguments=(*procedure.arguments, _ACCEPT), function=run)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from paimon_spark.commit.changes import Changes
-    from paimon_spark.commit.conflict import Situation
+    from paimon_spark.commit.conflict_detection import ConflictContext
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
@@ -35,7 +35,7 @@ _NO_ROWS_CHANGE = (CommitKind.COMPACT, CommitKind.ANALYZE)
 """Commits that leave the rows as a read sees them. A table where a read leaves level 0 out cannot be written."""
 
 
-class ChangedSince:
+class ConcurrentChanges:
     """The snapshots after the one that a commit was planned on, each looked at once for all attempts."""
 
     def __init__(
@@ -55,33 +55,33 @@ class ChangedSince:
         self._rows_read = rows_read
         self._harmless: set[SnapshotIdentity] = set()
 
-    def check(self, latest: Snapshot | None, situation: Situation) -> None:
+    def check(self, latest: Snapshot | None, context: ConflictContext) -> None:
         """Check that the changes may follow ``latest``. Called in each attempt.
 
         Raises:
             CommitConflictError: the snapshot is no longer there, or rows that were read have changed since.
         """
-        self._check_history(latest, situation)
+        self._check_history(latest, context)
         if not self._rows_read or latest is None:
             return
         for snapshot_id in range(self._planned_on.id + 1, latest.id + 1):
             try:
                 snapshot = latest if snapshot_id == latest.id else self._table.snapshots.get(snapshot_id)
             except SnapshotNotFoundError as error:
-                raise situation.conflict(
+                raise context.conflict(
                     f"Snapshot {snapshot_id} has expired before it could be told whether it changed the rows that this "
                     f"commit read in snapshot {self._planned_on.id}. Give up committing."
                 ) from error
             identity = SnapshotIdentity.of(snapshot)
             if identity not in self._harmless:
-                self._check_snapshot(snapshot, situation)
+                self._check_snapshot(snapshot, context)
                 self._harmless.add(identity)
 
-    def _check_history(self, latest: Snapshot | None, situation: Situation) -> None:
+    def _check_history(self, latest: Snapshot | None, context: ConflictContext) -> None:
         """Check that ``latest`` follows the snapshot of the plan."""
         planned = self._planned_on
         if (latest.id if latest else 0) < planned.id:
-            raise situation.conflict(
+            raise context.conflict(
                 f"The table was rolled back: this commit was planned on snapshot {planned.id}, and the latest one is "
                 f"{latest.id if latest else 'none'}. Give up committing."
             )
@@ -89,34 +89,34 @@ class ChangedSince:
             planned.find(self._table.snapshots)
         except SnapshotNotFoundError as error:
             if self._table.snapshots.exists(planned.id):
-                raise situation.conflict(
+                raise context.conflict(
                     f"The table was rolled back, or made anew: snapshot {planned.id} is not the one on which this "
                     f"commit was planned. Give up committing."
                 ) from error
             if self._rows_read:
-                raise situation.conflict(
+                raise context.conflict(
                     f"Snapshot {planned.id}, whose rows this commit read, has expired. Give up committing."
                 ) from error
 
-    def _check_snapshot(self, snapshot: Snapshot, situation: Situation) -> None:
+    def _check_snapshot(self, snapshot: Snapshot, context: ConflictContext) -> None:
         """Check what one later snapshot changed."""
         if snapshot.commit_kind in _NO_ROWS_CHANGE:
             return
         manifests = self._table.manifests
         within = range_predicate(self._table, self._changes.changed_partitions())
         changed = manifests.read_columns(manifests.prune_manifests(manifests.delta_manifests(snapshot), within))
-        touched = self._touched(ManifestColumns.concat(list(changed)), situation)
+        touched = self._touched(ManifestColumns.concat(list(changed)), context)
         if touched is None:
             return
         partition, bucket = touched
         deed = "" if snapshot.operation is None else f" {getattr(snapshot.operation, 'value', snapshot.operation)}"
-        raise situation.conflict(
+        raise context.conflict(
             f"Snapshot {snapshot.id} ({snapshot.commit_kind.value}{deed}, by user {snapshot.commit_user}) changed rows "
-            f"of bucket {bucket} in partition {{{situation.partition_text(partition)}}}, which this commit read in "
+            f"of bucket {bucket} in partition {{{context.partition_text(partition)}}}, which this commit read in "
             f"snapshot {self._planned_on.id}. Give up committing."
         )
 
-    def _touched(self, changed: ManifestColumns, situation: Situation) -> tuple[bytes, int] | None:
+    def _touched(self, changed: ManifestColumns, context: ConflictContext) -> tuple[bytes, int] | None:
         """Return a bucket of ours of which files with keys among ours were added or deleted."""
         numbers: dict[tuple[bytes, int], int] = {}
         for entry in self._changes.files:
@@ -127,7 +127,7 @@ class ChangedSince:
             return None
         rivals = changed.take(theirs)
         of_bucket = np.array([numbers[places[at]] for at in theirs], dtype=np.int64)
-        hit = np.flatnonzero(self._keys_meet(rivals, of_bucket, numbers, situation))
+        hit = np.flatnonzero(self._keys_meet(rivals, of_bucket, numbers, context))
         return places[theirs[hit[0]]] if len(hit) else None
 
     def _keys_meet(
@@ -135,7 +135,7 @@ class ChangedSince:
         rivals: ManifestColumns,
         of_bucket: npt.NDArray[np.int64],
         numbers: dict[tuple[bytes, int], int],
-        situation: Situation,
+        context: ConflictContext,
     ) -> npt.NDArray[np.bool_]:
         """Tell of each rival file whether its keys are among those that the commit has in its bucket.
 
@@ -143,11 +143,11 @@ class ChangedSince:
             rivals: files of our buckets.
             of_bucket: the number of the bucket of each.
             numbers: the buckets.
-            situation: has the types of the keys.
+            context: has the types of the keys.
         """
         files = [(numbers[entry.partition, entry.bucket], entry.file) for entry in self._changes.files]
         schema_ids = {file.schema_id for _, file in files} | set(rivals.schema_ids.tolist())
-        if not situation.key_types or schema_ids != {self._table.schema.id}:  # of another schema keys are not compared
+        if not context.key_types or schema_ids != {self._table.schema.id}:  # of another schema keys are not compared
             return np.ones(len(rivals), dtype=bool)
         ours = np.array([number for number, _ in files], dtype=np.int64)
         bounds = [
@@ -156,7 +156,7 @@ class ChangedSince:
             rivals.file_values("_MIN_KEY"),
             rivals.file_values("_MAX_KEY"),
         ]
-        ranks = key_ranks([key for keys in bounds for key in keys], situation.key_types)
+        ranks = key_ranks([key for keys in bounds for key in keys], context.key_types)
         our_low, our_high, low, high = np.split(ranks, np.cumsum([len(keys) for keys in bounds])[:-1])
         lowest = np.full(len(numbers), np.iinfo(np.int64).max)
         highest = np.full(len(numbers), np.iinfo(np.int64).min)

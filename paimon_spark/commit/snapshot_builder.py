@@ -10,17 +10,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paimon_spark.commit.changed_since import ChangedSince
 from paimon_spark.commit.changes import Changes
-from paimon_spark.commit.conflict import Situation, check_buckets_kept, check_conflicts, check_deletion_vectors
-from paimon_spark.commit.index_merge import HashIndexFiles, combine_index_entries, unite_hashes
+from paimon_spark.commit.concurrent_changes import ConcurrentChanges
+from paimon_spark.commit.conflict_detection import (
+    ConflictContext,
+    check_buckets_kept,
+    check_conflicts,
+    check_deletion_vectors,
+)
+from paimon_spark.commit.index_merge import HashIndexFiles, combine_index_entries, merge_hash_indexes
 from paimon_spark.commit.manifest_merge import ManifestAccess, merge_manifests
 from paimon_spark.commit.overwrite import PartitionScope, deleted_entries, deleted_index_entries
 from paimon_spark.commit.partition_ranges import range_predicate
 from paimon_spark.commit.row_tracking import with_row_ids, with_snapshot_sequences
 from paimon_spark.commit.settings import CommitSettings, writer_version
 from paimon_spark.commit.statistics import inherited_statistics
-from paimon_spark.commit.strict_mode import ChangedPlaces, check_strict
+from paimon_spark.commit.strict_mode import CommittedChanges, check_strict
 from paimon_spark.errors import SnapshotNotFoundError, TableNotFoundError, UnsupportedError
 from paimon_spark.spec.hash_index import decode_hash_index
 from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
@@ -60,7 +65,7 @@ class CommitPart:
         return self.kind is not CommitKind.APPEND
 
 
-class SnapshotMaking:
+class SnapshotBuilder:
     """Makes the next snapshot of a part, again for each attempt; keeps what a lost attempt need not do twice."""
 
     def __init__(
@@ -78,7 +83,7 @@ class SnapshotMaking:
         self._since = (
             None
             if part.planned_on is None
-            else ChangedSince(table, part.planned_on, part.changes, rows_read=part.rows_read)
+            else ConcurrentChanges(table, part.planned_on, part.changes, rows_read=part.rows_read)
         )
         self.names: set[str] = set()
         """Names of all files that the snapshot made last refers to."""
@@ -194,7 +199,7 @@ class SnapshotMaking:
         if schema is None:
             raise TableNotFoundError(f"The table {table.path} was dropped while it was written: no schema file.")
         if not table.schemas.is_still(table.schema.id):
-            raise self._situation(latest).another_table(table.schema.id)
+            raise self._conflict_context(latest).another_table(table.schema.id)
         return schema.id
 
     # -- conflicts ----------------------------------------------------------------------------------------------------
@@ -217,37 +222,37 @@ class SnapshotMaking:
                 kind=part.kind,
                 partitions=partitions,
                 user=part.user,
-                places=ChangedPlaces(table.snapshots.get, self._changed_files, self._changed_index),
+                places=CommittedChanges(table.snapshots.get, self._changed_files, self._changed_index),
             )
             self._strict_after = new_id - 1
-        situation = self._situation(latest)
+        context = self._conflict_context(latest)
         if self._since is not None:
-            self._since.check(latest, situation)
+            self._since.check(latest, context)
         overwrite = part.kind is CommitKind.OVERWRITE
         if not overwrite:
-            check_buckets_kept(((entry.partition, entry.total_buckets) for entry in changes.files), situation)
+            check_buckets_kept(((entry.partition, entry.total_buckets) for entry in changes.files), context)
         if latest is None:
             return changes
         discard = self._settings.discard_duplicate_files and part.kind is CommitKind.APPEND
         if not part.checked and not discard:
-            self._check_buckets_since_plan(changes, latest, situation)
+            self._check_buckets_since_plan(changes, latest, context)
             return changes
         base = live if live is not None else self._live_in(latest, partitions)
         if discard:
             known = {entry.identifier() for entry in base}
             changes = replace(changes, files=tuple(e for e in changes.files if e.identifier() not in known))
-        check_conflicts(base, changes.files, situation, overwrite=overwrite)
+        check_conflicts(base, changes.files, context, overwrite=overwrite)
         if table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE and part.scope is None:
-            check_deletion_vectors(base, index, changes.files, changes.index, situation)
+            check_deletion_vectors(base, index, changes.files, changes.index, context)
         return changes
 
     def _live_in(self, latest: Snapshot, partitions: frozenset[bytes]) -> list[ManifestEntry]:
         within = range_predicate(self._table, partitions)
         return self._table.manifests.live_entries(latest, partitions=partitions, predicate=within)
 
-    def _situation(self, latest: Snapshot | None) -> Situation:
+    def _conflict_context(self, latest: Snapshot | None) -> ConflictContext:
         schema = self._table.schema
-        return Situation(
+        return ConflictContext(
             table_path=self._table.path,
             partition_text=self._table.paths.partition_path,
             key_types=tuple(schema.field(name).type for name in schema.trimmed_primary_keys),
@@ -255,7 +260,7 @@ class SnapshotMaking:
             user=self._part.user,
         )
 
-    def _check_buckets_since_plan(self, changes: Changes, latest: Snapshot, situation: Situation) -> None:
+    def _check_buckets_since_plan(self, changes: Changes, latest: Snapshot, context: ConflictContext) -> None:
         """Check that no overwrite since the plan gave a partition of an append another number of buckets."""
         if self._buckets_checked_to is None or all(entry.total_buckets <= 0 for entry in changes.files):
             return
@@ -275,7 +280,7 @@ class SnapshotMaking:
                 if entry.kind == FileKind.ADD and entry.partition in changed
             ]
             ours = ((entry.partition, entry.total_buckets) for entry in changes.files)
-            check_buckets_kept((*since, *ours), situation)
+            check_buckets_kept((*since, *ours), context)
         self._buckets_checked_to = latest.id
 
     def _changed_files(self, snapshot: Snapshot) -> set[tuple[bytes, int]]:
@@ -341,7 +346,7 @@ class SnapshotMaking:
         if self._indexed is None or self._indexed[0] != previous:
             bucketed = self._table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
             combined = combine_index_entries(index, changes.index, bucketed=bucketed)
-            placed = unite_hashes(combined, changes.hashes, self._hash_index_files()) if changes.hashes else []
+            placed = merge_hash_indexes(combined, changes.hashes, self._hash_index_files()) if changes.hashes else []
             name, names = previous, frozenset[str]()
             if changes.index or placed:
                 combined = combine_index_entries(combined, placed, bucketed=bucketed)

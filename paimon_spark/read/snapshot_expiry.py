@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def expiry_told(table: FileStoreTable, snapshot_id: int) -> Iterator[None]:
+def snapshot_expiry_errors(table: FileStoreTable, snapshot_id: int) -> Iterator[None]:
     """Raise `SnapshotNotFoundError` where a file is missing because the snapshot that is read has expired.
 
     Where the snapshot is still there, the table is damaged: `CorruptTableError`.

@@ -17,28 +17,28 @@ import pyarrow.compute as pc
 from paimon_spark.errors import UnsupportedError
 
 Integers = npt.NDArray[Any]
-Word = Callable[[npt.NDArray[np.int64] | None], Integers]
+NormalizedKey = Callable[[npt.NDArray[np.int64] | None], Integers]
 """Gives the word of all rows (None) or of the chosen rows."""
 
 _LENGTH_MASKS = np.array([0] + [(2**64 - 1) ^ (2 ** (64 - 8 * n) - 1) for n in range(1, 9)], dtype=np.uint64)
 _COMPACT_DECIMAL_DIGITS = 18
 
 
-def column_words(column: pa.Array, *, descending: bool = False) -> Iterator[Word]:
+def normalized_keys(column: pa.Array, *, descending: bool = False) -> Iterator[NormalizedKey]:
     """The words of one column, most significant first; a nullable column with nulls starts with its validity."""
     if column.null_count:
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         yield lambda chosen: valid if chosen is None else valid[chosen]
-    for word in _value_words(column):
+    for word in _value_keys(column):
         if descending:
             yield lambda chosen, word=word: ~word(chosen)  # type: ignore[misc]
         else:
             yield word
 
 
-def packed_words(columns: Sequence[pa.Array]) -> Iterator[Word]:
+def packed_normalized_keys(columns: Sequence[pa.Array]) -> Iterator[NormalizedKey]:
     """The words of several columns; columns whose joint value range fits into 63 bits become one word."""
-    fixed = [_single_word(column) for column in columns]
+    fixed = [_single_key(column) for column in columns]
     rows = len(columns[0])
     if len(columns) > 1 and rows and all(word is not None for word in fixed):
         packed = _pack([word for word in fixed if word is not None])
@@ -46,7 +46,7 @@ def packed_words(columns: Sequence[pa.Array]) -> Iterator[Word]:
             yield lambda chosen: packed if chosen is None else packed[chosen]
             return
     for column in columns:
-        yield from column_words(column)
+        yield from normalized_keys(column)
 
 
 def _pack(words: Sequence[Integers]) -> Integers | None:
@@ -65,7 +65,7 @@ def _pack(words: Sequence[Integers]) -> Integers | None:
     return packed
 
 
-def _single_word(column: pa.Array) -> Integers | None:
+def _single_key(column: pa.Array) -> Integers | None:
     """The only word of a fixed-width column without nulls, or None."""
     if column.null_count or _is_bytes(column.type):
         return None
@@ -74,9 +74,9 @@ def _single_word(column: pa.Array) -> Integers | None:
     return fixed_values(column)
 
 
-def _value_words(column: pa.Array) -> Iterator[Word]:
+def _value_keys(column: pa.Array) -> Iterator[NormalizedKey]:
     if _is_bytes(column.type):
-        yield from _bytes_words(column)
+        yield from _bytes_keys(column)
     elif pa.types.is_decimal(column.type) and column.type.precision > _COMPACT_DECIMAL_DIGITS:
         pairs = _decimal_pairs(column)
         high, low = pairs[:, 1], pairs[:, 0].view(np.uint64)
@@ -133,7 +133,7 @@ def _decimal_pairs(column: pa.Array) -> npt.NDArray[np.int64]:
     return words[2 * column.offset : 2 * (column.offset + len(column))].reshape(-1, 2)
 
 
-def _bytes_words(column: pa.Array) -> Iterator[Word]:
+def _bytes_keys(column: pa.Array) -> Iterator[NormalizedKey]:
     """Eight bytes at a time, big endian, behind the prefix that all values share; the last word is the length."""
     wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offset_buffer, data_buffer = column.buffers()
@@ -185,7 +185,7 @@ def _shared_prefix(eight_bytes: Callable[[int], Integers], shortest: int) -> int
     return shortest
 
 
-def has_fixed_words(arrow_type: pa.DataType) -> bool:
+def has_fixed_width_order(arrow_type: pa.DataType) -> bool:
     """Whether ``fixed_values`` alone gives the order of the type."""
     if pa.types.is_decimal(arrow_type):
         return bool(arrow_type.precision <= _COMPACT_DECIMAL_DIGITS)

@@ -78,7 +78,7 @@ def null_error(rule: FieldRule) -> DataError:
     )
 
 
-class RowMachine:
+class RowByRowMerge:
     """The state of all special keys while their rows are applied.
 
     Attributes:

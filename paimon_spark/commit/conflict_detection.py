@@ -37,7 +37,7 @@ _CAUSES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class ConflictContext:
     """Where a conflict is looked for, for the rules and for the message."""
 
     table_path: str
@@ -67,32 +67,32 @@ class Situation:
 
 
 def check_conflicts(
-    base: Sequence[ManifestEntry], delta: Sequence[ManifestEntry], situation: Situation, *, overwrite: bool
+    base: Sequence[ManifestEntry], delta: Sequence[ManifestEntry], context: ConflictContext, *, overwrite: bool
 ) -> None:
     """Check that ``delta`` can be applied to the live files ``base``.
 
     Args:
         base: live entries (all ADD) of at least the partitions that `delta` changes.
         delta: entries to commit, in their order.
-        situation: the table and the users.
+        context: the table and the users.
         overwrite: True for OVERWRITE snapshots, which may change the number of buckets.
 
     Raises:
         CommitConflictError: a rule is broken; the message names it and the file or partition.
     """
     if not overwrite:
-        check_buckets_kept(((entry.partition, entry.total_buckets) for entry in (*base, *delta)), situation)
-    merged = _apply(base, delta, situation)
-    if situation.key_types:
-        _check_levels(merged, delta, situation)
+        check_buckets_kept(((entry.partition, entry.total_buckets) for entry in (*base, *delta)), context)
+    merged = _apply(base, delta, context)
+    if context.key_types:
+        _check_levels(merged, delta, context)
 
 
-def check_buckets_kept(buckets: Iterable[tuple[bytes, int]], situation: Situation) -> None:
+def check_buckets_kept(buckets: Iterable[tuple[bytes, int]], context: ConflictContext) -> None:
     """Check that every partition has one number of buckets (numbers below 1 are not fixed and not compared).
 
     Args:
         buckets: (partition, total buckets) of entries, older ones first.
-        situation: for the message.
+        context: for the message.
 
     Raises:
         CommitConflictError: "Total buckets of partition … changed …".
@@ -103,14 +103,14 @@ def check_buckets_kept(buckets: Iterable[tuple[bytes, int]], situation: Situatio
             continue
         before = known.setdefault(partition, total)
         if before != total:
-            raise situation.conflict(
-                f"Total buckets of partition {{{situation.partition_text(partition)}}} changed from {before} to "
+            raise context.conflict(
+                f"Total buckets of partition {{{context.partition_text(partition)}}} changed from {before} to "
                 f"{total} without overwrite. Give up committing."
             )
 
 
 def _apply(
-    base: Sequence[ManifestEntry], delta: Sequence[ManifestEntry], situation: Situation
+    base: Sequence[ManifestEntry], delta: Sequence[ManifestEntry], context: ConflictContext
 ) -> dict[FileIdentifier, ManifestEntry]:
     """Return the live files after ``delta``."""
     live = {entry.identifier(): entry for entry in base}
@@ -118,25 +118,25 @@ def _apply(
     for entry in delta:
         identifier = entry.identifier()
         if entry.kind == FileKind.DELETE and live.pop(identifier, None) is None:
-            raise _deletion_conflict(entry, "Trying to delete file {} which is not previously added.", situation)
+            raise _deletion_conflict(entry, "Trying to delete file {} which is not previously added.", context)
         if entry.kind == FileKind.ADD:
             # Java: a file that one commit deletes and adds would be lost by readers, which collect deletes first.
             if identifier in live or identifier in touched:
-                raise _deletion_conflict(entry, "Trying to add file {} which is already added.", situation)
+                raise _deletion_conflict(entry, "Trying to add file {} which is already added.", context)
             live[identifier] = entry
         touched.add(identifier)
     return live
 
 
-def _deletion_conflict(entry: ManifestEntry, reason: str, situation: Situation) -> CommitConflictError:
-    place = f"{situation.partition_text(entry.partition)}/bucket-{entry.bucket}/{entry.file.file_name}".lstrip("/")
-    return situation.conflict(
+def _deletion_conflict(entry: ManifestEntry, reason: str, context: ConflictContext) -> CommitConflictError:
+    place = f"{context.partition_text(entry.partition)}/bucket-{entry.bucket}/{entry.file.file_name}".lstrip("/")
+    return context.conflict(
         f"File deletion conflicts detected! Give up committing. {reason.format(f'{place} (level {entry.file.level})')}"
     )
 
 
 def _check_levels(
-    merged: dict[FileIdentifier, ManifestEntry], delta: Sequence[ManifestEntry], situation: Situation
+    merged: dict[FileIdentifier, ManifestEntry], delta: Sequence[ManifestEntry], context: ConflictContext
 ) -> None:
     """Check that key ranges do not overlap within a level above 0; only where ``delta`` adds files."""
     touched = {
@@ -155,17 +155,17 @@ def _check_levels(
             candidates.append(entry)
             runs.append(number)
     keys = [entry.file.min_key for entry in candidates] + [entry.file.max_key for entry in candidates]
-    lowest, highest = np.split(key_ranks(keys, situation.key_types), 2)
+    lowest, highest = np.split(key_ranks(keys, context.key_types), 2)
     run_numbers = np.asarray(runs, dtype=np.int64)
     order = np.lexsort((lowest, run_numbers))
     left, right = order[:-1], order[1:]
     overlaps = np.flatnonzero((run_numbers[left] == run_numbers[right]) & (highest[left] >= lowest[right]))
     if len(overlaps):
         first, second = candidates[left[overlaps[0]]], candidates[right[overlaps[0]]]
-        raise situation.conflict(
+        raise context.conflict(
             f"LSM conflicts detected! Give up committing. Conflict files are: {first.file.file_name} and "
             f"{second.file.file_name}, both at level {first.file.level} of bucket {first.bucket} in partition "
-            f"{{{situation.partition_text(first.partition)}}}."
+            f"{{{context.partition_text(first.partition)}}}."
         )
 
 
@@ -174,7 +174,7 @@ def check_deletion_vectors(
     base_index: Iterable[IndexManifestEntry],
     delta_files: Sequence[ManifestEntry],
     delta_index: Sequence[IndexManifestEntry],
-    situation: Situation,
+    context: ConflictContext,
 ) -> None:
     """Check, for append tables without buckets, that a vector is made and replaced on what was read.
 
@@ -197,7 +197,7 @@ def check_deletion_vectors(
         elif removed.get(data_file) != holder.get(data_file):
             reason = f"The deletion vector of file {data_file} was changed by another commit."
         if reason:
-            raise situation.conflict(f"File deletion conflicts detected! Give up committing. {reason}")
+            raise context.conflict(f"File deletion conflicts detected! Give up committing. {reason}")
 
 
 def _vector_holders(entries: Iterable[IndexManifestEntry]) -> dict[str, str]:

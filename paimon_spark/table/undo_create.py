@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def take_back(path: str, options: Mapping[str, str]) -> None:
+def undo_create(path: str, options: Mapping[str, str]) -> None:
     """Delete what a new table consists of; whatever else was in its directory before stays.
 
     Args:
