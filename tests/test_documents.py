@@ -74,7 +74,7 @@ def test_links_of_documents_lead_somewhere() -> None:
 
 
 def test_nothing_lies_beside_the_clone() -> None:
-    files = [*texts(".py", ".md", ".toml", ".java", ".slt", ".txt", ".yml", ""), ROOT / "pyproject.toml"]
+    files = [*texts(".py", ".ipynb", ".md", ".toml", ".java", ".slt", ".txt", ".yml", ""), ROOT / "pyproject.toml"]
     wrong = [
         f"{path.relative_to(ROOT)}: {word}"
         for path in files

@@ -4,11 +4,13 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from readme import option_table
+from readme.notebook import NOTEBOOKS, comparable, run_cells, stored_outputs
 from readme.procedure_table import PAGE, with_procedures
 
 if TYPE_CHECKING:
@@ -91,7 +93,22 @@ def test_the_examples_run(example: Path, tmp_path: Path) -> None:
         assert re.search(r"\|6 +\|2024-05-03\|", done.stdout)
 
 
+@pytest.mark.thorough
+@pytest.mark.spark
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.name)
+def test_the_notebooks_show_what_their_cells_give(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, notebook: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    try:
+        outputs = run_cells(notebook, {})
+    finally:
+        spark.conf.unset("spark.sql.repl.eagerEval.enabled")
+    assert comparable(outputs) == comparable(stored_outputs(notebook)), "run: python tests/readme/notebook.py"
+    assert {"text/html", "image/svg+xml"} <= {kind for made in outputs for one in made for kind in one.get("data", {})}
+
+
 def test_the_commands_name_what_exists() -> None:
-    for path in (*(f"examples/{example.name}" for example in EXAMPLES), "tests/run.py"):
+    for path in (*(f"examples/{example.name}" for example in (*EXAMPLES, *NOTEBOOKS)), "tests/run.py"):
         assert path in README
         assert (ROOT / path).exists()
