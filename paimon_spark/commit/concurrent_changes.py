@@ -1,13 +1,11 @@
-"""Whether a commit still stands on the snapshot that it was planned on, and on the rows that were read there.
+"""Whether a commit may still follow the snapshot that it was planned on, and the rows that were read there.
 
-A statement that makes new rows of old ones (UPDATE, DELETE, MERGE) reads one snapshot; what it writes is only right as
-long as nobody else has changed these rows. That is judged by buckets, and within a bucket by the range of the keys: a
-later snapshot that added or deleted a file of a bucket into which rows of ours go, with keys among ours, is a conflict.
-So two statements never both change what only one of them has seen (snapshot isolation: rows that a condition would
-find only in other buckets, or outside these keys, are not looked for again). A plain upsert, which reads nothing, is
-free of it.
-
-Java: has no such check, and loses updates; this is stricter.
+A statement that makes new rows of old ones (UPDATE, DELETE, MERGE) reads one snapshot. Its result is right only if
+nobody else has changed these rows. The check compares buckets and key ranges: it is a conflict if a later snapshot
+added or deleted a file in a bucket that this commit writes to, with keys in the range of this commit's keys. So two
+statements never both change a row that only one of them has read (snapshot isolation: rows that a condition would find
+only in other buckets, or outside these keys, are not searched again). A plain upsert reads nothing and is not checked.
+Java has no such check and loses updates.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _NO_ROWS_CHANGE = (CommitKind.COMPACT, CommitKind.ANALYZE)
-"""Commits that leave the rows as a read sees them. A table where a read leaves level 0 out cannot be written."""
+"""Commits that do not change the rows of a read. (Tables whose reads skip level 0 cannot be written.)"""
 
 
 class ConcurrentChanges:

@@ -1,4 +1,4 @@
-"""Whether changes still fit the table as it is now: the rules under which a commit is given up.
+"""Conflict detection: whether changes can be applied to the table as it is now.
 
 Equals Java's ``ConflictDetection`` and ``PrimaryKeyConflictDetection`` (docs/format.md §8), with Java's key words in
 the messages. Pure functions over the live entries of the changed partitions; nothing is read here.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _ANOTHER_TABLE = "is not the table that this commit was planned for"
 FINAL = ("Commit failed after", _ANOTHER_TABLE)
-"""Words of those conflicts that running the whole statement once more would not mend."""
+"""Key words of conflicts that another run of the whole statement would not resolve."""
 
 _CAUSES = (
     "Conflicts during commits are normal: another job wrote to the same partition between the read and the commit of "
@@ -38,7 +38,7 @@ _CAUSES = (
 
 @dataclass(frozen=True, slots=True)
 class ConflictContext:
-    """Where a conflict is looked for, for the rules and for the message."""
+    """The table, its key types and the users of a commit: for the rules and the messages."""
 
     table_path: str
     partition_text: Callable[[bytes], str]
@@ -176,7 +176,7 @@ def check_deletion_vectors(
     delta_index: Sequence[IndexManifestEntry],
     context: ConflictContext,
 ) -> None:
-    """Check, for append tables without buckets, that a vector is made and replaced on what was read.
+    """Check, for append tables without buckets, that deletion vectors replace the ones that were read.
 
     Equals Java's comparison of (data file, vector file) pairs: a vector that is deleted must be the one the table has,
     a file that goes must go together with its vector, and a new vector must not hide one made meanwhile.

@@ -54,10 +54,11 @@ def commit(
     rows_read: bool = False,
     after_commit: Callable[[Snapshot], None] | None = None,
 ) -> int | None:
-    """Make everything that ``messages`` tell of visible in ``table``, atomically.
+    """Commit the changes of ``messages`` to ``table``, atomically.
 
     Changes of rows become an APPEND snapshot (OVERWRITE when they replace files), those of compactions a COMPACT
-    snapshot after it. When rivals publish first it is done again on top of theirs, as the options ``commit.*`` say.
+    snapshot after it. If another commit is published first, this one is retried on top of it, as the options
+    ``commit.*`` say.
 
     Args:
         table: the table as it was written, with dynamic options.
@@ -124,7 +125,7 @@ def commit(
 
 
 def _delete_placement_logs(table: FileStoreTable, messages: Sequence[TaskMessage | CommitMessage]) -> None:
-    """Delete what the tasks told each other about new keys; a leftover is an orphan file."""
+    """Delete the placement logs of the tasks; a leftover is an orphan file."""
     seen = [m.placement for m in messages if isinstance(m, TaskMessage) and m.placement is not None]
     if seen:
         with contextlib.suppress(Exception):  # the commit has taken place
@@ -232,7 +233,7 @@ def _storage_errors_named(table: FileStoreTable) -> Iterator[None]:
 
 
 def _commit_part(table: FileStoreTable, part: CommitPart, settings: CommitSettings) -> Snapshot:
-    """Publish one snapshot, however often rivals come first."""
+    """Publish one snapshot; retry while other commits are published first."""
     writer = ManifestWriter(table, settings)
     builder = SnapshotBuilder(table, part, settings, writer)
     retries = settings.retries()

@@ -1,8 +1,8 @@
-"""The index manifest after a commit: the latest one combined with the changes, and hash indexes brought together.
+"""The index manifest after a commit: the latest one combined with the changes, and hash indexes merged.
 
 Equals Java's ``IndexManifestFileHandler`` (docs/format.md §4.1). Hash indexes differ from Java on purpose: Java's
 writer hands over whole index files of its buckets, so that two concurrent writers lose one's hashes; ours hands over
-new hashes only (``NewHashes``), which are united here with what the latest snapshot holds.
+new hashes only (``NewHashes``), which are merged here into what the latest snapshot holds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BucketId = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class HashIndexFiles:
-    """How hash index files are read and written; the union itself knows no storage."""
+    """How hash index files are read and written; the merge itself does no I/O."""
 
     read: Callable[[str], bytes]
     """Reads a file of the index directory by its name."""
@@ -99,7 +99,7 @@ def _add_by_name(by_name: dict[str, IndexManifestEntry], entry: IndexManifestEnt
 def merge_hash_indexes(
     previous: Iterable[IndexManifestEntry], placed: Sequence[PlacedHashes], files: HashIndexFiles
 ) -> list[IndexManifestEntry]:
-    """Unite new key hashes with the hash indexes of the latest snapshot and write the united index files.
+    """Merge new key hashes into the hash indexes of the latest snapshot and write the new index files.
 
     Args:
         previous: index entries of the latest snapshot (those that this commit deletes left out).

@@ -2,8 +2,8 @@
 
 Equals Java's ``ManifestFileLegacyMerger`` (docs/format.md §8): a full compaction drops deleted files once enough bytes
 lie in small manifests or in manifests with deletes; else runs of small manifests are joined (minor). Order is
-preserved. Entries are copied as bytes, some manifests at a time: memory holds a manifest's worth of entries, and of the
-others the names of those that are deleted.
+preserved. Entries are copied as bytes, some manifests at a time: memory holds the entries of a manifest, and of the
+other manifests only the names of deleted files.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class ManifestMergeOptions:
 
 @dataclass(frozen=True, slots=True)
 class ManifestAccess:
-    """How manifests are read, written and pruned; merging itself knows no storage."""
+    """How manifests are read, written and pruned; merging itself does no I/O."""
 
     read: Callable[[Sequence[ManifestFileMeta]], Iterator[RawEntries]]
     """Gives the entries of manifests in their order, some at a time."""
     write: Callable[[Iterable[RawEntries]], list[ManifestFileMeta]]
     """Writes entries in their order, while they come."""
     may_hold: Callable[[Sequence[ManifestFileMeta], frozenset[bytes]], list[ManifestFileMeta]]
-    """Gives those manifests that may have entries of any of the partitions, judged by their partition statistics."""
+    """Gives those manifests that may have entries of any of the partitions, by their partition statistics."""
 
 
 def merge_manifests(

@@ -1,4 +1,4 @@
-"""Writing manifests, manifest lists and index files, and remembering each one so that a void commit leaves none behind.
+"""Writing manifests, manifest lists and index files; each name is kept, so that a failed commit can delete them.
 
 Equals Java's ``ManifestFile``, ``ManifestList``, ``IndexManifestFile`` and ``CommitCleaner`` (docs/format.md §3.1,
 §3.2, §4).

@@ -1,4 +1,4 @@
-"""Which files an overwrite takes out of the table, and where its new files may lie.
+"""Which files an overwrite removes, and in which partitions its new files may be.
 
 Equals Java's ``overwritePartition``, ``OverwriteChangesProvider`` and ``tryUpgrade`` (docs/format.md §8).
 """
@@ -185,7 +185,7 @@ def _spec_text(specs: Iterable[Mapping[str, Any]], condition: Predicate | None) 
 
 
 def deleted_entries(live: Iterable[ManifestEntry], *, drop_stats: bool) -> list[ManifestEntry]:
-    """Return DELETE entries for files that an overwrite takes out.
+    """Return DELETE entries for files that an overwrite removes.
 
     Args:
         live: ADD entries.
@@ -210,10 +210,10 @@ def deleted_index_entries(live: Sequence[IndexManifestEntry], scope: PartitionSc
 def upgraded_files(
     entries: Sequence[ManifestEntry], key_types: Sequence[DataType], *, max_level: int
 ) -> tuple[ManifestEntry, ...]:
-    """Lift the files of an overwrite to the highest level where no keys of a bucket overlap (``overwrite-upgrade``).
+    """Upgrade the files of an overwrite to the highest level where no keys of a bucket overlap (``overwrite-upgrade``).
 
     Args:
-        entries: the new files; all must be at level 0 of real buckets, else nothing is lifted.
+        entries: the new files; all must be at level 0 of real buckets, else nothing is upgraded.
         key_types: types of the trimmed primary key.
         max_level: the highest level of the table.
     """

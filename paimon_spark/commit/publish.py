@@ -1,4 +1,4 @@
-"""The moment of truth: ``snapshot-N`` is created, by us or by nobody but one.
+"""Publishing: ``snapshot-N`` is created exclusively, so that exactly one commit gets the id.
 
 Java: ``RenamingSnapshotCommit`` looks whether the file exists and then renames, which loses commits when processes
 race; here the store's own exclusive create decides (``FileIO.create_exclusive``). After an unclear answer the file is

@@ -78,7 +78,7 @@ def _conflict(error: Exception) -> str | None:
 
 
 def _expired(table: FileStoreTable, snapshot: Snapshot | None, error: Exception) -> str | None:
-    """Return that the snapshot that a statement read was gone before its end, if that is why it failed, else None."""
+    """Return what to say if a statement failed because the snapshot that it read has expired, else None."""
     if SnapshotNotFoundError.__name__ not in f"{type(error).__name__} {error}" or snapshot is None:
         return None
     try:

@@ -42,7 +42,7 @@ class CommitSettings:
     max_level: int
     """The highest LSM level."""
     keep_empty: bool
-    """Whether a commit without changes makes a snapshot although the caller would ignore it."""
+    """Whether a commit without changes makes a snapshot even with ``ignore_empty``."""
     strict_after: int | None
     """``commit.strict-mode.last-safe-snapshot``."""
     user_prefix: str | None

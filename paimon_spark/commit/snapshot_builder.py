@@ -1,4 +1,4 @@
-"""One snapshot in the making: from changes and the latest snapshot to the next one, as often as rivals win.
+"""Building the next snapshot from changes and the latest snapshot, once for each attempt of a commit.
 
 Equals Java's ``FileStoreCommitImpl.tryCommitOnce`` up to the moment of publishing (docs/format.md §8).
 """
@@ -66,7 +66,7 @@ class CommitPart:
 
 
 class SnapshotBuilder:
-    """Makes the next snapshot of a part, again for each attempt; keeps what a lost attempt need not do twice."""
+    """Builds the next snapshot of a part, once per attempt; keeps what later attempts can use again."""
 
     def __init__(
         self, table: FileStoreTable, part: CommitPart, settings: CommitSettings, writer: ManifestWriter
@@ -298,8 +298,7 @@ class SnapshotBuilder:
             return set()
         return {entry.partition for entry in self._table.manifests.index_entries(snapshot)}
 
-    # -- files
-    # ----------------------------------------------------------------------------------------------------------
+    # -- files ---------------------------------------------------------------------------------------------------------
 
     def _merge(self, before: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
         """Merge the manifests of the latest snapshot; on retries only if what was merged is still their beginning."""

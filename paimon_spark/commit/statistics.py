@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def inherited_statistics(table: FileStoreTable, latest: Snapshot | None, schema_id: int) -> str | None:
     """Return the name of the statistics file for the snapshot after ``latest``, None without one.
 
-    Java fails when the file cannot be read; we let the statistics go, they are no reason to refuse rows.
+    Java fails when the file cannot be read. Here the statistics are dropped: they are no reason to refuse rows.
 
     Args:
         table: where the statistics are.

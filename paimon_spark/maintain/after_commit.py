@@ -1,7 +1,7 @@
-"""What a table's options want done after each commit: tags are made, partitions, consumers and snapshots expire.
+"""Maintenance after each commit, as the table's options say: tags; expiry of partitions, consumers and snapshots.
 
-Equals Java's ``TableCommitImpl.maintain`` and ``WriteHelper.batchCreateTag``. A commit that is done is done: nothing
-that fails here fails it.
+Equals Java's ``TableCommitImpl.maintain`` and ``WriteHelper.batchCreateTag``. A failure here never fails the commit,
+which is published already.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _GONE = (SnapshotNotFoundError, ExpiredFileError, FileNotFoundError)
 
 
 def maintenance(table: FileStoreTable) -> Callable[[Snapshot], None] | None:
-    """Return what is to run after each snapshot of a commit (`commit`'s ``after_commit``), None where nothing is.
+    """Return what to run after each snapshot of a commit (`commit`'s ``after_commit``); None for nothing.
 
     With ``write-only`` there are only the tags of batch writes, as in Java.
 
-    Errors are logged as warnings. With ``snapshot.expire.execution-mode`` `async` a thread does the work, which ends
-    with its process: the next commit goes on where it stopped.
+    Errors are logged as warnings. With ``snapshot.expire.execution-mode`` `async` a thread does the work. The thread
+    ends with its process; the next commit continues the work.
 
     Args:
         table: the table as it is written, with dynamic options.
@@ -56,7 +56,7 @@ def maintain(table: FileStoreTable, snapshot: Snapshot) -> None:
         table: the table as it is written, with dynamic options.
         snapshot: the one committed.
     """
-    # in Java's order: snapshots after what makes them ready to expire
+    # Java's order: snapshots expire after all that makes them ready to expire
     works: tuple[Callable[[FileStoreTable], object], ...] = (
         run_automatic_tags,
         lambda table: expire_partitions_if_due(table, snapshot.commit_identifier),
@@ -80,7 +80,7 @@ def _work(table: FileStoreTable, snapshot: Snapshot, work: Callable[[FileStoreTa
 
 
 def _met_another(error: BaseException) -> bool:
-    """Whether files were gone that another expiry took: no harm, and the next commit goes on."""
+    """Whether another expiry has deleted the missing files: the next commit continues then."""
     return any(isinstance(one, _GONE) for one in (error, error.__cause__))
 
 

@@ -1,8 +1,8 @@
-"""DELETE and UPDATE: which tables take them row by row, and the commit that takes whole partitions out.
+"""DELETE and UPDATE: which tables take them row by row, and the commit that drops whole partitions.
 
-Rows of a primary-key table are changed by writing what became of them: a row of kind -D, or the new row as +U. Of
-other tables the files that have such rows are written anew, and take the place of the old ones in one commit. Equals
-Java's ``validatePKUpsertDeletable``, ``RowLevelOp`` and ``TruncatePaimonTableWithFilterExec``. Runs on the driver.
+In a primary-key table a changed row is written again: as -D, or with its new values as +U. In other tables the files
+with such rows are rewritten, and one commit replaces the old files. Equals Java's ``validatePKUpsertDeletable``,
+``RowLevelOp`` and ``TruncatePaimonTableWithFilterExec``. Runs on the driver.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UPDATABLE = ("deduplicate", "partial-update")
 
 
 def check_row_delete(table: FileStoreTable) -> None:
-    """Refuse a DELETE of single rows where writing them as -D would not take them out.
+    """Refuse a DELETE of single rows where writing them as -D would not remove them.
 
     Raises:
         UnsupportedError: names the option that is in the way, and what to do.
@@ -111,7 +111,7 @@ def _cannot_delete(engine: str, advice: str) -> UnsupportedError:
 
 
 def replaced_files(table: FileStoreTable, snapshot: int, files: Sequence[str]) -> list[CommitMessage]:
-    """What a commit takes out where files have been written anew (Java: ``buildDeletedCommitMessage``).
+    """Return the files that a commit removes because they were rewritten (Java: ``buildDeletedCommitMessage``).
 
     Args:
         table: without primary key.
@@ -134,7 +134,7 @@ def replaced_files(table: FileStoreTable, snapshot: int, files: Sequence[str]) -
 
 
 def deletes_partitions(table: FileStoreTable) -> bool:
-    """Whether a DELETE whose condition is about partition columns only takes whole partitions out, unread."""
+    """Whether a DELETE by partition columns only drops whole partitions without reading them."""
     schema = table.schema
     produces = bool(schema.core_options.value("delete.force-produce-changelog"))
     return bool(schema.partition_keys) and not produces and other_branch(table) is None
@@ -147,7 +147,7 @@ def live_partitions_of(table: FileStoreTable) -> list[dict[str, Any]]:
 
 
 def delete_partitions(table: FileStoreTable, partitions: Sequence[Mapping[str, Any]]) -> int | None:
-    """Take whole partitions out of the table, in one commit; returns its snapshot id, None where there are none.
+    """Drop whole partitions in one commit; return its snapshot id, None without partitions.
 
     Args:
         table: the table.

@@ -1,4 +1,4 @@
-"""Counts and extremes of a snapshot told by its metadata alone, where that is exact.
+"""Counts, minima and maxima of a snapshot from its metadata alone, where that is exact.
 
 Equals the official Spark connector's ``LocalAggregator``. Runs on the driver; no data file is opened.
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _EXACT: tuple[type[DataType], ...] = (TinyIntType, SmallIntType, IntType, BigIntType, DateType, DecimalType)
-"""Types whose statistics are neither cut (texts) nor silent about values (NaN)."""
+"""Types whose statistics are exact: not truncated (texts), no values left out (NaN)."""
 _MOST_DIGITS = 6
 
 Rows = npt.NDArray[np.int64]
@@ -77,12 +77,12 @@ class AggregateRows:
 def aggregate_snapshot(
     table: FileStoreTable, snapshot: Snapshot | None, predicate: Predicate | None, wanted: Aggregation
 ) -> AggregateRows | None:
-    """Answer from metadata; None where only reading the rows tells.
+    """Answer from metadata; None where the rows must be read.
 
     Args:
         table: with the schema of the read.
         snapshot: what to look at; None holds no rows.
-        predicate: rows that count are those for which it is true; it may speak of partition columns only.
+        predicate: rows that count are those for which it is true; over partition columns only.
         wanted: group columns must be partition columns.
 
     Raises:
@@ -139,7 +139,7 @@ def _is_unmerged(table: FileStoreTable, snapshot: Snapshot, files: ManifestColum
 
 
 def _bounded_columns(table: FileStoreTable, wanted: Aggregation) -> list[str]:
-    """Return the columns of which the files' statistics must tell."""
+    """Return the columns that need the files' statistics."""
     names = {call.column for call in wanted.calls if call.column is not None}
     return sorted(names - set(table.schema.partition_keys))
 

@@ -64,7 +64,7 @@ def pack_updates(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterat
 
     Args:
         batches: columns of the table, ``_SEQUENCE_NUMBER``, ``_VALUE_KIND``.
-        schema: of the array columns that come out (others of it are not looked at).
+        schema: of the array columns of the result (other fields are ignored).
     """
     held: pa.RecordBatch | None = None
     for batch in batches:
@@ -85,7 +85,7 @@ def _starts(rows: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], bool]:
     """Where each packed row starts, and whether the last one waits for its second half."""
     before = RowKind.UPDATE_BEFORE.mask(rows.column(VALUE_KIND.name).to_numpy())
     places = np.arange(len(before))
-    # of -U rows in a row every second one closes the one before it; the row behind an odd number of them does as well
+    # in a run of -U rows every second one closes the row before it; so does the row behind an odd run
     run_start = np.maximum.accumulate(np.where(before & ~np.concatenate(([False], before[:-1])), places, 0))
     opens = before & ((places - run_start) % 2 == 0)
     starts = np.flatnonzero(~np.concatenate(([False], opens[:-1])))

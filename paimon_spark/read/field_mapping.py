@@ -81,9 +81,9 @@ class FieldMapping:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def file_predicate(self, predicate: Predicate | None) -> Predicate | None:
-        """Return the part of ``predicate`` that can be said in the file's own names and types; None when there is none.
+        """Return the conjuncts of ``predicate`` that the file can evaluate, in its own names; None when there are none.
 
-        Only columns whose type did not change are spoken of: the others are judged after the cast.
+        These are over columns whose type did not change. The others are evaluated after the cast.
         """
         if predicate is None:
             return None
@@ -93,7 +93,7 @@ class FieldMapping:
 
 
 def _as_far_as_wanted(source: DataType, target: DataType) -> DataType:
-    """Return the file's type without the nested fields that the read has no use for; ids tell them apart."""
+    """Return the file's type without the nested fields that the read does not need, by their ids."""
     match source, target:
         case RowType(), RowType():
             wanted = {field.id: field for field in target.fields}

@@ -40,14 +40,15 @@ class FileRead:
     """Columns of the files that no schema has, appended to the result: null where a file lacks a nullable one."""
     batch_rows: int = DEFAULT_BATCH_ROWS
     batch_bytes: int = DEFAULT_BATCH_BYTES
-    """Most bytes of a batch, as far as the file tells."""
+    """Maximum bytes of a batch, by the sizes that the file records."""
 
     def batches(self, file: SplitFile, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``file`` in order.
 
         Args:
             file: of the split.
-            predicate: rows for which it is not true may be left out; what cannot be judged in the file is kept.
+            predicate: rows for which it is not true may be left out; rows that the file's own columns cannot decide are
+                kept.
 
         Raises:
             CorruptTableError: the file is missing or damaged.

@@ -56,9 +56,10 @@ def scan_files(
 
 
 def _file_filter(table: FileStoreTable, predicate: Predicate, *, statistics: bool) -> FileFilter:
-    """Return what leaves out the files that bucket or statistics rule out, each for itself.
+    """Return the filter that drops files by their bucket or statistics, each file for itself.
 
-    Of a primary-key table's files the whole predicate only notes its verdict: the other files of the bucket have a say.
+    In a primary-key table the whole predicate only marks files: whether they are dropped depends on the other files of
+    the bucket.
     """
     key_predicate = _project(predicate, table.schema.trimmed_primary_keys)
 
@@ -80,8 +81,8 @@ def _file_filter(table: FileStoreTable, predicate: Predicate, *, statistics: boo
 def _value_mask(table: FileStoreTable, files: ManifestColumns) -> npt.NDArray[np.bool_]:
     """Return which files of a primary-key table the whole predicate leaves, by buckets.
 
-    Where the files of a bucket cannot hold the same key twice, each is judged alone; otherwise the bucket goes only if
-    none of its files can match, and never with partial-update, where a row is put together from several files.
+    If no two files of a bucket can hold the same key, each file is decided alone. Otherwise a bucket is dropped as a
+    whole, if none of its files can match; with partial-update it never is, since a row is merged from several files.
     """
     may_match = files.mask(_MAY_MATCH)
     keep = np.ones(len(files), dtype=bool)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _DIFF_BUFFERS = 3
-"""Both sides are merged, and then what comes out of them: each has this part of the budget."""
+"""Each side is merged, then both results are merged: each of these merges gets this share of the budget."""
 
 
 def read_written(
@@ -56,7 +56,7 @@ def read_written(
 def read_changed(
     table: FileStoreTable, split: DataSplit, plan_fields: Sequence[DataField], predicate: Predicate | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the later state that the earlier one has not or has with other values.
+    """Yield the rows of the later state that are new, or have other values than in the earlier one.
 
     Arguments and errors as of `read_written`; the split is a `DiffSplit`.
     """
@@ -120,7 +120,7 @@ def state_rows(
 def changed_rows(
     table: FileStoreTable, split: DataSplit, predicate: Predicate | None, *, keep_deletes: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield what differs between the two states of a `DiffSplit`, sorted by key, whatever the predicate says of it.
+    """Yield the rows that differ between the two states of a `DiffSplit`, sorted by key, not yet filtered.
 
     Columns are all of the table, then those of `written_rows`. With ``keep_deletes``, rows that the later state lacks
     come as -D, and so do deletes that it holds.
@@ -163,7 +163,7 @@ def _merged(
 
 
 def _marked(batches: Iterator[pa.RecordBatch], side: int, *, keep_deletes: bool) -> Iterator[pa.RecordBatch]:
-    """Say of each row which side it is of; without deletes unless they are to be kept."""
+    """Add to each row the side it is of; drop deletes unless they are to be kept."""
     for batch in batches:
         if not keep_deletes:
             batch = without_retracts(batch)

@@ -1,4 +1,4 @@
-"""Order of file key bounds: every file's smallest and largest key, of whatever schema, as numbers that compare alike.
+"""Ranks of file key bounds: the smallest and largest keys of all files, of any schema, as numbers in key order.
 
 Vectorised over all files of a plan; the order is that of `spec.key_order`.
 """

@@ -38,7 +38,7 @@ _OF_FILES = (FILE_PATH, ROW_INDEX)
 
 
 def metadata_fields(schema: TableSchema) -> tuple[DataField, ...]:
-    """The metadata columns of a table as fields; ids are of no meaning."""
+    """The metadata columns of a table as fields; their ids mean nothing."""
     partition = RowType(fields=tuple(schema.field(name) for name in schema.partition_keys), nullable=False)
     return (
         DataField(-1, FILE_PATH, VarCharType(length=VarCharType.MAX, nullable=False)),

@@ -1,6 +1,6 @@
-"""Whether the rows of a planned read are those of its Parquet files as any reader sees them, one file after the other.
+"""Whether the rows of a plan are exactly the rows of its Parquet files, one file after the other.
 
-Nothing is merged then, dropped, cast or filled in but the partition's values. Pure; runs on the driver.
+Then nothing is merged, dropped or cast, and only partition values are filled in. Pure; runs on the driver.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def holds_plain_rows(plan: ReadPlan) -> bool:
     """Whether reading the plan's columns by name from its files, row groups and all, gives exactly its rows.
 
     Columns that partition the table are not read from the files, which need not hold them: their values are the
-    partition's, and they are of types that need no thought. A plan without files has no such rows.
+    partition's, in types that every reader treats alike. A plan without files has no such rows.
     """
     if plan.read is not read_split or not plan.splits:
         return False

@@ -73,7 +73,7 @@ def _raw(
     constants: dict[str, pa.Scalar],
     predicate: Predicate | None,
 ) -> Iterator[pa.RecordBatch]:
-    """Read files one by one; rows of old files that may hold deletes without saying so are looked at."""
+    """Read files one by one; in old files without a delete count, rows are checked for deletes."""
     plain = FileRead(table, read_fields, constants)
     with_kinds = replace(plain, key_value=True)
     for file in files:
@@ -100,7 +100,7 @@ def _merged(
         if len(runs) == 1 and (
             all(file.delete_row_count == 0 for file in section) or table.options.merge_engine == "deduplicate"
         ):
-            # Each key comes once here, so the value predicate may go down to the files.
+            # Each key comes once here, so the value predicate can be pushed down to the files.
             yield from _raw(table, runs[0], read_fields, constants, predicate)
         else:
             pushed = predicate if len(runs) == 1 else key_predicate

@@ -31,13 +31,13 @@ _ARITY_BYTES = 4
 
 
 def stats_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predicate, *, keys: bool) -> Mask:
-    """Return which files may hold a row for which ``predicate`` is true, judged by statistics.
+    """Return which files may hold a row for which ``predicate`` is true, by statistics.
 
     Args:
-        table: with the schema of the read, in whose names the predicate speaks.
+        table: with the schema of the read, whose column names the predicate uses.
         files: any files of the table.
         predicate: over columns of the table (over the trimmed primary key with ``keys``).
-        keys: judge by key statistics, not by value statistics.
+        keys: use key statistics, not value statistics.
     """
     keep = np.ones(len(files), dtype=bool)
     wanted = [table.schema.field(name) for name in sorted(fields(predicate))]

@@ -29,8 +29,8 @@ class NewHashes:
 
     Small sets travel in ``data``; larger ones in ``file_name``, a file of the table's index directory in the very
     format of a HASH index file (big-endian int32, see spec ``hash_index``), so that the commit may adopt the file as it
-    is when the bucket had no index and no other message speaks of it. A side file that is not adopted is nobody's and
-    is left to ``remove_orphan_files`` (the commit may delete it after success).
+    is when the bucket had no index and no other message speaks of it. A side file that is not adopted is an orphan file
+    (the commit may delete it after success).
     """
 
     count: int
@@ -89,7 +89,7 @@ class CommitMessage:
     compact_before: tuple[DataFileMeta, ...] = ()
     """Files that a compaction read: deleted by a COMPACT snapshot, after the snapshot of the new files."""
     compact_after: tuple[DataFileMeta, ...] = ()
-    """Files that a compaction wrote or lifted to another level."""
+    """Files that a compaction wrote or upgraded to another level."""
     compact_changelog_files: tuple[DataFileMeta, ...] = ()
     """Changelog files that a compaction wrote (``changelog-producer`` full-compaction and lookup)."""
     compact_index_changes: tuple[IndexManifestEntry, ...] = ()

@@ -31,7 +31,7 @@ TASK_BITS = 32
 
 
 class OverwriteMode(enum.Enum):
-    """How a write replaces rows; the commit is told separately what exactly goes (``OverwriteSpec``)."""
+    """How a write replaces rows; the commit gets the exact scope separately (``OverwriteSpec``)."""
 
     STATIC = "static"
     """The whole table or the partitions of a given spec."""
@@ -100,8 +100,8 @@ def plan_write(
             primary-key tables.
         shuffled: True promises that all rows of one (partition, bucket) - for dynamic buckets all rows of one key -
             reach one task (``routing.shuffle_ids``), in their order.
-        rows_of: the snapshot that the rows are made of (UPDATE, DELETE, MERGE): the write is planned on it, whatever
-            came since, and its commit is told.
+        rows_of: the snapshot that the rows are made of (UPDATE, DELETE, MERGE): the write is planned on it, even if
+            there are later ones, and its commit checks for changes since.
 
     Raises:
         SnapshotNotFoundError: ``rows_of`` is not there any more.

@@ -118,7 +118,7 @@ class RollingFiles:
         return tuple(self._finished)
 
     def abort(self) -> None:
-        """Delete all files of this writer; nobody knows their names but this task attempt, which has failed."""
+        """Delete all files of this writer; only this task attempt, which has failed, knows their names."""
         if self._current is not None:
             self._current.abort()
             self._current = None

@@ -70,7 +70,7 @@ def write_batches(plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: i
 
     Args:
         plan: made by ``plan_write`` on the driver.
-        batches: rows of ``plan.data_schema``, of any size; they are gathered before any work is done.
+        batches: rows of ``plan.data_schema``, of any size; they are combined before any work is done.
         task_id: number of the task within the job, from 0, the same for each attempt (Spark: the partition id).
 
     Returns:
@@ -96,7 +96,7 @@ def write_batches(plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: i
 
 
 def combine_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema, chunk_bytes: int) -> Iterator[pa.Table]:
-    """Gather small batches (Spark sends 10,000 rows) into tables of about 256k rows or ``chunk_bytes``."""
+    """Combine small batches (Spark sends 10,000 rows) into tables of about 256k rows or ``chunk_bytes``."""
     parts: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -230,6 +230,6 @@ class _TaskWrite:
         return decode_hash_index(table.file_io.read_bytes(path), path=path)
 
     def abort(self) -> None:
-        """Delete what this attempt has written: no message names it."""
+        """Delete the files of this attempt: no message names them."""
         for writer in self._writers.values():
             writer.abort()

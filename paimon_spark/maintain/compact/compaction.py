@@ -51,7 +51,7 @@ def compact(
     """Compact a table; return the id of the new snapshot, None when there is nothing to do. Runs on the driver.
 
     Args:
-        table: with dynamic options; ``write-only`` counts for what comes after the commit only.
+        table: with dynamic options; ``write-only`` only affects the maintenance after the commit.
         scope: which part of it; all when not given.
         full: every bucket becomes one sorted run at the highest level; otherwise what a writer would compact by itself.
         execute: does the rewriting.
@@ -147,7 +147,7 @@ class _Work:
         return self._keyed.step(now, unit, self._strategy.top_level(files))
 
     def messages(self) -> list[CommitMessage]:
-        """Return what is different now; files that came and went in between are deleted.
+        """Return the changes as commit messages; delete files that were made and replaced in between.
 
         A bucket keeps the number of buckets that its partition has. Java: it refuses partitions with another number
         than the table's.
@@ -167,6 +167,6 @@ class _Work:
         return messages
 
     def discard(self, keep: Container[str] = ()) -> None:
-        """Delete the files that were made, except those of these names: no snapshot knows them."""
+        """Delete the files that were made, except those in ``keep``: no snapshot refers to them."""
         places = [(bucket.partition, bucket.bucket, file) for bucket, file in self._created]
         delete_written(self._table, places, keep=keep)

@@ -142,7 +142,7 @@ class CompactStrategy:
         return count if taken else None
 
     def _is_early(self, runs: Sequence[LevelRun], top: int) -> bool:
-        """Whether options ask for a full compaction before anything else is looked at."""
+        """Whether options ask for a full compaction first (Java: ``EarlyFullCompaction``)."""
         if len(runs) == 1:
             return False
         if self.full_interval_millis is not None:
@@ -171,7 +171,7 @@ def level_runs(files: Sequence[DataFileMeta]) -> list[LevelRun]:
 
 def _unit(runs: Sequence[LevelRun], count: int, level: int) -> CompactUnit:
     files = tuple(file for run in runs[:count] for file in run.files)
-    # what stays behind is older; with nothing of it at the level of the result or above, deletes have done their work
+    # the other runs are older: if none is at the level of the result or above, deletes have nothing left to remove
     highest = max(run.level for run in runs)
     return CompactUnit(level, files, drop_deletes=level != 0 and level >= highest)
 

@@ -1,4 +1,4 @@
-"""One unit of a compaction: files of a bucket are read, merged where keys meet, and written as new files.
+"""One unit of a compaction: files of a bucket are read, merged where key ranges overlap, and written as new files.
 
 Equals Java's ``MergeTreeCompactRewriter`` and ``BaseAppendFileStoreWrite.compactRewrite``. Runs in tasks; memory is
 bounded by ``read.merge.memory-budget`` and what the file format keeps of an open file.
@@ -45,7 +45,7 @@ class Rewrite:
     level: int
     """Of the new files."""
     sections: tuple[tuple[SplitFile, ...], ...]
-    """With keys: groups of files whose keys meet, in key order. Without: each file by itself, in the order of rows."""
+    """With keys: groups of files with overlapping key ranges, in key order. Without: single files, in row order."""
     drop_deletes: bool = False
     first_sequence: int = 0
     """Without keys: sequence number of the first row."""
@@ -105,7 +105,7 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> tuple[DataFileMeta
 def delete_written(
     table: FileStoreTable, written: Iterable[tuple[bytes, int, DataFileMeta]], *, keep: Container[str] = ()
 ) -> None:
-    """Delete files that a compaction has made and that no snapshot knows.
+    """Delete files that a compaction has made and that no snapshot refers to.
 
     Args:
         table: whose they are.

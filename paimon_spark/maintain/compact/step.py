@@ -130,7 +130,7 @@ class AppendCompactPlanner:
 
         Args:
             table: with dynamic options.
-            full: of buckets, whether all is joined where most files are small; else only the next few.
+            full: join all files of a bucket if most are small; otherwise only the next few.
             unaware: the table has no buckets: files may be joined in any order.
         """
         options = table.options
@@ -149,7 +149,7 @@ class AppendCompactPlanner:
             packs: Sequence[Sequence[DataFileMeta]] = self._packed(bucket.files)
         else:
             ordered = sorted(bucket.files, key=lambda file: file.min_sequence_number)
-            # Java: a full compaction that has too few files to begin with leaves the bucket to the other one
+            # Java: with too few files, a full compaction picks as a partial one does
             everything = self._full and (self._rewrite_all or len(ordered) >= _FULL_MIN_FILES)
             packs = [self._all(ordered) if everything else self._next(ordered)]
         return CompactStep(tuple((self._rewrite(bucket, pack), tuple(pack)) for pack in packs if pack))

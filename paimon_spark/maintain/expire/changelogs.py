@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def expire_changelogs(table: FileStoreTable, retention: Retention | None = None) -> int:
-    """Let the oldest long-lived changelogs go, with their files; return how many went.
+    """Expire the oldest long-lived changelogs, with their files; return how many.
 
     The latest of them stays, as in Java.
 
@@ -59,7 +59,7 @@ def expire_changelogs(table: FileStoreTable, retention: Retention | None = None)
 
 
 def expire_all_changelogs(table: FileStoreTable) -> int:
-    """Let all long-lived changelogs go, whatever the options say; return how many went.
+    """Expire all long-lived changelogs, without regard to the options; return how many.
 
     Raises:
         PaimonError: what something else needs cannot be read; nothing has been deleted.
@@ -112,7 +112,7 @@ def _expire(table: FileStoreTable, ids: Sequence[int]) -> int:
 
 
 def _unused(table: FileStoreTable, going: Sequence[Snapshot], end: Snapshot) -> UnusedFiles:
-    """Return the files of changelogs: their own ones, or those that compactions replaced after writes had made them."""
+    """Return the data files of changelogs: changelog files, or files of writes that compactions replaced."""
     unused, own = UnusedFiles(table), UnusedFiles(table)
     for changelog in going:
         if changelog.changelog_manifest_list is not None:
@@ -121,7 +121,7 @@ def _unused(table: FileStoreTable, going: Sequence[Snapshot], end: Snapshot) -> 
             continue
         changes = _entries(table, changelog.delta_manifest_list)
         if changes is None:
-            unused.data.clear()  # an expiry that was ended had deleted all data files up to here
+            unused.data.clear()  # an interrupted expiry has deleted all data files up to here
         else:
             unused.add_deleted(changes)
         unused.add_list(changelog.delta_manifest_list)

@@ -1,4 +1,4 @@
-"""Consumers: moved, deleted, expired. What they have not read yet, expiry keeps (`expire_snapshots`)."""
+"""Resetting, deleting and expiring consumers. `expire_snapshots` keeps what they have not read yet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def reset_consumer(table: FileStoreTable, consumer_id: str, next_snapshot_id: int | None = None) -> None:
-    """Let a consumer read a snapshot next, or delete it where no snapshot is given.
+    """Set the snapshot that a consumer reads next; without a snapshot, delete the consumer.
 
     Raises:
         SnapshotNotFoundError: there is no such snapshot.

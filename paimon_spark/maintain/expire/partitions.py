@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _STRATEGIES = ("values-time", "update-time")
 _NEXT_CHECK: dict[tuple[str, str], float] = {}
-"""When a stream of this process looks again, by table and branch: seconds of the monotonic clock."""
+"""When a stream of this process checks next, by table and branch: seconds of the monotonic clock."""
 
 
 def expire_partitions(table: FileStoreTable) -> list[dict[str, str]]:
@@ -69,10 +69,10 @@ def expire_partitions(table: FileStoreTable) -> list[dict[str, str]]:
 
 
 def expire_partitions_if_due(table: FileStoreTable, identifier: int) -> list[dict[str, str]]:
-    """Drop old partitions after a commit, where the table says so and the time to look has come.
+    """Drop old partitions after a commit, if the table's options ask for it and a check is due.
 
-    As in Java a stream looks every ``partition.expiration-check-interval``; a batch write only where that is 0, or by
-    the option ``end-input.check-partition-expire``.
+    As in Java, a stream checks every ``partition.expiration-check-interval``. A batch write checks only if that is 0,
+    or with the option ``end-input.check-partition-expire``.
 
     Args:
         table: the branch.

@@ -1,8 +1,9 @@
 """Expiring snapshots: the oldest ones go, with every file that nothing else needs.
 
 Equals Java's ``ExpireSnapshotsImpl`` and ``SnapshotDeletion`` (docs/format.md §9), with `unused_files` to say what is
-still needed. Runs on the driver. It may be killed at any point and run again: first data files go, then manifests, then
-what names them, then the snapshots from the oldest on, so that what is left always says what is left to do.
+still needed. Runs on the driver. It may be killed at any point and run again. It deletes data files first, then
+manifests, then manifest lists, then the snapshots from the oldest on. So the snapshots that are left always name the
+files that are left.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Retention:
         older_than: datetime | None = None,
         max_deletes: int | None = None,
     ) -> Retention:
-        """What arguments of a call say, where they are given.
+        """Return this retention with the arguments of a call, where they are given.
 
         Args:
             retain_max: most that stay.
@@ -120,9 +121,9 @@ def is_changelog_decoupled(options: CoreOptions) -> bool:
 
 
 def expire_snapshots(table: FileStoreTable, retention: Retention | None = None) -> int:
-    """Let the oldest snapshots go, with the files that nothing else needs; return how many went.
+    """Expire the oldest snapshots, with the files that nothing else needs; return how many.
 
-    A snapshot whose file could not be deleted has not gone, whatever files it has lost: the next expiry goes on.
+    A snapshot whose file could not be deleted does not count; the next expiry continues with it.
 
     Args:
         table: the branch.
@@ -159,7 +160,7 @@ def expire_snapshots(table: FileStoreTable, retention: Retention | None = None) 
 
 
 def _is_as_planned(table: FileStoreTable, expiry: _Expiry) -> bool:
-    """Tell whether no tag or branch has come, and nobody has gone back, since it was found out what may go."""
+    """Tell whether the plan still holds: no new tag or branch, and no rollback since."""
     if not table.schemas.is_still(table.schema.id):
         raise PaimonError(
             f"Snapshots of {table.path} are not expired: the table was dropped and made again meanwhile. Nothing has "
@@ -173,7 +174,7 @@ def _is_as_planned(table: FileStoreTable, expiry: _Expiry) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Expiry:
-    """What is to go, in the order in which it does."""
+    """What an expiry deletes, in this order."""
 
     data: dict[str, list[str]]
     manifests: list[str]
@@ -201,7 +202,7 @@ def _end(table: FileStoreTable, ids: Sequence[int], retention: Retention) -> int
         end = end if next_read is None else min(end, next_read)
     older_than, living = retention.older_than_millis(), set(ids)
     for snapshot_id in range(first, end):
-        # a snapshot goes only if its successor is old enough: that long it was not the latest
+        # a snapshot expires only if its successor is old enough: so long it has not been the latest
         if snapshot_id + 1 in living:
             try:
                 if table.snapshots.get(snapshot_id + 1).time_millis >= older_than:
@@ -212,7 +213,7 @@ def _end(table: FileStoreTable, ids: Sequence[int], retention: Retention) -> int
 
 
 def _plan(table: FileStoreTable, ids: Sequence[int], end_id: int) -> _Expiry:
-    """Find out what goes with snapshots. Nothing is changed."""
+    """Plan what is deleted with the snapshots. Nothing is changed."""
     decoupled, seen = is_changelog_decoupled(table.options), tags_by_branch(table)
     serves_as_changelog = decoupled and table.options.get(OPTIONS["changelog-producer"]) == "none"
     end, going = table.snapshots.get(end_id), _existing(table, ids)
@@ -223,7 +224,7 @@ def _plan(table: FileStoreTable, ids: Sequence[int], end_id: int) -> _Expiry:
     previous = going[0].id if going else end_id
     for snapshot, changes in _changes(table, [*going[1:], end] if going else [], unused):
         if changes is None or snapshot.id != previous + 1:
-            # an expiry that was ended had deleted all data files up to here before it began with the metadata
+            # an interrupted expiry has deleted all data files up to here before any metadata
             unused.data.clear()
         if changes is not None:
             unused.add_deleted(changes, compacted_only=serves_as_changelog)

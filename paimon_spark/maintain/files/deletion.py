@@ -28,7 +28,7 @@ def delete_files(table: FileStoreTable, paths: Sequence[str], *, in_order: bool 
     Args:
         table: whose they are; its options say how many are deleted at once.
         paths: quickest where files of one directory are together.
-        in_order: one after the other wherever they are, so that an end on the way leaves the last ones.
+        in_order: delete one after the other, so that an interruption leaves the last ones.
 
     Returns:
         Those that could not be deleted; the log names one of them.

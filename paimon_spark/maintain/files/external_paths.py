@@ -1,4 +1,4 @@
-"""Which places outside a table are its own, so that a file there which nothing names is an orphan of it."""
+"""Which external paths belong to one table alone: only there, unreferenced files are its orphans."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A latest snapshot that is lost: what deletes files stops, until somebody says that its commit is given up.
+"""A lost latest snapshot: files are not deleted until a user gives the lost commit up.
 
-The files of the lost commit are named by nothing that is left, so that every deletion would take them for garbage; and
-a rollback, or the next commit, would take its id again. Not in Java, whose readers and writers fail in this state and
-whose orphan cleaning takes the files.
+Nothing that is left names the files of the lost commit. Every deletion would take them for garbage, and a rollback or
+the next commit would take its id again. Java has no such check: its readers and writers fail in this state, and its
+orphan cleaning deletes the files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check_nothing_lost(table: FileStoreTable) -> None:
 
 
 def accept_lost(table: FileStoreTable, accept_lost_snapshot: bool | None) -> FileStoreTable:
-    """Return the table; with ``accept_lost_snapshot``, the snapshots that are left are taken for all there are.
+    """Return the table; with ``accept_lost_snapshot``, give up the lost snapshots of its branches.
 
     The next commit takes the lost id again, and the files of the lost commit are garbage from now on.
     """

@@ -1,4 +1,4 @@
-"""What snapshots, tags, branches and changelogs need, taken out of the files that may go; and deleting the rest.
+"""Which unused files are still needed by snapshots, tags, branches or changelogs; and deleting the rest.
 
 Does the work of Java's ``TagDeletion`` and ``TagManager.doClean``, but more carefully. Java looks at the neighbours of
 a tag or a snapshot; here a file goes only if no tag, no living snapshot and no long-lived changelog of any branch needs
@@ -33,16 +33,16 @@ _HOUR_MILLIS = 3_600_000
 _CLOCKS_DIFFER_MILLIS = 15 * _HOUR_MILLIS
 """A file's creation time is the local wall clock of some machine, without its zone."""
 _CLOCKS_ARE_WRONG_MILLIS = 7 * 24 * _HOUR_MILLIS
-"""What a clock may be wrong by where only a clock tells that a file was not yet there."""
+"""How wrong a clock may be, where only a creation time tells that a file did not exist yet."""
 _BRING_BACK = frozenset({CommitKind.OVERWRITE})
 """Commits that may add files which an earlier one took away (a rollback as a new snapshot)."""
 
 TagsByBranch = dict[str, list["FileStatus"]]
-"""The tags of each branch, by the entries of their directory: what may come to hold a snapshot while it is expired."""
+"""The tags of each branch, by the entries of their directory. A new tag may hold a snapshot that is being expired."""
 
 
 def tags_by_branch(table: FileStoreTable) -> TagsByBranch:
-    """Look which branches and tags there are."""
+    """List the tags of all branches."""
     found = {}
     for branch in sorted({MAIN_BRANCH, table.branch, *table.branches.names()}):
         found[branch] = sorted(table.file_io.list_names(table.paths.for_branch(branch).tag_dir))
@@ -90,7 +90,7 @@ def keep_other_branches(unused: UnusedFiles) -> None:
     for branch in (MAIN_BRANCH, *names):
         if branch != table.branch:
             _keep_branch(unused, table.paths.for_branch(branch))
-    if table.branches.names() != names:  # one that was renamed may have been looked at under neither name
+    if table.branches.names() != names:  # a branch renamed meanwhile may have been missed under both names
         raise SnapshotNotFoundError(f"The branches of {table.path} have changed meanwhile: try again.")
 
 
@@ -111,10 +111,11 @@ def _keep_branch(unused: UnusedFiles, paths: TablePaths) -> None:
 
 
 def _keep_tags(unused: UnusedFiles, store: TagStore, bounds: tuple[int, int] | None) -> None:
-    """Keep what tags need, from the newest to the oldest, as far back as a file in doubt was made.
+    """Keep what tags need, from the newest tag back to the oldest file in question.
 
-    ``bounds``: the files belong to snapshots of the tags' own branch from the one to (without) the other. So tags of
-    later snapshots need none of them, and manifests are shared only with tags from the one next to the first on.
+    ``bounds``: the files belong to snapshots of the tags' own branch, from the first bound up to but without the
+        second. So tags of later snapshots need none of them, and only the nearest earlier tag and those after it share
+        manifests.
     """
     table = unused.table
     tagged = {tag.id: tag for tag in _all_at_once(table, lambda name: store.get(name).snapshot, store.names())}
@@ -123,7 +124,7 @@ def _keep_tags(unused: UnusedFiles, store: TagStore, bounds: tuple[int, int] | N
     for snapshot_id in sorted((tag for tag in tagged if tag < end), reverse=True):
         snapshot = tagged[snapshot_id]
         unused.keep_metadata(snapshot, data_lists=snapshot_id >= nearest)
-        # a tag before the nearest one has another file only where a commit took it away and another brought it back
+        # an older tag than the nearest has a further file only if one commit deleted it and another added it again
         margin = _CLOCKS_ARE_WRONG_MILLIS if snapshot_id >= nearest else _CLOCKS_DIFFER_MILLIS
         if unused.data and unused.oldest_millis() <= snapshot.time_millis + margin:
             unused.keep_live(snapshot)
@@ -180,7 +181,7 @@ def delete_unused_files(
         unused = _unused(table, snapshots, half_deleted)
     except (PaimonError, OSError):
         return 0
-    # what names files goes after them, or a second call would not find them
+    # manifests are deleted after the files that they name: a second call must find the files
     return sum(len(paths) - len(delete_files(table, paths)) for paths in unused)
 
 
@@ -194,13 +195,13 @@ def unused_files(table: FileStoreTable, snapshots: Sequence[Snapshot]) -> list[s
 
 
 def _unused(table: FileStoreTable, snapshots: Sequence[Snapshot], half_deleted: Sequence[Snapshot]) -> list[list[str]]:
-    """Return the data files, what names them, and what names that."""
+    """Return the data files, the manifests that name them, and the lists that name these."""
     unused = UnusedFiles(table)
     for snapshot in snapshots:
         unused.add_all(table.manifests.live_columns(snapshot, statistics=False).changes())
         unused.add_metadata(snapshot)
     for snapshot in half_deleted:
-        with contextlib.suppress(CorruptTableError):  # a manifest is gone, so the data files are
+        with contextlib.suppress(CorruptTableError):  # a manifest is gone, so its data files are gone too
             unused.add_all(table.manifests.live_columns(snapshot, statistics=False).changes())
         unused.add_metadata(snapshot)
     if not unused.lists and not unused.manifests:
@@ -212,7 +213,7 @@ def _unused(table: FileStoreTable, snapshots: Sequence[Snapshot], half_deleted: 
 
 
 def unneeded_names(table: FileStoreTable, created: Mapping[str, int]) -> set[str]:
-    """Return those of the data files that live nowhere: in no snapshot or tag of any branch, in no changelog.
+    """Return the data files that are in no snapshot, tag or changelog of any branch.
 
     Args:
         table: any branch of the table.

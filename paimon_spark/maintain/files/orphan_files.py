@@ -1,10 +1,9 @@
 """Files in a table's directories that nothing names: what failed writes, rollbacks and dropped branches left behind.
 
-Equals Java's ``OrphanFilesClean`` and ``LocalOrphanFilesClean`` (docs/format.md §9). Every snapshot, tag and long-lived
-changelog of every branch counts, and a mention in a manifest of theirs keeps a file, unless it says that the file was
-deleted and nothing else has it. The files are listed first and the mentions read afterwards, so that what is committed
-meanwhile is not taken. Files younger than a day (or another time) stay, whoever writes them. The functions are small,
-so that a Spark job can do the listing and reading as well.
+Equals Java's ``OrphanFilesClean`` and ``LocalOrphanFilesClean`` (docs/format.md §9). A file is kept if a manifest of
+any snapshot, tag or long-lived changelog of any branch names it, unless the entry is a DELETE and nothing else has the
+file. Files are listed before manifests are read, so that files committed meanwhile are kept. Files younger than a day
+(or another time) stay. The functions are small, so that a Spark job can list and read too.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class LiveSnapshots:
     Attributes:
         snapshots: all of them.
         whole: those whose metadata cannot be missing, unless the table is damaged (the latest snapshots and the tags),
-            by the path of their file. Of others an expiry that was ended may have taken some already.
+            by the path of their file. An interrupted expiry may have deleted metadata of the others.
     """
 
     snapshots: list[Snapshot]
@@ -300,8 +299,8 @@ def named_files(table: FileStoreTable, live: LiveSnapshots) -> tuple[set[str], s
     """Return the names of all metadata files that snapshots name, and the manifests among them.
 
     Raises:
-        CorruptTableError: a manifest list or index manifest cannot be read. One that is missing is no error where
-            expiry may have been ended before it came to the snapshot, but it is one of a latest snapshot or a tag.
+        CorruptTableError: a manifest list or index manifest cannot be read. A missing one is an error only for a latest
+            snapshot or a tag: an interrupted expiry may have deleted it for the others.
     """
     store = table.manifests
     lists: set[str] = set()
@@ -324,7 +323,7 @@ def named_files(table: FileStoreTable, live: LiveSnapshots) -> tuple[set[str], s
 
 
 def _check_whole(table: FileStoreTable, live: LiveSnapshots, of_list: Mapping[str, Sequence[str]]) -> None:
-    """Check that what never loses its metadata has it: otherwise a damaged table would lose its data as well."""
+    """Check that latest snapshots and tags have all their metadata: else their data files would look unused."""
     present = {entry.name for entry in table.file_io.list_names(table.paths.manifest_dir)}
     for path, snapshot in live.whole.items():
         lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
@@ -344,7 +343,7 @@ def read_references(table: FileStoreTable, name: str) -> FileReferences:
     """Return what a manifest references.
 
     Raises:
-        CorruptTableError: it cannot be read (one that is missing mentions nothing).
+        CorruptTableError: it cannot be read (a missing one references nothing).
     """
     found = FileReferences(set(), {})
     for columns in _if_there(lambda: list(table.manifests.columns_of([name], statistics=False))):
@@ -362,8 +361,9 @@ def read_references(table: FileStoreTable, name: str) -> FileReferences:
 def names_of_deleted(table: FileStoreTable, deleted: Mapping[str, Deleted]) -> set[str]:
     """Return the names of those deleted files, and of the files beside them, that nothing needs.
 
-    Expiry takes the files of the snapshots that it lets go. One that a branch or a tag kept from it then stays behind
-    when that goes, in manifests that say it is deleted. Java leaves such files until the manifests are rewritten.
+    Expiry deletes the files of the snapshots that it expires. A file that a branch or a tag still needed is left behind
+    when that is deleted later, while manifests say that the file is deleted. Java leaves such files until the manifests
+    are rewritten.
 
     Raises:
         PaimonError: a metadata file of something in the table cannot be read.

@@ -1,4 +1,4 @@
-"""Files that may go, as a set from which `needed_files` takes all that something still needs.
+"""Candidates for deletion: a set from which `needed_files` removes all files that something still needs.
 
 Does the work of Java's ``FileDeletionBase`` and ``SnapshotDeletion``. Runs on the driver, once per expiry.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class UnusedFiles:
-    """Files that may go, less those that something turns out to need.
+    """Files to be deleted, unless something turns out to need them.
 
     Attributes:
         data: data files by name, as manifests tell of them.
@@ -137,8 +137,8 @@ class UnusedFiles:
         Args:
             snapshot: which.
             data_lists: its manifest lists and manifests.
-            changelog: the manifests of its changelog, if they are there: who gives back the snapshot of a tag that had
-                expired (a rollback, a new branch) does so without its changelog.
+            changelog: the manifests of its changelog, if they are there: a rollback or a new branch restores an expired
+                snapshot from a tag without its changelog.
 
         Raises:
             CorruptTableError: a manifest list or index manifest of it is missing or cannot be read.
@@ -160,7 +160,7 @@ class UnusedFiles:
             self.manifests.difference_update(map(paths.index_path, names))
 
     def keep_names(self, snapshot: Snapshot) -> None:
-        """Leave alone the index manifest and the statistics of a snapshot, which commits hand on to later ones."""
+        """Leave alone the index manifest and the statistics of a snapshot, which later snapshots inherit."""
         paths = self.table.paths
         if snapshot.index_manifest is not None:
             self.lists.discard(paths.manifest_path(snapshot.index_manifest))
@@ -168,7 +168,7 @@ class UnusedFiles:
             self.manifests.discard(paths.statistics_path(snapshot.statistics))
 
     def taken_over(self) -> bool:
-        """Tell whether there are files that later snapshots may have been handed."""
+        """Tell whether there are files that later snapshots may have inherited."""
         return not self._handed_on.isdisjoint(self.lists) or not self._handed_on.isdisjoint(self.manifests)
 
     def keep_list(self, name: str) -> None:
@@ -185,7 +185,7 @@ class UnusedFiles:
 
     def oldest_millis(self) -> int:
         """Return when the oldest of the data files was made, 0 when one does not say."""
-        if self._oldest[0] != len(self.data):  # files only go away while this is asked
+        if self._oldest[0] != len(self.data):  # between calls files are only removed
             millis = min((file.created_millis or 0 for file in self.data.values()), default=0)
             self._oldest = len(self.data), millis
         return self._oldest[1]

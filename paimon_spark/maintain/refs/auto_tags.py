@@ -45,7 +45,7 @@ def check_automatic_tags(options: CoreOptions) -> None:
 
 
 def run_automatic_tags(table: FileStoreTable) -> list[str]:
-    """Make the tags of the periods that are over, and let those expire whose time is; return the names of new tags.
+    """Make the tags of the periods that are over, and expire tags; return the names of new tags.
 
     For tables whose option `tag.automatic-creation` is process-time or watermark; others only let tags expire, which
     the option `tag.time-expire-enabled` can turn off.

@@ -1,10 +1,10 @@
 """Making, deleting and renaming branches.
 
-Equals Java's ``FileSystemBranchManager`` (docs/format.md §9), in an order that leaves nothing behind that cannot be
-read or finished when the process ends halfway: the newest schema, by which a branch is found, is written after the
-snapshot and before the older schemas, and goes last of all. Who makes a branch first writes, as the only one, a file
-that says what it is to begin with: of several at once, those that begin with something else fail. A branch that was
-half made is finished where it holds nothing but what it begins with; nothing is deleted or replaced to make a branch.
+Equals Java's ``FileSystemBranchManager`` (docs/format.md §9), in another order, so that an interrupted process leaves
+only what can be read or finished. The newest schema makes a branch visible: it is written after the snapshot and before
+the older schemas, and is deleted last. A process claims a new branch by creating, exclusively, a file that says what
+the branch begins with. A process that would begin it otherwise fails. A half-made branch is finished if it holds only
+files of its beginning. Making a branch deletes and replaces nothing.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def create_branch(
 
 
 def _is_made(table: FileStoreTable, name: str) -> bool:
-    """Tell whether there is a whole branch; the claim of a process that ended right behind its work is taken away."""
+    """Tell whether the branch is complete; delete the claim of a process that ended right after its work."""
     made = table.branches.exists(name) and not _is_half_made(table, name)
     if made and name != MAIN_BRANCH:
         table.file_io.delete_quietly(f"{table.paths.for_branch(name).branch_root}/{_CLAIM}")
@@ -111,7 +111,7 @@ def _claim(tag: str | None, begin: Snapshot | None) -> bytes:
 
 
 def _claimed(table: FileStoreTable, claim: str) -> bytes | None:
-    """Return what a rival's branch is to begin with, None where it has just been finished."""
+    """Return what another process's claim says the branch begins with; None if it has just finished."""
     try:
         return table.file_io.read_bytes(claim)
     except FileNotFoundError:
@@ -141,7 +141,7 @@ def _files_to_copy(table: FileStoreTable, tag: str | None, target: TablePaths) -
 
 
 def _check_no_others(table: FileStoreTable, paths: TablePaths, expected: set[str]) -> None:
-    """Check that the directory of a half-made branch holds nothing that is not to be there: it is never deleted."""
+    """Check that the directory of a half-made branch holds no other files: they are never deleted."""
     for entry in table.file_io.list_names(paths.branch_root):
         path = f"{paths.branch_root}/{entry.name}"
         inside = [f"{path}/{each.name}" for each in table.file_io.list_names(path)] if entry.is_dir else [path]

@@ -1,9 +1,8 @@
 """Fast-forward: a branch's snapshots, schemas and tags become those of the main branch.
 
-Ends as Java's ``FileSystemBranchManager.fastForward`` does (docs/format.md §9), by another way. Java deletes first and
-copies then; here the table is at the branch's first snapshot in between, so that it can be read after every single
-step, and a second run finishes the work. What only the forgotten snapshots held is left for `remove_orphan_files`, as
-in Java.
+The result equals that of Java's ``FileSystemBranchManager.fastForward`` (docs/format.md §9). Java deletes first and
+then copies. Here the table goes to the branch's first snapshot first: it can be read after every step, and a second run
+finishes the work. Files that only the forgotten snapshots held stay for `remove_orphan_files`, as in Java.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ def fast_forward(table: FileStoreTable, name: str) -> int:
 
 
 def _check_schemas_of_kept(ours: _Side, theirs: _Side, first: int) -> None:
-    """Check that what stays here of the time before the branch can be read with the branch's schemas.
+    """Check that the older snapshots that stay can be read with the branch's schemas.
 
     It cannot where a rollback to an older schema was committed as a new snapshot, and the branch began there.
     """
@@ -118,7 +117,7 @@ def _check_schemas_of_kept(ours: _Side, theirs: _Side, first: int) -> None:
 
 
 def _bring_first_snapshot(ours: _Side, theirs: _Side, first: int) -> None:
-    """Write the branch's first snapshot where it has expired here, so that there is one to stand on; if schemas let."""
+    """Write the branch's first snapshot if it has expired here and the schemas agree, so that the table has one."""
     ids = ours.snapshots.ids()
     if not ids or first >= ids[0] or not _schemas_agree(ours, theirs, theirs.snapshots.get(first).schema_id):
         return
@@ -138,7 +137,7 @@ def _schemas_agree(ours: _Side, theirs: _Side, schema_id: int) -> bool:
 
 
 def _shared_up_to(ours: _Side, theirs: _Side, first: int) -> int:
-    """Return the last snapshot of ours that may stay: those before ``first``, and then as long as they are the same."""
+    """Return the last own snapshot that may stay: those before ``first``, then those equal to the branch's."""
     kept = first - 1
     for number in ours.snapshots.ids():
         if number == kept + 1 and ours.snapshot_bytes(number) == theirs.snapshot_bytes(number):

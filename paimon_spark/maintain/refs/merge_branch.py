@@ -1,7 +1,7 @@
 """Merging: the files that one branch of an append table has and another lacks are appended to the other.
 
 Equals Java's ``FileSystemBranchManager.mergeBranch`` and ``BranchMergeHandler``. Both branches must have all their
-snapshots from the first on, appends only: without a record of where a branch began, nothing else can be told apart.
+snapshots from the first on, appends only: no record says where a branch began, so other histories cannot be merged.
 """
 
 from __future__ import annotations

@@ -43,10 +43,11 @@ def rollback_to_as_latest(
 ) -> RollbackAsLatest:
     """Commit the state of an earlier snapshot or tag once more; snapshots, tags and history stay.
 
-    Expiry by other engines looks for files that a snapshot deleted in the nearest earlier tag only, and would take
-    those that are back now. So a snapshot gets a tag ``rollback-to-as-latest-<id>-<uuid>``, as in Java, where no tag is
-    given; and, not in Java, the new snapshot the tag ``rollback-to-as-latest-<id>-as-<new id>``, for which they may be
-    deleted once more. The tags, the given one too, should stay as long as the rows.
+    Expiry by other engines looks for files that a snapshot deleted in the nearest earlier tag only, and would delete
+    files that are live again. So, as in Java, a snapshot given without a tag gets the tag
+    ``rollback-to-as-latest-<id>-<uuid>``. The new snapshot gets the tag ``rollback-to-as-latest-<id>-as-<new id>`` (not
+    in Java): it protects the files when they are deleted once more. Keep these tags, the given one too, as long as the
+    rows.
 
     Args:
         table: the branch.
@@ -132,7 +133,7 @@ def _commit(table: FileStoreTable, target: Snapshot) -> RollbackAsLatest:
 def _snapshot(table: FileStoreTable, writer: ManifestWriter, latest: Snapshot, target: Snapshot, user: str) -> Snapshot:
     """Write the manifests of the snapshot that leads from the latest one to the target's files, and return it."""
     live, delta = _difference(table, latest, target)
-    # Anew, for a manifest that deletes a file of the target would hide that it is back (readers know no order).
+    # New manifests: a manifest that deletes a file of the target would cancel its new ADD (readers ignore the order).
     base_name, base_size = writer.write_list(writer.write_manifests(live))
     delta_name, delta_size = writer.write_list(writer.write_manifests(delta))
     row_ids = [number for number in (latest.next_row_id, target.next_row_id) if number is not None]
@@ -164,7 +165,7 @@ def _snapshot(table: FileStoreTable, writer: ManifestWriter, latest: Snapshot, t
 def _difference(
     table: FileStoreTable, latest: Snapshot, target: Snapshot
 ) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
-    """Return the latest files, and the entries that delete what only they are and add what only the target has."""
+    """Return the latest files, and the DELETE and ADD entries that turn them into the files of the target."""
     here = {entry.identifier(): entry for entry in table.manifests.live_entries(latest)}
     there = {entry.identifier(): entry for entry in table.manifests.live_entries(target)}
     deleted = [replace(entry, kind=FileKind.DELETE) for key, entry in here.items() if key not in there]

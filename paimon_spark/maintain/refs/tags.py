@@ -61,7 +61,7 @@ def create_tag(
 
 
 def _check_still_held(table: FileStoreTable, name: str, snapshot: Snapshot) -> None:
-    """Take a new tag back whose snapshot has expired, perhaps with its files, before the tag was there.
+    """Delete a new tag if its snapshot expired, perhaps with its files, before the tag was written.
 
     Raises:
         SnapshotNotFoundError: it has, and no other tag holds it.
@@ -83,7 +83,7 @@ def default_time_retained(table: FileStoreTable) -> timedelta | None:
 def replace_tag(
     table: FileStoreTable, name: str, *, snapshot_id: int | None = None, time_retained: timedelta | None = None
 ) -> None:
-    """Let an existing tag hold another snapshot, the latest when none is given, and live that long from now on.
+    """Point an existing tag to another snapshot (the latest if none is given), with a new time to live.
 
     Raises:
         SnapshotNotFoundError: there is no such tag, or no such snapshot.
@@ -122,8 +122,8 @@ def delete_tag(table: FileStoreTable, name: str, *, ignore_if_missing: bool = Fa
 def delete_tags(table: FileStoreTable, names: str | Sequence[str], *, ignore_if_missing: bool = False) -> None:
     """Delete tags and, when their snapshots have expired, the files that nothing else needs.
 
-    The tag of an expired snapshot is put aside while its files go, so that a process that is ended halfway leaves
-    nothing behind that a later call, with the same names or others, does not finish.
+    A copy of the tag of an expired snapshot is kept aside while its files are deleted. If the process is interrupted, a
+    later call, for any tag, finishes the work.
 
     Args:
         table: the branch.
