@@ -73,6 +73,27 @@ def test_links_of_documents_lead_somewhere() -> None:
     assert not wrong
 
 
+def named_paths(text: str) -> set[str]:
+    """Files and folders that a document names in back quotes."""
+    return set(re.findall(r"`((?:[\w.-]+/)+(?:[\w.-]+\.\w+)?|[\w-]+\.py)`", text))
+
+
+def named_functions(text: str) -> set[str]:
+    """Functions that a document names in back quotes, as `name()`, and methods as `Class.name`."""
+    return set(re.findall(r"`(?:\w+\.)?(\w+)\(\)`", text)) | set(re.findall(r"`[A-Z]\w+\.(\w+)`", text))
+
+
+def test_the_architecture_names_what_exists() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    paths, functions = named_paths(text), named_functions(text)
+    assert len(paths) > 50
+    assert len(functions) > 10
+    homes = (ROOT, ROOT / "paimon_spark")
+    assert not [path for path in paths if not any((home / path).exists() for home in homes)]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "paimon_spark").rglob("*.py"))
+    assert not [name for name in functions if not re.search(rf"^ *def {name}\(", code, re.M)]
+
+
 def test_nothing_lies_beside_the_clone() -> None:
     files = [*texts(".py", ".ipynb", ".md", ".toml", ".java", ".slt", ".txt", ".yml", ""), ROOT / "pyproject.toml"]
     wrong = [
@@ -88,6 +109,9 @@ def test_the_checks_of_citations_find_what_is_wrong() -> None:
     text = "Equals it (docs/format.md §9 and §99, `docs/spark.md`\n§2b, spec/tags-proposal.txt, docs/nope.md)"
     assert cited_documents(text) == {"docs/format.md", "docs/spark.md", "spec/tags-proposal.txt", "docs/nope.md"}
     assert missing_sections(text) == ["docs/format.md §99"]
+    text = "Read by `plan_it()` in `read/plan.py`, `read/` and `errors.py`, then `Scan.select`, not `a/<b>.py` or `x`"
+    assert named_paths(text) == {"read/plan.py", "read/", "errors.py"}
+    assert named_functions(text) == {"plan_it", "select"}
 
 
 @pytest.mark.parametrize("name", ["hashing", "branches"])
