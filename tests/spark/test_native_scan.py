@@ -410,8 +410,8 @@ def test_the_number_of_calls_does_not_grow_with_files_or_columns(catalog: SparkS
 
 
 def test_where_spark_lacks_a_class_we_read(catalog: SparkSession, facts: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paimon_spark.spark.catalog.file_partitions._SCRIPTS", {})
-    monkeypatch.setattr("paimon_spark.spark.catalog.file_partitions._SOURCE", "return new org.nowhere.FilePartition();")
+    monkeypatch.setattr("paimon_spark.spark.catalog.file_partitions._OBJECTS", {})
+    monkeypatch.setattr("paimon_spark.spark.catalog.file_partitions._CLASS", "PaimonFilesOfNoSpark")
     frame = catalog.table(facts)
     assert BATCH not in batch_of(frame)
     assert NATIVE not in plan_of(frame)

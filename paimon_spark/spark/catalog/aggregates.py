@@ -13,6 +13,7 @@ from paimon_spark.read.row_views import ROWS
 from paimon_spark.spark.catalog.expressions import field_reference
 from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.table.two_branches import other_branch
 
@@ -92,8 +93,8 @@ class LocalScanProxy(Proxy):
 
 def internal_rows(gateway: Gateway, struct: spark.StructType, rows: list[tuple[Any, ...]]) -> JavaObject:
     """Rows of internal values (``StructType.toInternal``) as an ``InternalRow[]``, through one pickle."""
-    packed = gateway.jvm.net.razorvine.pickle.Unpickler().loads(pickle.dumps(rows, _JAVA_PICKLE_PROTOCOL))
+    packed = compat.UNPICKLER(gateway).loads(pickle.dumps(rows, _JAVA_PICKLE_PROTOCOL))
     array_type = gateway.data_type(spark.ArrayType(struct, False).json())
-    converted = gateway.jvm.org.apache.spark.sql.execution.python.EvaluatePython.makeFromJava(array_type).apply(packed)
+    converted = compat.EVALUATE_PYTHON.of(gateway).makeFromJava(array_type).apply(packed)
     row_class = gateway.java_class("[Lorg.apache.spark.sql.catalyst.InternalRow;")
     return gateway.jvm.java.util.Arrays.copyOf(converted.array(), len(rows), row_class)

@@ -16,13 +16,13 @@ from pyspark import cloudpickle
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import CommitError, PaimonError
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.source.data_source import PaimonDataSource
 
 if TYPE_CHECKING:
     from paimon_spark.spark.source.writer import PaimonWriter
 
-_PYTHON = "org.apache.spark.sql.execution.datasources.v2.python"
 _WRITER_MODULE = "pyspark.sql.worker.write_into_data_source"
 
 
@@ -50,16 +50,15 @@ class BatchWriteProxy(Proxy):
         """Plan the write; what this gives is all that travels to tasks. Called once, before the first task."""
         struct = StructType.fromJson(json.loads(self.schema.json()))
         self.writer = PaimonDataSource(self.options).writer(struct, self.overwrite)
-        python = self.gateway.jvm.org.apache.spark.sql.execution.datasources.v2.python
-        provider = python.PythonDataSourceV2()
+        provider = compat.PYTHON_SOURCE(self.gateway)
         provider.setShortName(PaimonDataSource.name())
-        answer = StructType.fromJson(json.loads(python.UserDefinedPythonDataSource.writeOutputSchema().json()))
+        answer = StructType.fromJson(json.loads(compat.USER_SOURCE.of(self.gateway).writeOutputSchema().json()))
         function = _write_function(self.writer, answer.names[0])
         command = cloudpickle.dumps((function, answer))  # type: ignore[no-untyped-call]
-        constructor = self.gateway.java_class(f"{_PYTHON}.PythonBatchWriterFactory").getConstructors()[0]
+        constructor = self.gateway.java_class(compat.WRITER_FACTORY.name).getConstructors()[0]
         none = self.gateway.jvm.scala.Option.empty()
         session_ids = [none] * (constructor.getParameterCount() - 3)  # one in 4.0, two since 4.1
-        return python.PythonBatchWriterFactory(provider.source(), command, self.schema, *session_ids)
+        return compat.WRITER_FACTORY(self.gateway, provider.source(), command, self.schema, *session_ids)
 
     def toString(self) -> str:
         """For Spark's log."""

@@ -11,6 +11,7 @@ from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy, quoted
 from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.table.table import FileStoreTable
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS
@@ -48,9 +49,7 @@ class ChangelogProxy(Proxy):
     def columns(self) -> JavaObject:
         """Those of the table, then what the change is, its snapshot and its time."""
         struct = java_struct(self.gateway, to_spark_struct(CHANGE_FEED.fields(self.loaded.table)))
-        return self.gateway.jvm.org.apache.spark.sql.connector.catalog.CatalogV2Util.structTypeToV2Columns(
-            struct, False
-        )
+        return compat.V2_COLUMNS.of(self.gateway).structTypeToV2Columns(struct, False)
 
     def containsCarryoverRows(self) -> bool:
         """Rows that did not change are not told."""

@@ -19,6 +19,7 @@ from paimon_spark.spark.catalog.namespaces import NamespacesProxy
 from paimon_spark.spark.catalog.schemas import schema_of_create, struct_from_columns
 from paimon_spark.spark.catalog.staging import StagedTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
 from paimon_spark.spark.jvm.spark_errors import (
     no_such_namespace,
@@ -198,7 +199,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         return schema_of_create(struct_from_columns(self.gateway, columns), transforms, given)
 
     def _default_source(self) -> str:
-        conf = self.gateway.jvm.org.apache.spark.sql.internal.SQLConf.get()
+        conf = compat.SQL_CONF.of(self.gateway).get()
         return str(conf.getConfString("spark.sql.sources.default", "parquet"))
 
     def _own_path(self, ident: JavaObject, properties: Mapping[str, str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from paimon_spark.spark.catalog.scan_plan import ScanPlan, partition_columns_las
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.char_columns import padded_by_spark
 from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.source.read_columns import read_columns
 from paimon_spark.spark.source.system_read import metadata_source, row_view_of
@@ -108,9 +109,8 @@ def native_frame(spark: SparkSession, request: ReadRequest) -> DataFrame | None:
         if not any(key in table.options for key in POINTS_OF_TIME):
             proxy.pinned_snapshot_id = snapshot.id
         nothing = gateway.jvm.scala.Option.empty()
-        v2 = gateway.jvm.org.apache.spark.sql.execution.datasources.v2
-        relation = v2.DataSourceV2Relation.create(proxy, nothing, nothing)
-        dataset = gateway.jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, relation)
+        relation = compat.RELATION.of(gateway).create(proxy, nothing, nothing)
+        dataset = compat.DATASET.of(gateway).ofRows(spark._jsparkSession, relation)
     except REFUSALS as error:
         note_refusal(error)
         return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import TableNotFoundError
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.session.session_options import table_of
 from paimon_spark.spark.sql.read_version import (
     POINTS_OF_TIME,
@@ -91,7 +92,7 @@ def session_options(
     Raises:
         OptionError: a setting is no option of Paimon's; the message names the nearest.
     """
-    settings = gateway.jvm.org.apache.spark.sql.internal.SQLConf.get().settings()
+    settings = compat.SQL_CONF.of(gateway).get().settings()
     options = options_for_table(gateway.string_dict(settings), (catalog, database, table_of(table)))
     return {key: value for key, value in options.items() if not (write and key in POINTS_OF_TIME)}
 

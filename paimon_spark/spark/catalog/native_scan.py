@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.catalog.file_partitions import file_partitions, file_uri, task_files
 from paimon_spark.spark.catalog.schemas import java_struct
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spec.data_types import DoubleType, FloatType
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
@@ -92,7 +93,7 @@ def native_batch(
         partitions = file_partitions(gateway, task_files(scan.table, partition_fields, tasks))
         reader = _parquet_scan(gateway, java_struct(gateway, data), _filters(gateway, scan, pushed))
         if partition_fields:
-            gateway.field(reader, "readPartitionSchema").set(reader, java_struct(gateway, partition))
+            compat.READ_PARTITION_SCHEMA.set(gateway, reader, java_struct(gateway, partition))
         return NativeBatchProxy(gateway, partitions, reader.createReaderFactory())
     except REFUSALS as error:
         note_refusal(error)
@@ -121,7 +122,7 @@ def _is_local(path: str) -> bool:
 
 def _reads_as_written(gateway: Gateway) -> bool:
     """Whether the session reads times as they are."""
-    conf = gateway.jvm.org.apache.spark.sql.internal.SQLConf.get()
+    conf = compat.SQL_CONF.of(gateway).get()
     return str(conf.getConfString(_SHIFTS_TIMES, "false")).lower() != "true"
 
 
@@ -150,7 +151,7 @@ def _filters(gateway: Gateway, scan: ScanPlan, pushed: Sequence[Judged]) -> Java
         if field.name not in keys and not isinstance(field.type, FloatType | DoubleType)
     }
     kept = [theirs for ours, theirs in pushed if _may_leave_out(ours, usable)]
-    utils = gateway.jvm.org.apache.spark.sql.internal.connector.PredicateUtils
+    utils = compat.V1_FILTERS.of(gateway)
     return utils.toV1(gateway.array(_PREDICATE, kept))
 
 
@@ -178,12 +179,12 @@ def _leaves(predicate: Predicate) -> Iterator[Leaf]:
 
 def _parquet_scan(gateway: Gateway, schema: JavaObject, filters: JavaObject) -> JavaObject:
     """A ``ParquetScan`` of these columns over no files: its readers take whatever files they are given."""
-    execution = gateway.jvm.org.apache.spark.sql.execution.datasources
-    convert = gateway.jvm.org.apache.spark.api.python.PythonUtils
+    convert = compat.PYTHON_UTILS.of(gateway)
     nothing = gateway.jvm.scala.Option.empty()
-    cache = gateway.java_class(f"{_DATASOURCES}.NoopCache$").getField("MODULE$").get(None)
-    session = gateway.jvm.org.apache.spark.sql.classic.SparkSession.active()
-    index = execution.InMemoryFileIndex(
+    cache = compat.NO_FILE_CACHE.of(gateway)
+    session = compat.CLASSIC_SESSION.of(gateway).active()
+    index = compat.FILE_INDEX(
+        gateway,
         session,
         convert.toSeq(gateway.jvm.java.util.ArrayList()),
         convert.toScalaMap(gateway.string_map({})),
@@ -192,6 +193,6 @@ def _parquet_scan(gateway: Gateway, schema: JavaObject, filters: JavaObject) -> 
         nothing,
         nothing,
     )
-    builder = execution.v2.parquet.ParquetScanBuilder(session, index, schema, schema, gateway.options(_OPTIONS))
+    builder = compat.PARQUET_SCAN_BUILDER(gateway, session, index, schema, schema, gateway.options(_OPTIONS))
     getattr(builder, "pushedDataFilters_$eq")(filters)
     return builder.build()

@@ -18,6 +18,7 @@ from paimon_spark.maintain.row_level import truncate
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
 from paimon_spark.spec import data_types as t
@@ -164,8 +165,7 @@ class PartitionsProxy(Proxy):
 
     def _no_such_partition(self, ident: JavaObject) -> Py4JJavaError:
         table = self.gateway.identifier([], self.loaded.name)
-        analysis = self.gateway.jvm.org.apache.spark.sql.catalyst.analysis
-        return Py4JJavaError("", analysis.NoSuchPartitionException(table.name(), ident, self.partitionSchema()))
+        return Py4JJavaError("", compat.NO_SUCH_PARTITION(self.gateway, table.name(), ident, self.partitionSchema()))
 
 
 def catalyst_row(gateway: Gateway, fields: Sequence[t.DataField], values: Mapping[str, Any], *more: int) -> JavaObject:
@@ -174,7 +174,7 @@ def catalyst_row(gateway: Gateway, fields: Sequence[t.DataField], values: Mappin
     Raises:
         UnsupportedError: a partition column is of a type whose values cannot be told to Spark here.
     """
-    row = gateway.jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(len(fields) + len(more))
+    row = compat.GENERIC_ROW(gateway, len(fields) + len(more))
     for index, field in enumerate(fields):
         _set(gateway, row, index, values[field.name], field.type)
     for index, number in enumerate(more, len(fields)):
@@ -186,10 +186,10 @@ def _set(gateway: Gateway, row: JavaObject, index: int, value: Any, data_type: t
     if value is None:
         row.setNullAt(index)
     elif isinstance(data_type, t.CharType | t.VarCharType):
-        row.update(index, gateway.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(value))
+        row.update(index, compat.UTF8_STRING.of(gateway).fromString(value))
     elif isinstance(data_type, t.DecimalType):
         number = gateway.jvm.java.math.BigDecimal(str(value))
-        row.update(index, gateway.jvm.org.apache.spark.sql.types.Decimal.apply(number))
+        row.update(index, compat.DECIMAL.of(gateway).apply(number))
     else:
         setter = _SETTERS.get(type(data_type))
         if setter is None:

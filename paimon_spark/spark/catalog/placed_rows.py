@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paimon_spark.spark.catalog.distribution import WriteDistribution
 from paimon_spark.spark.jobs.shuffled_write import partition_keys
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.expressions import resolved_expressions
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.plan_tables import scala_seq
@@ -30,7 +31,7 @@ class PlacedRows:
         child = query.child()
         if child.getClass().getSimpleName() == "LocalRelation" and child.data().size() <= _MOST_LOCAL_ROWS:
             self.one_task_per_bucket = True  # a few rows that the driver has: one task writes them, without a shuffle
-            return self.gateway.jvm.org.apache.spark.sql.catalyst.plans.logical.Repartition(1, False, child)
+            return compat.REPARTITION(self.gateway, 1, False, child)
         texts = self._clustering()
         if not texts:
             return query

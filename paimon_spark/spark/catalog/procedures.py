@@ -15,6 +15,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 from paimon_spark.errors import TableNotFoundError, UnsupportedError
 from paimon_spark.spark.catalog.loading import load_catalog_table
 from paimon_spark.spark.catalog.schemas import java_struct
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.procedures.procedure import (
@@ -140,7 +141,7 @@ class BoundProcedureProxy(Proxy):
         arguments = {
             argument.name: _value(row, index, argument) for index, argument in enumerate(self.procedure.arguments)
         }
-        session = self.gateway.jvm.org.apache.spark.sql.classic.SparkSession.active()
+        session = compat.CLASSIC_SESSION.of(self.gateway).active()
         context = CallContext(
             SparkSession(self.gateway.context, session),
             lambda name: open_table(self.owner, session, name),
@@ -229,7 +230,7 @@ def _open_tables(owner: ProcedureCatalogProxy, text: str) -> list[FileStoreTable
 
 
 def _java_type(gateway: Gateway, data_type: DataType) -> JavaObject:
-    return gateway.jvm.org.apache.spark.sql.types.DataType.fromJson(data_type.json())
+    return gateway.data_type(data_type.json())
 
 
 def _value(row: JavaObject, index: int, argument: Argument) -> Any:
@@ -247,7 +248,7 @@ def _value(row: JavaObject, index: int, argument: Argument) -> Any:
 
 
 def _internal_row(gateway: Gateway, columns: tuple[ResultColumn, ...], values: tuple[Any, ...]) -> JavaObject:
-    row = gateway.jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(len(columns))
+    row = compat.GENERIC_ROW(gateway, len(columns))
     for index, (column, value) in enumerate(zip(columns, values, strict=True)):
         if value is None:
             row.setNullAt(index)
@@ -258,5 +259,5 @@ def _internal_row(gateway: Gateway, columns: tuple[ResultColumn, ...], values: t
         elif column.type == BOOLEAN:
             row.setBoolean(index, value)
         else:
-            row.update(index, gateway.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(str(value)))
+            row.update(index, compat.UTF8_STRING.of(gateway).fromString(str(value)))
     return row

@@ -15,6 +15,7 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import StructType
 
 from paimon_spark.spark.catalog.schemas import java_struct
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _JAVA_PICKLE_PROTOCOL = 3
 
 def python_table(gateway: Gateway, schema: StructType, options: Mapping[str, str]) -> JavaObject:
     """A new ``PythonTable`` over `PaimonDataSource` with these columns and options."""
-    provider = gateway.jvm.org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2()
+    provider = compat.PYTHON_SOURCE(gateway)
     provider.setShortName("paimon")
     empty = gateway.array("org.apache.spark.sql.connector.expressions.Transform", [])
     return provider.getTable(java_struct(gateway, schema), empty, gateway.string_map(options))
@@ -42,17 +43,16 @@ def planned_batch(gateway: Gateway, schema: JavaObject, struct: StructType, read
         struct: the same in Python.
         reader: made for these columns; it is pickled to the tasks, as are its partitions.
     """
-    python = gateway.jvm.org.apache.spark.sql.execution.datasources.v2.python
-    provider = python.PythonDataSourceV2()
+    provider = compat.PYTHON_SOURCE(gateway)
     provider.setShortName("paimon")
     dumps: Callable[[object], bytes] = CloudPickleSerializer().dumps  # type: ignore[no-untyped-call]
     function = dumps((_read_function(reader), struct))
     partitions = [dumps(partition) for partition in reader.partitions()] or [dumps(None)]
-    packed = gateway.jvm.net.razorvine.pickle.Unpickler().loads(pickle.dumps(partitions, _JAVA_PICKLE_PROTOCOL))
-    sequence = gateway.jvm.org.apache.spark.api.python.PythonUtils.toSeq(packed)
-    batch = python.PythonBatch(provider, "paimon", schema, gateway.options({}))
-    gateway.field(batch, "infoInPython").set(batch, python.PythonDataSourceReadInfo(function, sequence))
-    gateway.field(batch, "bitmap$0").set(batch, True)  # the lazy value is there: Spark's planner worker is not asked
+    packed = compat.UNPICKLER(gateway).loads(pickle.dumps(partitions, _JAVA_PICKLE_PROTOCOL))
+    sequence = compat.PYTHON_UTILS.of(gateway).toSeq(packed)
+    batch = compat.PYTHON_BATCH(gateway, provider, "paimon", schema, gateway.options({}))
+    compat.BATCH_INFO.set(gateway, batch, compat.PYTHON_READ_INFO(gateway, function, sequence))
+    compat.BATCH_IS_PLANNED.set(gateway, batch, True)  # the lazy value is there: Spark starts no worker to plan
     return batch
 
 
@@ -71,8 +71,7 @@ def python_write_builder(
     gateway: Gateway, info: JavaObject, schema: StructType, options: Mapping[str, str]
 ) -> JavaObject:
     """A new ``PythonWriteBuilder`` for rows of ``info.schema()`` with these options."""
-    write = gateway.jvm.org.apache.spark.sql.connector.write
-    renewed = write.LogicalWriteInfoImpl(
-        info.queryId(), info.schema(), gateway.options(options), info.rowIdSchema(), info.metadataSchema()
+    renewed = compat.WRITE_INFO(
+        gateway, info.queryId(), info.schema(), gateway.options(options), info.rowIdSchema(), info.metadataSchema()
     )
     return python_table(gateway, schema, options).newWriteBuilder(renewed)

@@ -12,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 
 from paimon_spark.errors import OptionError
 from paimon_spark.spark.catalog.procedures import ProcedureCatalogProxy, open_table
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.spark_errors import no_such_function
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
@@ -118,6 +119,6 @@ class BoundMaxPtProxy(Proxy):
         """
         if row.isNullAt(0):
             raise OptionError(f"Table name cannot be null: {MAX_PT} takes the name of a table")
-        session = self.gateway.jvm.org.apache.spark.sql.classic.SparkSession.active()
+        session = compat.CLASSIC_SESSION.of(self.gateway).active()
         table = open_table(self.owner, session, str(row.getUTF8String(0).toString()))
-        return self.gateway.jvm.org.apache.spark.unsafe.types.UTF8String.fromString(largest_partition(table))
+        return compat.UTF8_STRING.of(self.gateway).fromString(largest_partition(table))

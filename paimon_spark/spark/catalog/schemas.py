@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.catalog.stored_defaults import stored_default
 from paimon_spark.spark.columns.types import from_spark_struct
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.source.write_target import new_table_schema
 from paimon_spark.spec import data_types as paimon
@@ -48,7 +49,7 @@ def struct_from_columns(gateway: Gateway, columns: JavaObject) -> Columns:
     Raises:
         UnsupportedError: a default that is no literal, and no array, map or row of literals.
     """
-    v2 = gateway.jvm.org.apache.spark.sql.connector.catalog.CatalogV2Util
+    v2 = compat.V2_COLUMNS.of(gateway)
     if hasattr(columns, "getClass") and columns.getClass().getSimpleName() == "StructType":
         return _struct(columns), {}
     struct = _struct(v2.v2ColumnsToStructType(columns))

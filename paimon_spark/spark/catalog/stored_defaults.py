@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.errors import DataError, SchemaError, UnsupportedError
 from paimon_spark.spark.columns.types import to_spark_type
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.casts import cast_array, cast_default
@@ -36,7 +37,7 @@ def stored_default(gateway: Gateway, sql: str, field: t.DataField) -> str | None
         UnsupportedError: the default is no literal; such as ``current_date()`` mean another value in each INSERT. Or no
             text means the value (elements with quotes, commas or brackets in them).
     """
-    parser = gateway.java_class("org.apache.spark.sql.catalyst.parser.CatalystSqlParser$").getField("MODULE$").get(None)
+    parser = compat.SQL_EXPRESSIONS.of(gateway)
     parsed = parser.parseExpression(sql)
     if isinstance(field.type, _NESTED):
         return _nested(gateway, sql, parsed, field)
@@ -46,11 +47,10 @@ def stored_default(gateway: Gateway, sql: str, field: t.DataField) -> str | None
 
 
 def _literal(gateway: Gateway, sql: str, parsed: JavaObject) -> str | None:
-    catalyst = gateway.jvm.org.apache.spark.sql.catalyst
-    zone = gateway.jvm.org.apache.spark.sql.internal.SQLConf.get().sessionLocalTimeZone()
+    zone = compat.SQL_CONF.of(gateway).get().sessionLocalTimeZone()
     text_type = gateway.jvm.org.apache.spark.sql.types.DataType.fromDDL("STRING")
-    cast = catalyst.expressions.Cast(
-        parsed, text_type, gateway.jvm.scala.Option.apply(zone), catalyst.expressions.EvalMode.ANSI()
+    cast = compat.CAST(
+        gateway, parsed, text_type, gateway.jvm.scala.Option.apply(zone), compat.EVAL_MODE.of(gateway).ANSI()
     )
     value = cast.eval(None)
     if value is None:
@@ -64,7 +64,7 @@ def _nested(gateway: Gateway, sql: str, parsed: JavaObject, field: t.DataField) 
         raise UnsupportedError(
             f"the default of column {field.name} must be an array, a map or a struct of literals, not {sql}"
         )
-    session = gateway.jvm.org.apache.spark.sql.classic.SparkSession.active()
+    session = compat.CLASSIC_SESSION.of(gateway).active()
     wanted = gateway.data_type(to_spark_type(field.type).json()).sql()
     rows = DataFrame(
         session.sql(f"SELECT CAST({sql} AS {wanted}) AS v"), SparkSession(gateway.context, session)

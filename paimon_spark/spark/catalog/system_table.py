@@ -21,6 +21,7 @@ from paimon_spark.spark.catalog.python_source import planned_batch
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.source.system_read import SystemTableReader, system_table_of
 from paimon_spark.spark.sql.read_version import with_read_options
@@ -72,7 +73,7 @@ class SystemTableProxy(Proxy):
 
     def columns(self) -> JavaObject:
         """The same as ``Column[]``."""
-        util = self.gateway.jvm.org.apache.spark.sql.connector.catalog.CatalogV2Util
+        util = compat.V2_COLUMNS.of(self.gateway)
         struct = self.schema()
         try:
             return util.structTypeToV2Columns(struct, False)  # 4.3: whether to keep ids

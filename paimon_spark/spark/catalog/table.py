@@ -16,6 +16,7 @@ from paimon_spark.spark.catalog.scan import ScanBuilderProxy, quoted
 from paimon_spark.spark.catalog.scan_plan import metadata_struct
 from paimon_spark.spark.catalog.schemas import declared_struct, java_struct
 from paimon_spark.spark.catalog.write import WriteBuilderProxy
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.table.nullability import fields_as_stored
 
@@ -60,7 +61,7 @@ class TableProxy(PartitionsProxy):
 
     def columns(self) -> JavaObject:
         """The same as ``Column[]``."""
-        util = self.gateway.jvm.org.apache.spark.sql.connector.catalog.CatalogV2Util
+        util = compat.V2_COLUMNS.of(self.gateway)
         struct = self.schema()
         try:
             return util.structTypeToV2Columns(struct, False)  # 4.3: whether to keep ids

@@ -12,6 +12,7 @@ from paimon_spark.spark.catalog.overwrite import overwrite_options
 from paimon_spark.spark.catalog.placed_rows import PlacedRows
 from paimon_spark.spark.catalog.python_source import python_write_builder
 from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, called_by
 from paimon_spark.spark.session.foreign_options import SAME_AS
 from paimon_spark.spark.session.overwrite_mode import (
@@ -50,7 +51,7 @@ class WriteBuilderProxy(Proxy):
 
         ``writeTo(t).overwrite(lit(True))`` names what is replaced; then only an option of the write says otherwise.
         """
-        settings = self.gateway.string_dict(self.gateway.jvm.org.apache.spark.sql.internal.SQLConf.get().settings())
+        settings = self.gateway.string_dict(compat.SQL_CONF.of(self.gateway).get().settings())
         dynamic = asks_for_dynamic(self.given)
         if dynamic is None and not called_by(self.gateway, "DataFrameWriterV2"):
             session = session_asks_for_dynamic(settings, self.loaded.options)
@@ -197,7 +198,7 @@ def clustered(gateway: Gateway, columns: Sequence[str]) -> JavaObject:
 
 def _parallelism(gateway: Gateway) -> Parallelism:
     """What the session says in which the statement runs."""
-    conf = gateway.jvm.org.apache.spark.sql.internal.SQLConf.get()
+    conf = compat.SQL_CONF.of(gateway).get()
     adaptive = conf.adaptiveExecutionEnabled() and conf.coalesceShufflePartitionsEnabled()
-    context = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
+    context = compat.SPARK_CONTEXT.of(gateway).getOrCreate()
     return Parallelism(bool(adaptive), min(int(conf.numShufflePartitions()), int(context.defaultParallelism())))

@@ -10,11 +10,9 @@ from __future__ import annotations
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, scala_seq
-
-_ANALYSIS = "org.apache.spark.sql.catalyst.analysis"
-_RESOLVE = "org$apache$spark$sql$catalyst$analysis$ResolvePartitionSpec$$resolvePartitionSpec"
 
 
 class DropPartitionsProxy(Proxy):
@@ -52,9 +50,9 @@ class DropPartitionsProxy(Proxy):
         """The partitions, resolved, and the columns that they name; None where Spark resolves them as well."""
         schema = table.partitionSchema()
         columns = list(schema.names())
-        module = self.gateway.java_class(f"{_ANALYSIS}.ResolvePartitionSpec$").getField("MODULE$").get(None)
+        resolve = getattr(compat.PARTITION_SPECS.of(self.gateway), compat.PARTITION_SPECS.methods[0])
         specs = java_list(self.gateway, statement.parts())
-        resolved = [getattr(module, _RESOLVE)(table.name(), spec, schema, True) for spec in specs]
+        resolved = [resolve(table.name(), spec, schema, True) for spec in specs]
         names = [list(java_list(self.gateway, spec.names())) for spec in resolved]
         if any(own != columns[: len(own)] for own in names) or all(len(own) == len(columns) for own in names):
             return None
@@ -71,9 +69,7 @@ class DropPartitionsProxy(Proxy):
             given = java_list(self.gateway, statement.parts())
             missing = [spec.spec() for spec, found in zip(given, there, strict=True) if not found]
             _, database, name = table.name().split(".", 2)
-            analysis = self.gateway.jvm.org.apache.spark.sql.catalyst.analysis
-            raise Py4JJavaError(
-                "", analysis.NoSuchPartitionsException(database, name, scala_seq(self.gateway, missing))
-            )
+            thrown = compat.NO_SUCH_PARTITIONS(self.gateway, database, name, scala_seq(self.gateway, missing))
+            raise Py4JJavaError("", thrown)
         kept = [spec for spec, found in zip(resolved, there, strict=True) if found]
         return statement.copy(statement.table(), scala_seq(self.gateway, kept), statement.ifExists(), statement.purge())

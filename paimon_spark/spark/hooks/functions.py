@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JJavaError
 
-from paimon_spark.errors import OptionError, PaimonError, TableNotFoundError
+from paimon_spark.errors import OptionError, TableNotFoundError
 from paimon_spark.spark.hooks.parser import paimon_catalog_of
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.sql.statement_words import split_name
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS
 
-_CATALYST = "org.apache.spark.sql.catalyst"
 _BETWEEN, _BETWEEN_TIMESTAMP, _TO_AUTO_TAG = INCREMENTAL_KEYS
 
 
@@ -56,27 +56,22 @@ def install_functions(gateway: Gateway, state: JavaObject) -> None:
     """Let the session of a session state know the table functions. Calling it again does no harm.
 
     Raises:
-        PaimonError: this Spark does not let functions be added.
+        Py4JError: this Spark does not let functions be added.
     """
     registry = state.tableFunctionRegistry()
     for function in FUNCTIONS:
-        info = getattr(gateway.jvm, f"{_CATALYST}.expressions.ExpressionInfo")("paimon_spark", function.name)
+        info = compat.EXPRESSION_INFO(gateway, "paimon_spark", function.name)
         proxy = TableFunctionProxy(gateway, state, function)
         for identifier in _identifiers(gateway, function.name):
-            try:
-                registry.registerFunction(identifier, info, proxy)
-            except Py4JError as error:
-                raise PaimonError(f"This Spark does not let Paimon's table functions in: {error}") from error
+            registry.registerFunction(identifier, info, proxy)
 
 
 def _identifiers(gateway: Gateway, name: str) -> list[JavaObject]:
     """What Spark looks a function up by: its name; from 4.2 on a name of three parts, as temporary functions have."""
-    build = getattr(gateway.jvm, f"{_CATALYST}.FunctionIdentifier")
-    version = tuple(int(part) for part in str(gateway.context.version).split(".")[:2])
-    if version < (4, 2):
-        return [build(name)]
+    if compat.spark_version(gateway) < (4, 2):
+        return [compat.FUNCTION_IDENTIFIER(gateway, name)]
     some: Callable[[str], JavaObject] = gateway.jvm.scala.Some
-    return [build(name, some("session"), some("system"))]
+    return [compat.FUNCTION_IDENTIFIER(gateway, name, some("session"), some("system"))]
 
 
 class TableFunctionProxy(Proxy):
@@ -99,9 +94,8 @@ class TableFunctionProxy(Proxy):
                 f"{self.function.name} reads tables of a Paimon catalog, and '{values[0]}' is in none: "
                 "give its name as '<catalog>.<database>.<table>', or USE the catalog first."
             )
-        relation = getattr(self.gateway.jvm, f"{_CATALYST}.analysis.UnresolvedRelation")
-        names = self.gateway.jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(parts))
-        return relation(names, self.gateway.options(options), False)
+        names = compat.PYTHON_UTILS.of(self.gateway).toSeq(list(parts))
+        return compat.UNRESOLVED_RELATION(self.gateway, names, self.gateway.options(options), False)
 
     def _value(self, expression: JavaObject) -> str:
         try:

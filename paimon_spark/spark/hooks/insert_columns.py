@@ -2,7 +2,7 @@
 
 Later versions do it themselves. Here the analysed statement is completed: columns that are left out are added to its
 query, with their defaults, and to its column list where it has one. Two lists of the analyser's rules get a rule more,
-a Java class compiled by Janino, the compiler that Spark itself uses; Python is asked about writes by name only. An
+a Java class; Python is asked about writes by name only. An
 INSERT is looked at when its query and its table are known, before Spark makes a write of it; what DataFrame writers
 make is a write already, so it is looked at before Spark resolves it.
 """
@@ -12,31 +12,21 @@ from __future__ import annotations
 from py4j.protocol import Py4JError
 from pyspark.errors.exceptions.captured import CapturedException
 
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, scala_seq
+from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spec.filter_text import quoted_name
 
-_CLASS = "PaimonLeftOutColumns"
-_RULE = "org.apache.spark.sql.catalyst.rules.Rule"
-_NODE = "org.apache.spark.sql.catalyst.trees.TreeNode"
-_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
-_RULES = ("hintResolutionRules", "extendedResolutionRules")
+_RULES = (compat.HINT_RULES, compat.RESOLUTION_RULES)
 """Before relations are resolved, and at the end of each round in which they are."""
 
 
 def install_insert_columns(gateway: Gateway, state: JavaObject) -> None:
     """Let writes of a session leave out columns. Does nothing where Spark can, or when done."""
-    if not str(gateway.jvm.org.apache.spark.SparkContext.getOrCreate().version()).startswith("4.0."):
-        return
-    analyzer = state.analyzer()
-    if _CLASS in str(analyzer.hintResolutionRules()):
-        return
-    types = [gateway.java_class("java.util.function.Function")]
-    constructor = gateway.compiled(_SOURCE).loadClass(_CLASS).getConstructor(gateway.array("java.lang.Class", types))
-    rule = constructor.newInstance(gateway.array("java.lang.Object", [InsertProxy(gateway, state)]))
-    for name in _RULES:
-        rules = getattr(analyzer, name)()
-        gateway.field(analyzer, name).set(analyzer, rules.appended(rule))
+    if compat.LEFT_OUT_COLUMNS.is_for(compat.spark_version(gateway)):
+        proxy = ("java.util.function.Function", InsertProxy(gateway, state))
+        add_rule(gateway, state, _RULES, "PaimonLeftOutColumns", proxy)
 
 
 class InsertProxy(Proxy):
@@ -92,7 +82,7 @@ class InsertProxy(Proxy):
     def _names(self, query: JavaObject) -> list[str]:
         """The columns of a query, which DataFrame writers hand over as it was before its analysis."""
         if not query.resolved():
-            mode = self.gateway.jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+            mode = compat.COMMAND_EXECUTION_MODE.of(self.gateway).SKIP()
             query = self.state.executePlan(query, mode).analyzed()
         return [str(column.name()) for column in java_list(self.gateway, query.output())]
 
@@ -110,31 +100,3 @@ def _default_of(column: JavaObject) -> str | None:
     if default is not None:
         return str(default.getSql())
     return f"CAST(NULL AS {column.dataType().sql()})" if column.nullable() else None
-
-
-_SOURCE = f"""
-public final class {_CLASS} extends {_RULE} {{
-    private final java.util.function.Function paimon;
-
-    public {_CLASS}(java.util.function.Function paimon) {{
-        this.paimon = paimon;
-    }}
-
-    public {_NODE} apply({_NODE} plan) {{
-        return asked(plan) ? ({_NODE}) paimon.apply(plan) : plan;
-    }}
-
-    private static boolean asked({_NODE} plan) {{
-        if (plan instanceof {_PLANS}.InsertIntoStatement) {{
-            {_PLANS}.InsertIntoStatement insert = ({_PLANS}.InsertIntoStatement) plan;
-            boolean named = insert.byName() || insert.userSpecifiedCols().nonEmpty();
-            return named && insert.table().resolved() && insert.query().resolved();
-        }}
-        if (plan instanceof {_PLANS}.V2WriteCommand) {{
-            {_PLANS}.V2WriteCommand write = ({_PLANS}.V2WriteCommand) plan;
-            boolean named = (({_PLANS}.LogicalPlan) (Object) write.table()).resolved();
-            return write.isByName() && (write.query().resolved() || !named);
-        }}
-        return false;
-    }}
-}}"""

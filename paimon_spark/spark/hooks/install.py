@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from paimon_spark.errors import PaimonError
@@ -19,10 +22,21 @@ from paimon_spark.spark.hooks.parser import install_parser
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.row_level import install_row_level
 from paimon_spark.spark.hooks.widened_writes import install_widened_writes
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
-_CATALOG_FIELDS = ("catalogs", "org$apache$spark$sql$connector$catalog$CatalogManager$$catalogs")
+Install = Callable[[Gateway, JavaObject], None]
+
+HOOKS: tuple[tuple[compat.Feature, Install], ...] = (
+    (compat.TABLE_FUNCTIONS, install_functions),
+    (compat.LOCAL_ROWS, install_local_rows),
+    (compat.PLACED_WRITES, install_placed_writes),
+    (compat.LEFT_OUT_COLUMNS, install_insert_columns),
+    (compat.WIDENED_WRITES, install_widened_writes),
+    (compat.ROW_LEVEL, install_row_level),
+)
+"""What is put into each session state beside the catalog, and the feature that is lost without it."""
 
 
 def install_catalog(
@@ -30,43 +44,51 @@ def install_catalog(
 ) -> CatalogProxy:
     """Make `name` a catalog of this session over a warehouse directory; with `parser`, it knows Paimon's statements.
 
-    Clones of the session, which ``foreachBatch`` is given, have the catalog too.
+    Clones of the session, which ``foreachBatch`` is given, have the catalog too. Where this Spark lacks a private
+    member, the session goes without the feature that needs it, and the log says so.
+
+    Raises:
+        PaimonError: this Spark does not let a catalog be added.
     """
     gateway = Gateway(spark)
     proxy = CatalogProxy(gateway, name, FilesystemCatalog(warehouse, dict(options)))
     state = spark._jsparkSession.sessionState()
+    hooks = (*HOOKS, (compat.PARSER, install_parser)) if parser else HOOKS
+    for feature in (compat.PYTHON_READS, compat.NATIVE_READS, compat.FRAMES, compat.METADATA_ANSWERS, compat.WRITES):
+        _is_whole(gateway, feature)
 
     def install(session_state: JavaObject) -> None:
-        _put(gateway, session_state, name, proxy)
-        install_functions(gateway, session_state)
-        install_local_rows(gateway, session_state)
-        install_placed_writes(gateway, session_state)
-        install_insert_columns(gateway, session_state)
-        install_widened_writes(gateway, session_state)
-        install_row_level(gateway, session_state)
-        if parser:
-            install_parser(gateway, session_state)
+        compat.CATALOGS.get(gateway, session_state.catalogManager()).put(name, proxy)
+        for feature, hook in hooks:
+            _install(gateway, feature, partial(hook, gateway, session_state))
 
     install(state)
-    _follow_clones(gateway, state, install)
+    _install(gateway, compat.CLONES, lambda: _follow_clones(gateway, state, install))
     return proxy
 
 
-def _put(gateway: Gateway, state: JavaObject, name: str, proxy: CatalogProxy) -> None:
-    manager = state.catalogManager()
-    for candidate in _CATALOG_FIELDS:
-        try:
-            held = gateway.field(manager, candidate).get(manager)
-        except PaimonError:
-            continue
-        held.put(name, proxy)
+def _is_whole(gateway: Gateway, feature: compat.Feature) -> bool:
+    """Tell whether this Spark has all members of a feature; log which one it lacks."""
+    missing = compat.missing_of(gateway, feature)
+    if missing:
+        compat.note_loss(feature, f"there is no {', '.join(missing)}")
+    return not missing
+
+
+def _install(gateway: Gateway, feature: compat.Feature, hook: Callable[[], None]) -> None:
+    """Install one feature, or log that the session goes without it."""
+    if not _is_whole(gateway, feature):
         return
-    raise PaimonError("This Spark version does not let Python add a catalog to a session")
+    try:
+        hook()
+    except (Py4JError, PySparkException, PaimonError, TypeError) as error:
+        reason = error.java_exception if isinstance(error, Py4JJavaError) else error
+        compat.note_loss(feature, str(reason).partition("\n")[0])
 
 
 def _follow_clones(gateway: Gateway, state: JavaObject, install: Callable[[JavaObject], None]) -> None:
-    field = gateway.field(state, "createClone")
-    field.set(state, CloningProxy(gateway, field.get(state), install))
+    original = compat.CREATE_CLONE.get(gateway, state)
+    compat.CREATE_CLONE.set(gateway, state, CloningProxy(gateway, original, install))
 
 
 class CloningProxy(Proxy):

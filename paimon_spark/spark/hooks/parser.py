@@ -3,9 +3,8 @@
 Spark has one parser per session and asks it for every statement, expression and type. To cost those nothing, the
 parser that takes its place is a Java class: it hands everything to the one that was there. Only when that one refuses a
 statement it asks Python whether Paimon knows it, or has an answer to it (see `foreign_statements`); when a DROP
-PARTITION has passed, what it drops; and of a ``DESCRIBE t c``, whether it is such a statement. The class is written
-here from the methods that the ``ParserInterface`` of this Spark version has, and compiled by Janino, the compiler that
-Spark itself uses.
+PARTITION has passed, what it drops; and of a ``DESCRIBE t c``, whether it is such a statement. The class is
+generated here, since the methods of ``ParserInterface`` differ between versions of Spark.
 """
 
 from __future__ import annotations
@@ -14,19 +13,20 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 
-from paimon_spark.errors import PaimonError
 from paimon_spark.spark.hooks.drop_partitions import DropPartitionsProxy
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_foreign_statement
 from paimon_spark.spark.sql.procedures.tag_statements import ALTER_TAGS, DESCRIPTION, SHOW_TAGS, parse_tag_statement
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 _CLASS = "PaimonStatementParser"
-_INTERFACE = "org.apache.spark.sql.catalyst.parser.ParserInterface"
-_REFUSAL = "org.apache.spark.sql.catalyst.parser.ParseException"
-_PLAN = "org.apache.spark.sql.catalyst.plans.logical.LogicalPlan"
-_DESCRIBE_COLUMN = "org.apache.spark.sql.catalyst.plans.logical.DescribeColumn"
-_DROP = "org.apache.spark.sql.catalyst.plans.logical.DropPartitions"
+_INTERFACE = compat.PARSER_INTERFACE.name
+_REFUSAL = compat.PARSE_EXCEPTION.name
+_PLAN = compat.LOGICAL_PLAN.name
+_DESCRIBE_COLUMN = compat.DESCRIBE_COLUMN.name
+_DROP = compat.DROP_PARTITIONS.name
 _UNSAFE = {"'": "', char(39), '", "\\": "', char(92), '"}  # how they are escaped in a literal depends on the session
 _STATIC = 8  # java.lang.reflect.Modifier.STATIC
 
@@ -35,24 +35,22 @@ def install_parser(gateway: Gateway, state: JavaObject) -> None:
     """Let the session of a session state understand Paimon's statements about tags. Calling it again does no harm.
 
     Raises:
-        PaimonError: this Spark does not let its parser be replaced; the message says what to do.
+        Py4JError: this Spark's parser has methods that cannot be answered.
+        PaimonError: this Spark does not let its parser be replaced.
     """
     parser = state.sqlParser()
     if parser.getClass().getSimpleName() == _CLASS:
         return
-    try:
-        java_class = _parser_class(gateway)
-        function = gateway.java_class("java.util.function.Function")
-        types = gateway.array("java.lang.Class", [gateway.java_class(_INTERFACE), function, function])
-        proxies = [StatementProxy(gateway, state), DropPartitionsProxy(gateway, state)]
-        values = gateway.array("java.lang.Object", [parser, *proxies])
-        hooked = java_class.getConstructor(types).newInstance(values)
-        gateway.field(state, "sqlParser").set(state, hooked)
-    except Py4JError as error:
-        raise PaimonError(
-            "This Spark does not let Paimon's tag statements into its parser; give register_catalog(..., parser=False) "
-            f"and use CALL sys.create_tag instead ({error})"
-        ) from error
+    function = "java.util.function.Function"
+    hooked = new_object(
+        gateway,
+        _CLASS,
+        (_INTERFACE, parser),
+        (function, StatementProxy(gateway, state)),
+        (function, DropPartitionsProxy(gateway, state)),
+        generated=_source(gateway),
+    )
+    compat.SQL_PARSER.set(gateway, state, hooked)
 
 
 class StatementProxy(Proxy):
@@ -96,10 +94,6 @@ def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...
         return str(catalog.name()) if str(found.description()).startswith(DESCRIPTION) else None
     except Py4JError:
         return None
-
-
-def _parser_class(gateway: Gateway) -> JavaObject:
-    return gateway.compiled(_source(gateway)).loadClass(_CLASS)
 
 
 def _source(gateway: Gateway) -> str:

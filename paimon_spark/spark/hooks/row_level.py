@@ -1,7 +1,7 @@
 """DELETE and UPDATE of a catalog's tables: Spark analyses the statement, its rows are written by `row_changes`.
 
 Spark could hand rows to a Python writer only one by one, and would lose them (`docs/spark_sql.md` Q1a). So the analyser
-gets one rule more: a Java class, compiled by Janino like the parser (see `parser`), which gives Python a DELETE or
+gets one rule more: a Java class, which gives Python a DELETE or
 UPDATE of one of its tables once names and types are resolved, before Spark pads its CHAR columns. In its place Python
 gives a statement that Spark runs without rows, on a table whose ``truncateTable`` does the work. So it does not matter
 how a statement came: with parameters, in a script, behind EXPLAIN (which then runs nothing).
@@ -28,7 +28,11 @@ from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
 from paimon_spark.spark.catalog.table import STATEMENT_MARK, TableProxy
 from paimon_spark.spark.hooks.row_level_plans import Target
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, python_object
+from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.java_sources import java_class, new_object
+from paimon_spark.spark.jvm.plan_tables import python_object
+from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.source.source_options import known_to_writes
 from paimon_spark.spark.sql.foreign_statements import MERGE_INTO_REFUSAL
 from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
@@ -41,38 +45,20 @@ if TYPE_CHECKING:
 
     from paimon_spark.table.table import FileStoreTable
 
-_CLASS = "PaimonRowLevelStatements"
 _TABLE_CLASS = "PaimonChangedTable"
-_NODE = "org.apache.spark.sql.catalyst.trees.TreeNode"
-_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
-_RELATION = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation"
-_RULES = "extendedResolutionRules"
-_CATALOG = "org.apache.spark.sql.connector.catalog"
 
 
 def install_row_level(gateway: Gateway, state: JavaObject) -> None:
     """Let DELETE and UPDATE of a session's statements reach our tables. Calling it again does no harm."""
-    analyzer = state.analyzer()
-    rules = getattr(analyzer, _RULES)()
-    if _CLASS in str(rules):
-        return
-    loader = gateway.compiled(_SOURCE)
-    types = [gateway.java_class("java.util.function.Function")]
-    constructor = loader.loadClass(_CLASS).getConstructor(gateway.array("java.lang.Class", types))
-    proxy = StatementProxy(gateway, loader.loadClass(_TABLE_CLASS))
-    rule = constructor.newInstance(gateway.array("java.lang.Object", [proxy]))
-    gateway.field(analyzer, _RULES).set(analyzer, rules.appended(rule))
+    java_class(gateway, _TABLE_CLASS)
+    proxy = ("java.util.function.Function", StatementProxy(gateway))
+    add_rule(gateway, state, (compat.RESOLUTION_RULES,), "PaimonRowLevelStatements", proxy)
 
 
 class StatementProxy(Proxy):
     """Gives what is run in place of a DELETE or UPDATE; answers ``java.util.function.Function``."""
 
     interfaces = ("java.util.function.Function",)
-
-    def __init__(self, gateway: Gateway, table_class: JavaObject) -> None:
-        super().__init__(gateway)
-        types = [gateway.java_class(f"{_CATALOG}.Table"), gateway.java_class("java.util.concurrent.Callable")]
-        self._new_table = table_class.getConstructor(gateway.array("java.lang.Class", types))
 
     def apply(self, statement: JavaObject) -> JavaObject:
         """The statement to run; the same one where it is not ours, or Spark has something to say about it.
@@ -102,11 +88,16 @@ class StatementProxy(Proxy):
             if deletes
             else UpdateProxy(target, table.loaded, condition, statement.assignments())
         )
-        values = self.gateway.array("java.lang.Object", [relation.table(), work])
-        emptied = self._new_table.newInstance(values)
-        catalyst = self.gateway.jvm.org.apache.spark.sql.catalyst
+        emptied = new_object(
+            self.gateway,
+            _TABLE_CLASS,
+            ("org.apache.spark.sql.connector.catalog.Table", relation.table()),
+            ("java.util.concurrent.Callable", work),
+            ("java.lang.String", STATEMENT_MARK),
+        )
         catalog, ident = relation.catalog().get(), relation.identifier().get()
-        return catalyst.plans.logical.TruncateTable(catalyst.analysis.ResolvedTable.create(catalog, ident, emptied))
+        named = compat.RESOLVED_TABLE.of(self.gateway).create(catalog, ident, emptied)
+        return compat.TRUNCATE_TABLE(self.gateway, named)
 
     def andThen(self, _after: JavaObject) -> None:
         """Never called."""
@@ -204,63 +195,3 @@ class UpdateProxy(RowLevelProxy):
         values = self.target.assigned(self.assignments)
         check_update(table, values)
         self._change(table, values, RowKind.UPDATE_AFTER, Operation.UPDATE)
-
-
-_SOURCE = f"""
-public final class {_CLASS} extends org.apache.spark.sql.catalyst.rules.Rule {{
-    private final java.util.function.Function paimon;
-
-    public {_CLASS}(java.util.function.Function paimon) {{
-        this.paimon = paimon;
-    }}
-
-    public {_NODE} apply({_NODE} plan) {{
-        return asked(plan) ? ({_NODE}) paimon.apply(plan) : plan;
-    }}
-
-    private static boolean asked({_NODE} plan) {{
-        {_PLANS}.LogicalPlan table;
-        if (plan instanceof {_PLANS}.DeleteFromTable) {{
-            table = (({_PLANS}.DeleteFromTable) plan).table();
-        }} else if (plan instanceof {_PLANS}.UpdateTable) {{
-            table = (({_PLANS}.UpdateTable) plan).table();
-        }} else if (plan instanceof {_PLANS}.MergeIntoTable) {{
-            table = (({_PLANS}.MergeIntoTable) plan).targetTable();
-        }} else {{
-            return false;
-        }}
-        while (table instanceof {_PLANS}.SubqueryAlias) {{
-            table = (({_PLANS}.SubqueryAlias) table).child();
-        }}
-        return (plan instanceof {_PLANS}.MergeIntoTable || (({_PLANS}.LogicalPlan) plan).resolved())
-            && table instanceof {_RELATION}
-            && java.lang.reflect.Proxy.isProxyClass((({_RELATION}) table).table().getClass());
-    }}
-}}
-
-public final class {_TABLE_CLASS} implements {_CATALOG}.Table, {_CATALOG}.TruncatableTable {{
-    private final {_CATALOG}.Table table;
-    private final java.util.concurrent.Callable statement;
-
-    public {_TABLE_CLASS}({_CATALOG}.Table table, java.util.concurrent.Callable statement) {{
-        this.table = table;
-        this.statement = statement;
-    }}
-
-    public boolean truncateTable() {{
-        try {{
-            statement.call();
-        }} catch (Throwable error) {{
-            org.apache.spark.unsafe.Platform.throwException(error);
-        }}
-        return true;
-    }}
-
-    public String name() {{ return table.name(); }}
-    public org.apache.spark.sql.types.StructType schema() {{ return table.schema(); }}
-    public {_CATALOG}.Column[] columns() {{ return table.columns(); }}
-    public java.util.Set capabilities() {{ return table.capabilities(); }}
-    public int hashCode() {{ return table.hashCode(); }}
-    public boolean equals(Object other) {{ return other == this || table.equals(other); }}
-    public String toString() {{ return table + "{STATEMENT_MARK}" + statement; }}
-}}"""

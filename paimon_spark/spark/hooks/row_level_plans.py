@@ -7,7 +7,7 @@ driver, once per statement.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -18,6 +18,7 @@ from paimon_spark.maintain.row_level import live_partitions_of
 from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.catalog.partitions import catalyst_row
 from paimon_spark.spark.jobs.row_rewrites import HIT
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spec.data_types import CharType
 
@@ -36,10 +37,6 @@ class Target:
     gateway: Gateway
     relation: JavaObject
     """The ``DataSourceV2Relation``."""
-    _catalyst: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._catalyst = self.gateway.jvm.org.apache.spark.sql.catalyst
 
     @property
     def attributes(self) -> list[JavaObject]:
@@ -59,15 +56,14 @@ class Target:
             values: the expressions of those columns that get another value, by name.
             snapshot_id: what is read; None where the table has no snapshot yet.
         """
-        plans = self._catalyst.plans.logical
         source, raw = self._padded(self.relation if snapshot_id is None else self._at_snapshot(snapshot_id))
         if condition is not None:
-            source = plans.Filter(condition, source)
+            source = compat.FILTER(self.gateway, condition, source)
         columns = [
             self._alias(values.get(attribute.name(), raw.get(attribute.name(), attribute)), attribute.name())
             for attribute in self.attributes
         ]
-        return self._frame(plans.Project(scala_seq(self.gateway, columns), source))
+        return self._frame(compat.PROJECT(self.gateway, scala_seq(self.gateway, columns), source))
 
     def marked(self, condition: JavaObject | None, values: Mapping[str, JavaObject], snapshot_id: int) -> DataFrame:
         """All rows of a snapshot with the columns `FILE_PATH` and `HIT`; the rows that are hit have their new values.
@@ -77,19 +73,18 @@ class Target:
             values: the expressions of those columns that get another value, by name.
             snapshot_id: what is read.
         """
-        plans, expressions = self._catalyst.plans.logical, self._catalyst.expressions
-        true = expressions.Literal.TrueLiteral()
+        true = compat.LITERAL.of(self.gateway).TrueLiteral()
         source, raw = self._padded(self._at_snapshot(snapshot_id).withMetadataColumns())
         visible = list(java_list(self.gateway, source.output()))
         path = next(column for column in visible if column.name() == FILE_PATH)
-        hit = self._alias(true if condition is None else expressions.EqualNullSafe(condition, true), HIT)
-        source = plans.Project(scala_seq(self.gateway, [*visible, hit]), source)
+        hit = self._alias(true if condition is None else compat.EQUAL_NULL_SAFE(self.gateway, condition, true), HIT)
+        source = compat.PROJECT(self.gateway, scala_seq(self.gateway, [*visible, hit]), source)
         columns = [path, hit.toAttribute()]
         for attribute in self.attributes:
             old, new = raw.get(attribute.name(), attribute), values.get(attribute.name())
-            value = old if new is None else expressions.If(hit.toAttribute(), new, old)
+            value = old if new is None else compat.IF(self.gateway, hit.toAttribute(), new, old)
             columns.append(self._alias(value, attribute.name()))
-        return self._frame(plans.Project(scala_seq(self.gateway, columns), source))
+        return self._frame(compat.PROJECT(self.gateway, scala_seq(self.gateway, columns), source))
 
     def _at_snapshot(self, snapshot_id: int) -> JavaObject:
         given = self.gateway.string_dict(self.relation.options().asCaseSensitiveMap())
@@ -116,24 +111,26 @@ class Target:
             ]
         except UnsupportedError:
             return None
-        number_type = self.gateway.jvm.org.apache.spark.sql.types.DataType.fromJson('"integer"')
+        number_type = self.gateway.data_type('"integer"')
         number = self._new_attribute(_NUMBER, number_type, nullable=False)
         none = self.gateway.jvm.scala.Option.empty()
-        plans = self._catalyst.plans.logical
-        relation = plans.LocalRelation(
+        relation = compat.LOCAL_RELATION(
+            self.gateway,
             scala_seq(self.gateway, [*(own[key] for key in keys), number]),
             scala_seq(self.gateway, rows),
             False,
             none,
         )
         chosen = self._frame(
-            plans.Project(scala_seq(self.gateway, [number]), plans.Filter(condition, relation))
+            compat.PROJECT(
+                self.gateway, scala_seq(self.gateway, [number]), compat.FILTER(self.gateway, condition, relation)
+            )
         ).collect()
         return [found[row[0]] for row in chosen]
 
     def assigned(self, assignments: JavaObject) -> dict[str, JavaObject]:
         """The expressions of the columns that an UPDATE assigns, cast and checked as Spark stores values."""
-        utils = self._catalyst.analysis.AssignmentUtils
+        utils = compat.ASSIGNMENTS.of(self.gateway)
         output = self.relation.output()
         try:
             aligned = utils.alignUpdateAssignments(output, assignments)  # 4.0
@@ -150,9 +147,8 @@ class Target:
 
     def _padded(self, relation: JavaObject) -> tuple[JavaObject, dict[str, JavaObject]]:
         """The table with its CHAR columns padded, and those columns as the table holds them, by name."""
-        expressions = self._catalyst.expressions
-        utils = self._catalyst.util.CharVarcharUtils
-        conf = self.gateway.jvm.org.apache.spark.sql.internal.SQLConf.get()
+        utils = compat.CHAR_COLUMNS.of(self.gateway)
+        conf = compat.SQL_CONF.of(self.gateway).get()
         raw: dict[str, JavaObject] = {}
         output, columns = [], []
         for attribute in java_list(self.gateway, relation.output()):
@@ -161,7 +157,7 @@ class Target:
                 output.append(attribute)
                 columns.append(attribute)
                 continue
-            own = attribute.withExprId(expressions.NamedExpression.newExprId())
+            own = attribute.withExprId(compat.NAMED_EXPRESSION.of(self.gateway).newExprId())
             raw[attribute.name()] = plain = own.withMetadata(self._no_metadata())
             output.append(plain)
             columns.append(
@@ -171,7 +167,7 @@ class Target:
             return relation, {}
         relation = self._changed(_OUTPUT, scala_seq(self.gateway, output), relation)
         visible = [*columns, *raw.values()]
-        return self._catalyst.plans.logical.Project(scala_seq(self.gateway, visible), relation), raw
+        return compat.PROJECT(self.gateway, scala_seq(self.gateway, visible), relation), raw
 
     def _changed(self, index: int, value: JavaObject, relation: JavaObject = None) -> JavaObject:
         """The relation with another value in one of its fields, of which Spark 4.3 has one more than 4.0."""
@@ -183,25 +179,24 @@ class Target:
     def _alias(
         self, value: JavaObject, name: str, expression_id: JavaObject = None, metadata: JavaObject = None
     ) -> JavaObject:
-        expressions = self._catalyst.expressions
-        identity = expression_id or expressions.NamedExpression.newExprId()
+        identity = expression_id or compat.NAMED_EXPRESSION.of(self.gateway).newExprId()
         option = self.gateway.jvm.scala.Option.apply(metadata)
         nothing = scala_seq(self.gateway, [])
-        return expressions.Alias(value, name, identity, nothing, option, nothing)
+        return compat.ALIAS(self.gateway, value, name, identity, nothing, option, nothing)
 
     def _new_attribute(self, name: str, data_type: JavaObject, *, nullable: bool) -> JavaObject:
-        expressions = self._catalyst.expressions
-        identity = expressions.NamedExpression.newExprId()
+        identity = compat.NAMED_EXPRESSION.of(self.gateway).newExprId()
         nothing = scala_seq(self.gateway, [])
-        return expressions.AttributeReference(name, data_type, nullable, self._no_metadata(), identity, nothing)
+        return compat.ATTRIBUTE(self.gateway, name, data_type, nullable, self._no_metadata(), identity, nothing)
 
     def _no_metadata(self) -> JavaObject:
         return self.gateway.jvm.org.apache.spark.sql.types.Metadata.empty()
 
     def _frame(self, plan: JavaObject) -> DataFrame:
-        classic = self.gateway.jvm.org.apache.spark.sql.classic
-        session = classic.SparkSession.active()
-        return DataFrame(classic.Dataset.ofRows(session, plan), SparkSession(self.gateway.context, session))
+        session = compat.CLASSIC_SESSION.of(self.gateway).active()
+        return DataFrame(
+            compat.DATASET.of(self.gateway).ofRows(session, plan), SparkSession(self.gateway.context, session)
+        )
 
 
 def _chars(data_type: JavaObject) -> str:

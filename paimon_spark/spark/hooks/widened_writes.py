@@ -1,10 +1,10 @@
 """Option `write.merge-schema` of writes by the catalog: columns that only the rows have reach the write.
 
-Spark refuses rows with more columns than their table before it asks the table. So a rule, a Java class compiled by
-Janino, gives Python a write by name (``INSERT INTO … BY NAME``, ``writeTo``, ``saveAsTable``) before Spark compares
-columns, where the write or the session says the option. Python gives it a table that has those columns already; they
-are added to the real one when the write is planned, so EXPLAIN changes nothing. Writes by position never add columns,
-as in the official connector.
+Spark refuses rows with more columns than their table before it asks the table. So a rule, a Java class, gives Python a
+write by name (``INSERT INTO … BY NAME``, ``writeTo``, ``saveAsTable``) before Spark compares columns, where the write
+or the session sets the option. Python gives it a table that has those columns already. They are added to the real one
+when the write is planned, so EXPLAIN changes nothing. Writes by position never add columns, as in the official
+connector.
 """
 
 from __future__ import annotations
@@ -23,36 +23,26 @@ from paimon_spark.spark.catalog.system_table import catalog_system_table
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.merge_schema import with_columns
 from paimon_spark.spark.columns.types import from_spark_struct
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, python_object
-from paimon_spark.spark.jvm.plan_tables import catalog_ident
+from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.plan_tables import catalog_ident, python_object
+from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.session.foreign_options import SAME_AS, in_paimons_words
 from paimon_spark.spark.source.source_options import MERGE_SCHEMA
 
-_CLASS = "PaimonWidenedWrites"
 _ALIAS = next(key for key, same in SAME_AS.items() if same == MERGE_SCHEMA)
 _KEYS = (MERGE_SCHEMA, _ALIAS)
-_RULE = "org.apache.spark.sql.catalyst.rules.Rule"
-_NODE = "org.apache.spark.sql.catalyst.trees.TreeNode"
-_PLANS = "org.apache.spark.sql.catalyst.plans.logical"
-_RELATION = "org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation"
-_UNRESOLVED = "org.apache.spark.sql.catalyst.analysis.UnresolvedRelation"
 _OPTIONS = 4  # field of DataSourceV2Relation
 _PRIVILEGES = "__required_write_privileges__"  # Spark's own, of a relation that it has not resolved
-_RULES = ("hintResolutionRules", "extendedResolutionRules")
+_RULES = (compat.HINT_RULES, compat.RESOLUTION_RULES)
 """Before relations are resolved, and at the end of each round in which they are."""
 
 
 def install_widened_writes(gateway: Gateway, state: JavaObject) -> None:
     """Let writes of a session bring new columns. Does nothing when done."""
-    analyzer = state.analyzer()
-    if _CLASS in str(analyzer.hintResolutionRules()):
-        return
-    types = [gateway.java_class("java.util.function.Function")]
-    constructor = gateway.compiled(_SOURCE).loadClass(_CLASS).getConstructor(gateway.array("java.lang.Class", types))
-    rule = constructor.newInstance(gateway.array("java.lang.Object", [WidenedWriteProxy(gateway, state)]))
-    for name in _RULES:
-        rules = getattr(analyzer, name)()
-        gateway.field(analyzer, name).set(analyzer, rules.prepended(rule))
+    proxy = ("java.util.function.Function", WidenedWriteProxy(gateway, state))
+    keys = ("[Ljava.lang.String;", gateway.strings(_KEYS))
+    add_rule(gateway, state, _RULES, "PaimonWidenedWrites", proxy, keys, first=True)
 
 
 @dataclass(frozen=True)
@@ -137,8 +127,7 @@ class WidenedWriteProxy(Proxy):
 
     def _new_relation(self, table: TableProxy, target: _Target) -> JavaObject:
         """A ``DataSourceV2Relation``; only without options do all versions of Spark make one in the same way."""
-        v2 = self.gateway.jvm.org.apache.spark.sql.execution.datasources.v2
-        relation = v2.DataSourceV2Relation.create(table, target.catalog, target.ident)
+        relation = compat.RELATION.of(self.gateway).create(table, target.catalog, target.ident)
         values = [relation.productElement(number) for number in range(relation.productArity())]
         values[_OPTIONS] = self.gateway.options(target.options)
         return relation.copy(*values)
@@ -146,7 +135,7 @@ class WidenedWriteProxy(Proxy):
     def _schema(self, query: JavaObject) -> StructType:
         """The columns of a query, which DataFrame writers hand over as it was before its analysis."""
         if not query.resolved():
-            mode = self.gateway.jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+            mode = compat.COMMAND_EXECUTION_MODE.of(self.gateway).SKIP()
             query = self.state.executePlan(query, mode).analyzed()
         return StructType.fromJson(json.loads(query.schema().json()))
 
@@ -162,54 +151,3 @@ def _widened(loaded: LoadedTable, new: StructType) -> LoadedTable:
     schema = with_columns(loaded.table.schema, from_spark_struct(new))
     table = replace(loaded.table, schema=schema)
     return replace(loaded, table=table, widened=True)
-
-
-_SOURCE = f"""
-public final class {_CLASS} extends {_RULE} {{
-    private final java.util.function.Function paimon;
-
-    public {_CLASS}(java.util.function.Function paimon) {{
-        this.paimon = paimon;
-    }}
-
-    public {_NODE} apply({_NODE} plan) {{
-        return asked(plan) ? ({_NODE}) paimon.apply(plan) : plan;
-    }}
-
-    private static boolean asked({_NODE} plan) {{
-        if (plan instanceof {_PLANS}.InsertIntoStatement) {{
-            {_PLANS}.InsertIntoStatement insert = ({_PLANS}.InsertIntoStatement) plan;
-            return insert.byName() && insert.table().resolved() && insert.query().resolved()
-                && said(insert.table(), "");
-        }}
-        if (plan instanceof {_PLANS}.V2WriteCommand) {{
-            {_PLANS}.V2WriteCommand write = ({_PLANS}.V2WriteCommand) plan;
-            return write.isByName() && said(({_PLANS}.LogicalPlan) (Object) write.table(), options(plan));
-        }}
-        return false;
-    }}
-
-    private static String options({_NODE} plan) {{
-        if (plan instanceof {_PLANS}.AppendData) {{
-            return (({_PLANS}.AppendData) plan).writeOptions().toString();
-        }}
-        if (plan instanceof {_PLANS}.OverwriteByExpression) {{
-            return (({_PLANS}.OverwriteByExpression) plan).writeOptions().toString();
-        }}
-        if (plan instanceof {_PLANS}.OverwritePartitionsDynamic) {{
-            return (({_PLANS}.OverwritePartitionsDynamic) plan).writeOptions().toString();
-        }}
-        return "";
-    }}
-
-    private static boolean said({_PLANS}.LogicalPlan table, String options) {{
-        String all = options + org.apache.spark.sql.internal.SQLConf.get().settings().keySet();
-        if (table instanceof {_RELATION}) {{
-            all = all + (({_RELATION}) table).options().asCaseSensitiveMap().keySet();
-        }} else if (table instanceof {_UNRESOLVED}) {{
-            all = all + (({_UNRESOLVED}) table).options().asCaseSensitiveMap().keySet();
-        }}
-        all = all.toLowerCase();
-        return all.contains("{MERGE_SCHEMA}") || all.contains("{_ALIAS}");
-    }}
-}}"""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 
@@ -16,20 +17,16 @@ def resolved_expressions(gateway: Gateway, plan: JavaObject, texts: Sequence[str
         plan: a logical plan; only its output is looked at.
         texts: SQL expressions that name its columns.
     """
-    catalyst = gateway.jvm.org.apache.spark.sql.catalyst
-    classic = gateway.jvm.org.apache.spark.sql.classic
-    session = classic.SparkSession.active()
+    session = compat.CLASSIC_SESSION.of(gateway).active()
     nothing, none = scala_seq(gateway, []), gateway.jvm.scala.Option.empty()
-    columns = catalyst.plans.logical.LocalRelation(plan.output(), nothing, False, none)
+    columns = compat.LOCAL_RELATION(gateway, plan.output(), nothing, False, none)
     parser = session.sessionState().sqlParser()
+    new_id = compat.NAMED_EXPRESSION.of(gateway).newExprId
     named = [
-        catalyst.expressions.Alias(
-            parser.parseExpression(text), str(number), catalyst.expressions.NamedExpression.newExprId(), nothing, none,
-            nothing,
-        )
+        compat.ALIAS(gateway, parser.parseExpression(text), str(number), new_id(), nothing, none, nothing)
         for number, text in enumerate(texts)
-    ]  # fmt: skip
-    project = catalyst.plans.logical.Project(scala_seq(gateway, named), columns)
-    analyzed = classic.Dataset.ofRows(session, project).queryExecution().analyzed()
-    replaced = catalyst.optimizer.ReplaceExpressions.apply(analyzed)
+    ]
+    project = compat.PROJECT(gateway, scala_seq(gateway, named), columns)
+    analyzed = compat.DATASET.of(gateway).ofRows(session, project).queryExecution().analyzed()
+    replaced = compat.REPLACE_EXPRESSIONS.of(gateway).apply(analyzed)
     return [alias.child() for alias in java_list(gateway, replaced.projectList())]

@@ -60,6 +60,7 @@ class Gateway:
         self._classes: dict[str, JavaObject] = {}
         self._sets: dict[tuple[str, ...], JavaObject] = {}
         self._fields: dict[tuple[str, str], JavaObject] = {}
+        self._spark_classes: dict[str, Any] = {}
         self._structs: dict[str, JavaObject] = {}
         self._mapper: JavaObject = self.jvm.com.fasterxml.jackson.databind.ObjectMapper()
         start_callbacks(self.gateway)
@@ -138,8 +139,23 @@ class Gateway:
         catalog = self.jvm.org.apache.spark.sql.connector.catalog
         return catalog.Identifier.of(self.strings(namespace), name)
 
-    def field(self, target: JavaObject, name: str) -> JavaObject:
-        """A private field of a Java object, wherever in its classes it is declared."""
+    def spark_class(self, class_name: str) -> Any:
+        """A class for its constructors and static methods, found without a call; `compat` names those of Spark."""
+        found = self._spark_classes.get(class_name)
+        if found is None:
+            found = _Names(JavaClass(class_name, self.gateway._gateway_client))
+            self._spark_classes[class_name] = found
+        return found
+
+    def scala_object(self, class_name: str) -> JavaObject:
+        """The one instance of a Scala object."""
+        key = f"{class_name}$"
+        if key not in self._spark_classes:
+            self._spark_classes[key] = self.java_class(key).getField("MODULE$").get(None)
+        return self._spark_classes[key]
+
+    def private_field(self, target: JavaObject, name: str) -> JavaObject | None:
+        """A private field of a Java object, wherever in its classes it is declared; None where there is none."""
         java_class = target.getClass()
         key = (java_class.getName(), name)
         if key in self._fields:
@@ -151,20 +167,13 @@ class Gateway:
                     self._fields[key] = candidate
                     return candidate
             java_class = java_class.getSuperclass()
-        raise PaimonError(f"this Spark version has no field {name} in {target.getClass().getName()}")
+        return None
 
 
 def called_by(gateway: Gateway, *classes: str) -> bool:
     """Whether one of Spark's classes (the end of its name) is among the callers of this call of Spark's."""
     frames = gateway.jvm.java.lang.Thread.currentThread().getStackTrace()
     return any(frame.getClassName().endswith(tuple(f".{name}" for name in classes)) for frame in frames)
-
-
-def python_object(gateway: Gateway, proxy: JavaObject) -> Any:
-    """The Python object that answers for a Java proxy of this process."""
-    handler = gateway.jvm.java.lang.reflect.Proxy.getInvocationHandler(proxy)
-    pool: Mapping[str, Any] = gateway.gateway.gateway_property.pool
-    return pool[gateway.field(handler, "id").get(handler)]
 
 
 class ProxyError(Py4JJavaError):  # type: ignore[misc]

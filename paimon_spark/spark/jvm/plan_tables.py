@@ -1,9 +1,11 @@
-"""What a parsed statement names: tables of our catalogs, and its Scala collections. On the driver."""
+"""What a plan holds: tables of our catalogs, the Python objects behind proxies, Scala collections. On the driver."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 
 
@@ -34,4 +36,11 @@ def java_list(gateway: Gateway, collection: JavaObject) -> Any:
 
 def scala_seq(gateway: Gateway, values: list[Any]) -> JavaObject:
     """A ``scala.collection.immutable.Seq``."""
-    return gateway.jvm.org.apache.spark.api.python.PythonUtils.toSeq(values).toList()
+    return compat.PYTHON_UTILS.of(gateway).toSeq(values).toList()
+
+
+def python_object(gateway: Gateway, proxy: JavaObject) -> Any:
+    """The Python object that answers for a Java proxy of this process."""
+    handler = gateway.jvm.java.lang.reflect.Proxy.getInvocationHandler(proxy)
+    pool: Mapping[str, Any] = gateway.gateway.gateway_property.pool
+    return pool[compat.PROXY_ID.get(gateway, handler)]

@@ -6,50 +6,49 @@ from collections.abc import Iterable
 
 from py4j.protocol import Py4JJavaError
 
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 
 
 def no_such_table(gateway: Gateway, ident: JavaObject) -> Py4JJavaError:
     """TABLE_OR_VIEW_NOT_FOUND."""
-    return _analysis(gateway, "NoSuchTableException", ident)
+    return _analysis(gateway, compat.NO_SUCH_TABLE, ident)
 
 
 def table_already_exists(gateway: Gateway, ident: JavaObject) -> Py4JJavaError:
     """TABLE_OR_VIEW_ALREADY_EXISTS, which IF NOT EXISTS takes as well."""
-    return _analysis(gateway, "TableAlreadyExistsException", ident)
+    return _analysis(gateway, compat.TABLE_EXISTS, ident)
 
 
 def no_such_namespace(gateway: Gateway, namespace: Iterable[str]) -> Py4JJavaError:
     """SCHEMA_NOT_FOUND."""
-    return _analysis(gateway, "NoSuchNamespaceException", gateway.strings(namespace))
+    return _analysis(gateway, compat.NO_SUCH_NAMESPACE, gateway.strings(namespace))
 
 
 def namespace_already_exists(gateway: Gateway, namespace: Iterable[str]) -> Py4JJavaError:
     """SCHEMA_ALREADY_EXISTS."""
-    return _analysis(gateway, "NamespaceAlreadyExistsException", gateway.strings(namespace))
+    return _analysis(gateway, compat.NAMESPACE_EXISTS, gateway.strings(namespace))
 
 
 def no_such_function(gateway: Gateway, ident: JavaObject) -> Py4JJavaError:
     """ROUTINE_NOT_FOUND, or UNRESOLVED_ROUTINE where Spark has looked elsewhere too."""
-    return _analysis(gateway, "NoSuchFunctionException", ident)
+    return _analysis(gateway, compat.NO_SUCH_FUNCTION, ident)
 
 
 def namespace_not_empty(gateway: Gateway, namespace: Iterable[str]) -> Py4JJavaError:
     """SCHEMA_NOT_EMPTY."""
-    return _analysis(gateway, "NonEmptyNamespaceException", gateway.strings(namespace))
+    return _analysis(gateway, compat.NAMESPACE_NOT_EMPTY, gateway.strings(namespace))
 
 
 def unsupported_table_change(gateway: Gateway, message: str) -> Py4JJavaError:
     """UNSUPPORTED_TABLE_CHANGE, as Spark makes it itself, but of a class that PySpark shows without a Java trace."""
-    spark = gateway.jvm.org.apache.spark
     name, key = "UNSUPPORTED_TABLE_CHANGE", "message"
-    if not spark.SparkThrowableHelper.isValidErrorClass(name):
+    if not compat.ERROR_CLASSES.of(gateway).isValidErrorClass(name):
         name = "_LEGACY_ERROR_TEMP_2045"  # its name up to Spark 4.2
-    parameters = gateway.jvm.PythonUtils.toScalaMap(gateway.string_map({key: message}))
+    parameters = compat.PYTHON_UTILS.of(gateway).toScalaMap(gateway.string_map({key: message}))
     context = gateway.array("org.apache.spark.QueryContext", [])
-    return Py4JJavaError("", spark.SparkRuntimeException(name, parameters, None, context, ""))
+    return Py4JJavaError("", compat.RUNTIME_EXCEPTION(gateway, name, parameters, None, context, ""))
 
 
-def _analysis(gateway: Gateway, name: str, subject: JavaObject) -> Py4JJavaError:
-    java_class = getattr(gateway.jvm.org.apache.spark.sql.catalyst.analysis, name)
-    return Py4JJavaError("", java_class(subject))
+def _analysis(gateway: Gateway, java_class: compat.SparkClass, subject: JavaObject) -> Py4JJavaError:
+    return Py4JJavaError("", java_class(gateway, subject))

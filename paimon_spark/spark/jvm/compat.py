@@ -1,0 +1,409 @@
+"""Every private class, field and constructor of Spark's JVM that this package uses: each is named here, once.
+
+Private means: Spark promises nothing about it, and versions differ. Other modules ask the members below for the class,
+the object or the value of a field. A `Feature` is what works only where all of its members are there.
+`missing_members` probes them; what a session loses is logged once, by the name of the member.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from py4j.protocol import Py4JError
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.spark.jvm.java_sources import new_object
+
+if TYPE_CHECKING:
+    from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+
+_LOG = logging.getLogger(__name__)
+_SQL = "org.apache.spark.sql"
+_ANALYSIS = f"{_SQL}.catalyst.analysis"
+_EXPRESSIONS = f"{_SQL}.catalyst.expressions"
+_PLANS = f"{_SQL}.catalyst.plans.logical"
+_SOURCES = f"{_SQL}.execution.datasources"
+_PYTHON_SOURCES = f"{_SOURCES}.v2.python"
+_CATALOG = f"{_SQL}.connector.catalog"
+
+Version = tuple[int, int]
+
+_missing: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()
+"""Names of members by JVM."""
+_lock = threading.Lock()
+_noted: set[tuple[str, str]] = set()
+
+
+@dataclass(frozen=True)
+class SparkClass:
+    """A class of Spark's, with what is used of it."""
+
+    name: str
+    methods: tuple[str, ...] = ()
+    """Methods that are called, also those of its companion object."""
+    constructors: tuple[int, ...] = ()
+    """Numbers of parameters, of which one constructor must have one."""
+    is_object: bool = False
+    """Whether it is a Scala object without static methods."""
+
+    def of(self, gateway: Gateway) -> Any:
+        """Return the class, for its static methods; of a Scala object the object.
+
+        Raises:
+            PaimonError: the members were probed, and this Spark has no such class.
+        """
+        if self.name in _missing.get(gateway.gateway, ()):
+            raise PaimonError(f"this Spark version has no class {self.name}")
+        return gateway.scala_object(self.name) if self.is_object else gateway.spark_class(self.name)
+
+    def __call__(self, gateway: Gateway, *arguments: Any) -> JavaObject:
+        """Make an object of the class."""
+        return self.of(gateway)(*arguments)
+
+    def probes(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Return the name of each member, and the probes of which one must succeed."""
+        owner = f"{self.name}$" if self.is_object else self.name
+        found: list[tuple[str, tuple[str, ...]]] = [(self.name, (f"class {owner}",))]
+        found += [(f"{self.name}.{method}", (f"method {method} {owner}",)) for method in self.methods]
+        if self.constructors:
+            counts = " or ".join(map(str, self.constructors))
+            probes = tuple(f"constructor {count} {owner}" for count in self.constructors)
+            found.append((f"{self.name}(of {counts} parameters)", probes))
+        return found
+
+
+@dataclass(frozen=True)
+class SparkField:
+    """A private field of one of Spark's classes."""
+
+    owner: str
+    names: tuple[str, ...]
+    """Its name, which differs between versions."""
+    newer_owner: str = ""
+    """The class that has it in newer versions."""
+
+    def get(self, gateway: Gateway, target: JavaObject) -> JavaObject:
+        """Return the value in an object.
+
+        Raises:
+            PaimonError: this Spark has no such field.
+        """
+        return self._found(gateway, target).get(target)
+
+    def set(self, gateway: Gateway, target: JavaObject, value: Any) -> None:
+        """Set the value in an object.
+
+        Raises:
+            PaimonError: this Spark has no such field.
+        """
+        self._found(gateway, target).set(target, value)
+
+    def _found(self, gateway: Gateway, target: JavaObject) -> JavaObject:
+        for name in self.names:
+            found = gateway.private_field(target, name)
+            if found is not None:
+                return found
+        raise PaimonError(f"this Spark version has no field {self.owner}.{self.names[0]}")
+
+    def probes(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Return the name of the member, and the probes of which one must succeed."""
+        owners = [owner for owner in (self.owner, self.newer_owner) if owner]
+        probes = tuple(f"field {name} {owner}" for owner in owners for name in self.names)
+        return [(f"{self.owner}.{self.names[0]}", probes)]
+
+
+Member = SparkClass | SparkField
+
+# Of a session
+SESSION_STATE = SparkClass(
+    f"{_SQL}.internal.SessionState",
+    methods=(
+        "analyzer", "catalogManager", "conf", "dataSourceManager", "executePlan", "experimentalMethods", "sqlParser",
+        "tableFunctionRegistry",
+    ),
+)  # fmt: skip
+SQL_CONF = SparkClass(
+    f"{_SQL}.internal.SQLConf",
+    methods=(
+        "adaptiveExecutionEnabled", "coalesceShufflePartitionsEnabled", "get", "getConfString", "numShufflePartitions",
+        "readSideCharPadding", "sessionLocalTimeZone", "settings",
+    ),
+)  # fmt: skip
+DATA_SOURCE_MANAGER = SparkClass(f"{_SOURCES}.DataSourceManager", methods=("dataSourceExists",))
+CLASSIC_SESSION = SparkClass(f"{_SQL}.classic.SparkSession", methods=("active", "sessionState", "sql"))
+CLASSIC_WRITER = SparkClass(
+    f"{_SQL}.classic.DataFrameWriter",
+    methods=("bucketColumnNames", "clusteringColumns", "partitioningColumns", "partitioningColumns_$eq", "source"),
+)
+DATASET = SparkClass(f"{_SQL}.classic.Dataset", methods=("ofRows",))
+SPARK_CONTEXT = SparkClass("org.apache.spark.SparkContext", methods=("defaultParallelism", "getOrCreate", "version"))
+COMMAND_EXECUTION_MODE = SparkClass(f"{_SQL}.execution.CommandExecutionMode", methods=("SKIP",))
+CATALOGS = SparkField(
+    f"{_CATALOG}.CatalogManager",
+    ("catalogs", f"{_CATALOG.replace('.', '$')}$CatalogManager$$catalogs"),
+    newer_owner=f"{_CATALOG}.DefaultCatalogManager",
+)
+CREATE_CLONE = SparkField(SESSION_STATE.name, ("createClone",))
+SQL_PARSER = SparkField(SESSION_STATE.name, ("sqlParser",))
+HINT_RULES = SparkField(f"{_ANALYSIS}.Analyzer", ("hintResolutionRules",))
+RESOLUTION_RULES = SparkField(f"{_ANALYSIS}.Analyzer", ("extendedResolutionRules",))
+ANALYZER = SparkClass(f"{_ANALYSIS}.Analyzer", methods=("extendedResolutionRules", "hintResolutionRules"))
+EXPERIMENTAL_METHODS = SparkClass(
+    f"{_SQL}.ExperimentalMethods", methods=("extraOptimizations", "extraOptimizations_$eq")
+)
+PROXY_ID = SparkField("py4j.reflection.PythonProxyHandler", ("id",))
+
+# Scala and Python values
+PYTHON_UTILS = SparkClass("org.apache.spark.api.python.PythonUtils", methods=("toScalaMap", "toSeq"))
+EVALUATE_PYTHON = SparkClass(f"{_SQL}.execution.python.EvaluatePython", methods=("makeFromJava",))
+UNPICKLER = SparkClass("net.razorvine.pickle.Unpickler", methods=("loads",), constructors=(0,))
+OBJECT_MAPPER = SparkClass(
+    "com.fasterxml.jackson.databind.ObjectMapper", methods=("writeValueAsString",), constructors=(0,)
+)
+SOURCE_LOADER = SparkClass("org.codehaus.janino.JavaSourceClassLoader", constructors=(3,))
+
+# Values and types
+UTF8_STRING = SparkClass("org.apache.spark.unsafe.types.UTF8String", methods=("fromString",))
+DECIMAL = SparkClass(f"{_SQL}.types.Decimal", methods=("apply",))
+GENERIC_ROW = SparkClass(f"{_EXPRESSIONS}.GenericInternalRow", methods=("update",), constructors=(1,))
+PLATFORM = SparkClass("org.apache.spark.unsafe.Platform", methods=("throwException",))
+
+# Expressions and plans
+SQL_EXPRESSIONS = SparkClass(f"{_SQL}.catalyst.parser.CatalystSqlParser", methods=("parseExpression",), is_object=True)
+CAST = SparkClass(f"{_EXPRESSIONS}.Cast", constructors=(4,))
+EVAL_MODE = SparkClass(f"{_EXPRESSIONS}.EvalMode", methods=("ANSI",))
+ALIAS = SparkClass(f"{_EXPRESSIONS}.Alias", constructors=(6,))
+ATTRIBUTE = SparkClass(f"{_EXPRESSIONS}.AttributeReference", constructors=(6,))
+NAMED_EXPRESSION = SparkClass(f"{_EXPRESSIONS}.NamedExpression", methods=("newExprId",))
+LITERAL = SparkClass(f"{_EXPRESSIONS}.Literal", methods=("TrueLiteral",))
+EQUAL_NULL_SAFE = SparkClass(f"{_EXPRESSIONS}.EqualNullSafe", constructors=(2,))
+IF = SparkClass(f"{_EXPRESSIONS}.If", constructors=(3,))
+EXPRESSION_INFO = SparkClass(f"{_EXPRESSIONS}.ExpressionInfo", constructors=(2,))
+FILTER = SparkClass(f"{_PLANS}.Filter", constructors=(2,))
+PROJECT = SparkClass(f"{_PLANS}.Project", constructors=(2,))
+LOCAL_RELATION = SparkClass(f"{_PLANS}.LocalRelation", constructors=(4,))
+TRUNCATE_TABLE = SparkClass(f"{_PLANS}.TruncateTable", constructors=(1,))
+DELETE_FROM_TABLE = SparkClass(f"{_PLANS}.DeleteFromTable", methods=("condition", "table"))
+UPDATE_TABLE = SparkClass(f"{_PLANS}.UpdateTable", methods=("assignments", "condition", "table"))
+MERGE_INTO_TABLE = SparkClass(f"{_PLANS}.MergeIntoTable", methods=("targetTable",))
+SUBQUERY_ALIAS = SparkClass(f"{_PLANS}.SubqueryAlias", methods=("child",))
+INSERT_INTO = SparkClass(
+    f"{_PLANS}.InsertIntoStatement",
+    methods=(
+        "byName", "copy", "ifPartitionNotExists", "overwrite", "partitionSpec", "query", "table", "userSpecifiedCols",
+    ),
+)  # fmt: skip
+V2_WRITE_COMMAND = SparkClass(f"{_PLANS}.V2WriteCommand", methods=("isByName", "query", "table", "withNewQuery"))
+REPARTITION = SparkClass(f"{_PLANS}.Repartition", constructors=(3,))
+REPLACE_EXPRESSIONS = SparkClass(f"{_SQL}.catalyst.optimizer.ReplaceExpressions", methods=("apply",), is_object=True)
+OPTIMIZED_WRITES = SparkClass(f"{_PLANS}.AppendData", methods=("query", "write"))
+DESCRIBE_COLUMN = SparkClass(f"{_PLANS}.DescribeColumn")
+DROP_PARTITIONS = SparkClass(f"{_PLANS}.DropPartitions", methods=("copy", "ifExists", "parts", "purge", "table"))
+LOGICAL_PLAN = SparkClass(f"{_PLANS}.LogicalPlan", methods=("resolved",))
+RULE = SparkClass(f"{_SQL}.catalyst.rules.Rule")
+LOCAL_RELATIONS_RULE = SparkClass(
+    f"{_SQL}.catalyst.optimizer.ConvertToLocalRelation", methods=("apply",), is_object=True
+)
+RELATION = SparkClass(
+    f"{_SOURCES}.v2.DataSourceV2Relation",
+    methods=("catalog", "copy", "create", "identifier", "options", "output", "table", "withMetadataColumns"),
+)
+SCAN_RELATION = SparkClass(f"{_SOURCES}.v2.DataSourceV2ScanRelation", methods=("output", "scan"))
+
+# Analysis
+RESOLVED_TABLE = SparkClass(f"{_ANALYSIS}.ResolvedTable", methods=("create",))
+UNRESOLVED_RELATION = SparkClass(f"{_ANALYSIS}.UnresolvedRelation", methods=("options",), constructors=(3,))
+ASSIGNMENTS = SparkClass(f"{_ANALYSIS}.AssignmentUtils", methods=("alignUpdateAssignments",))
+CHAR_COLUMNS = SparkClass(f"{_SQL}.catalyst.util.CharVarcharUtils", methods=("addPaddingForScan", "getRawType"))
+PARTITION_SPECS = SparkClass(
+    f"{_ANALYSIS}.ResolvePartitionSpec",
+    methods=(f"{_ANALYSIS.replace('.', '$')}$ResolvePartitionSpec$$resolvePartitionSpec",),
+    is_object=True,
+)
+FUNCTION_IDENTIFIER = SparkClass(f"{_SQL}.catalyst.FunctionIdentifier", constructors=(1, 3))
+FUNCTION_REGISTRY = SparkClass(f"{_ANALYSIS}.TableFunctionRegistry", methods=("registerFunction",))
+PARSER_INTERFACE = SparkClass(f"{_SQL}.catalyst.parser.ParserInterface", methods=("parsePlan",))
+PARSE_EXCEPTION = SparkClass(f"{_SQL}.catalyst.parser.ParseException")
+V2_COLUMNS = SparkClass(f"{_CATALOG}.CatalogV2Util", methods=("structTypeToV2Columns", "v2ColumnsToStructType"))
+
+# Errors
+NO_SUCH_TABLE = SparkClass(f"{_ANALYSIS}.NoSuchTableException", constructors=(1,))
+TABLE_EXISTS = SparkClass(f"{_ANALYSIS}.TableAlreadyExistsException", constructors=(1,))
+NO_SUCH_NAMESPACE = SparkClass(f"{_ANALYSIS}.NoSuchNamespaceException", constructors=(1,))
+NAMESPACE_EXISTS = SparkClass(f"{_ANALYSIS}.NamespaceAlreadyExistsException", constructors=(1,))
+NAMESPACE_NOT_EMPTY = SparkClass(f"{_ANALYSIS}.NonEmptyNamespaceException", constructors=(1,))
+NO_SUCH_FUNCTION = SparkClass(f"{_ANALYSIS}.NoSuchFunctionException", constructors=(1,))
+NO_SUCH_PARTITIONS = SparkClass(f"{_ANALYSIS}.NoSuchPartitionsException", constructors=(3,))
+NO_SUCH_PARTITION = SparkClass(f"{_ANALYSIS}.NoSuchPartitionException", constructors=(3,))
+ERROR_CLASSES = SparkClass("org.apache.spark.SparkThrowableHelper", methods=("isValidErrorClass",))
+RUNTIME_EXCEPTION = SparkClass("org.apache.spark.SparkRuntimeException", constructors=(5,))
+
+# Reads and writes
+PYTHON_SOURCE = SparkClass(
+    f"{_PYTHON_SOURCES}.PythonDataSourceV2", methods=("getTable", "setShortName", "source"), constructors=(0,)
+)
+PYTHON_BATCH = SparkClass(f"{_PYTHON_SOURCES}.PythonBatch", constructors=(4,))
+PYTHON_READ_INFO = SparkClass(f"{_PYTHON_SOURCES}.PythonDataSourceReadInfo", constructors=(2,))
+BATCH_INFO = SparkField(PYTHON_BATCH.name, ("infoInPython",))
+BATCH_IS_PLANNED = SparkField(PYTHON_BATCH.name, ("bitmap$0",))
+USER_SOURCE = SparkClass(f"{_PYTHON_SOURCES}.UserDefinedPythonDataSource", methods=("writeOutputSchema",))
+WRITER_FACTORY = SparkClass(f"{_PYTHON_SOURCES}.PythonBatchWriterFactory", constructors=(4, 5))
+WRITE_INFO = SparkClass(f"{_SQL}.connector.write.LogicalWriteInfoImpl", constructors=(5,))
+FILE_PARTITION = SparkClass(f"{_SOURCES}.FilePartition", constructors=(2,))
+PARTITIONED_FILE = SparkClass(f"{_SOURCES}.PartitionedFile", constructors=(8,))
+SPARK_PATH = SparkClass("org.apache.spark.paths.SparkPath", methods=("fromPathString",))
+FILE_INDEX = SparkClass(f"{_SOURCES}.InMemoryFileIndex", constructors=(7,))
+NO_FILE_CACHE = SparkClass(f"{_SOURCES}.NoopCache", is_object=True)
+PARQUET_SCAN_BUILDER = SparkClass(
+    f"{_SOURCES}.v2.parquet.ParquetScanBuilder", methods=("build", "pushedDataFilters_$eq"), constructors=(5,)
+)
+READ_PARTITION_SCHEMA = SparkField(f"{_SOURCES}.v2.parquet.ParquetScan", ("readPartitionSchema",))
+V1_FILTERS = SparkClass(f"{_SQL}.internal.connector.PredicateUtils", methods=("toV1",))
+
+
+@dataclass(frozen=True)
+class Feature:
+    """What works only where all of its members are there."""
+
+    name: str
+    loss: str
+    """What does not work without it, and what to use instead."""
+    members: tuple[Member, ...]
+    until: Version | None = None
+    """The first version that needs it no more."""
+
+    def is_for(self, version: Version) -> bool:
+        """Tell whether a version of Spark needs it."""
+        return self.until is None or version < self.until
+
+
+_RULES = (ANALYZER, RULE, RESOLUTION_RULES, SOURCE_LOADER)
+_WRITES_BY_NAME = (
+    *_RULES, HINT_RULES, INSERT_INTO, V2_WRITE_COMMAND, RELATION, UNRESOLVED_RELATION, COMMAND_EXECUTION_MODE,
+)  # fmt: skip
+
+SESSION = Feature(
+    "sessions", "settings of the session do not reach reads and writes",
+    (SESSION_STATE, SQL_CONF, DATA_SOURCE_MANAGER, CLASSIC_SESSION, CLASSIC_WRITER, SPARK_CONTEXT, OBJECT_MAPPER),
+)  # fmt: skip
+CATALOG = Feature(
+    "the catalog", "register_catalog cannot add a catalog: use format('paimon'), PaimonTable and paimon_spark.sql",
+    (
+        CATALOGS, PROXY_ID, V2_COLUMNS, SQL_EXPRESSIONS, CAST, EVAL_MODE, GENERIC_ROW, UTF8_STRING, DECIMAL,
+        PYTHON_UTILS, ERROR_CLASSES, RUNTIME_EXCEPTION, NO_SUCH_TABLE, TABLE_EXISTS, NO_SUCH_NAMESPACE,
+        NAMESPACE_EXISTS, NAMESPACE_NOT_EMPTY, NO_SUCH_FUNCTION, NO_SUCH_PARTITION,
+    ),
+)  # fmt: skip
+PYTHON_READS = Feature(
+    "reads by Paimon's reader", "merged tables cannot be read by the catalog: use spark.read.format('paimon')",
+    (PYTHON_SOURCE, PYTHON_BATCH, PYTHON_READ_INFO, BATCH_INFO, BATCH_IS_PLANNED, UNPICKLER),
+)  # fmt: skip
+NATIVE_READS = Feature(
+    "reads by Spark's Parquet reader", "all files are read by Paimon's reader, which is slower",
+    (
+        FILE_PARTITION, PARTITIONED_FILE, SPARK_PATH, FILE_INDEX, NO_FILE_CACHE, PARQUET_SCAN_BUILDER,
+        READ_PARTITION_SCHEMA, V1_FILTERS, SOURCE_LOADER,
+    ),
+)  # fmt: skip
+FRAMES = Feature("frames of a path", "PaimonTable.to_df reads by Paimon's reader", (RELATION, DATASET))
+METADATA_ANSWERS = Feature("counts from metadata", "count(*), min and max read the table", (EVALUATE_PYTHON, UNPICKLER))
+WRITES = Feature(
+    "writes", "the catalog cannot be written: use df.write.format('paimon')",
+    (PYTHON_SOURCE, USER_SOURCE, WRITER_FACTORY, WRITE_INFO),
+)  # fmt: skip
+CLONES = Feature(
+    "cloned sessions", "foreachBatch and cached frames do not know the catalog: register it in there", (CREATE_CLONE,)
+)
+TABLE_FUNCTIONS = Feature(
+    "table functions", "there is no paimon_incremental_query: use the option incremental-between",
+    (FUNCTION_REGISTRY, EXPRESSION_INFO, FUNCTION_IDENTIFIER, UNRESOLVED_RELATION, PYTHON_UTILS),
+)  # fmt: skip
+LOCAL_ROWS = Feature(
+    "rows without a job", "what metadata answers costs a Spark job",
+    (EXPERIMENTAL_METHODS, LOCAL_RELATIONS_RULE, LOCAL_RELATION, SCAN_RELATION, RULE, SOURCE_LOADER),
+)  # fmt: skip
+PLACED_WRITES = Feature(
+    "shuffles by bucket", "every task of a write leaves a file in every bucket",
+    (
+        EXPERIMENTAL_METHODS, V2_WRITE_COMMAND, OPTIMIZED_WRITES, REPARTITION, REPLACE_EXPRESSIONS, PROJECT, ALIAS,
+        NAMED_EXPRESSION, LOCAL_RELATION, DATASET, RULE, SOURCE_LOADER,
+    ),
+)  # fmt: skip
+LEFT_OUT_COLUMNS = Feature(
+    "writes that leave out columns", "INSERT must name all columns", _WRITES_BY_NAME, until=(4, 1)
+)
+WIDENED_WRITES = Feature("write.merge-schema in SQL", "only df.write.format('paimon') can add columns", _WRITES_BY_NAME)
+ROW_LEVEL = Feature(
+    "DELETE and UPDATE", "spark.sql refuses them: use PaimonTable.delete and PaimonTable.update, or paimon_spark.sql",
+    (
+        *_RULES, DELETE_FROM_TABLE, UPDATE_TABLE, MERGE_INTO_TABLE, SUBQUERY_ALIAS, TRUNCATE_TABLE, RESOLVED_TABLE,
+        RELATION, ASSIGNMENTS, CHAR_COLUMNS, ALIAS, ATTRIBUTE, NAMED_EXPRESSION, LITERAL, EQUAL_NULL_SAFE, IF, FILTER,
+        PROJECT, LOCAL_RELATION, DATASET, PLATFORM,
+    ),
+)  # fmt: skip
+PARSER = Feature(
+    "Paimon's statements", "spark.sql knows no CREATE TAG and SHOW TAGS: use CALL sys.create_tag",
+    (
+        SQL_PARSER, PARSER_INTERFACE, PARSE_EXCEPTION, LOGICAL_PLAN, DESCRIBE_COLUMN, DROP_PARTITIONS, PARTITION_SPECS,
+        NO_SUCH_PARTITIONS, SOURCE_LOADER, PLATFORM,
+    ),
+)  # fmt: skip
+FEATURES = (
+    SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FRAMES, METADATA_ANSWERS, WRITES, CLONES, TABLE_FUNCTIONS, LOCAL_ROWS,
+    PLACED_WRITES, LEFT_OUT_COLUMNS, WIDENED_WRITES, ROW_LEVEL, PARSER,
+)  # fmt: skip
+"""All of them."""
+
+
+def spark_version(gateway: Gateway) -> Version:
+    """Return the version of Spark without its last part."""
+    major, minor = str(gateway.context.version).split(".")[:2]
+    return int(major), int(minor)
+
+
+def member_names(features: Iterable[Feature] = FEATURES) -> list[str]:
+    """Return the names of all members of features."""
+    return sorted({name for feature in features for member in feature.members for name, _ in member.probes()})
+
+
+def missing_members(gateway: Gateway) -> frozenset[str]:
+    """Return the names of the members that this Spark lacks, probed once in a JVM, in one call.
+
+    Empty where the probe itself cannot be compiled: then what is missing shows when it is used.
+    """
+    with _lock:
+        if gateway.gateway not in _missing:
+            _missing[gateway.gateway] = _probed(gateway)
+        return _missing[gateway.gateway]
+
+
+def _probed(gateway: Gateway) -> frozenset[str]:
+    probes = {name: p for feature in FEATURES for member in feature.members for name, p in member.probes()}
+    texts = [text for alternatives in probes.values() for text in alternatives]
+    try:
+        answer = str(new_object(gateway, "PaimonMembers").probe(gateway.strings(texts)))
+    except (Py4JError, TypeError) as error:
+        _LOG.warning("Spark's members cannot be probed: %s", str(error).partition("\n")[0])
+        return frozenset()
+    there = {text for text, mark in zip(texts, answer, strict=True) if mark == "1"}
+    return frozenset(name for name, alternatives in probes.items() if there.isdisjoint(alternatives))
+
+
+def missing_of(gateway: Gateway, feature: Feature) -> list[str]:
+    """Return the members of a feature that this Spark lacks; empty where this version does not need the feature."""
+    if not feature.is_for(spark_version(gateway)):
+        return []
+    lacking = missing_members(gateway)
+    return [name for member in feature.members for name, _ in member.probes() if name in lacking]
+
+
+def note_loss(feature: Feature, reason: str) -> None:
+    """Log, once, that sessions go without a feature."""
+    if (feature.name, reason) not in _noted:
+        _noted.add((feature.name, reason))
+        _LOG.warning("This Spark lets Paimon have no %s: %s (%s)", feature.name, feature.loss, reason)

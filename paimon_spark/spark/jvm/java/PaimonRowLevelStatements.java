@@ -1,0 +1,41 @@
+import java.util.function.Function;
+import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+
+/** An analyzer rule: asks Python about DELETE, UPDATE and MERGE of tables that are answered in Python. */
+public final class PaimonRowLevelStatements extends Rule {
+    private final Function paimon;
+
+    public PaimonRowLevelStatements(Function paimon) {
+        this.paimon = paimon;
+    }
+
+    public TreeNode apply(TreeNode plan) {
+        return asks(plan) ? (TreeNode) paimon.apply(plan) : plan;
+    }
+
+    private static boolean asks(TreeNode plan) {
+        LogicalPlan table;
+        if (plan instanceof DeleteFromTable) {
+            table = ((DeleteFromTable) plan).table();
+        } else if (plan instanceof UpdateTable) {
+            table = ((UpdateTable) plan).table();
+        } else if (plan instanceof MergeIntoTable) {
+            table = ((MergeIntoTable) plan).targetTable();
+        } else {
+            return false;
+        }
+        while (table instanceof SubqueryAlias) {
+            table = ((SubqueryAlias) table).child();
+        }
+        return (plan instanceof MergeIntoTable || ((LogicalPlan) plan).resolved())
+            && table instanceof DataSourceV2Relation
+            && java.lang.reflect.Proxy.isProxyClass(((DataSourceV2Relation) table).table().getClass());
+    }
+}
