@@ -43,7 +43,9 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
     required = {re.split(r"[<>=;\s]", line)[0].replace(".", "-") for line in needed}
     assert required == {"pyspark", "pyarrow", "numpy", "fastavro", "fsspec", "backports-zstd", "sqlglot"}
     sources = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("paimon_spark/**/*.py")}
-    assert sources <= set(names)
+    java = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("paimon_spark/spark/jvm/java/*.java")}
+    assert java
+    assert sources | java <= set(names)
 
 
 def run_smoke(python: Path, where: Path, *, python_path: str = "") -> str:

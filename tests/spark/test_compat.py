@@ -46,7 +46,7 @@ def test_the_probe_finds_what_is_missing(spark: SparkSession, monkeypatch: pytes
     monkeypatch.setattr(compat, "FEATURES", (compat.Feature("odd", "nothing", odd),))
     assert compat._probed(gateway) == {
         "org.apache.spark.NoSuchClass",
-        "org.apache.spark.sql.internal.SQLConf.noSuchMethod",
+        "org.apache.spark.sql.internal.SQLConf.noSuchMethod()",
         "org.apache.spark.sql.internal.SQLConf(of 17 or 18 parameters)",
         "org.apache.spark.sql.internal.SessionState.noSuchField",
     }

@@ -69,7 +69,7 @@ class SparkClass:
         """Return the name of each member, and the probes of which one must succeed."""
         owner = f"{self.name}$" if self.is_object else self.name
         found: list[tuple[str, tuple[str, ...]]] = [(self.name, (f"class {owner}",))]
-        found += [(f"{self.name}.{method}", (f"method {method} {owner}",)) for method in self.methods]
+        found += [(f"{self.name}.{method}()", (f"method {method} {owner}",)) for method in self.methods]
         if self.constructors:
             counts = " or ".join(map(str, self.constructors))
             probes = tuple(f"constructor {count} {owner}" for count in self.constructors)
@@ -142,6 +142,7 @@ CLASSIC_WRITER = SparkClass(
 )
 DATASET = SparkClass(f"{_SQL}.classic.Dataset", methods=("ofRows",))
 SPARK_CONTEXT = SparkClass("org.apache.spark.SparkContext", methods=("defaultParallelism", "getOrCreate", "version"))
+SOURCE_BUILDERS = SparkField(DATA_SOURCE_MANAGER.name, ("runtimeDataSourceBuilders",))
 COMMAND_EXECUTION_MODE = SparkClass(f"{_SQL}.execution.CommandExecutionMode", methods=("SKIP",))
 CATALOGS = SparkField(
     f"{_CATALOG}.CatalogManager",
@@ -251,7 +252,9 @@ PYTHON_BATCH = SparkClass(f"{_PYTHON_SOURCES}.PythonBatch", constructors=(4,))
 PYTHON_READ_INFO = SparkClass(f"{_PYTHON_SOURCES}.PythonDataSourceReadInfo", constructors=(2,))
 BATCH_INFO = SparkField(PYTHON_BATCH.name, ("infoInPython",))
 BATCH_IS_PLANNED = SparkField(PYTHON_BATCH.name, ("bitmap$0",))
-USER_SOURCE = SparkClass(f"{_PYTHON_SOURCES}.UserDefinedPythonDataSource", methods=("writeOutputSchema",))
+USER_SOURCE = SparkClass(
+    f"{_PYTHON_SOURCES}.UserDefinedPythonDataSource", methods=("writeOutputSchema",), constructors=(1,)
+)
 WRITER_FACTORY = SparkClass(f"{_PYTHON_SOURCES}.PythonBatchWriterFactory", constructors=(4, 5))
 WRITE_INFO = SparkClass(f"{_SQL}.connector.write.LogicalWriteInfoImpl", constructors=(5,))
 FILE_PARTITION = SparkClass(f"{_SOURCES}.FilePartition", constructors=(2,))
@@ -289,7 +292,10 @@ _WRITES_BY_NAME = (
 
 SESSION = Feature(
     "sessions", "settings of the session do not reach reads and writes",
-    (SESSION_STATE, SQL_CONF, DATA_SOURCE_MANAGER, CLASSIC_SESSION, CLASSIC_WRITER, SPARK_CONTEXT, OBJECT_MAPPER),
+    (
+        SESSION_STATE, SQL_CONF, DATA_SOURCE_MANAGER, CLASSIC_SESSION, CLASSIC_WRITER, SPARK_CONTEXT, OBJECT_MAPPER,
+        SOURCE_BUILDERS, USER_SOURCE,
+    ),
 )  # fmt: skip
 CATALOG = Feature(
     "the catalog", "register_catalog cannot add a catalog: use format('paimon'), PaimonTable and paimon_spark.sql",

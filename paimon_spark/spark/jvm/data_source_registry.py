@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
+
+from paimon_spark.spark.jvm import compat
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
-
-_BUILDERS = "runtimeDataSourceBuilders"
 
 
 def register_without_search(spark: SparkSession, source: type[DataSource]) -> bool:
@@ -26,17 +27,17 @@ def register_without_search(spark: SparkSession, source: type[DataSource]) -> bo
     """
     from pyspark.sql.udf import _wrap_function
 
-    jvm: Any = spark.sparkContext._jvm
     try:
         manager = spark._jsparkSession.sessionState().dataSourceManager()
-        field = manager.getClass().getDeclaredField(_BUILDERS)
+        field = manager.getClass().getDeclaredField(compat.SOURCE_BUILDERS.names[0])
         field.setAccessible(True)
         builders = field.get(manager)
         name = source.name().lower()
         if not builders.containsKey(name):
-            python = jvm.org.apache.spark.sql.execution.datasources.v2.python
             wrapped = _wrap_function(spark.sparkContext, source)
-            builders.put(name, python.UserDefinedPythonDataSource(wrapped))
+            gateway: Any = spark.sparkContext._gateway
+            source_class = JavaClass(compat.USER_SOURCE.name, gateway._gateway_client)
+            builders.put(name, source_class(wrapped))
     except (Py4JError, TypeError):
         return False
     return True
