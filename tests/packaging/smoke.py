@@ -80,12 +80,12 @@ spark.sql("CREATE TABLE paimon.db.made (id INT, v STRING)")
 spark.sql("INSERT INTO paimon.db.made VALUES (1, 'a'), (2, 'b')")
 assert [tuple(r) for r in spark.sql("SELECT v FROM paimon.db.made WHERE id = 2").collect()] == [("b",)]
 
-from paimon_spark.spark.jvm import compat  # noqa: E402
+from paimon_spark.spark.jvm import features  # noqa: E402
 from paimon_spark.spark.jvm.gateway import Gateway  # noqa: E402
 
 gateway = Gateway(spark)
-needed = [feature for feature in compat.FEATURES if feature.is_for(compat.spark_version(gateway))]
-missing = compat.missing_members(gateway) & set(compat.member_names(needed))
+needed = [feature for feature in features.FEATURES if feature.is_for(features.spark_version(gateway))]
+missing = features.missing_members(gateway) & set(features.member_names(needed))
 assert not missing, f"Spark {pyspark.__version__} lacks {sorted(missing)}"
 spark.sql(f"UPDATE paimon.`{path}` SET y = 'W' WHERE id = 9")
 spark.sql(f"ALTER TABLE paimon.`{path}` CREATE TAG changed")

@@ -7,16 +7,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
-from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.java_sources import java_class, sources
 
 pytestmark = pytest.mark.spark
 
-FEATURES = [feature for feature in compat.FEATURES if feature not in (compat.SESSION, compat.CATALOG)]
+FEATURES = [feature for feature in features.FEATURES if feature not in (features.SESSION, features.CATALOG)]
 
 
-READERS = (compat.PYTHON_READS,)
+READERS = (features.PYTHON_READS,)
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +30,10 @@ def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_this_spark_has_every_member(spark: SparkSession) -> None:
     gateway = Gateway(spark)
-    needed = [feature for feature in compat.FEATURES if feature.is_for(compat.spark_version(gateway))]
-    names = compat.member_names(needed)
+    needed = [feature for feature in features.FEATURES if feature.is_for(features.spark_version(gateway))]
+    names = features.member_names(needed)
     assert len(names) > 150
-    assert sorted(compat.missing_members(gateway) & set(names)) == []
+    assert sorted(features.missing_members(gateway) & set(names)) == []
 
 
 def test_the_probe_finds_what_is_missing(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,8 +43,8 @@ def test_the_probe_finds_what_is_missing(spark: SparkSession, monkeypatch: pytes
         compat.SparkClass(compat.SQL_CONF.name, methods=("noSuchMethod",), constructors=(17, 18)),
         compat.SparkField(compat.SESSION_STATE.name, ("noSuchField", "neitherThis")),
     )
-    monkeypatch.setattr(compat, "FEATURES", (compat.Feature("odd", "nothing", odd),))
-    assert compat._probed(gateway) == {
+    monkeypatch.setattr(features, "FEATURES", (features.Feature("odd", "nothing", odd),))
+    assert features._probed(gateway) == {
         "org.apache.spark.NoSuchClass",
         "org.apache.spark.sql.internal.SQLConf.noSuchMethod()",
         "org.apache.spark.sql.internal.SQLConf(of 17 or 18 parameters)",
@@ -65,19 +65,19 @@ def test_a_missing_member_costs_one_feature(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     rows: str,
-    feature: compat.Feature,
+    feature: features.Feature,
 ) -> None:
     # the member that the fewest other features need
     member = min(feature.members, key=lambda member: sum(member in other.members for other in FEATURES))
     name = member.probes()[0][0]
     lost = [other for other in FEATURES if member in other.members]
-    monkeypatch.setattr(compat, "missing_members", lambda _gateway: frozenset({name}))
-    monkeypatch.setattr(compat, "_noted", set())
-    monkeypatch.setattr(compat.Feature, "is_for", lambda self, _version: self in lost)
+    monkeypatch.setattr(features, "missing_members", lambda _gateway: frozenset({name}))
+    monkeypatch.setattr(features, "_noted", set())
+    monkeypatch.setattr(features.Feature, "is_for", lambda self, _version: self in lost)
     session = spark.newSession()
     with caplog.at_level(logging.WARNING):
         paimon_spark.register_catalog(session, "odd", warehouse=str(tmp_path / "wh"))
-    losses = [record.getMessage() for record in caplog.records if record.name == compat.__name__]
+    losses = [record.getMessage() for record in caplog.records if record.name == features.__name__]
     assert sorted(losses) == sorted(
         f"This Spark lets Paimon have no {other.name}: {other.loss} (there is no {name})" for other in lost
     )

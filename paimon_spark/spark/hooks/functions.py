@@ -14,7 +14,7 @@ from py4j.protocol import Py4JJavaError
 
 from paimon_spark.errors import OptionError, TableNotFoundError
 from paimon_spark.spark.hooks.parser import paimon_catalog_of
-from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.sql.statement_words import split_name
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS
@@ -68,7 +68,7 @@ def install_functions(gateway: Gateway, state: JavaObject) -> None:
 
 def _identifiers(gateway: Gateway, name: str) -> list[JavaObject]:
     """What Spark looks a function up by: its name; from 4.2 on a name of three parts, as temporary functions have."""
-    if compat.spark_version(gateway) < (4, 2):
+    if features.spark_version(gateway) < (4, 2):
         return [compat.FUNCTION_IDENTIFIER(gateway, name)]
     some: Callable[[str], JavaObject] = gateway.jvm.scala.Some
     return [compat.FUNCTION_IDENTIFIER(gateway, name, some("session"), some("system"))]

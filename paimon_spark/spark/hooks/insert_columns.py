@@ -12,7 +12,7 @@ from __future__ import annotations
 from py4j.protocol import Py4JError
 from pyspark.errors.exceptions.captured import CapturedException
 
-from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule
@@ -24,7 +24,7 @@ _RULES = (compat.HINT_RULES, compat.RESOLUTION_RULES)
 
 def install_insert_columns(gateway: Gateway, state: JavaObject) -> None:
     """Let writes of a session leave out columns. Does nothing where Spark can, or when done."""
-    if compat.LEFT_OUT_COLUMNS.is_for(compat.spark_version(gateway)):
+    if features.LEFT_OUT_COLUMNS.is_for(features.spark_version(gateway)):
         proxy = ("java.util.function.Function", InsertProxy(gateway, state))
         add_rule(gateway, state, _RULES, "PaimonLeftOutColumns", proxy)
 

@@ -22,21 +22,29 @@ from paimon_spark.spark.hooks.parser import install_parser
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.row_level import install_row_level
 from paimon_spark.spark.hooks.widened_writes import install_widened_writes
-from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 Install = Callable[[Gateway, JavaObject], None]
 
-HOOKS: tuple[tuple[compat.Feature, Install], ...] = (
-    (compat.TABLE_FUNCTIONS, install_functions),
-    (compat.LOCAL_ROWS, install_local_rows),
-    (compat.PLACED_WRITES, install_placed_writes),
-    (compat.LEFT_OUT_COLUMNS, install_insert_columns),
-    (compat.WIDENED_WRITES, install_widened_writes),
-    (compat.ROW_LEVEL, install_row_level),
+HOOKS: tuple[tuple[features.Feature, Install], ...] = (
+    (features.TABLE_FUNCTIONS, install_functions),
+    (features.LOCAL_ROWS, install_local_rows),
+    (features.PLACED_WRITES, install_placed_writes),
+    (features.LEFT_OUT_COLUMNS, install_insert_columns),
+    (features.WIDENED_WRITES, install_widened_writes),
+    (features.ROW_LEVEL, install_row_level),
 )
 """What is put into each session state beside the catalog, and the feature that is lost without it."""
+_NOT_INSTALLED = (
+    features.PYTHON_READS,
+    features.NATIVE_READS,
+    features.FRAMES,
+    features.METADATA_ANSWERS,
+    features.WRITES,
+)
+"""Features of the catalog itself."""
 
 
 def install_catalog(
@@ -53,8 +61,14 @@ def install_catalog(
     gateway = Gateway(spark)
     proxy = CatalogProxy(gateway, name, FilesystemCatalog(warehouse, dict(options)))
     state = spark._jsparkSession.sessionState()
-    hooks = (*HOOKS, (compat.PARSER, install_parser)) if parser else HOOKS
-    for feature in (compat.PYTHON_READS, compat.NATIVE_READS, compat.FRAMES, compat.METADATA_ANSWERS, compat.WRITES):
+    hooks = (*HOOKS, (features.PARSER, install_parser)) if parser else HOOKS
+    for feature in (
+        features.PYTHON_READS,
+        features.NATIVE_READS,
+        features.FRAMES,
+        features.METADATA_ANSWERS,
+        features.WRITES,
+    ):
         _is_whole(gateway, feature)
 
     def install(session_state: JavaObject) -> None:
@@ -63,19 +77,19 @@ def install_catalog(
             _install(gateway, feature, partial(hook, gateway, session_state))
 
     install(state)
-    _install(gateway, compat.CLONES, lambda: _follow_clones(gateway, state, install))
+    _install(gateway, features.CLONES, lambda: _follow_clones(gateway, state, install))
     return proxy
 
 
-def _is_whole(gateway: Gateway, feature: compat.Feature) -> bool:
+def _is_whole(gateway: Gateway, feature: features.Feature) -> bool:
     """Tell whether this Spark has all members of a feature; log which one it lacks."""
-    missing = compat.missing_of(gateway, feature)
+    missing = features.missing_of(gateway, feature)
     if missing:
-        compat.note_loss(feature, f"there is no {', '.join(missing)}")
+        features.note_loss(feature, f"there is no {', '.join(missing)}")
     return not missing
 
 
-def _install(gateway: Gateway, feature: compat.Feature, hook: Callable[[], None]) -> None:
+def _install(gateway: Gateway, feature: features.Feature, hook: Callable[[], None]) -> None:
     """Install one feature, or log that the session goes without it."""
     if not _is_whole(gateway, feature):
         return
@@ -83,7 +97,7 @@ def _install(gateway: Gateway, feature: compat.Feature, hook: Callable[[], None]
         hook()
     except (Py4JError, PySparkException, PaimonError, TypeError) as error:
         reason = error.java_exception if isinstance(error, Py4JJavaError) else error
-        compat.note_loss(feature, str(reason).partition("\n")[0])
+        features.note_loss(feature, str(reason).partition("\n")[0])
 
 
 def _follow_clones(gateway: Gateway, state: JavaObject, install: Callable[[JavaObject], None]) -> None:

@@ -1,28 +1,20 @@
 """Every private class, field and constructor of Spark's JVM that this package uses: each is named here, once.
 
 Private means: Spark promises nothing about it, and versions differ. Other modules ask the members below for the class,
-the object or the value of a field. A `Feature` is what works only where all of its members are there.
-`missing_members` probes them; what a session loses is logged once, by the name of the member.
+the object or the value of a field. Which of our features need which of them is in `features`.
 """
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from py4j.protocol import Py4JError
-
 from paimon_spark.errors import PaimonError
-from paimon_spark.spark.jvm.java_sources import new_object
 
 if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 
-_LOG = logging.getLogger(__name__)
 _SQL = "org.apache.spark.sql"
 _ANALYSIS = f"{_SQL}.catalyst.analysis"
 _EXPRESSIONS = f"{_SQL}.catalyst.expressions"
@@ -31,12 +23,8 @@ _SOURCES = f"{_SQL}.execution.datasources"
 _PYTHON_SOURCES = f"{_SOURCES}.v2.python"
 _CATALOG = f"{_SQL}.connector.catalog"
 
-Version = tuple[int, int]
-
-_missing: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()
-"""Names of members by JVM."""
-_lock = threading.Lock()
-_noted: set[tuple[str, str]] = set()
+MISSING: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()
+"""By JVM the names of members that it lacks, where they were probed."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +45,7 @@ class SparkClass:
         Raises:
             PaimonError: the members were probed, and this Spark has no such class.
         """
-        if self.name in _missing.get(gateway.gateway, ()):
+        if self.name in MISSING.get(gateway.gateway, ()):
             raise PaimonError(f"this Spark version has no class {self.name}")
         return gateway.scala_object(self.name) if self.is_object else gateway.spark_class(self.name)
 
@@ -267,149 +255,3 @@ PARQUET_SCAN_BUILDER = SparkClass(
 )
 READ_PARTITION_SCHEMA = SparkField(f"{_SOURCES}.v2.parquet.ParquetScan", ("readPartitionSchema",))
 V1_FILTERS = SparkClass(f"{_SQL}.internal.connector.PredicateUtils", methods=("toV1",))
-
-
-@dataclass(frozen=True)
-class Feature:
-    """What works only where all of its members are there."""
-
-    name: str
-    loss: str
-    """What does not work without it, and what to use instead."""
-    members: tuple[Member, ...]
-    until: Version | None = None
-    """The first version that needs it no more."""
-
-    def is_for(self, version: Version) -> bool:
-        """Tell whether a version of Spark needs it."""
-        return self.until is None or version < self.until
-
-
-_RULES = (ANALYZER, RULE, RESOLUTION_RULES, SOURCE_LOADER)
-_WRITES_BY_NAME = (
-    *_RULES, HINT_RULES, INSERT_INTO, V2_WRITE_COMMAND, RELATION, UNRESOLVED_RELATION, COMMAND_EXECUTION_MODE,
-)  # fmt: skip
-
-SESSION = Feature(
-    "sessions", "settings of the session do not reach reads and writes",
-    (
-        SESSION_STATE, SQL_CONF, DATA_SOURCE_MANAGER, CLASSIC_SESSION, CLASSIC_WRITER, SPARK_CONTEXT, OBJECT_MAPPER,
-        SOURCE_BUILDERS, USER_SOURCE,
-    ),
-)  # fmt: skip
-CATALOG = Feature(
-    "the catalog", "register_catalog cannot add a catalog: use format('paimon'), PaimonTable and paimon_spark.sql",
-    (
-        CATALOGS, PROXY_ID, V2_COLUMNS, SQL_EXPRESSIONS, CAST, EVAL_MODE, GENERIC_ROW, UTF8_STRING, DECIMAL,
-        PYTHON_UTILS, ERROR_CLASSES, RUNTIME_EXCEPTION, NO_SUCH_TABLE, TABLE_EXISTS, NO_SUCH_NAMESPACE,
-        NAMESPACE_EXISTS, NAMESPACE_NOT_EMPTY, NO_SUCH_FUNCTION, NO_SUCH_PARTITION,
-    ),
-)  # fmt: skip
-PYTHON_READS = Feature(
-    "reads by Paimon's reader", "merged tables cannot be read by the catalog: use spark.read.format('paimon')",
-    (PYTHON_SOURCE, PYTHON_BATCH, PYTHON_READ_INFO, BATCH_INFO, BATCH_IS_PLANNED, UNPICKLER),
-)  # fmt: skip
-NATIVE_READS = Feature(
-    "reads by Spark's Parquet reader", "all files are read by Paimon's reader, which is slower",
-    (
-        FILE_PARTITION, PARTITIONED_FILE, SPARK_PATH, FILE_INDEX, NO_FILE_CACHE, PARQUET_SCAN_BUILDER,
-        READ_PARTITION_SCHEMA, V1_FILTERS, SOURCE_LOADER,
-    ),
-)  # fmt: skip
-FRAMES = Feature("frames of a path", "PaimonTable.to_df reads by Paimon's reader", (RELATION, DATASET))
-METADATA_ANSWERS = Feature("counts from metadata", "count(*), min and max read the table", (EVALUATE_PYTHON, UNPICKLER))
-WRITES = Feature(
-    "writes", "the catalog cannot be written: use df.write.format('paimon')",
-    (PYTHON_SOURCE, USER_SOURCE, WRITER_FACTORY, WRITE_INFO),
-)  # fmt: skip
-CLONES = Feature(
-    "cloned sessions", "foreachBatch and cached frames do not know the catalog: register it in there", (CREATE_CLONE,)
-)
-TABLE_FUNCTIONS = Feature(
-    "table functions", "there is no paimon_incremental_query: use the option incremental-between",
-    (FUNCTION_REGISTRY, EXPRESSION_INFO, FUNCTION_IDENTIFIER, UNRESOLVED_RELATION, PYTHON_UTILS),
-)  # fmt: skip
-LOCAL_ROWS = Feature(
-    "rows without a job", "what metadata answers costs a Spark job",
-    (EXPERIMENTAL_METHODS, LOCAL_RELATIONS_RULE, LOCAL_RELATION, SCAN_RELATION, RULE, SOURCE_LOADER),
-)  # fmt: skip
-PLACED_WRITES = Feature(
-    "shuffles by bucket", "every task of a write leaves a file in every bucket",
-    (
-        EXPERIMENTAL_METHODS, V2_WRITE_COMMAND, OPTIMIZED_WRITES, REPARTITION, REPLACE_EXPRESSIONS, PROJECT, ALIAS,
-        NAMED_EXPRESSION, LOCAL_RELATION, DATASET, RULE, SOURCE_LOADER,
-    ),
-)  # fmt: skip
-LEFT_OUT_COLUMNS = Feature(
-    "writes that leave out columns", "INSERT must name all columns", _WRITES_BY_NAME, until=(4, 1)
-)
-WIDENED_WRITES = Feature("write.merge-schema in SQL", "only df.write.format('paimon') can add columns", _WRITES_BY_NAME)
-ROW_LEVEL = Feature(
-    "DELETE and UPDATE", "spark.sql refuses them: use PaimonTable.delete and PaimonTable.update, or paimon_spark.sql",
-    (
-        *_RULES, DELETE_FROM_TABLE, UPDATE_TABLE, MERGE_INTO_TABLE, SUBQUERY_ALIAS, TRUNCATE_TABLE, RESOLVED_TABLE,
-        RELATION, ASSIGNMENTS, CHAR_COLUMNS, ALIAS, ATTRIBUTE, NAMED_EXPRESSION, LITERAL, EQUAL_NULL_SAFE, IF, FILTER,
-        PROJECT, LOCAL_RELATION, DATASET, PLATFORM,
-    ),
-)  # fmt: skip
-PARSER = Feature(
-    "Paimon's statements", "spark.sql knows no CREATE TAG and SHOW TAGS: use CALL sys.create_tag",
-    (
-        SQL_PARSER, PARSER_INTERFACE, PARSE_EXCEPTION, LOGICAL_PLAN, DESCRIBE_COLUMN, DROP_PARTITIONS, PARTITION_SPECS,
-        NO_SUCH_PARTITIONS, SOURCE_LOADER, PLATFORM,
-    ),
-)  # fmt: skip
-FEATURES = (
-    SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FRAMES, METADATA_ANSWERS, WRITES, CLONES, TABLE_FUNCTIONS, LOCAL_ROWS,
-    PLACED_WRITES, LEFT_OUT_COLUMNS, WIDENED_WRITES, ROW_LEVEL, PARSER,
-)  # fmt: skip
-"""All of them."""
-
-
-def spark_version(gateway: Gateway) -> Version:
-    """Return the version of Spark without its last part."""
-    major, minor = str(gateway.context.version).split(".")[:2]
-    return int(major), int(minor)
-
-
-def member_names(features: Iterable[Feature] = FEATURES) -> list[str]:
-    """Return the names of all members of features."""
-    return sorted({name for feature in features for member in feature.members for name, _ in member.probes()})
-
-
-def missing_members(gateway: Gateway) -> frozenset[str]:
-    """Return the names of the members that this Spark lacks, probed once in a JVM, in one call.
-
-    Empty where the probe itself cannot be compiled: then what is missing shows when it is used.
-    """
-    with _lock:
-        if gateway.gateway not in _missing:
-            _missing[gateway.gateway] = _probed(gateway)
-        return _missing[gateway.gateway]
-
-
-def _probed(gateway: Gateway) -> frozenset[str]:
-    probes = {name: p for feature in FEATURES for member in feature.members for name, p in member.probes()}
-    texts = [text for alternatives in probes.values() for text in alternatives]
-    try:
-        answer = str(new_object(gateway, "PaimonMembers").probe(gateway.strings(texts)))
-    except (Py4JError, TypeError) as error:
-        _LOG.warning("Spark's members cannot be probed: %s", str(error).partition("\n")[0])
-        return frozenset()
-    there = {text for text, mark in zip(texts, answer, strict=True) if mark == "1"}
-    return frozenset(name for name, alternatives in probes.items() if there.isdisjoint(alternatives))
-
-
-def missing_of(gateway: Gateway, feature: Feature) -> list[str]:
-    """Return the members of a feature that this Spark lacks; empty where this version does not need the feature."""
-    if not feature.is_for(spark_version(gateway)):
-        return []
-    lacking = missing_members(gateway)
-    return [name for member in feature.members for name, _ in member.probes() if name in lacking]
-
-
-def note_loss(feature: Feature, reason: str) -> None:
-    """Log, once, that sessions go without a feature."""
-    if (feature.name, reason) not in _noted:
-        _noted.add((feature.name, reason))
-        _LOG.warning("This Spark lets Paimon have no %s: %s (%s)", feature.name, feature.loss, reason)

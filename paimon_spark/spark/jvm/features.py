@@ -1,0 +1,185 @@
+"""What works only where Spark has certain private members, and which of them a Spark lacks.
+
+All members are probed in one call, once in a JVM. A session goes without a feature of which a member is missing; the
+log says so once, by the name of the member.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+
+from paimon_spark.spark.jvm import compat as c
+from paimon_spark.spark.jvm.java_sources import new_object
+
+if TYPE_CHECKING:
+    from paimon_spark.spark.jvm.gateway import Gateway
+
+_LOG = logging.getLogger(__name__)
+
+Version = tuple[int, int]
+
+_lock = threading.Lock()
+_noted: set[tuple[str, str]] = set()
+
+
+@dataclass(frozen=True)
+class Feature:
+    """What works only where all of its members are there."""
+
+    name: str
+    loss: str
+    """What does not work without it, and what to use instead."""
+    members: tuple[c.Member, ...]
+    until: Version | None = None
+    """The first version that needs it no more."""
+
+    def is_for(self, version: Version) -> bool:
+        """Tell whether a version of Spark needs it."""
+        return self.until is None or version < self.until
+
+
+_RULES = (c.ANALYZER, c.RULE, c.RESOLUTION_RULES, c.SOURCE_LOADER)
+_WRITES_BY_NAME = (
+    *_RULES, c.HINT_RULES, c.INSERT_INTO, c.V2_WRITE_COMMAND, c.RELATION, c.UNRESOLVED_RELATION,
+    c.COMMAND_EXECUTION_MODE,
+)  # fmt: skip
+
+SESSION = Feature(
+    "sessions", "settings of the session do not reach reads and writes",
+    (
+        c.SESSION_STATE, c.SQL_CONF, c.DATA_SOURCE_MANAGER, c.CLASSIC_SESSION, c.CLASSIC_WRITER, c.SPARK_CONTEXT,
+        c.OBJECT_MAPPER,
+        c.SOURCE_BUILDERS, c.USER_SOURCE,
+    ),
+)  # fmt: skip
+CATALOG = Feature(
+    "the catalog", "register_catalog cannot add a catalog: use format('paimon'), PaimonTable and paimon_spark.sql",
+    (
+        c.CATALOGS, c.PROXY_ID, c.V2_COLUMNS, c.SQL_EXPRESSIONS, c.CAST, c.EVAL_MODE, c.GENERIC_ROW, c.UTF8_STRING,
+        c.DECIMAL,
+        c.PYTHON_UTILS, c.ERROR_CLASSES, c.RUNTIME_EXCEPTION, c.NO_SUCH_TABLE, c.TABLE_EXISTS, c.NO_SUCH_NAMESPACE,
+        c.NAMESPACE_EXISTS, c.NAMESPACE_NOT_EMPTY, c.NO_SUCH_FUNCTION, c.NO_SUCH_PARTITION,
+    ),
+)  # fmt: skip
+PYTHON_READS = Feature(
+    "reads by Paimon's reader", "merged tables cannot be read by the catalog: use spark.read.format('paimon')",
+    (c.PYTHON_SOURCE, c.PYTHON_BATCH, c.PYTHON_READ_INFO, c.BATCH_INFO, c.BATCH_IS_PLANNED, c.UNPICKLER),
+)  # fmt: skip
+NATIVE_READS = Feature(
+    "reads by Spark's Parquet reader", "all files are read by Paimon's reader, which is slower",
+    (
+        c.FILE_PARTITION, c.PARTITIONED_FILE, c.SPARK_PATH, c.FILE_INDEX, c.NO_FILE_CACHE, c.PARQUET_SCAN_BUILDER,
+        c.READ_PARTITION_SCHEMA, c.V1_FILTERS, c.SOURCE_LOADER,
+    ),
+)  # fmt: skip
+FRAMES = Feature("frames of a path", "PaimonTable.to_df reads by Paimon's reader", (c.RELATION, c.DATASET))
+METADATA_ANSWERS = Feature(
+    "counts from metadata", "count(*), min and max read the table", (c.EVALUATE_PYTHON, c.UNPICKLER)
+)
+WRITES = Feature(
+    "writes", "the catalog cannot be written: use df.write.format('paimon')",
+    (c.PYTHON_SOURCE, c.USER_SOURCE, c.WRITER_FACTORY, c.WRITE_INFO),
+)  # fmt: skip
+CLONES = Feature(
+    "cloned sessions",
+    "foreachBatch and cached frames do not know the catalog: register it in there",
+    (c.CREATE_CLONE,),
+)
+TABLE_FUNCTIONS = Feature(
+    "table functions", "there is no paimon_incremental_query: use the option incremental-between",
+    (c.FUNCTION_REGISTRY, c.EXPRESSION_INFO, c.FUNCTION_IDENTIFIER, c.UNRESOLVED_RELATION, c.PYTHON_UTILS),
+)  # fmt: skip
+LOCAL_ROWS = Feature(
+    "rows without a job", "what metadata answers costs a Spark job",
+    (c.EXPERIMENTAL_METHODS, c.LOCAL_RELATIONS_RULE, c.LOCAL_RELATION, c.SCAN_RELATION, c.RULE, c.SOURCE_LOADER),
+)  # fmt: skip
+PLACED_WRITES = Feature(
+    "shuffles by bucket", "every task of a write leaves a file in every bucket",
+    (
+        c.EXPERIMENTAL_METHODS, c.V2_WRITE_COMMAND, c.OPTIMIZED_WRITES, c.REPARTITION, c.REPLACE_EXPRESSIONS,
+        c.PROJECT, c.ALIAS,
+        c.NAMED_EXPRESSION, c.LOCAL_RELATION, c.DATASET, c.RULE, c.SOURCE_LOADER,
+    ),
+)  # fmt: skip
+LEFT_OUT_COLUMNS = Feature(
+    "writes that leave out columns", "INSERT must name all columns", _WRITES_BY_NAME, until=(4, 1)
+)
+WIDENED_WRITES = Feature("write.merge-schema in SQL", "only df.write.format('paimon') can add columns", _WRITES_BY_NAME)
+ROW_LEVEL = Feature(
+    "DELETE and UPDATE", "spark.sql refuses them: use PaimonTable.delete and PaimonTable.update, or paimon_spark.sql",
+    (
+        *_RULES, c.DELETE_FROM_TABLE, c.UPDATE_TABLE, c.MERGE_INTO_TABLE, c.SUBQUERY_ALIAS, c.TRUNCATE_TABLE,
+        c.RESOLVED_TABLE,
+        c.RELATION, c.ASSIGNMENTS, c.CHAR_COLUMNS, c.ALIAS, c.ATTRIBUTE, c.NAMED_EXPRESSION, c.LITERAL,
+        c.EQUAL_NULL_SAFE, c.IF, c.FILTER,
+        c.PROJECT, c.LOCAL_RELATION, c.DATASET, c.PLATFORM,
+    ),
+)  # fmt: skip
+PARSER = Feature(
+    "Paimon's statements", "spark.sql knows no CREATE TAG and SHOW TAGS: use CALL sys.create_tag",
+    (
+        c.SQL_PARSER, c.PARSER_INTERFACE, c.PARSE_EXCEPTION, c.LOGICAL_PLAN, c.DESCRIBE_COLUMN, c.DROP_PARTITIONS,
+        c.PARTITION_SPECS,
+        c.NO_SUCH_PARTITIONS, c.SOURCE_LOADER, c.PLATFORM,
+    ),
+)  # fmt: skip
+FEATURES = (
+    SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FRAMES, METADATA_ANSWERS, WRITES, CLONES, TABLE_FUNCTIONS, LOCAL_ROWS,
+    PLACED_WRITES, LEFT_OUT_COLUMNS, WIDENED_WRITES, ROW_LEVEL, PARSER,
+)  # fmt: skip
+"""All of them."""
+
+
+def spark_version(gateway: Gateway) -> Version:
+    """Return the version of Spark without its last part."""
+    major, minor = str(gateway.context.version).split(".")[:2]
+    return int(major), int(minor)
+
+
+def member_names(features: Iterable[Feature] = FEATURES) -> list[str]:
+    """Return the names of all members of features."""
+    return sorted({name for feature in features for member in feature.members for name, _ in member.probes()})
+
+
+def missing_members(gateway: Gateway) -> frozenset[str]:
+    """Return the names of the members that this Spark lacks, probed once in a JVM, in one call.
+
+    Empty where the probe itself cannot be compiled: then what is missing shows when it is used.
+    """
+    with _lock:
+        if gateway.gateway not in c.MISSING:
+            c.MISSING[gateway.gateway] = _probed(gateway)
+        return c.MISSING[gateway.gateway]
+
+
+def _probed(gateway: Gateway) -> frozenset[str]:
+    probes = {name: p for feature in FEATURES for member in feature.members for name, p in member.probes()}
+    texts = [text for alternatives in probes.values() for text in alternatives]
+    try:
+        answer = str(new_object(gateway, "PaimonMembers").probe(gateway.strings(texts)))
+    except (Py4JError, TypeError) as error:
+        _LOG.warning("Spark's members cannot be probed: %s", str(error).partition("\n")[0])
+        return frozenset()
+    there = {text for text, mark in zip(texts, answer, strict=True) if mark == "1"}
+    return frozenset(name for name, alternatives in probes.items() if there.isdisjoint(alternatives))
+
+
+def missing_of(gateway: Gateway, feature: Feature) -> list[str]:
+    """Return the members of a feature that this Spark lacks; empty where this version does not need the feature."""
+    if not feature.is_for(spark_version(gateway)):
+        return []
+    lacking = missing_members(gateway)
+    return [name for member in feature.members for name, _ in member.probes() if name in lacking]
+
+
+def note_loss(feature: Feature, reason: str) -> None:
+    """Log, once, that sessions go without a feature."""
+    if (feature.name, reason) not in _noted:
+        _noted.add((feature.name, reason))
+        _LOG.warning("This Spark lets Paimon have no %s: %s (%s)", feature.name, feature.loss, reason)
