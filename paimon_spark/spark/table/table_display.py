@@ -8,10 +8,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.spark.table.table_overview import Overview, buckets_of, kind_of, lsm_shape, overview
 from paimon_spark.spark.table.table_picture import LsmPicture, bytes_text, counted, html_table, time_text
 from paimon_spark.spec.snapshot import Operation, Snapshot
 from paimon_spark.table.paths import MAIN_BRANCH
-from paimon_spark.table.system.overview import Overview, buckets_of, kind_of, lsm_shape, overview
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable

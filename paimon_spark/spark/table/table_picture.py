@@ -10,7 +10,7 @@ from datetime import datetime
 from html import escape
 from math import ceil, sqrt
 
-from paimon_spark.table.system.overview import Cell, LsmShape
+from paimon_spark.spark.table.table_overview import Cell, LsmShape
 
 _LEFT = 150
 _RIGHT = 12
