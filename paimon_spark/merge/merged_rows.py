@@ -1,4 +1,4 @@
-"""Puts merged rows together: each column is taken once, from its input rows and from values that were computed."""
+"""The rows of a merge, before and after: input rows in merge order, and result columns taken from them or computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns as integer words whose order is Java's order of the column.
+"""Normalized keys: columns as integers in Java's order of the column (Java: ``NormalizedKeyComputer``).
 
 Source: Java's generated ``RecordComparator`` (docs/format.md §13): nulls first, strings and bytes by unsigned bytes,
 FLOAT and DOUBLE as ``Double.compare`` (NaN largest and equal to itself, -0.0 below 0.0), decimals by value.
@@ -18,14 +18,14 @@ from paimon_spark.errors import UnsupportedError
 
 Integers = npt.NDArray[Any]
 NormalizedKey = Callable[[npt.NDArray[np.int64] | None], Integers]
-"""Gives the word of all rows (None) or of the chosen rows."""
+"""Gives the normalized key of all rows (None) or of the chosen rows."""
 
 _LENGTH_MASKS = np.array([0] + [(2**64 - 1) ^ (2 ** (64 - 8 * n) - 1) for n in range(1, 9)], dtype=np.uint64)
 _COMPACT_DECIMAL_DIGITS = 18
 
 
 def normalized_keys(column: pa.Array, *, descending: bool = False) -> Iterator[NormalizedKey]:
-    """The words of one column, most significant first; a nullable column with nulls starts with its validity."""
+    """The normalized keys of one column, most significant first; a column with nulls starts with its validity."""
     if column.null_count:
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         yield lambda chosen: valid if chosen is None else valid[chosen]
@@ -37,7 +37,7 @@ def normalized_keys(column: pa.Array, *, descending: bool = False) -> Iterator[N
 
 
 def packed_normalized_keys(columns: Sequence[pa.Array]) -> Iterator[NormalizedKey]:
-    """The words of several columns; columns whose joint value range fits into 63 bits become one word."""
+    """The normalized keys of several columns; columns whose joint value range fits into 63 bits become one key."""
     fixed = [_single_key(column) for column in columns]
     rows = len(columns[0])
     if len(columns) > 1 and rows and all(word is not None for word in fixed):
@@ -66,7 +66,7 @@ def _pack(words: Sequence[Integers]) -> Integers | None:
 
 
 def _single_key(column: pa.Array) -> Integers | None:
-    """The only word of a fixed-width column without nulls, or None."""
+    """The only normalized key of a fixed-width column without nulls, or None."""
     if column.null_count or _is_bytes(column.type):
         return None
     if pa.types.is_decimal(column.type) and column.type.precision > _COMPACT_DECIMAL_DIGITS:
@@ -134,7 +134,7 @@ def _decimal_pairs(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _bytes_keys(column: pa.Array) -> Iterator[NormalizedKey]:
-    """Eight bytes at a time, big endian, behind the prefix that all values share; the last word is the length."""
+    """Eight bytes at a time, big endian, behind the prefix that all values share; the last key is the length."""
     wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offset_buffer, data_buffer = column.buffers()
     rows = len(column)

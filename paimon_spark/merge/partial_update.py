@@ -1,7 +1,7 @@
 """Merge engine partial-update: columns are filled by several writers (Java ``PartialUpdateMergeFunction``).
 
 Keys are of three sorts: with one row (passed through, as Java's ``ReducerMergeFunctionWrapper`` does), with several
-rows and no retraction (merged by segment operations), and special ones (``row_machine.py``).
+rows and no retraction (merged by segment operations), and special ones (``row_by_row.py``).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Order of rows: primary key, then sequence fields, then sequence number, exactly as Java's comparators give it.
 
 Source: docs/format.md §7 and §13; Java ``RecordComparator`` (generated), ``UserDefinedSeqComparator``,
-``SortMergeReader``. A column becomes one or more *words*: integer arrays whose order is the column's order
-(``words.py``). Rows are sorted by the first word with a stable sort that finds existing runs; only rows that are still
-equal look at the next word.
+``SortMergeReader``. A column becomes one or more normalized keys: integer arrays in the column's order
+(``normalized_keys.py``). Rows are sorted by the first key with a stable sort that finds existing runs; only rows that
+are still equal are compared by the next key.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def dense_ranks(columns: Sequence[pa.Array]) -> Indices:
 
 
 def _sort_by(words: Iterable[NormalizedKey], rows: int) -> tuple[Indices, Mask]:
-    """Stable order by the words, and for each neighbouring pair of it whether the two are equal in all words."""
+    """Stable order by the normalized keys, and for each neighbouring pair whether both are equal in all keys."""
     iterator = iter(words)
     first = next(iterator)(None)
     if rows < 2 or bool((first[1:] > first[:-1]).all()):
@@ -117,7 +117,7 @@ _FEW_RUNS = 64  # average rows of a run from which on a merge of runs beats a so
 
 
 def _stable_order(word: npt.NDArray[Any]) -> tuple[Indices, Mask]:
-    """Stable order of one word, and which neighbours of it are equal.
+    """Stable order by one normalized key, and which neighbours are equal.
 
     Rows in no order at all are sorted as values with their row number in the low bits where both fit 63 bits, which is
     twice as fast as sorting row numbers; rows in long runs are merged.
@@ -140,7 +140,7 @@ def _stable_order(word: npt.NDArray[Any]) -> tuple[Indices, Mask]:
 
 
 def _refine(order: Indices, tied: Mask, words: Iterable[NormalizedKey]) -> tuple[Indices, Mask]:
-    """Sorts rows that are still tied by further words; ``order`` and ``tied`` are changed in place."""
+    """Sorts rows that are still tied by further keys; ``order`` and ``tied`` are changed in place."""
     for word in words:
         if not tied.any():
             break

@@ -1,4 +1,4 @@
-"""Merging of sorted runs in bounded memory: blocks of rows are loaded, and what no unread row can touch is merged.
+"""Merging sorted runs in bounded memory: blocks of rows are loaded; rows that no unread row can change are merged.
 
 Every run is sorted by key. Rows below the smallest last key among the loaded blocks of runs that have more to give are
 complete: they are merged and given out, the others wait for the next blocks. A key is never split over two chunks.

@@ -98,7 +98,7 @@ def _records_of(content: AvroBlocks, kind: str, version: int, path: str | None) 
 
 
 def _check_required(value: Any, schema: Schema, path: str | None, where: str = "record") -> None:
-    """Check that no value is null where ours never is: only for files whose schema would allow it."""
+    """Check that required values are not null: only for files whose schema would allow it."""
     if isinstance(schema, list):
         if value is None:
             return
@@ -223,7 +223,7 @@ def decode_manifests(
             if size >= at_once_bytes:
                 ready, waiting, size = waiting, [], 0
                 yield from _decoded_columns(ready, statistics)
-    except CorruptTableError:  # what stands before the damage is told, as by a caller that reads file by file
+    except CorruptTableError:  # the files before the damaged one come first
         yield from _decoded_columns(waiting, statistics)
         raise
     yield from _decoded_columns(waiting, statistics)
@@ -294,7 +294,7 @@ _Walker = Callable[[Schema, list[bytes], list[int], int], list[list[Any]] | None
 
 
 def _walked(files: Sequence[tuple[str, bytes]], kind: str, walk: _Walker) -> list[list[Any]] | None:
-    """Walk the records of many files of one schema side by side, None where that cannot be done."""
+    """Walk the records of many files of one schema side by side; None where that is not possible."""
     if len(files) < _FEWEST_TO_WALK:
         return None
     contents = read_containers(files)

@@ -31,7 +31,7 @@ MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 _MAX_RATIO = 200
 _ALWAYS_ALLOWED_BYTES = 256 << 20
-"""What the blocks of any file may hold: equal bytes, such as a key of many blanks, compress ten thousand times."""
+"""Bytes that the blocks of any file may hold: equal bytes, such as a key of blanks, compress by ten thousand."""
 _FIRST_READ_RATIO = 16
 _LONGEST_ZSTD_HEADER = 18
 _MOST_AT_ONCE = 32 << 20
@@ -115,7 +115,7 @@ class _Input:
 
 
 _LAST_HEADER: list[tuple[bytes, dict[bytes, bytes]]] = [(b"\0", {})]
-"""The header that was read last and what it says: the many files of one table have the same."""
+"""The header that was read last, parsed: the files of one table share it."""
 
 
 def _read_header(source: _Input) -> dict[bytes, bytes]:
@@ -246,7 +246,7 @@ def read_block(data: bytes, codec: str, block: tuple[int, int, int], limit: int,
 def read_container(data: bytes, *, path: str | None = None) -> AvroBlocks:
     """Take a container file apart and decompress its blocks.
 
-    What the blocks may grow to is bounded (`most_bytes`), so a small file cannot claim any memory it likes.
+    What the blocks may grow to is bounded (`most_bytes`), so a small file cannot claim unbounded memory.
 
     Raises:
         CorruptTableError: the bytes are no container file, or it is damaged, or its codec is none of Avro's.

@@ -1,6 +1,6 @@
 """Texts as arrays, maps and rows: how schemas keep the defaults of such columns.
 
-Equals Java's ``StringToArrayCastRule``, ``StringToMapCastRule`` and ``StringToRowCastRule``, with what is odd in them:
+Equals Java's ``StringToArrayCastRule``, ``StringToMapCastRule`` and ``StringToRowCastRule``, with their oddities:
 quotes stay part of the elements of arrays and rows, but not of maps.
 """
 
@@ -89,7 +89,7 @@ def _content(text: str, function: str, brackets: str, forms: str) -> str:
 
 
 def _parts(content: str, *, unquoted: bool = False) -> list[str]:
-    """Cut at commas outside of quotes and brackets; with `unquoted`, double quotes and backslashes go."""
+    """Cut at commas outside of quotes and brackets; with `unquoted`, double quotes and backslashes are removed."""
     parts: list[str] = []
     current: list[str] = []
     depth, quoted, escaped = 0, False, False

@@ -1,7 +1,7 @@
 """Long IN lists of a filter's text, taken out before it is parsed: a parser makes several objects of each literal.
 
-A list is taken where it holds plain numbers and plain texts only, and nothing else in the text can be mistaken for one:
-with comments, backslashes or double quotes in it the text is parsed as it is.
+Only lists of plain numbers and texts are taken out. A text with comments, backslashes or double quotes is parsed as it
+is, since something else could look like a list.
 """
 
 from __future__ import annotations

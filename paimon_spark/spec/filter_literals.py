@@ -1,7 +1,7 @@
 """Literals of filters, fitted to the column they are compared with.
 
 A literal that the column's type cannot hold exactly (2.5 for an INT column, a microsecond for TIMESTAMP(3)) is rounded
-down to the next value the column can hold, or told to be beyond all of them, so that comparisons stay exact.
+down to the next value that the column can hold, or marked as beyond all of them, so that comparisons stay exact.
 """
 
 from __future__ import annotations

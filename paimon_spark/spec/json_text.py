@@ -100,7 +100,7 @@ def parse_json_object(data: bytes | str, *, what: str, path: str | None = None) 
 
 
 class JsonFields:
-    """Takes typed values out of a JSON object; what nobody took is `rest`."""
+    """Takes typed values out of a JSON object; the keys that were not taken are `rest`."""
 
     def __init__(self, value: dict[str, Any], what: str, path: str | None) -> None:
         self.rest = dict(value)

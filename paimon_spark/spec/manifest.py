@@ -15,7 +15,7 @@ from paimon_spark.spec.simple_stats import EMPTY_SERIALIZED_ROW, EMPTY_STATS, Si
 
 
 class FileKind(IntEnum):
-    """Whether an entry brings a file into the table or takes it out."""
+    """Whether an entry adds a file to the table or deletes it."""
 
     ADD = 0
     DELETE = 1
@@ -65,13 +65,13 @@ class DataFileMeta:
     write_cols_sequences: tuple[int, ...] | None = None  # _WRITE_COLS_SEQUENCES
 
     def upgraded(self, level: int) -> DataFileMeta:
-        """Return the same file at another level (a compaction that only lifts the file)."""
+        """Return the same file at another level (a compaction that only upgrades the file)."""
         return replace(self, level=level)
 
 
 @dataclass(frozen=True, slots=True)
 class FileIdentifier:
-    """What makes two entries speak of the same file (Java: ``FileEntry.Identifier``)."""
+    """Identifies the file of an entry (Java: ``FileEntry.Identifier``)."""
 
     partition: bytes
     bucket: int

@@ -1,7 +1,7 @@
 """The entries of many manifests as columns without an object per entry: the blocks are walked side by side.
 
-Four times as fast as decoding records where there are some 100 blocks; `avro_codec` decides. `walk_columns` answers
-None where anything is not as expected: then the records are decoded, and that says what is wrong with them.
+Four times as fast as decoding records where there are some 100 blocks; `avro_codec` decides. `walk_columns` returns
+None where anything is unexpected: then the records are decoded, which finds the error.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class _Columns:
 
     @staticmethod
     def _shared(pieces: list[bytes]) -> list[bytes]:
-        """Equal values as one object: most files share their partition, many their smallest statistics."""
+        """Share equal values as one object: most files have the same partition, many the same statistics."""
         known: dict[bytes, bytes] = {}
         return [known.setdefault(piece, piece) for piece in pieces]
 
@@ -146,7 +146,7 @@ class _Columns:
 
 
 def _is_sound(values: dict[str, Values]) -> bool:
-    """Whether the numbers are what they can be; turns them into arrays of their types."""
+    """Check the ranges of the numbers; turn them into arrays of their types."""
     for name, kind in NUMBERS.items():
         numbers = np.asarray(values[name])
         if not len(numbers):

@@ -1,7 +1,7 @@
 """Entries of many manifests as columns, for planning: entries are built only for the files that are kept.
 
-Runs on the driver when a read or a commit is planned, over up to some 100,000 files: a number takes 8 bytes here, what
-all files have alike little more, and statistics are left out where nobody asks for them.
+Runs on the driver when a read or a commit is planned, over up to some 100,000 files: a number takes 8 bytes, equal
+values are shared, and statistics are left out unless they are asked for.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from paimon_spark.spec.manifest_walk import FileChange
 from paimon_spark.spec.simple_stats import SimpleStats
 
 Identity = tuple[Any, ...]
-"""What tells one data file of a snapshot from another."""
+"""Identity of a data file in a snapshot."""
 
 Values = list[Any] | npt.NDArray[Any]
-"""A column: numbers that are always there as an array, all else as a list."""
+"""A column: required numbers as an array, all else as a list."""
 
 ENTRY_FIELDS = ("_KIND", "_PARTITION", "_BUCKET", "_TOTAL_BUCKETS")
 """Avro keys of an entry's own values."""
@@ -147,7 +147,7 @@ class ManifestColumns(Sequence[ManifestEntry]):
         return ManifestColumns({**kept, "_VALUE_STATS_COLS": self._values["_VALUE_STATS_COLS"]}, self._count)
 
     def with_mask(self, name: str, mask: npt.NDArray[np.bool_]) -> ManifestColumns:
-        """Return the same entries with something that is known of each; `mask` gives it back."""
+        """Return the same entries with a mask over them; `mask` gives it back."""
         return ManifestColumns({**self._values, name: mask}, self._count)
 
     def mask(self, name: str) -> npt.NDArray[np.bool_]:
@@ -187,7 +187,7 @@ class ManifestColumns(Sequence[ManifestEntry]):
         return zip(*(self._list(name) for name in names), strict=True)
 
     def changes(self) -> list[FileChange]:
-        """Return of each entry only what tells which file it is about."""
+        """Return the identity of each entry's file."""
         names = (
             "_KIND", "_FILE_NAME", "_PARTITION", "_BUCKET", "_CREATION_TIME", "_FILE_SOURCE", "_EXTRA_FILES",
             "_EXTERNAL_PATH",

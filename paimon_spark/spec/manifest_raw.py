@@ -1,6 +1,6 @@
-"""Entries of manifests as the bytes that they are, for merging manifests: an entry that stays is copied, not decoded.
+"""Entries of manifests as raw bytes, for merging manifests: an entry that stays is copied, not decoded.
 
-Of each entry only what tells files apart and what a manifest list says of its manifest is read (`manifest_walk`).
+Only the file's identity and the fields that a manifest list sums up are read of each entry (`manifest_walk`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from paimon_spark.spec.metadata_schemas import SchemaCheck, plain_schema
 
 Positions = npt.NDArray[np.int64]
 Identity = tuple[Any, ...]
-"""What tells one data file from another: partition, bucket, level, name; and extra files, index and path, if any."""
+"""Identity of a data file: partition, bucket, level, name; and extra files, index and path, if any."""
 
 _NUMBERS = ("_KIND", "_BUCKET", "_LEVEL", "_SCHEMA_ID", "_ROW_COUNT", "_FIRST_ROW_ID")
 _RARE = ("_EXTRA_FILES", "_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH")
 _RARE_VALUES = (1, -1, -1)
-"""Of an entry that has none of them: an empty array takes one byte, the others are null."""
+"""The bytes of an entry without any of these: an empty array takes one byte, the others are null."""
 _WANTED = ("_VERSION", "_PARTITION", "_FILE_NAME", *_NUMBERS, *_RARE)
 _AT_ONCE_BYTES = 16 << 20
 _FEWEST_LANES = 48
@@ -120,7 +120,7 @@ def _alike(content: AvroBlocks) -> tuple[bytes, int]:
 
 
 def _walked(contents: Sequence[AvroBlocks]) -> RawEntries | None:
-    """Entries whose bytes are found by walking; None where that cannot be done, or would not pay."""
+    """Entries whose bytes are found by walking; None where that is not possible, or not worth it."""
     blocks = [block for content in contents for block in content.blocks if block[0]]
     if len(blocks) < _FEWEST_LANES:
         return None

@@ -1,9 +1,9 @@
-"""What many manifests say about which files there are, without decoding the rest of their entries.
+"""The names of the files in many manifests, without decoding the rest of their entries.
 
-Expiry reads the changes of a thousand commits to learn names. Where an Avro record starts is known only when the one
-before it has been walked, but blocks are independent of each other: the first entry of all of them is walked at
-once, then the second, each step a few numpy operations. `walk_entries` answers None where anything is not as expected;
-`avro_codec` decodes such manifests, and says what is wrong with them. `manifest_column_walk` takes all fields this way.
+Expiry reads the changes of a thousand commits only for names. Where an Avro record starts is known only when the one
+before it has been walked, but blocks are independent of each other: the first entry of all of them is walked at once,
+then the second, each step a few numpy operations. `walk_entries` returns None where anything is unexpected; then
+`avro_codec` decodes the manifests, which finds the error. `manifest_column_walk` takes all fields this way.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_DIGITS = 10
 
 
 class FileChange(NamedTuple):
-    """What one entry of a manifest says about which file there is."""
+    """The file that one entry of a manifest is about."""
 
     kind: int
     name: str
@@ -39,7 +39,7 @@ class FileChange(NamedTuple):
 
 
 class _CannotWalkError(Exception):
-    """Something is not as expected."""
+    """The bytes are not as expected."""
 
 
 class Walk:
@@ -61,7 +61,7 @@ class Walk:
         self.found = {name: np.full(shape, -1, dtype=np.int64) for name in wanted}
 
     def step(self, schema: Any, lanes: Positions, record: int, name: str = "") -> None:
-        """Go behind one value in each of the lanes."""
+        """Skip one value in each lane."""
         kind = schema["type"] if isinstance(schema, dict) else schema
         if isinstance(kind, list):
             self._union(kind, lanes, record, name)
@@ -102,7 +102,7 @@ class Walk:
         while going.size:
             count = self._number(going)
             if (count < 0).any() or int(count.max()) > len(self.data):
-                raise _CannotWalkError  # blocks with their sizes: nobody writes them
+                raise _CannotWalkError  # blocks that carry their size: no writer makes them
             if not self._skip_small_numbers(items, going, count):
                 for number in range(int(count.max())):
                     self.step(items, going[count > number], record)
@@ -110,7 +110,7 @@ class Walk:
         self._note(name, lanes, record, start, self.at[lanes] - start)
 
     def _skip_small_numbers(self, items: Any, lanes: Positions, count: Positions) -> bool:
-        """Go behind numbers that may be null, where none is and each has one digit: null counts mostly are so."""
+        """Skip nullable numbers if none is null and each has one digit, as null counts mostly do."""
         each = int(count[0])
         if items not in (["null", "long"], ["long", "null"]) or each < 2 or (count != each).any():
             return False
@@ -135,7 +135,7 @@ class Walk:
         return at
 
     def _number(self, lanes: Positions) -> Positions:
-        """Read a number in each lane and go behind it."""
+        """Read a number in each lane and move past it."""
         at = self._place(lanes)
         byte = self._bytes[at]
         value = byte.astype(np.int64)
@@ -166,7 +166,7 @@ def walk_entries(
         version: what the entries must give as their version.
 
     Returns:
-        For each block what its entries say.
+        For each block the files of its entries.
     """
     walk = walk_blocks(schema, blocks, counts, version, (*_WANTED, *_WANTED_OR_NULL))
     if walk is None:

@@ -1,8 +1,8 @@
-"""What options say about where data files lie and how they are called: read, and checked so that nothing leads outside.
+"""Options about the place and the names of data files, checked so that nothing leads out of the table.
 
-Equals Java's ``FileStorePathFactory`` and ``CoreOptions.dataFileExternalPaths`` (docs/format.md §5), but for what leads
-out of the table: Java takes ``..`` and absolute paths for the directory, and any part of a path for the prefix, whose
-files it cannot read afterwards.
+Equals Java's ``FileStorePathFactory`` and ``CoreOptions.dataFileExternalPaths`` (docs/format.md §5), except for paths
+out of the table: Java accepts ``..`` and absolute paths for the directory, and any part of a path for the prefix, and
+cannot read such files afterwards.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def is_root(path: str) -> bool:
 
 
 def is_bucket(path: str) -> bool:
-    """Tell whether a path names a whole bucket, which may well be one table's alone."""
+    """Tell whether a path names a whole bucket, which may belong to one table alone."""
     found = _SCHEME.match(path)
     return (
         is_root(path)

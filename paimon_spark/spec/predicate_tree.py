@@ -142,10 +142,10 @@ def fold(
     either: Callable[[list[T]], T],
     constant: Callable[[bool], T],
 ) -> T:
-    """Compute bottom up with every NOT moved down to the leaves, so that only "is it true" has to be told.
+    """Compute bottom up, with every NOT moved down to the leaves, so that only "is it true" must be computed.
 
     In three-valued logic NOT over AND and OR obeys De Morgan, and AND and OR of parts without NOT are true exactly if
-    enough parts are true; so false and unknown need not be told apart above the leaves.
+    enough parts are true; so false and unknown need no distinction above the leaves.
 
     Args:
         predicate: What to compute.
@@ -176,7 +176,7 @@ def fold(
 def project(predicate: Predicate, names: Iterable[str]) -> Predicate:
     """What the predicate implies for some columns alone: true wherever the predicate is, for pruning.
 
-    Of an AND the parts over these columns remain; an OR remains if each side says something about them.
+    Of an AND the parts over these columns remain; an OR remains if each side restricts them.
     """
     kept = frozenset(names)
     return fold(

@@ -1,4 +1,4 @@
-"""Column statistics of files: the `SimpleStats` record of manifests, and how columns become it and come back.
+"""Column statistics of files: columns to the `SimpleStats` record of manifests and back.
 
 Must equal Java's ``SimpleStats``, ``SimpleStatsConverter`` and ``SimpleStatsEvolution``. Collecting them from rows is
 `stats_collect`'s task, whose names are re-exported here.

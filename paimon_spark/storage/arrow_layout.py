@@ -185,7 +185,7 @@ def _map_from_entries(source: pa.ListType, wanted: pa.MapType) -> Conversion:
 
 
 def with_nulls_pushed_down(array: pa.Array, hidden: pa.Array | None = None) -> pa.Array:
-    """The same values; what stands below a null struct is null too, and structs begin at offset 0.
+    """The same values with nulls below null structs, and structs that begin at offset 0.
 
     pyarrow's ORC writer needs this: it writes wrong rows for structs that are sliced, or null within another struct.
 
@@ -248,7 +248,7 @@ def bytes_from_decimals(array: pa.Array) -> pa.Array:
     if array.null_count:
         raw = np.where(np.asarray(array.is_valid())[:, None], raw, 0).astype(np.uint8)
     sign = np.where(raw[:, 15] >= 128, 255, 0).astype(np.uint8)
-    # Bytes needed: up to the highest byte that is not mere sign, one more if its top bit is not the sign's.
+    # Bytes needed: up to the highest byte that is not sign extension, one more if its top bit is not the sign's.
     significant = raw != sign[:, None]
     top = np.where(significant.any(axis=1), 15 - significant[:, ::-1].argmax(axis=1), 0)
     top_bit = raw[np.arange(rows), top] >= 128

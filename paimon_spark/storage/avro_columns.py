@@ -136,7 +136,7 @@ class _Walk:
     def __init__(self, data: Bytes, counts: Positions, end: int) -> None:
         self.data = data
         self.end = end
-        # Lanes that leave the data wait here, where they cannot be mistaken for having ended well.
+        # Lanes that run out of the data are parked here, where they do not look like lanes that ended correctly.
         self.beyond = end + 1
         self.counts = counts
         self.shape = (int(counts[0]) if len(counts) else 0, len(counts))
@@ -255,7 +255,7 @@ def _column(node: _Node, storage: pa.DataType, rows: Positions, walk: _Walk, buf
         width = _FIXED[node.kind]
         raw = walk.data[at[:, None] + np.arange(width)]
         return pa.array(raw.view("<f4" if width == 4 else "<f8")[:, 0], mask=nulls, from_pandas=False)
-    # Behind the last block are zeros, so that is what stands at nulls.
+    # Nulls read the zeros behind the last block.
     return pa.array(decode_longs(walk.data, at), pa.int64(), mask=nulls).cast(storage)
 
 

@@ -61,7 +61,7 @@ def _nullable(array: pa.Array, kind: t.DataType) -> pa.BinaryArray:
 
 
 def _value(array: pa.Array, kind: t.DataType) -> pa.BinaryArray:
-    """Bytes of the values; what stands at nulls is of no consequence but must be there."""
+    """Bytes of the values; nulls have arbitrary bytes."""
     match kind:
         case t.BooleanType():
             return _fixed(_numbers(array.cast(pa.uint8()), pa.uint8()), 1)

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @contextlib.contextmanager
 def corrupt_as(path: str, what: str) -> Iterator[None]:
-    """Turn a reading library's complaint about bytes into CorruptTableError; errors of the store pass.
+    """Turn a library's errors about bytes into CorruptTableError; errors of the store pass.
 
     Args:
         path: The file.
@@ -40,7 +40,7 @@ def corrupt_as(path: str, what: str) -> Iterator[None]:
     except (pa.ArrowException, EOFError, UnicodeError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise _corrupt(path, what, error) from error
     except OSError as error:
-        # pyarrow's own complaints are plain OSErrors without a number; the store's have one or are subclasses.
+        # pyarrow's own errors are plain OSErrors without a number; the store's have one or are subclasses.
         if type(error) is not OSError or error.errno is not None:
             raise translated(error, path) from None
         raise _corrupt(path, what, error) from error

@@ -1,8 +1,8 @@
-"""The one place that decides what may be written and deleted: what lies below a table, wherever links lead.
+"""The one module that decides what may be written and deleted: only what is below the table, after links are resolved.
 
 A path counts as what it resolves to: a symbolic link inside a table may lead anywhere. What is deleted is the link
-itself, never what is behind it. Reading follows links, as everywhere: who can put a link into the directory can put the
-rows there as well.
+itself, never what is behind it. Reads follow links: whoever can put a link into the directory can also put the rows
+there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def confined(file_io: FileIO, root: str, external: Sequence[str] = ()) -> FileIO
 
 @dataclass(frozen=True, slots=True)
 class ConfinedFileIO(FileIO):
-    """Passes on what is below one of its places; writes elsewhere are errors, and what is elsewhere is not deleted."""
+    """Passes calls below one of its places on; refuses writes elsewhere, and deletes nothing elsewhere."""
 
     inner: FileIO
     root: str

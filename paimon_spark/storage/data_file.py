@@ -1,4 +1,4 @@
-"""What a data file is to the layers above, whatever its format: a reader and a writer of Arrow batches.
+"""Data files of any format for the layers above: a reader and a writer of Arrow batches.
 
 Formats differ behind two classes: a DataFileReader gives the wanted columns in exactly the Arrow types of their Paimon
 fields; a DataFileWriter takes such columns and writes what Java reads. Both run in tasks, one file at a time.
@@ -23,7 +23,7 @@ from paimon_spark.storage.store_errors import named_errors
 DEFAULT_BATCH_ROWS = 131_072
 """Rows of a batch: batches under 64k rows cost Spark throughput."""
 DEFAULT_BATCH_BYTES = 128 << 20
-"""Bytes of a batch in memory where nothing else is said."""
+"""Default bytes of a batch in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class DataFileReader(abc.ABC):
             row_groups: Only these, in this order; None for all.
             predicate: Keep rows for which this is true; it may use only columns of `fields`.
             batch_rows: Most rows of a batch (of what is read, before the predicate). Empty batches are not given.
-            batch_bytes: Batches have fewer rows where they would be larger in memory than this, as far as the file
-                tells; at least one.
+            batch_bytes: Batches have fewer rows where they would be larger in memory than this, by the sizes that the
+                file records; at least one row.
             use_threads: Decode columns in parallel; off inside Spark tasks, whose cores run other tasks.
 
         Raises:
@@ -174,6 +174,6 @@ class NamedErrorsWriter(DataFileWriter):
             return self._writer.close()
 
     def abort(self) -> None:
-        """Give up; where the disk is full, closing fails as well."""
+        """Give up; on a full disk, closing fails as well."""
         with contextlib.suppress(OSError):
             self._writer.abort()

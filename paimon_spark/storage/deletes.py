@@ -1,7 +1,7 @@
 """Deleting from an fsspec store: what lies below a directory, and many objects at once.
 
-fsspec takes ``*``, ``?`` and ``[`` in what it is told to remove for a pattern, which would take other files as well;
-the names of tags, branches and directories may hold them. Keys are paths in fsspec's own spelling.
+fsspec takes a path with ``*``, ``?`` or ``[`` for a pattern and would delete other files as well; names of tags,
+branches and directories may contain them. Keys are paths in fsspec's own spelling.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def delete_in_bulk(store: Any, keys: Sequence[str]) -> list[int]:
             continue
         try:
             store.rm(some)
-        except (OSError, ValueError):  # one that is missing, or that must not be deleted, may spoil it for all
+        except (OSError, ValueError):  # one missing or protected object may make the whole request fail
             left += places
     return left
 
@@ -57,7 +57,7 @@ def each(deed: Callable[[str], bool], paths: Sequence[str], threads: int) -> lis
     """Do something with each of many paths, some at once; in their order with one thread.
 
     Returns:
-        The paths for which it says that it was not done.
+        The paths for which it failed.
     """
     if threads == 1 or len(paths) < 2:
         return [path for path in paths if not deed(path)]

@@ -43,7 +43,7 @@ def put_if_absent(store: Any, key: str, data: bytes, path: str) -> bool:
 
 
 def check_conditional_put(store: Any, key: str, path: str, endpoint: str) -> None:
-    """Check a store with S3's protocol, once per process and endpoint: those of others may ignore the condition.
+    """Check a store with S3's protocol, once per process and endpoint: other stores may ignore the condition.
 
     Raises:
         UnsupportedError: it does.
@@ -60,7 +60,7 @@ def check_conditional_put(store: Any, key: str, path: str, endpoint: str) -> Non
 
 
 def rename_if_absent(store: Any, key: str, data: bytes) -> bool:
-    """WebHDFS renames refuse an existing target without an error: whose file is where says who won."""
+    """WebHDFS refuses a rename to an existing target without an error: the content of the target tells who won."""
     directory, _, name = key.rpartition("/")
     aside = f"{directory}/.{name}.{uuid.uuid4()}.tmp"
     store.pipe_file(aside, data)

@@ -47,7 +47,7 @@ class FileIO(abc.ABC):
 
     __slots__ = ()
     unsafe_rename: bool
-    """Whether `create_exclusive` may be no more than a check, as the table's option says."""
+    """Whether `create_exclusive` may be only a check, as the table's option says."""
 
     @staticmethod
     def for_path(path: str, options: Mapping[str, str] | None = None) -> FileIO:
@@ -119,7 +119,7 @@ class FileIO(abc.ABC):
 
     @abc.abstractmethod
     def rename(self, source: str, target: str) -> None:
-        """Move a file or directory; what happens to an existing target is the store's affair."""
+        """Move a file or directory; what happens to an existing target depends on the store."""
 
     @abc.abstractmethod
     def delete_quietly(self, path: str, *, recursive: bool = False) -> bool:

@@ -1,6 +1,6 @@
 """One data file of any format as Arrow batches: opening and creating it by the format's name.
 
-Runs in tasks, one file at a time. The classes are those of `storage.data_file`, given here under one roof.
+Runs in tasks, one file at a time. The classes are those of `storage.data_file`.
 """
 
 from __future__ import annotations

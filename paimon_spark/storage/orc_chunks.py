@@ -1,7 +1,7 @@
 """ORC's compressed chunks: what footers and streams of an ORC file are packed in.
 
 Each chunk begins with three bytes: its length, and whether it is stored as it was. Of the ORC v1 specification
-("Compression"). What hostile bytes unpack to is bounded.
+("Compression"). Unpacked sizes are bounded, also for hostile bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ORC's file tail: rows and column statistics of every stripe, which pyarrow does not show.
 
 Follows the ORC v1 specification ("File Tail"): protocol buffers in chunks, which `orc_chunks` unpacks. Every length is
-checked, so hostile bytes raise ValueError; what a small file may unpack to is bounded.
+checked, so hostile bytes raise ValueError; unpacked sizes are bounded.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from itertools import accumulate
 import pyarrow as pa
 
 _READ_AHEAD = 32
-"""Batches that Arrow reads ahead in a thread of its own, whatever a scanner is told (``MakeBackgroundGenerator``)."""
+"""Batches that Arrow always reads ahead in its own thread (``MakeBackgroundGenerator``)."""
 
 
 def stripe_parts(

@@ -214,7 +214,7 @@ class _Spliced(io.RawIOBase):
 
 
 def _timestamps(seconds: pa.Array, nanos: pa.Array, target: pa.TimestampType, zone: str) -> pa.Array:
-    """Java's ``TimestampTreeReader``: whole seconds, cut towards 1970, and what comes after them."""
+    """Java's ``TimestampTreeReader``: whole seconds, rounded towards 1970, and the fraction."""
     whole = np.asarray(seconds.fill_null(0)) + EPOCH
     if zone:
         whole = whole - zone_offset(np.array([EPOCH]), zone)[0]

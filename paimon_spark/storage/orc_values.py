@@ -2,7 +2,7 @@
 
 CHAR(n): ORC pads it with blanks, and readers take trailing blanks off. TIMESTAMP WITH LOCAL TIME ZONE: Java by default
 (`orc.timestamp-ltz.legacy.type`) stores the UTC wall clock as if it were one of the writing JVM's time zone; the zone
-stands in the stripe's footer, so the instant that was meant can be restored wherever one reads.
+stands in the stripe's footer, so the original instant can be restored in any time zone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which columns of a Parquet file are worth a dictionary, judged by a sample of its first row group.
+"""Which columns of a Parquet file are worth a dictionary, by a sample of its first row group.
 
 pyarrow tries a dictionary on every column and falls back to plain values only when the dictionary is full: on columns
 of many values that costs a third of the encoding and makes the file larger. Java's writer looks at its first page
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 _PARTS: Final = 64
 _PART_ROWS: Final = 256
 LEAST_ROWS: Final = _PARTS * _PART_ROWS
-"""Of fewer rows no sample is taken: every column gets a dictionary."""
+"""With fewer rows no sample is taken: every column gets a dictionary."""
 
 
 def dictionary_columns(rows: pa.Table, limit_bytes: int) -> bool | list[str]:

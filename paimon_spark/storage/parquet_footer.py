@@ -1,4 +1,4 @@
-"""Changing what a Parquet footer says of its columns, where pyarrow alone cannot write or read them as Java does.
+"""Changing the column types in a Parquet footer, where pyarrow alone cannot write or read them as Java does.
 
 Writing: pyarrow writes all timestamps as INT96 or none, while Java writes those of precision 7 to 9 so and the others
 as annotated int64; and it names the root `schema`. Reading: pyarrow wraps INT96 values that overflow 64-bit

@@ -1,4 +1,4 @@
-"""Parquet data files through pyarrow: near bare speed, Java's columns.
+"""Parquet data files through pyarrow, with the columns that Java writes.
 
 Reading decodes only the wanted columns of the wanted row groups. Writing gathers rows to row groups of Java's block
 size. Physical types, annotations and ids are those of Java's ``ParquetSchemaConverter``.
@@ -100,7 +100,7 @@ class ParquetReader(DataFileReader):
         *,
         use_threads: bool,
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of at most so many rows and, as far as the file tells, bytes."""
+        """Batches with at most so many rows and bytes, by the sizes that the file records."""
         rows, most_bytes = most
         sizes = decoded_bytes(file, groups, columns, most_bytes, self._with_dictionaries)
         counts = [self.row_group_rows[group] for group in groups]
@@ -161,7 +161,7 @@ class ParquetReader(DataFileReader):
         return {name for name in self.schema.names for path in paths if f"{path}.".startswith(f"{name}.")}
 
     def _file_with_int96_as_bytes(self) -> pq.ParquetFile:
-        """The same file; its INT96 columns come as 12 bytes, since pyarrow would wrap values beyond nanoseconds."""
+        """The same file with INT96 columns as 12 bytes, since pyarrow would wrap values beyond nanoseconds."""
         metadata = metadata_with_int96_as_bytes(self._source)
         remote = isinstance(self._source, pa.PythonFile)
         return pq.ParquetFile(self._source, metadata=metadata, pre_buffer=remote, page_checksum_verification=True)

@@ -39,7 +39,7 @@ class ParquetSettings:
         self.max_rows = min(MAX_ROW_GROUP_ROWS, _integer(given, "parquet.block.row.count.limit", MAX_ROW_GROUP_ROWS))
         dictionary = given.get("parquet.enable.dictionary")
         self.dictionary = None if dictionary is None else dictionary.lower() == "true"
-        """Whether all columns get a dictionary, or none; None where that is judged column by column."""
+        """Whether all columns get a dictionary, or none; None where each column is decided by a sample."""
         version = given.get("parquet.writer.version", "v1").lower()
         self.pyarrow: dict[str, Any] = {
             "compression": _CODECS[codec],

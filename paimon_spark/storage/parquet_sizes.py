@@ -1,8 +1,8 @@
-"""How large the columns of a Parquet file's row groups are once they are decoded, told before they are.
+"""Decoded sizes of the columns of a Parquet file's row groups, estimated before they are decoded.
 
-Pages say little: a value of a megabyte that every row repeats is a dictionary of one entry and a few bytes of indices.
-Writers since parquet-format 2.10 say in ``ColumnMetaData.size_statistics`` how many bytes a column's strings have;
-where they do not, the strings are counted by their dictionary, without making them.
+Page sizes do not help: a value of a megabyte that every row repeats is a dictionary of one entry and a few bytes of
+indices. Writers since parquet-format 2.10 record the bytes of a column's strings in ``ColumnMetaData.size_statistics``.
+Where they do not, the strings are counted by their dictionary, without making them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def decoded_bytes(
         file: the open file.
         groups: row groups.
         columns: wanted columns, or paths of leaves.
-        enough: a row group that is surely smaller is not looked into further.
+        enough: a row group that is surely smaller is not examined further.
         reopened: see `DictionaryFile`.
 
     Returns:
@@ -122,7 +122,7 @@ def _string_bytes(array: pa.Array) -> int:
 def group_batches(
     file: pq.ParquetFile, group: int, columns: list[str], rows: int, most_bytes: int, *, use_threads: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of one row group, with fewer rows from where they are larger than was thought.
+    """The batches of one row group, with fewer rows once they are larger than estimated.
 
     Args:
         file: the open file.

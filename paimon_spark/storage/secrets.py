@@ -1,4 +1,4 @@
-"""Keeps the secrets among options out of what is shown: texts of objects, and messages that tell a value."""
+"""Keeps the secrets of options out of texts of objects and out of messages."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class QuietOptions(dict[str, str]):
     """Options whose text has no secrets."""
 
     def __repr__(self) -> str:
-        """As of a dict, with stars for the values of secret keys."""
+        """Like a dict's, with stars for the values of secret keys."""
         return repr({key: "***" if secret_values([(key, value)]) else value for key, value in self.items()})
 
 
 @contextmanager
 def without_secrets(options: Mapping[str, Any]) -> Iterator[None]:
-    """Take the secrets of options out of the message of an error, whichever option it is about."""
+    """Remove the secrets of options from the message of an error."""
     try:
         yield
     except PaimonError as error:

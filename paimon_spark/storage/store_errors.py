@@ -1,8 +1,8 @@
-"""The one place where errors of the operating system and of stores become errors of this package.
+"""Turns errors of the operating system and of stores into errors of this package.
 
-Disks speak in `OSError`s with numbers, object stores in whatever their libraries raise. What is raised in their place
-is a `StorageError` that says what failed at which path and what to do. It is still the `OSError` of its kind, so that
-callers tell a missing file from one that may not be read. No text holds a secret, and no library's error is chained.
+Disks raise `OSError`s with numbers; object stores raise the errors of their libraries. Both become a `StorageError`
+that says what failed at which path and what to do. It is still the `OSError` of its kind, so that callers distinguish a
+missing file from one that must not be read. No text contains a secret, and no library's error is chained.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONGEST_PATH: Final = 300
 _LONGEST_REASON: Final = 300
 
 FINAL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.ENAMETOOLONG})
-"""Numbers of errors after which nothing was written, and trying again at once does not help."""
+"""Numbers of errors after which nothing was written and an immediate retry does not help."""
 
 _ADVICE: Final = {
     errno.ENOSPC: "No space is left for '{path}'. Free some space, then run it again",
@@ -237,7 +237,7 @@ def cleaned(text: str, secrets: tuple[str, ...]) -> str:
 
 
 def _reason(error: Exception, secrets: tuple[str, ...]) -> str:
-    """The first line of what an error says, which is enough: some list all places where they looked."""
+    """The first line of an error's text: some texts list all places that were searched."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     lines = [line.strip() for line in str(text).splitlines() if line.strip()]
     first = cleaned(lines[0] if lines else "", secrets).rstrip(".:")

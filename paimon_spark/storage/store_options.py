@@ -64,7 +64,7 @@ _S3_BOUNDS: Final[Mapping[str, Any]] = {
     "read_timeout": 15,
     "retries": {"mode": "standard", "total_max_attempts": 3},
 }
-"""Seconds and attempts where the user says nothing: a store that is down or silent is given up within a minute."""
+"""Default seconds and attempts: a store that does not answer is given up within a minute."""
 _OSS_NAMES: Final[Mapping[str, str]] = {
     "accesskeyid": "key",
     "accesskeysecret": "secret",
@@ -166,7 +166,7 @@ def fsspec_options(scheme: str, path: str, options: Mapping[str, str]) -> dict[s
 
 
 def check_known(scheme: str, store: type, options: Mapping[str, Any]) -> None:
-    """Refuse options that a store would take and then pass over, or fail over with another name.
+    """Refuse options that a store would ignore, or report under another name.
 
     Args:
         scheme: fsspec's scheme.

@@ -1,4 +1,4 @@
-"""Which options a catalog takes: those of the store, and those that ask for what a catalog here is anyway."""
+"""Which options a catalog accepts: those of the store, and those that ask for what this catalog does in any case."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Option, Scope, find_option, unknown_option_error
 
 _WITHOUT_EFFECT = ("cache-", "cache.", "file-io.allow-cache")
-"""Beginnings of keys that only say what Java keeps in memory: nothing is kept here, so that rows are the same."""
+"""Prefixes of keys about Java's caches: there is no cache here, so they change no rows."""
 _OWN_KEYS = ("metastore", "warehouse", "default-database", "s3.endpoint", "s3.access-key", "s3.secret-key")
 
 
 def check_catalog_options(options: Mapping[str, str]) -> None:
-    """Check the options of a catalog before anything is made of them.
+    """Check the options of a catalog before they are used.
 
     Raises:
         UnsupportedError: an option asks for another kind of catalog than a directory, or for what this one does not do.

@@ -1,6 +1,6 @@
-"""Options that name columns: in a list of them, or in their own key; how they follow columns that get other names.
+"""Options that name columns, in their value or in their key, and how they follow renamed columns.
 
-Equals Java's ``SchemaManager.applyRenameColumnsToOptions`` for renames, as far as that follows.
+Equals Java's ``SchemaManager.applyRenameColumnsToOptions`` for renames, as far as Java follows.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
 
-# Options whose value is a list of columns. Java renames those in bucket-key and sequence.field and then refuses the
-# schema for the others; here all of them follow.
+# Options whose value is a list of columns. Java renames columns in bucket-key and sequence.field only and then refuses
+# the schema for the others; here all follow.
 _COLUMN_LISTS = (
     "bucket-key",
     "sequence.field",
@@ -27,7 +27,7 @@ _FIELDS, _GROUP, _INDEX = "fields.", ".sequence-group", "file-index."
 _OF_GROUPS = "partial-update.remove-record-on-sequence-group"
 
 Names = Mapping[str, str | None]
-"""For each column its other name, None for one that is not there."""
+"""The new name of each column; None for a missing column."""
 
 
 class _MissingColumnError(Exception):
@@ -35,16 +35,16 @@ class _MissingColumnError(Exception):
 
 
 def renamed_options(options: Mapping[str, str], names: Names) -> dict[str, str]:
-    """The options with the columns' other names in every key and value that names one; what names none stays."""
+    """The options with the columns' new names in every key and value that names a column."""
     return dict(_renamed(key, value, names) for key, value in options.items())
 
 
 def options_at(latest: TableSchema, options: Mapping[str, str], then: TableSchema) -> dict[str, str]:
-    """The options under which an older state of a table is read: the latest ones, about the columns as they were named.
+    """The options to read an older state of a table with: the latest ones, with the columns' names of then.
 
-    Java: takes the latest options as they are, so that no state before the renaming of a column that they name can be
-    read, or another column is taken for it. An option that names a column which the older schema lacks (Java refuses it
-    too) is as it was then; so are all of ``fields.…`` together.
+    Java takes the latest options as they are: it cannot read a state before the renaming of a column that they name, or
+    takes another column for it. An option that names a column which the older schema lacks gets its value of then;
+    so do all options ``fields.…`` together.
 
     Args:
         latest: the schema that the options belong to.
@@ -70,7 +70,7 @@ def options_at(latest: TableSchema, options: Mapping[str, str], then: TableSchem
 
 
 def _family(key: str) -> str:
-    """The options that are taken together: those of single columns contradict each other else."""
+    """The options that are replaced together, since options of single columns could contradict each other."""
     return _FIELDS if key.startswith(_FIELDS) or key == _OF_GROUPS else key
 
 

@@ -1,7 +1,7 @@
-"""Which snapshots were there at a time, though clocks jump.
+"""Which snapshots existed at a time, even if clocks jump.
 
-Commits of ours never go back in time, those of other engines may. Java: ``SnapshotManager.earlierOrEqualTimeMills``,
-which takes the times as they are.
+Our commits never go back in time; commits of other engines may. Java: ``SnapshotManager.earlierOrEqualTimeMills``,
+which relies on the recorded times.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ if TYPE_CHECKING:
     from paimon_spark.table.snapshot_store import SnapshotStore
 
 _SKEW_MILLIS = 1000
-"""Clocks that are looked after differ by less."""
+"""Synchronised clocks differ by less."""
 
 _JUST_NOW_MILLIS = 60_000
 
 
 def next_commit_millis(latest: Snapshot | None) -> int:
-    """Return the time of a snapshot that is made now: never before the one it follows, whatever the clock says."""
+    """Return the time of a snapshot that is made now: not before that of its predecessor."""
     return max(time.time_ns() // 1_000_000, latest.time_millis if latest else 0)
 
 
 def count_until(snapshots: SnapshotStore, ids: Sequence[int], time_millis: int) -> int:
     """Return how many of the snapshots were committed at or before a time.
 
-    A snapshot whose time is still to come was made under a clock that was ahead: all that is known of it is that it
-    came after the one before it. A read of "now" sees it.
+    A snapshot with a time in the future was made with a wrong clock: only its order is known. A read of "now" sees it.
 
     Args:
         snapshots: gives them.

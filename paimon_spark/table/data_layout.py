@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DataLayout:
-    """What the schema says about the place of data files."""
+    """Where data files are, by the schema's options."""
 
     partition_keys: tuple[str, ...] = ()
     partition_types: tuple[DataType, ...] = ()

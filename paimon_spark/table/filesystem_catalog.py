@@ -73,7 +73,7 @@ class FilesystemCatalog:
     def drop_database(self, database: str, *, cascade: bool = False) -> None:
         """Remove a database and, with `cascade`, the tables in it.
 
-        Java: deletes the whole directory, whatever else is in it.
+        Java deletes the whole directory with all that is in it.
 
         Raises:
             PaimonError: there is no such database; or something is in it and `cascade` is not given; or something that
@@ -109,7 +109,7 @@ class FilesystemCatalog:
             )
 
     def is_empty(self, database: str) -> bool:
-        """Tell whether nothing is in a database: no table, and no file or directory of anybody else."""
+        """Tell whether a database is empty: no table, and no other file or directory."""
         return not self._others(database, ())
 
     def _others(self, database: str, tables: Sequence[str]) -> list[str]:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.paths import TablePaths
 
 FileFilter = Callable[[ManifestColumns], ManifestColumns]
-"""Leaves out entries that a read does not need, never a DELETE."""
+"""Drops entries that a read does not need, never a DELETE."""
 
 _Decoded = TypeVar("_Decoded")
 _DECODED_AT_ONCE = 32 << 20

@@ -1,4 +1,4 @@
-"""Reading many small files of one table: some at once from a remote store, and decoded together."""
+"""Reading many small files of one table: several at once from a remote store, and decoded together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Decoded = TypeVar("_Decoded")
 
 
 def read_ahead(file_io: FileIO, paths: Iterator[str]) -> Iterator[tuple[str, bytes | None]]:
-    """Yield each path with the file's bytes, None for files that are missing; a remote store is asked for several."""
+    """Yield each path with the file's bytes, None for missing files; several requests run at once on a remote store."""
 
     def if_there(path: str) -> bytes | None:
         try:

@@ -1,6 +1,6 @@
-"""What manifest lists and snapshots say of a file against the file itself: bytes and numbers of entries.
+"""Checks of metadata files against what manifest lists and snapshots record: bytes and numbers of entries.
 
-A file that was cut, exchanged for another or written over is told by them before its entries are believed.
+They find a file that was truncated, exchanged or overwritten before its entries are used.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def checked_kinds(
 
 
 def checked_rows(found: Iterable[ManifestColumns], snapshot: Snapshot, path: str) -> Iterator[ManifestColumns]:
-    """All entries of a snapshot; behind the last, their rows are checked against what the snapshot says.
+    """All entries of a snapshot; after the last one, their rows are checked against the snapshot's count.
 
     Raises:
         CorruptTableError: the rows of all files are not as many as the snapshot says; 0 is not recorded.

@@ -1,8 +1,8 @@
 """Which columns may hold nulls: a column that is NOT NULL now may have nulls in files of older schemas.
 
-Java lets ``ALTER`` make a nullable column NOT NULL (``alter-column-null-to-not-null.disabled`` = false) without a look
-at the rows, and reads the nulls as they are. Spark does not look for nulls in a column that it knows to be NOT NULL: it
-fails, or takes what lies in the place of the value.
+Java lets ``ALTER`` make a nullable column NOT NULL (``alter-column-null-to-not-null.disabled`` = false) without
+checking the rows, and reads the nulls as they are. Spark does not look for nulls in a column that it knows to be NOT
+NULL: it fails, or takes the bytes in the value's slot.
 """
 
 from __future__ import annotations

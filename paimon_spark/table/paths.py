@@ -28,9 +28,9 @@ SYSTEM_DIRECTORY = "sys.db"
 
 _BRANCH_PREFIX = "branch_"
 _MOST_NAME_BYTES = 255
-"""Bytes that the name of a file has at most on local disks; object stores take more."""
+"""Maximum bytes of a file name on local disks; object stores allow more."""
 LONGEST_FILE_PART = 199
-"""Bytes that the name of a tag or consumer has at most: with what is put before and behind while it is written."""
+"""Maximum bytes of a tag's or consumer's name, which gets a prefix and a suffix while its file is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def is_plain_name(name: str) -> bool:
 
 
 def why_no_new_name(name: str, *, longest_bytes: int = _MOST_NAME_BYTES) -> str | None:
-    """Say why nothing new can be called ``name``; None where it can.
+    """Say why ``name`` cannot be given to something new; None where it can.
 
     Args:
         name: of something that becomes a file or a directory.
@@ -149,7 +149,7 @@ class TablePaths:
     """The table directory, without a trailing slash."""
     branch: str = MAIN_BRANCH
     layout: DataLayout | None = None
-    """Place of the data files; None where only metadata is looked at."""
+    """Where the data files are; None where only metadata is read."""
 
     def __post_init__(self) -> None:
         """Check the name of the branch: it may come from an option of the table.

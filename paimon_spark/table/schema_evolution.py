@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def alter_table(table: FileStoreTable, changes: Sequence[SchemaChange]) -> FileStoreTable:
-    """Change the schema of a table; changes that another session makes at once are kept, these come on top of them.
+    """Change the schema of a table, on top of changes that other sessions make at the same time.
 
     Returns:
         The table with its new schema.
@@ -51,7 +51,7 @@ def alter_table(table: FileStoreTable, changes: Sequence[SchemaChange]) -> FileS
         UnsupportedError: the table could not be read or written with an option.
     """
     accept_stored(table.path, {change.key: change.value for change in changes if isinstance(change, SetOption)})
-    # Several changes of one ALTER are one new schema; looking for snapshots again after a lost race would miss nothing.
+    # All changes of one ALTER make one new schema.
     has_snapshots = table.snapshots.latest_id() is not None
 
     def next_schema(latest: TableSchema) -> TableSchema:
@@ -109,7 +109,7 @@ def changed_schema(
 
 
 class _Draft:
-    """A schema on its way to the next one."""
+    """A draft of the next schema."""
 
     def __init__(self, schema: TableSchema, table_name: str, *, has_snapshots: bool) -> None:
         self.schema = schema

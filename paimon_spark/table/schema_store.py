@@ -29,7 +29,7 @@ class SchemaStore:
         self._paths = paths
         self._known: dict[int, TableSchema] = {}
         self._digests: dict[int, bytes] = {}
-        """Of the bytes of each schema that was read; they differ from table to table, by the time in them at least."""
+        """Digest of the bytes of each schema that was read; tables differ, at least by the time in them."""
 
     def ids(self) -> list[int]:
         """Return the ids of all schemas, ascending; empty when there is no table."""
@@ -63,7 +63,7 @@ class SchemaStore:
         return known
 
     def is_still(self, schema_id: int) -> bool:
-        """Tell whether the file of a schema that was read holds the bytes of then; else this is another table."""
+        """Tell whether a schema file still holds the bytes that were read; otherwise this is another table."""
         self.get(schema_id)
         try:
             data = self._file_io.read_bytes(self._paths.schema_path(schema_id))
@@ -90,7 +90,7 @@ class SchemaStore:
         return schema
 
     def commit_next(self, change: Callable[[TableSchema], TableSchema]) -> TableSchema:
-        """Write ``change(latest)`` as the next schema; again on top of the winner's when another writer was faster.
+        """Write ``change(latest)`` as the next schema; retried on top of the winner's when another writer is faster.
 
         Args:
             change: given the latest schema, returns the new one. Its id must be that of the latest plus 1; when the

@@ -1,4 +1,4 @@
-"""Which snapshot something was planned on: its id alone would also be that of another one after a rollback."""
+"""Which snapshot something was planned on. The id alone is not enough: a rollback gives it to another snapshot."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotIdentity:
-    """One snapshot of one table, told from every other that ever has its id. Plain values, picklable."""
+    """One snapshot of one table, distinct from every other with its id. Plain values, picklable."""
 
     id: int = 0
     """0 stands for a table without snapshots."""
     name: str = ""
-    """Names that no other snapshot has: its uuid, which old ones lack, and its list of changes."""
+    """Unique names: its uuid, which old snapshots lack, and its delta manifest list."""
 
     @classmethod
     def of(cls, snapshot: Snapshot | None) -> SnapshotIdentity:

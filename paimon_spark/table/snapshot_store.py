@@ -1,8 +1,8 @@
 """The snapshot files of one branch and their hints.
 
-Equals Java's ``SnapshotManager`` and ``HintFileUtils`` (docs/format.md §2): a hint may lie or be missing, the directory
-decides. One lie is none: LATEST is written when its snapshot is there, and moved back before that is deleted. Where
-neither that snapshot nor a later one is there, a commit is lost.
+Equals Java's ``SnapshotManager`` and ``HintFileUtils`` (docs/format.md §2): a hint may be wrong or missing; the
+directory decides. With one exception: LATEST is written after its snapshot and moved back before the snapshot is
+deleted. So if neither that snapshot nor a later one exists, a commit is lost.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class SnapshotStore:
             raise self._lost_error(lost, found, deed)
 
     def give_up_lost(self) -> None:
-        """Take the snapshots that are there for all there are, whatever LATEST names."""
+        """Accept that the snapshots after the last existing one are lost: LATEST names an existing snapshot again."""
         ids = self.ids()
         if ids:
             self.write_latest_hint(ids[-1])
@@ -102,7 +102,7 @@ class SnapshotStore:
         return ids[-1] if ids else None, hint
 
     def check_table_there(self) -> None:
-        """Tell a table without snapshots from none: who looks for its snapshots has opened it before.
+        """Check that the table still exists: a table without snapshots looks like a dropped one.
 
         Raises:
             TableNotFoundError: the table has no schemas any more.

@@ -1,4 +1,4 @@
-"""What this version cannot do yet, refused by name before the first byte is read or written.
+"""What this version does not support: refused by name before the first byte is read or written.
 
 Which options are refused says the table of options; here are the columns and the kinds of tables besides.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_readable(schema: TableSchema) -> None:
-    """Refuse a table (with its dynamic options) whose rows would come out wrong.
+    """Refuse a table (with its dynamic options) whose rows would be read wrongly.
 
     Raises:
         UnsupportedError: names the option and what to do.

@@ -1,4 +1,4 @@
-"""A Paimon table as a value: where it is, its schema and options, and the stores that look up the rest.
+"""A Paimon table as a value: its path, schema and options, and the stores that look up the rest.
 
 Equals Java's ``FileStoreTable`` and ``AbstractFileStoreTable.copy`` (dynamic options, time travel of the schema).
 """
@@ -94,7 +94,7 @@ class FileStoreTable:
 
         Args:
             dynamic: options.
-            given: whether a user gives them with a read or a write; False where another table or branch has them.
+            given: whether a user gives them with a read or a write; False where they come from another table or branch.
 
         Raises:
             OptionError: an immutable option would change ("Cannot change bucket-key from a to b."), or a value is bad.
@@ -110,7 +110,7 @@ class FileStoreTable:
         return self._with_schema(self.schema.with_options(self.options.merged(changes).to_dict()))
 
     def without_options(self, keys: Iterable[str]) -> FileStoreTable:
-        """Return the table without these options; what it was created with counts no more either."""
+        """Return the table without these options, also those of its schema."""
         left = {key: value for key, value in self.options.to_dict().items() if key not in frozenset(keys)}
         return self._with_schema(self.schema.with_options(left))
 
@@ -142,7 +142,7 @@ class FileStoreTable:
         return replace(self, schema=schema, options=schema.core_options)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave out the stores that are made again where they are used."""
+        """Leave out the stores, which are made again where they are used."""
         fields = self.__dataclass_fields__
         return {name: value for name, value in self.__dict__.items() if name in fields}
 

@@ -65,12 +65,12 @@ class TagStore:
         return dict(sorted(found.items(), key=lambda item: (item[1].snapshot.id, item[0])))
 
     def begin_deletion(self, name: str) -> None:
-        """Note that the tag ``name`` is being deleted, with what it holds; no engine takes this file for a tag."""
+        """Write a copy of the tag ``name`` that says that it is being deleted; no engine takes this file for a tag."""
         path = self._paths.tag_path(name)
         self._file_io.write_bytes(self._aside_path(name), self._file_io.read_bytes(path), overwrite=True)
 
     def deletions_begun(self) -> dict[str, Snapshot]:
-        """Return the snapshots of the tags whose deletion has begun and not ended; nearly always none."""
+        """Return the snapshots of tags whose deletion was interrupted; nearly always none."""
         listed = self._file_io.list_names(self._paths.tag_dir)
         names = [entry.name.removeprefix(_ASIDE) for entry in listed if entry.name.startswith(_ASIDE)]
         found = {}
@@ -118,7 +118,7 @@ class TagStore:
         return True
 
     def replace(self, name: str, snapshot: Snapshot, *, time_retained: timedelta | None = None) -> None:
-        """Let the existing tag ``name`` hold ``snapshot`` from now on.
+        """Point the existing tag ``name`` to ``snapshot``.
 
         Raises:
             SnapshotNotFoundError: there is no such tag.
@@ -132,7 +132,7 @@ class TagStore:
         self._file_io.write_bytes(self._paths.tag_path(name), tag.to_json().encode("utf-8"), overwrite=True)
 
     def delete(self, name: str) -> None:
-        """Delete the tag file ``name``; data files that only it kept are the caller's business.
+        """Delete the tag file ``name``; the caller deletes the data files that only it kept.
 
         Raises:
             SnapshotNotFoundError: there is no such tag.

@@ -1,7 +1,7 @@
-"""The two branches of a table whose options say that a second one is read beside its own.
+"""The two branches of a table whose options ask for a second branch beside its own.
 
-Options `scan.fallback-branch` and `scan.primary-branch`, Java's ``FallbackReadFileStoreTable``: of the two branches one
-comes first and gives every partition it has; the other gives the partitions that the first lacks. Runs on the driver.
+Options `scan.fallback-branch` and `scan.primary-branch`, Java's ``FallbackReadFileStoreTable``: one of the branches
+comes first and gives all its partitions; the other gives the partitions that the first lacks. Runs on the driver.
 """
 
 from __future__ import annotations

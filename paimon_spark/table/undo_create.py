@@ -1,4 +1,4 @@
-"""Taking back a table that a statement has made and could not fill."""
+"""Undoing the creation of a table that a statement could not fill."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def undo_create(path: str, options: Mapping[str, str]) -> None:
-    """Delete what a new table consists of; whatever else was in its directory before stays.
+    """Delete the files of a new table; other files in its directory stay.
 
     Args:
-        path: the table directory, which may be any directory where the table was named by its path.
+        path: the table directory; for a table named by its path it may hold other files.
         options: of the store.
     """
     try:

@@ -114,8 +114,8 @@ def _keep_tags(unused: UnusedFiles, store: TagStore, bounds: tuple[int, int] | N
     """Keep what tags need, from the newest tag back to the oldest file in question.
 
     ``bounds``: the files belong to snapshots of the tags' own branch, from the first bound up to but without the
-        second. So tags of later snapshots need none of them, and only the nearest earlier tag and those after it share
-        manifests.
+    second. So tags of later snapshots need none of them, and only the nearest earlier tag and those after it share
+    manifests.
     """
     table = unused.table
     tagged = {tag.id: tag for tag in _all_at_once(table, lambda name: store.get(name).snapshot, store.names())}

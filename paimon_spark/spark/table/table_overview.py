@@ -1,7 +1,7 @@
 """A table at a glance: what it is, how large, its newest snapshots, and the shape of its LSM trees.
 
-Numbers for people, made on the driver from metadata files. A glance at a huge table stays quick: bytes are summed only
-where few enough files have to be looked at, and the LSM picture gets a bounded number of columns.
+What a notebook shows, made on the driver from metadata files. It stays quick for a huge table: bytes are summed only
+over a bounded number of files, and the LSM picture has a bounded number of columns.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Overview:
     files: int
     """Data files of the latest snapshot, of every level."""
     bytes: int | None
-    """Their size; None where too many would have to be looked at."""
+    """Their size; None where there are too many to sum up."""
 
     @property
     def records(self) -> int:

@@ -1,1 +1,1 @@
-"""System tables: what a table tells of itself as rows, ``t$snapshots`` and its siblings."""
+"""System tables: metadata of a table as rows, such as ``t$snapshots``."""

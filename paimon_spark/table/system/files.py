@@ -1,7 +1,7 @@
 """``files`` and ``file_key_ranges``: the data files of one version, one row each.
 
-Equal Java's ``FilesTable`` and ``FileKeyRangesTable``. Made some files at a time, so that memory holds the rows and
-little more.
+Equal Java's ``FilesTable`` and ``FileKeyRangesTable``. Rows are made for some files at a time, so that memory holds
+little more than the rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The living files of one version, some at a time, and where they are: what the system tables about files share."""
+"""The live files of one version in chunks, with their paths: shared by the system tables about files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ARITY_BYTES = 4
 
 
 class LiveFiles:
-    """The files that live in one version of one branch, of every level.
+    """The live files of one version of one branch, of every level.
 
     Partitions are numbered in the order in which their first file appears.
     """
@@ -43,12 +43,12 @@ class LiveFiles:
         return list(self._numbers)
 
     def chunks(self) -> Iterator[ManifestColumns]:
-        """Yield the files in the order of the manifests, those that wait for a bucket (``bucket`` = -2) as well."""
+        """Yield the files in the order of the manifests, with those of the postpone bucket (``bucket`` = -2)."""
         if self.snapshot is not None:
             yield from self.table.manifests.live_chunks(self.snapshot)
 
     def chunks_in_buckets(self) -> Iterator[ManifestColumns]:
-        """Yield the files without those that wait for a compaction to get a bucket, as in Java."""
+        """Yield the files without those of the postpone bucket, as in Java."""
         for chunk in self.chunks():
             yield chunk.filter(chunk.buckets >= 0)
 
