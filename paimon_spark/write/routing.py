@@ -27,6 +27,7 @@ NO_PARTITION = EMPTY_SERIALIZED_ROW
 """Partition bytes of a table without partitions."""
 
 _DENSE_LIMIT = 1 << 22
+_STRATEGY = "partition.sink-strategy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +135,23 @@ def partition_groups(rows: pa.Table, fields: list[DataField]) -> tuple[Codes | N
 def partitions_together(schema: TableSchema) -> bool:
     """Whether a shuffle brings the rows of a partition of an append table to as few tasks as possible.
 
-    Not unless ``partition.sink-strategy`` asks for it: a shuffle undoes the order in which a query sorts its rows.
+    Where ``partition.sink-strategy`` asks for it, whatever order a query gives its rows.
     """
-    strategy = str(schema.core_options.value("partition.sink-strategy")).upper()
-    unaware = schema.bucket_mode is BucketMode.BUCKET_UNAWARE
-    return unaware and bool(schema.partition_keys) and strategy in ("HASH", "PARTITION_DYNAMIC")
+    strategy = str(schema.core_options.value(_STRATEGY)).upper()
+    return _partitions_alone(schema) and strategy in ("HASH", "PARTITION_DYNAMIC")
+
+
+def partitions_are_free(schema: TableSchema) -> bool:
+    """Whether nobody says how rows of the partitions of an append table come to tasks (``partition.sink-strategy``).
+
+    Then a session may shuffle rows by partition, unless it undoes what a query says about them. Java and the official
+    connector shuffle only where the option asks for it.
+    """
+    return _partitions_alone(schema) and _STRATEGY not in schema.options
+
+
+def _partitions_alone(schema: TableSchema) -> bool:
+    return schema.bucket_mode is BucketMode.BUCKET_UNAWARE and bool(schema.partition_keys)
 
 
 def shuffle_ids(schema: TableSchema, rows: pa.Table, num_tasks: int) -> npt.NDArray[np.int32]:

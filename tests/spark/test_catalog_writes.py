@@ -284,7 +284,9 @@ def test_what_is_asked_of_spark(create: Callable[..., str], warehouse: Path) -> 
     )
     assert asked(FIXED, primary_key="dt,k") == WriteDistribution(("dt", "k"), num_partitions=8)
     assert asked(FIXED, bucket="2", bucket_key="v") == WriteDistribution(("dt", "v"), num_partitions=8, partitions=dt)
-    assert asked(ADAPTIVE) == WriteDistribution()
+    assert asked(ADAPTIVE) == WriteDistribution(rebalanced_by=("dt",))
+    assert asked(FIXED) == asked(ADAPTIVE, "") == WriteDistribution()
+    assert asked(ADAPTIVE, **{"partition.sink-strategy": "none"}) == WriteDistribution()
     by_partition = {"partition.sink-strategy": "hash"}
     assert asked(ADAPTIVE, **by_partition) == WriteDistribution(("dt",), advisory_bytes=256 * megabytes, may_split=True)
     assert asked(FIXED, **by_partition) == WriteDistribution(("dt",), may_split=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import desc
 
 import paimon_spark
 from paimon_spark import PaimonTable
@@ -38,6 +39,11 @@ DOORS: dict[str, Callable[[DataFrame, str], object]] = {
 }
 
 
+def number_of_files(path: str) -> int:
+    store = load_table(path)
+    return len(store.manifests.live_entries(store.snapshots.latest()))
+
+
 @pytest.mark.parametrize("door", ["insert", "append"])
 def test_a_partition_has_one_file_where_its_rows_are_brought_together(
     spark: SparkSession, warehouse: str, door: str
@@ -46,9 +52,40 @@ def test_a_partition_has_one_file_where_its_rows_are_brought_together(
     options = {"partition.sink-strategy": "hash"}
     table = PaimonTable.create(spark, path, "id long not null, p long", partition_by="p", options=options)
     DOORS[door](spark.range(0, 600, 1, 4).selectExpr("id", "id % 30 AS p"), path)
-    store = load_table(path)
-    assert len(store.manifests.live_entries(store.snapshots.latest())) == 30
+    assert number_of_files(path) == 30
     assert table.to_df().selectExpr("count(DISTINCT id)", "count(DISTINCT p)").first() == (600, 30)
+
+
+@pytest.mark.parametrize("door", ["insert", "append"])
+def test_a_partition_has_one_file_unless_a_query_arranges_its_rows(
+    spark: SparkSession, warehouse: str, door: str
+) -> None:
+    path = f"{warehouse}/d.db/free_{door}"
+    table = PaimonTable.create(spark, path, "id long not null, p long", partition_by="p")
+    rows = spark.range(0, 120, 1, 4).selectExpr("id", "id % 6 AS p")
+    made = []
+    ordered, distributed = rows.sortWithinPartitions(desc("id")), rows.repartition(3)
+    for arranged in (rows, ordered.cache(), distributed, rows.selectExpr("id", "99L AS p")):
+        before = number_of_files(path)
+        DOORS[door](arranged, path)
+        made.append(number_of_files(path) - before)
+    ordered.unpersist()
+    assert made == [6, 24, 18, 4]
+    spark.sql(f"ALTER TABLE {CATALOG}.d.free_{door} SET TBLPROPERTIES ('partition.sink-strategy' = 'none')")
+    DOORS[door](rows, path)
+    assert number_of_files(path) == sum(made) + 24
+    assert table.to_df().selectExpr("count(*)", "count(DISTINCT id)").first() == (600, 120)
+
+
+def test_a_large_partition_has_several_writers(spark: SparkSession, warehouse: str) -> None:
+    path = f"{warehouse}/d.db/large_partition"
+    PaimonTable.create(spark, path, "id long not null, p long", partition_by="p")
+    spark.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", "100kB")
+    try:
+        insert(spark.range(0, 200_000, 1, 4).selectExpr("hash(id) AS id", "id div 1000000 AS p"), path)
+    finally:
+        spark.conf.unset("spark.sql.adaptive.advisoryPartitionSizeInBytes")
+    assert 1 < number_of_files(path) <= 4
 
 
 @pytest.mark.parametrize(("door", "rows", "target", "tasks"), [

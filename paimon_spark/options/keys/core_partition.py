@@ -94,7 +94,8 @@ CORE_PARTITION: tuple[Option, ...] = (
         "partition.sink-strategy",
         K.ENUM,
         "NONE",
-        "How rows of partitioned append tables come to tasks: as they are (NONE), or by partition, for fewer files.",
+        "How rows of partitioned append tables come to tasks: as they are (NONE), or by partition, for fewer files. "
+        "Not set: by partition on classic sessions, unless a query sorts, limits or distributes its rows.",
         choices=("NONE", "HASH", "PARTITION_DYNAMIC"),
         honoured=True,
     ),

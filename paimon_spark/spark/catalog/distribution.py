@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.spark.columns.bucket_expression import bucket_expression
 from paimon_spark.spec.schema import BucketMode
-from paimon_spark.write.routing import partitions_together
+from paimon_spark.write.routing import partitions_are_free, partitions_together
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
@@ -47,6 +47,8 @@ class WriteDistribution:
     task."""
     partitions: tuple[str, ...] = ()
     """The partition columns."""
+    rebalanced_by: tuple[str, ...] = ()
+    """Columns whose rows Spark brings together where the query says nothing else (`hooks.partition_shuffle`)."""
     may_split: bool = False
     """Whether Spark may give rows that are equal in `columns` to several tasks where there are very many (AQE)."""
 
@@ -59,6 +61,8 @@ def write_distribution(table: FileStoreTable, parallelism: Parallelism) -> Write
         size = table.options.target_file_size_bytes(False)
         advisory = min(size, _MOST_ADVISORY_BYTES) if parallelism.adaptive else 0
         return WriteDistribution(tuple(schema.partition_keys), advisory_bytes=advisory, may_split=True)
+    if parallelism.adaptive and partitions_are_free(schema):
+        return WriteDistribution(rebalanced_by=tuple(schema.partition_keys))
     if mode not in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC):
         return WriteDistribution()
     partitions = tuple(schema.partition_keys)

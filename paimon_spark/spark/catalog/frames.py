@@ -6,7 +6,6 @@ It is made only where Spark's own reader finds the rows; filters, columns, limit
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
-from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,7 +19,7 @@ from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.char_columns import padded_by_spark
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, gateway_of
 from paimon_spark.spark.source.read_columns import read_columns
 from paimon_spark.spark.source.system_read import metadata_source, row_view_of
 from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from paimon_spark.spark.source.source_options import ReadRequest
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
-_GATEWAYS: WeakKeyDictionary[SparkSession, Gateway] = WeakKeyDictionary()
 
 
 class PathTableProxy(TableProxy):
@@ -98,7 +96,7 @@ def native_frame(spark: SparkSession, request: ReadRequest) -> DataFrame | None:
         return None
     columns = read_columns(fields_as_stored(table), request.columns)
     try:
-        gateway = _GATEWAYS.get(spark) or _GATEWAYS.setdefault(spark, Gateway(spark))
+        gateway = gateway_of(spark)
         struct = partition_columns_last(to_spark_struct(columns), table.schema.partition_keys)
         planned = ScanPlan(table, struct).on(snapshot)
         if not is_native(gateway, planned):

@@ -93,7 +93,7 @@ class WriteBuilderProxy(Proxy):
     def build(self) -> Any:
         """The write, behind the shuffle that the table's keys need."""
         check_writable(self.loaded.table.schema)
-        distribution = write_distribution(self.loaded.table, _parallelism(self.gateway))
+        distribution = write_distribution(self.loaded.table, session_parallelism(self.gateway))
         own = {key.lower() for key in self.given}
         session = {k: v for k, v in known_to_writes(self.loaded.options).items() if k.lower() not in own}
         options = {**session, **self.given, **self.loaded.source_options}
@@ -196,8 +196,8 @@ def clustered(gateway: Gateway, columns: Sequence[str]) -> JavaObject:
     return connector.distributions.Distributions.clustered(gateway.array(f"{_EXPRESSIONS}.Expression", references))
 
 
-def _parallelism(gateway: Gateway) -> Parallelism:
-    """What the session says in which the statement runs."""
+def session_parallelism(gateway: Gateway) -> Parallelism:
+    """What the active session says: Spark sets it while it plans a statement."""
     conf = compat.SQL_CONF.of(gateway).get()
     adaptive = conf.adaptiveExecutionEnabled() and conf.coalesceShufflePartitionsEnabled()
     context = compat.SPARK_CONTEXT.of(gateway).getOrCreate()

@@ -19,6 +19,7 @@ from paimon_spark.spark.hooks.functions import install_functions
 from paimon_spark.spark.hooks.insert_columns import install_insert_columns
 from paimon_spark.spark.hooks.local_rows import install_local_rows
 from paimon_spark.spark.hooks.parser import install_parser
+from paimon_spark.spark.hooks.partition_shuffle import install_partition_shuffle
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.row_level import install_row_level
 from paimon_spark.spark.hooks.widened_writes import install_widened_writes
@@ -32,6 +33,7 @@ HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.TABLE_FUNCTIONS, install_functions),
     (features.LOCAL_ROWS, install_local_rows),
     (features.PLACED_WRITES, install_placed_writes),
+    (features.REBALANCED_WRITES, install_partition_shuffle),
     (features.LEFT_OUT_COLUMNS, install_insert_columns),
     (features.WIDENED_WRITES, install_widened_writes),
     (features.ROW_LEVEL, install_row_level),

@@ -189,6 +189,12 @@ INSERT_INTO = SparkClass(
 )  # fmt: skip
 V2_WRITE_COMMAND = SparkClass(f"{_PLANS}.V2WriteCommand", methods=("isByName", "query", "table", "withNewQuery"))
 REPARTITION = SparkClass(f"{_PLANS}.Repartition", constructors=(3,))
+REBALANCE = SparkClass(f"{_PLANS}.RebalancePartitions", constructors=(4,))
+AGGREGATE = SparkClass(f"{_PLANS}.Aggregate", methods=("groupingExpressions",))
+SORT = SparkClass(f"{_PLANS}.Sort")
+LIMIT = SparkClass(f"{_PLANS}.GlobalLimit")
+CACHED_ROWS = SparkClass(f"{_SQL}.execution.columnar.InMemoryRelation", methods=("cacheBuilder",))
+CACHE_BUILDER = SparkClass(f"{_SQL}.execution.columnar.CachedRDDBuilder", methods=("logicalPlan",))
 REPLACE_EXPRESSIONS = SparkClass(f"{_SQL}.catalyst.optimizer.ReplaceExpressions", methods=("apply",), is_object=True)
 OPTIMIZED_WRITES = SparkClass(f"{_PLANS}.AppendData", methods=("query", "write"))
 DESCRIBE_COLUMN = SparkClass(f"{_PLANS}.DescribeColumn")

@@ -107,6 +107,13 @@ PLACED_WRITES = Feature(
         c.NAMED_EXPRESSION, c.LOCAL_RELATION, c.DATASET, c.RULE, c.SOURCE_LOADER,
     ),
 )  # fmt: skip
+REBALANCED_WRITES = Feature(
+    "shuffles by partition", "every task of a write leaves a file in every partition of a table without buckets",
+    (
+        c.EXPERIMENTAL_METHODS, c.V2_WRITE_COMMAND, c.OPTIMIZED_WRITES, c.REBALANCE, c.CACHED_ROWS, c.CACHE_BUILDER,
+        c.AGGREGATE, c.SORT, c.REPARTITION, c.LIMIT, c.PROJECT, c.ALIAS, c.LOCAL_RELATION, c.RULE, c.SOURCE_LOADER,
+    ),
+)  # fmt: skip
 LEFT_OUT_COLUMNS = Feature(
     "writes that leave out columns", "INSERT must name all columns", _WRITES_BY_NAME, until=(4, 1)
 )
@@ -131,7 +138,7 @@ PARSER = Feature(
 )  # fmt: skip
 FEATURES = (
     SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FRAMES, METADATA_ANSWERS, WRITES, CLONES, TABLE_FUNCTIONS, LOCAL_ROWS,
-    PLACED_WRITES, LEFT_OUT_COLUMNS, WIDENED_WRITES, ROW_LEVEL, PARSER,
+    PLACED_WRITES, REBALANCED_WRITES, LEFT_OUT_COLUMNS, WIDENED_WRITES, ROW_LEVEL, PARSER,
 )  # fmt: skip
 """All of them."""
 

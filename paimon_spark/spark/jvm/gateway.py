@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 from py4j.java_gateway import JavaClass, JavaMember, JavaPackage
 from py4j.java_gateway import JavaObject as ProxiedObject
@@ -26,6 +27,7 @@ JavaObject = Any
 
 
 _MOST_STRUCTS = 500
+_GATEWAYS: WeakKeyDictionary[SparkSession, Gateway] = WeakKeyDictionary()
 
 
 class _Names:
@@ -168,6 +170,11 @@ class Gateway:
                     return candidate
             java_class = java_class.getSuperclass()
         return None
+
+
+def gateway_of(spark: SparkSession) -> Gateway:
+    """The gateway of a classic session, made once."""
+    return _GATEWAYS.get(spark) or _GATEWAYS.setdefault(spark, Gateway(spark))
 
 
 def called_by(gateway: Gateway, *classes: str) -> bool:

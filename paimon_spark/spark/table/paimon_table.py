@@ -195,6 +195,10 @@ class PaimonTable(
             write_shuffled(df, table, overwrite_of(request, table) if mode == "overwrite" else None)
         else:
             activate(self._spark)
+            if not is_connect(self._spark):
+                from paimon_spark.spark.hooks.partition_shuffle import rebalanced  # as above
+
+                df = rebalanced(df, table)
             df.write.format("paimon").mode(mode).options(**given).save(self._path)
 
     def _read_system_table(self, name: str, options: dict[str, Any]) -> DataFrame:

@@ -1,0 +1,89 @@
+"""Rows of one partition come to one task before they are written, where nothing in a query says where rows belong.
+
+A task writes a file into each partition that it has rows of. So a query of 200 tasks leaves 200 small files in each
+partition, unless its rows are shuffled first. For partitioned append tables without buckets an optimizer rule adds
+Spark's own ``RebalancePartitions`` to a write: adaptive execution then joins small partitions in a task and splits
+large ones (``spark.sql.adaptive.advisoryPartitionSizeInBytes``). A query is left as it is whose rows are sorted,
+limited or distributed by the user, or are all of one partition. The rule is a Java class; it asks Python about writes
+that it would change.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.functions import col
+
+from paimon_spark.spark.catalog.distribution import write_distribution
+from paimon_spark.spark.catalog.write import WriteProxy, session_parallelism
+from paimon_spark.spark.jvm import features
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, gateway_of
+from paimon_spark.spark.jvm.java_sources import new_object
+from paimon_spark.spark.jvm.plan_tables import java_list, python_object
+from paimon_spark.spec.filter_text import quoted_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from paimon_spark.table.table import FileStoreTable
+
+_CLASS = "PaimonPartitionShuffle"
+
+
+def install_partition_shuffle(gateway: Gateway, state: JavaObject) -> None:
+    """Let the optimizer of the session of a session state know the rule. Calling it again does no harm.
+
+    Raises:
+        Py4JError: this Spark lacks a class that the rule is made of.
+    """
+    if _installed(gateway, state) is None:
+        methods = state.experimentalMethods()
+        rule = new_object(gateway, _CLASS, ("java.util.function.Function", PartitionShuffleProxy(gateway)))
+        getattr(methods, "extraOptimizations_$eq")(methods.extraOptimizations().appended(rule))
+
+
+def _installed(gateway: Gateway, state: JavaObject) -> JavaObject | None:
+    rules = java_list(gateway, state.experimentalMethods().extraOptimizations())
+    return next((rule for rule in rules if rule.getClass().getName() == _CLASS), None)
+
+
+def rebalanced(df: DataFrame, table: FileStoreTable) -> DataFrame:
+    """The rows as they are to be written to a table by its path: brought together as the catalog's writes do it.
+
+    Args:
+        df: the rows, of a classic session; columns are matched by name.
+        table: the table with the options of the write.
+    """
+    spark = df.sparkSession
+    gateway = gateway_of(spark)
+    if features.missing_of(gateway, features.REBALANCED_WRITES):
+        return df
+    names = {name.lower(): name for name in df.columns}
+    wanted = write_distribution(table, session_parallelism(gateway)).rebalanced_by
+    columns = [names[name.lower()] for name in wanted if name.lower() in names]
+    if not columns or len(columns) < len(wanted):
+        return df
+    state = spark._jsparkSession.sessionState()
+    install_partition_shuffle(gateway, state)
+    rule = _installed(gateway, state)
+    if rule is None or not rule.isFree(df._jdf.queryExecution().optimizedPlan(), gateway.strings(columns)):
+        return df
+    return df.hint("rebalance", *(col(quoted_name(name)) for name in columns))
+
+
+class PartitionShuffleProxy(Proxy):
+    """Gives the columns by which rows of a write are brought together; answers ``java.util.function.Function``."""
+
+    interfaces = ("java.util.function.Function",)
+
+    def apply(self, write: JavaObject) -> JavaObject:
+        """A ``String[]``; empty where rows stay where they are, or the write itself asks Spark to move them."""
+        found = python_object(self.gateway, write)
+        names = found.distribution.rebalanced_by if isinstance(found, WriteProxy) else ()
+        return self.gateway.strings(names)
+
+    def andThen(self, _after: JavaObject) -> None:
+        """Never called."""
+
+    def compose(self, _before: JavaObject) -> None:
+        """Never called."""
