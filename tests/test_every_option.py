@@ -19,6 +19,7 @@ from paimon_spark.options import OPTIONS, PATTERNS, Option, OptionKind, Refusal,
 from paimon_spark.options.patterns import fill_pattern, free_parts
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.schema_change import SetOption
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.support import check_readable, check_writable
@@ -98,7 +99,9 @@ def test_each_option_is_of_one_kind() -> None:
         assert option.honoured or option.refusals or option.instead, option.key
         assert not (option.honoured and option.instead), option.key
         if option.refusals and option.instead:  # then what a table has stored is ignored in some places
-            assert {refused.stage for refused in option.refusals} <= {Stage.GIVEN, Stage.COMPACT}, option.key
+            assert {refused.stage for refused in option.refusals} <= {Stage.GIVEN, Stage.COMPACT, Stage.CATALOG}, (
+                option.key
+            )
         if any(refused.stage is Stage.GIVEN for refused in option.refusals):
             assert option.instead, option.key
 
@@ -139,6 +142,12 @@ def test_what_is_refused_is_refused_by_name_before_anything_is_done(
     tmp_path: Path, option: Option, refused: Refusal
 ) -> None:
     value = value_of(option, refused)
+    if refused.stage is Stage.CATALOG:
+        with pytest.raises(UnsupportedError, match=f"'{key_of(option)}'"):
+            check_catalog_options({key_of(option): value})
+        with pytest.raises(OptionError, match="give it to register_catalog"):
+            load_table(make(tmp_path).path, options={key_of(option): value})
+        return
     if refused.stage is Stage.GIVEN:
         table = make(tmp_path)
         with pytest.raises(UnsupportedError) as error:
@@ -204,6 +213,15 @@ def test_values_of_every_option_are_checked_where_they_are_given(tmp_path: Path,
         if option.scope is Scope.TABLE:
             with pytest.raises(OptionError, match=f"{told}|Change 'type'"):
                 alter_table(table, [SetOption(key, bad)])
+
+
+def test_what_a_catalog_ignores_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Caches, which change no row."""
+    ignored = [o for o in EVERY if o.scope is Scope.CATALOG and o.instead is not None and not o.refusals]
+    assert len(ignored) > 10
+    for option in ignored:
+        check_catalog_options({key_of(option): value_of(option)})
+        assert [level for level, _ in lines(caplog, option)] == [logging.WARNING]
 
 
 def test_a_default_is_a_value_of_its_kind() -> None:

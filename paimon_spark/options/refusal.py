@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options.core_options import is_secret
-from paimon_spark.options.option import Stage
+from paimon_spark.options.option import Scope, Stage
 from paimon_spark.options.registry import find_option
 
 _LOG = logging.getLogger(__name__)
@@ -58,10 +58,14 @@ def accept_given(table: str, options: Mapping[str, str]) -> None:
         options: as given; unknown keys are passed over.
 
     Raises:
-        OptionError: a value is none of its option's.
+        OptionError: a value is none of its option's, or an option is one of catalogs.
         UnsupportedError: an option asks for what is not supported.
     """
     _parse(options)
+    for key in options:
+        option = find_option(key)
+        if option is not None and option.scope is Scope.CATALOG:
+            raise OptionError(f"Option '{key}' is one of a catalog: give it to register_catalog.")
     refuse(options, Stage.GIVEN)
     log_ignored(table, options, logging.WARNING)
 

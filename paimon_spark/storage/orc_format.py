@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.orc as orc
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.options import CoreOptions
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec import predicate as predicates
 from paimon_spark.spec.arrow_types import to_arrow_schema
@@ -249,8 +250,8 @@ class OrcWriter(DataFileWriter):
         zstd_level: int,
         options: Mapping[str, str],
     ) -> None:
-        given = {key.lower(): value.strip() for key, value in options.items() if key.lower().startswith("orc.")}
-        codec = given.get("orc.compress", compression).lower()
+        settings = CoreOptions(options)
+        codec = (settings.value("orc.compress") or compression).strip().lower()
         if codec not in _CODECS:
             raise UnsupportedError(
                 f"ORC files with the compression '{codec}' cannot be written. "
@@ -269,9 +270,9 @@ class OrcWriter(DataFileWriter):
                 orc.ORCWriter,
                 compression=_CODECS[codec],
                 compression_block_size=256 << 10,
-                stripe_size=int(given.get("orc.stripe.size", _STRIPE_BYTES)),
-                row_index_stride=int(given.get("orc.row.index.stride", 10_000)),
-                dictionary_key_size_threshold=float(given.get("orc.dictionary.key.threshold", 0.8)),
+                stripe_size=settings.value("orc.stripe.size") or settings.value("file.block-size") or _STRIPE_BYTES,
+                row_index_stride=settings.value("orc.row.index.stride"),
+                dictionary_key_size_threshold=settings.value("orc.dictionary.key.threshold"),
             ),
         )
         self._waiting: list[pa.RecordBatch] = []

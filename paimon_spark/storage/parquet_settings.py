@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.options import CoreOptions
 
 MAX_ROW_GROUP_ROWS: Final = 1 << 20
 """Most rows of a row group, so that narrow tables still have row groups to prune and to share between tasks."""
@@ -28,32 +29,33 @@ class ParquetSettings:
     """Table options as pyarrow's writer wants them."""
 
     def __init__(self, compression: str, zstd_level: int, options: Mapping[str, str]) -> None:
-        given = {key.lower(): value.strip() for key, value in options.items() if key.lower().startswith("parquet.")}
-        codec = given.get("parquet.compression", compression).lower()
+        settings = CoreOptions(options)
+        codec = (settings.value("parquet.compression") or compression).strip().lower()
         if codec not in _CODECS:
             raise UnsupportedError(
                 f"Parquet files with the compression '{codec}' cannot be written. "
                 f"Set 'file.compression' to one of {', '.join(sorted(_CODECS))}."
             )
-        self.block_bytes = _integer(given, "parquet.block.size", _DEFAULT_BLOCK_BYTES)
-        self.max_rows = min(MAX_ROW_GROUP_ROWS, _integer(given, "parquet.block.row.count.limit", MAX_ROW_GROUP_ROWS))
-        dictionary = given.get("parquet.enable.dictionary")
-        self.dictionary = None if dictionary is None else dictionary.lower() == "true"
+        block_bytes = settings.value("file.block-size") or _DEFAULT_BLOCK_BYTES
+        self.block_bytes = _at_least(settings, "parquet.block.size", 1) or block_bytes
+        limit = _at_least(settings, "parquet.block.row.count.limit", 1)
+        self.max_rows = min(MAX_ROW_GROUP_ROWS, limit or MAX_ROW_GROUP_ROWS)
+        self.dictionary: bool | None = settings.value("parquet.enable.dictionary")
         """Whether all columns get a dictionary, or none; None where each column is decided by a sample."""
-        version = given.get("parquet.writer.version", "v1").lower()
+        version = settings.value("parquet.writer.version").strip().lower()
         self.pyarrow: dict[str, Any] = {
             "compression": _CODECS[codec],
             "data_page_version": "2.0" if version in ("v2", "parquet_2_0") else "1.0",
-            "data_page_size": _integer(given, "parquet.page.size", 1 << 20),
-            "dictionary_pagesize_limit": _integer(given, "parquet.dictionary.page.size", 1 << 20),
+            "data_page_size": _at_least(settings, "parquet.page.size", 1),
+            "dictionary_pagesize_limit": _at_least(settings, "parquet.dictionary.page.size", 1),
             "write_page_index": True,
             "write_page_checksum": True,
             "store_schema": False,
             "store_decimal_as_integer": True,
         }
         if codec == "zstd":
-            level = _integer(given, "parquet.compression.codec.zstd.level", zstd_level, least=-100)
-            self.pyarrow["compression_level"] = level
+            level = _at_least(settings, "parquet.compression.codec.zstd.level", -100)
+            self.pyarrow["compression_level"] = zstd_level if level is None else level
         if _TIME_IS_ADJUSTED_BY_CHOICE:
             self.pyarrow["write_time_adjusted_to_utc"] = True
 
@@ -62,14 +64,8 @@ _TIME_IS_ADJUSTED_BY_CHOICE: Final = int(pa.__version__.split(".")[0]) >= 21
 """Since 21 pyarrow writes TIME as not adjusted to UTC unless told; before, always adjusted, as Java does."""
 
 
-def _integer(given: Mapping[str, str], key: str, default: int, *, least: int = 1) -> int:
-    text = given.get(key)
-    if text is None:
-        return default
-    try:
-        value = int(text)
-    except ValueError:
-        raise OptionError(f"The option '{key}' must be a whole number, but is '{text}'.") from None
-    if value < least:
+def _at_least(settings: CoreOptions, key: str, least: int) -> int | None:
+    value: int | None = settings.value(key)
+    if value is not None and value < least:
         raise OptionError(f"The option '{key}' must be at least {least}, but is {value}.")
     return value

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.options import Option, Scope, find_option, unknown_option_error
+from paimon_spark.options import Option, Scope, find_option, log_ignored, unknown_option_error
 
-_WITHOUT_EFFECT = ("cache-", "cache.", "file-io.allow-cache")
-"""Prefixes of keys about Java's caches: there is no cache here, so they change no rows."""
 _OWN_KEYS = ("metastore", "warehouse", "default-database", "s3.endpoint", "s3.access-key", "s3.secret-key")
 
 
@@ -30,6 +29,13 @@ def check_catalog_options(options: Mapping[str, str]) -> None:
                 f"'{key}' is no option of a catalog but of a table, a read or a write: give it where the table is "
                 "created (TBLPROPERTIES) or where it is read or written (option). A catalog takes options of the store."
             )
+    without_effect = {key: text for key, text in options.items() if not _is_refused(key)}
+    log_ignored("The catalog", without_effect, logging.WARNING)
+
+
+def _is_refused(key: str) -> bool:
+    option = find_option(key)
+    return option is not None and bool(option.refusals)
 
 
 def _check_catalog_option(option: Option, key: str, text: str) -> None:
@@ -41,11 +47,6 @@ def _check_catalog_option(option: Option, key: str, text: str) -> None:
             "'filesystem'), and tables written beside the metastore would not be known to it. Leave 'metastore' "
             "out and name the directory as the warehouse, or use the official connector for this catalog."
         )
-    if option.key.startswith(_WITHOUT_EFFECT):
-        option.parse(text)
-        return
-    if "*" in option.key or option.parse(text) != option.default:
-        raise UnsupportedError(
-            f"The catalog option '{key}' is not supported: a catalog here is a directory of databases and has options "
-            "of the store only. Remove the option."
-        )
+    default = not option.key.endswith("*") and option.parse(text) == option.default
+    if option.refusals and not default:
+        raise UnsupportedError(f"The catalog option '{key}' is not supported. {option.refusals[0].advice}")

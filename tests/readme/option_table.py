@@ -55,13 +55,14 @@ def honoured() -> str:
 
 def refused() -> str:
     """What is refused, with the values and the advice."""
-    from paimon_spark.options import OPTIONS, PATTERNS
+    from paimon_spark.options import OPTIONS, PATTERNS, Stage
 
     rows = []
     for option in (*OPTIONS.values(), *PATTERNS):
         for refusal in option.refusals:
             named = ", ".join(f"`{value}`" for value in refusal.only or refusal.unless)
             values = named if refusal.only else f"all but {named}" if named else "all"
+            values = "all but the default" if refusal.stage is Stage.CATALOG else values
             rows.append(f"| `{option.key}` | {values} | {refusal.stage.value} | {cell(refusal.advice)} |")
     return "| option | values | refused is | instead |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
 

@@ -2,11 +2,17 @@
 
 from datetime import timedelta
 
-from paimon_spark.options.option import Option, Scope
+from paimon_spark.options.option import Option, Refusal, Scope, Stage
 from paimon_spark.options.option import OptionKind as K
 
 MB = 1 << 20
-_NO_SUCH_CATALOG = "A catalog here is a directory of databases; nothing reads the option."
+_OF_CATALOGS = "It is an option of catalogs: a table keeps it as a property."
+_ONE_DIRECTORY = (
+    Refusal(
+        Stage.CATALOG,
+        "A catalog here is a directory of databases and has options of the store only. Remove the option.",
+    ),
+)
 _NO_CACHE = "Nothing is cached."
 
 CATALOG: tuple[Option, ...] = (
@@ -19,14 +25,23 @@ CATALOG: tuple[Option, ...] = (
         scope=Scope.CATALOG,
         honoured=True,
     ),
-    Option("uri", K.STRING, None, "Address of the metastore.", scope=Scope.CATALOG, instead=_NO_SUCH_CATALOG),
+    Option(
+        "uri",
+        K.STRING,
+        None,
+        "Address of the metastore.",
+        scope=Scope.CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
+    ),
     Option(
         "defaultDatabase",
         K.STRING,
         "default",
         "Name of the database used when none is given.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "default-database",
@@ -34,7 +49,8 @@ CATALOG: tuple[Option, ...] = (
         "default",
         "Flink's name of the default database.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "catalog.create-underlying-session-catalog",
@@ -42,7 +58,8 @@ CATALOG: tuple[Option, ...] = (
         False,
         "Wrap a session catalog of its own.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "v1Function.enabled",
@@ -50,7 +67,8 @@ CATALOG: tuple[Option, ...] = (
         True,
         "Spark's v1 functions in the catalog.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "catalog-key",
@@ -58,7 +76,8 @@ CATALOG: tuple[Option, ...] = (
         "jdbc",
         "Name that a JDBC catalog keeps its tables under.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "case-sensitive",
@@ -67,7 +86,8 @@ CATALOG: tuple[Option, ...] = (
         "Whether names are told apart by case.",
         fallback_keys=("allow-upper-case",),
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "lock.enabled",
@@ -75,16 +95,26 @@ CATALOG: tuple[Option, ...] = (
         None,
         "Whether commits take a catalog lock.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
-    Option("lock.type", K.STRING, None, "Kind of catalog lock.", scope=Scope.CATALOG, instead=_NO_SUCH_CATALOG),
+    Option(
+        "lock.type",
+        K.STRING,
+        None,
+        "Kind of catalog lock.",
+        scope=Scope.CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
+    ),
     Option(
         "lock-check-max-sleep",
         K.DURATION,
         timedelta(seconds=8),
         "Longest sleep while waiting for the lock.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "lock-acquire-timeout",
@@ -92,7 +122,8 @@ CATALOG: tuple[Option, ...] = (
         timedelta(minutes=8),
         "Longest wait for the lock.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "client-pool-size",
@@ -100,7 +131,8 @@ CATALOG: tuple[Option, ...] = (
         2,
         "Connections of a metastore client.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option("cache-enabled", K.BOOL, True, "Whether a catalog caches tables.", scope=Scope.CATALOG, instead=_NO_CACHE),
     Option(
@@ -175,7 +207,8 @@ CATALOG: tuple[Option, ...] = (
         False,
         "Keep blocks of files on the local disk.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "local-cache.dir",
@@ -183,10 +216,17 @@ CATALOG: tuple[Option, ...] = (
         None,
         "Where blocks of files are kept.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
-        "local-cache.block-size", K.MEMORY, MB, "Size of a kept block.", scope=Scope.CATALOG, instead=_NO_SUCH_CATALOG
+        "local-cache.block-size",
+        K.MEMORY,
+        MB,
+        "Size of a kept block.",
+        scope=Scope.CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "local-cache.max-size",
@@ -194,7 +234,8 @@ CATALOG: tuple[Option, ...] = (
         None,
         "Size of all kept blocks at most.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "local-cache.whitelist",
@@ -202,7 +243,8 @@ CATALOG: tuple[Option, ...] = (
         "meta,global-index",
         "Kinds of files whose blocks are kept.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "sync-all-properties",
@@ -210,7 +252,8 @@ CATALOG: tuple[Option, ...] = (
         True,
         "Copy table options into the metastore.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "format-table.enabled",
@@ -218,7 +261,8 @@ CATALOG: tuple[Option, ...] = (
         True,
         "Whether the catalog has format tables.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "file-io.allow-cache", K.BOOL, True, "Whether file systems are shared.", scope=Scope.CATALOG, instead=_NO_CACHE
@@ -229,7 +273,8 @@ CATALOG: tuple[Option, ...] = (
         False,
         "One file system per path.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "catalog-options-table.enabled",
@@ -237,7 +282,8 @@ CATALOG: tuple[Option, ...] = (
         False,
         "Whether sys.catalog_options can be read.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
     Option(
         "table.type",
@@ -245,20 +291,52 @@ CATALOG: tuple[Option, ...] = (
         "managed",
         "Whether the catalog owns the table's files.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
-    Option("dlf.*", K.STRING, None, "Settings of the DLF catalog.", scope=Scope.CATALOG, instead=_NO_SUCH_CATALOG),
     Option(
-        "token.*", K.STRING, None, "Authentication at a REST catalog.", scope=Scope.CATALOG, instead=_NO_SUCH_CATALOG
+        "dlf.*",
+        K.STRING,
+        None,
+        "Settings of the DLF catalog.",
+        scope=Scope.CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
-    Option("jdbc.*", K.STRING, None, "Settings of the JDBC catalog.", scope=Scope.CATALOG, instead=_NO_SUCH_CATALOG),
-    Option("hive.*", K.STRING, None, "Settings of the Hive catalog.", scope=Scope.CATALOG, instead=_NO_SUCH_CATALOG),
+    Option(
+        "token.*",
+        K.STRING,
+        None,
+        "Authentication at a REST catalog.",
+        scope=Scope.CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
+    ),
+    Option(
+        "jdbc.*",
+        K.STRING,
+        None,
+        "Settings of the JDBC catalog.",
+        scope=Scope.CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
+    ),
+    Option(
+        "hive.*",
+        K.STRING,
+        None,
+        "Settings of the Hive catalog.",
+        scope=Scope.CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
+    ),
     Option(
         "table-default.*",
         K.STRING,
         None,
         "Default of a table option for tables created in the catalog.",
         scope=Scope.CATALOG,
-        instead=_NO_SUCH_CATALOG,
+        refusals=_ONE_DIRECTORY,
+        instead=_OF_CATALOGS,
     ),
 )

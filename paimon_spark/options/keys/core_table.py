@@ -24,7 +24,6 @@ CORE_TABLE: tuple[Option, ...] = (
         "Kind of table; only `table` holds rows of its own here.",
         immutable=True,
         choices=("table", "format-table", "materialized-table", "object-table", "lance-table", "iceberg-table"),
-        honoured=True,
         refusals=(Refusal(Stage.TABLE, "Only tables of type 'table' can be read and written.", unless=("table",)),),
     ),
     Option("path", K.STRING, None, "Directory of the table.", honoured=True),

@@ -5,6 +5,7 @@ Everything here runs on the driver, once per job, before the first row moves.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
 
+_LOG = logging.getLogger(__name__)
 _KEY_OPTIONS = {"primary-key": "primary key", "partition": "partition columns"}
 
 
@@ -110,6 +112,8 @@ def new_table_schema(
     given = canonical_options(options, columns)
     passing = with_scope(given, Scope.READ, Scope.WRITE, Scope.STORE)
     kept = {key: value for key, value in given.items() if key not in passing}
+    for key in passing:
+        _LOG.warning("Option '%s' is one of a read, a write or the store: the table does not keep it.", key)
     check_new_options(kept, columns)
     for key in _KEY_OPTIONS.keys() & kept.keys():
         kept[key] = ",".join(_column_case(name, columns) for name in _names(kept[key]))

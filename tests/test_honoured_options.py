@@ -1,0 +1,388 @@
+"""Every option that is honoured is asked for by code that acts on it while small tables are written and read.
+
+What counts is the caller: the table of options, the checks of a schema and those of a change do not act on a value.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.errors import PaimonError
+from paimon_spark.maintain.after_commit import maintain
+from paimon_spark.maintain.compact.compaction import compact
+from paimon_spark.maintain.expire.partitions import expire_partitions
+from paimon_spark.maintain.files.orphan_files import remove_orphan_files
+from paimon_spark.maintain.refs.branches import create_branch
+from paimon_spark.maintain.refs.merge_branch import merge_branch
+from paimon_spark.maintain.refs.tags import create_tag
+from paimon_spark.maintain.row_level import deletes_partitions
+from paimon_spark.options import OPTIONS, PATTERNS, CoreOptions, Option, find_option
+from paimon_spark.read.row_views import find_view
+from paimon_spark.read.split_read import read_split
+from paimon_spark.spark.session.overwrite_mode import asks_for_dynamic
+from paimon_spark.spark.source.source_options import read_request, write_request
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.data_types import DataField, IntType, parse_type
+from paimon_spark.spec.schema import TableSchema, create_schema
+from paimon_spark.storage.store_options import fsspec_options
+from paimon_spark.table.option_change import check_option_change
+from paimon_spark.table.schema_change import AddColumn, SetOption, UpdateColumnNullability, UpdateColumnType
+from paimon_spark.table.schema_evolution import alter_table
+from paimon_spark.table.table import FileStoreTable, create_table, load_table
+from paimon_spark.write.plan import OverwriteMode, plan_write
+from paimon_spark.write.task_write import write_batches
+from tests.support.plans import plan_of
+
+HONOURED = [option for option in (*OPTIONS.values(), *PATTERNS) if option.honoured]
+NOT_ACTING = (
+    *("paimon_spark/options/", "validation.py", "table/support.py", "table/column_options.py"),
+    *("table/system/", "_collections_abc", "tests/"),
+)
+ELSEWHERE = {
+    "read.spark-parquet": "tests/spark/test_native_scan.py",
+    "owner": "tests/spark/test_catalog_ddl.py",
+    "tag.automatic-completion": "tests/maintain/test_auto_tags.py",
+    "snapshot.clean-empty-directories": "tests/maintain/test_expire_snapshots.py",
+    "partition.sink-strategy": "tests/spark/test_catalog_writes.py",
+    "data-file.external-paths": "tests/maintain/test_places_oracle.py",
+    "commit.unsafe-rename": "tests/storage/test_file_io.py",
+    "warehouse": "tests/table/test_catalog_options.py",
+    "branch": "tests/test_honoured_options.py",
+    "fields.<field>.sequence-group": "tests/merge/test_merge_errors.py",
+    "metastore": "tests/table/test_catalog_options.py",
+}
+"""Options whose effect another test shows, since it needs a session, Java or another store."""
+
+
+def acting() -> str | None:
+    """The module of the package that asks; None where it does not act on the value."""
+    frame = sys._getframe(2)
+    while frame.f_code.co_filename.endswith(("core_options.py", "test_honoured_options.py")) and frame.f_back:
+        frame = frame.f_back
+    name = frame.f_code.co_filename
+    if frame.f_code.co_name in ("_check_changeable", "_text") or any(part in name for part in NOT_ACTING):
+        return None
+    return name.rpartition("paimon_spark/")[2]
+
+
+class Recorded(dict[str, str]):
+    """The options of a schema, which note who asks for which."""
+
+    seen: dict[str, set[str]]
+
+    def _note(self, key: str) -> None:
+        module = acting()
+        if module is not None:
+            self.seen.setdefault(key, set()).add(module)
+
+    def __getitem__(self, key: str) -> str:
+        self._note(key)
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self._note(key)
+        return super().get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        self._note(str(key))
+        return super().__contains__(key)
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """For each key that was asked for the modules that asked."""
+    seen: dict[str, set[str]] = {}
+    Recorded.seen = seen
+
+    def noting(plain: Callable[..., Any], key_of: Callable[[Any], str]) -> Callable[..., Any]:
+        def wrapped(self: CoreOptions, key: Any, *more: Any) -> Any:
+            module = acting()
+            if module is not None:
+                seen.setdefault(key_of(key), set()).add(module)
+            return plain(self, key, *more)
+
+        return wrapped
+
+    def recorded(plain: Callable[..., None]) -> Callable[..., None]:
+        def init(self: TableSchema, *args: Any, **named: Any) -> None:
+            plain(self, *args, **named)
+            object.__setattr__(self, "options", Recorded(self.options))
+
+        return init
+
+    def of_field(self: CoreOptions, field: str, suffix: str) -> str | None:
+        seen.setdefault(f"fields.{field}.{suffix}", set()).add(acting() or "")
+        return self.to_dict().get(f"fields.{field}.{suffix}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CoreOptions, "text", noting(CoreOptions.text, lambda option: option.key))
+        patch.setattr(CoreOptions, "get", noting(CoreOptions.get, lambda key: getattr(key, "key", key)))
+        patch.setattr(CoreOptions, "__getitem__", noting(CoreOptions.__getitem__, str))
+        patch.setattr(CoreOptions, "field_option", of_field)
+        patch.setattr(TableSchema, "__init__", recorded(TableSchema.__init__))
+        for number, scenario in enumerate(SCENARIOS):
+            scenario(tmp_path_factory.mktemp(f"t{number}"))
+    return {key: {module for module in modules if module} for key, modules in seen.items()}
+
+
+def make(
+    path: Path, columns: Mapping[str, str], options: Mapping[str, str], *, key: str = "", parts: str = ""
+) -> FileStoreTable:
+    fields = [DataField(number, name, parse_type(kind)) for number, (name, kind) in enumerate(columns.items())]
+    keys = {"primary-key": key, "partition": parts}
+    named = {**options, **{name: value for name, value in keys.items() if value}}
+    return create_table(str(path / "t"), create_schema(fields, (), (), named, None))
+
+
+def write(table: FileStoreTable, rows: list[dict[str, Any]], *, watermark: int | None = None, **plan: Any) -> None:
+    data = pa.Table.from_pylist(rows, to_arrow_schema(table.schema.fields))
+    planned = plan_write(table, data_schema=data.schema, **plan)
+    commit(
+        table,
+        [write_batches(planned, data.to_batches(), 0)],
+        watermark=watermark,
+        after_commit=lambda s: maintain(table, s),
+    )
+
+
+def read(table: FileStoreTable, view: str | None = None) -> list[dict[str, Any]]:
+    found = find_view(view)
+    assert found is not None
+    plan = plan_of(table, found)
+    read_of = read_split if view is None else plan.read
+    batches = [batch for split in plan.splits for batch in read_of(plan.table, split, plan.fields, plan.residual)]
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+KPV = {"k": "INT NOT NULL", "dt": "STRING NOT NULL", "v": "BIGINT"}
+DAYS = ("2024-05-01", "2024-05-02")
+
+
+def days(start: int, rows: int = 20) -> list[dict[str, Any]]:
+    return [{"k": k, "dt": DAYS[k % 2], "v": k} for k in range(start, start + rows)]
+
+
+def keyed_table(path: Path) -> None:
+    """Levels, expiry and tags of a table with a key and partitions."""
+    table = make(
+        path,
+        KPV,
+        {
+            "bucket": "2",
+            "sequence.field": "v",
+            "compaction.optimization-interval": "1 h",
+            "compaction.offpeak.start.hour": "0",
+            "compaction.offpeak.end.hour": "23",
+            "compaction.offpeak-ratio": "10",
+            "compaction.total-size-threshold": "1 b",
+            "compaction.incremental-size-threshold": "1 gb",
+            "compaction.skip-expired-partitions": "true",
+            "num-sorted-run.compaction-trigger": "2",
+            "partition.expiration-time": "90000 d",
+            "partition.timestamp-pattern": "$dt",
+            "partition.timestamp-formatter": "yyyy-MM-dd",
+            "partition.timestamp-format.strict": "true",
+            "changelog.num-retained.max": "100",
+            "snapshot.num-retained.max": "2",
+            "snapshot.num-retained.min": "1",
+            "consumer.expiration-time": "1 h",
+            "tag.automatic-creation": "process-time",
+            "tag.create-success-file": "true",
+            "tag.num-retained-max": "3",
+        },
+        key="k,dt",
+        parts="dt",
+    )
+    (path / "t" / "consumer").mkdir()
+    (path / "t" / "consumer" / "consumer-a").write_text('{"nextSnapshot": 1}')
+    for start in (0, 10, 5):
+        write(table, days(start))
+    compact(table, full=False)
+    write(table, days(0), overwrite=OverwriteMode.DYNAMIC)
+    compact(table, full=True)
+    create_tag(table, "one")
+    expire_partitions(table.with_options({"partition.expiration-strategy": "update-time"}))
+    deletes_partitions(table)
+    remove_orphan_files(table)
+    write(table.with_options({"tag.automatic-creation": "batch"}), days(50))
+    write(table.with_options({"tag.automatic-creation": "watermark"}), days(60), watermark=10**12)
+    read(table.with_options({"scan.bucket": "0"}))
+    read(table.with_options({"table-read.sequence-number.enabled": "true"}), "audit_log")
+    create_branch(table, "b", tag="one")
+    assert load_table(table.path, options={"branch": "b"}).branch == "b"
+    read(table.with_options({"scan.fallback-branch": "b"}))
+    read(table.with_options({"scan.primary-branch": "b"}))
+
+
+def history(path: Path) -> None:
+    """Reads of older states and of changes, by every option that names them."""
+    table = make(path, KPV, {"bucket": "1"}, key="k", parts="")
+    for start in (0, 10):
+        write(table, days(start))
+    create_tag(table, "2024-05-01")
+    create_tag(table, "one", snapshot_id=1)
+    time = str(table.snapshots.get(1).time_millis)
+    for options in (
+        {"scan.mode": "latest"},
+        {"scan.snapshot-id": "1"},
+        {"scan.tag-name": "one"},
+        {"scan.version": "1"},
+        {"scan.timestamp-millis": time},
+        {"scan.timestamp": "2999-01-01 00:00:00"},
+        {"incremental-between": "1,2", "incremental-between-scan-mode": "delta"},
+        {"incremental-between": "one,2024-05-01", "incremental-between-tag-to-snapshot": "true"},
+        {"incremental-between-timestamp": f"{time},{int(time) + 10**9}"},
+    ):
+        read(table.with_options(options))
+    read(table.with_options({"incremental-to-auto-tag": "2024-05-01"}))
+    with pytest.raises(PaimonError, match="watermark"):
+        read(table.with_options({"scan.watermark": "1"}))
+
+
+def append_table(path: Path) -> None:
+    """Small files of an append table, written in each format, with the settings of each."""
+    table = make(path, KPV, {"bucket": "-1", "compaction.min.file-num": "2"}, parts="dt")
+    for file_format in ("parquet", "orc", "avro", "parquet"):
+        write(table.with_options({"file.format": file_format, "parquet.enable.dictionary": "true"}), days(0))
+    read(table)
+    create_tag(table, "one", snapshot_id=1)
+    create_branch(table, "b", tag="one")
+    merge_branch(table, "b")
+    compact(table)
+
+
+def dynamic_buckets(path: Path) -> None:
+    """Keys that are placed as they come."""
+    table = make(path, KPV, {"dynamic-bucket.initial-buckets": "2"}, key="k,dt", parts="dt")
+    write(table, days(0))
+    write(table, days(10))
+    read(table)
+
+
+def row_kinds(path: Path) -> None:
+    """Rows that say themselves what they are."""
+    columns = {"k": "INT NOT NULL", "kind": "STRING"}
+    table = make(path, columns, {"bucket": "1", "rowkind.field": "kind", "ignore-delete": "true"}, key="k")
+    write(table, [{"k": 1, "kind": "+I"}, {"k": 1, "kind": "-D"}])
+    assert len(read(table)) == 1
+
+
+def merged_columns(path: Path) -> None:
+    """Partial updates whose columns are aggregated, each by functions that take the options of columns."""
+    nested = "ARRAY<ROW<a INT, s INT>>"
+    columns = {
+        "k": "INT NOT NULL",
+        "s": "INT",
+        "v": "STRING",
+        "n": nested,
+        "d": "INT",
+        "m": "MAP<INT, ROW<a INT, t STRING>>",
+    }
+    options = {
+        "bucket": "1",
+        "merge-engine": "partial-update",
+        "fields.s.sequence-group": "v,n,m,d",
+        "fields.default-aggregate-function": "sum",
+        "fields.v.aggregate-function": "listagg",
+        "fields.v.list-agg-delimiter": ";",
+        "fields.v.distinct": "true",
+        "fields.v.ignore-retract": "true",
+        "fields.v.stats-mode": "none",
+        "fields.n.aggregate-function": "nested_update",
+        "fields.n.nested-key": "a",
+        "fields.n.nested-key-null-strategy": "ignore",
+        "fields.n.nested-sequence-field": "s",
+        "fields.n.count-limit": "2",
+        "fields.m.aggregate-function": "merge_map_with_keytime",
+        "fields.m.ts-field": "t",
+        "partial-update.remove-record-on-sequence-group": "s",
+    }
+    table = make(path, columns, options, key="k")
+    for v in ("a", "b"):
+        write(table, [{"k": 1, "s": 1, "v": v, "d": 2, "n": [{"a": 1, "s": 1}], "m": [(1, {"a": 1, "t": "1"})]}])
+    assert [(row["v"], row["d"]) for row in read(table)] == [("a;b", 4)]
+
+
+def altered(path: Path) -> None:
+    """Changes of a schema that options allow or forbid."""
+    table = make(path, KPV, {"bucket": "-1"}, parts="dt")
+    bigger, needed = UpdateColumnType(("v",), IntType()), UpdateColumnNullability(("v",), False)
+    for change in (AddColumn(("n",), IntType()), bigger, needed):
+        try:
+            alter_table(table, [change])
+        except PaimonError:
+            continue
+    modes = make(path / "dv", {"k": "INT NOT NULL"}, {"bucket": "1"}, key="k")
+    write(modes, [{"k": 1}])
+    with pytest.raises(PaimonError, match="not supported yet"):
+        alter_table(modes, [SetOption("deletion-vectors.enabled", "true")])
+    stored = modes.schema.with_options({**modes.schema.options, "deletion-vectors.enabled": "true"})
+    with pytest.raises(PaimonError, match="Cannot change deletion vectors mode"):
+        check_option_change(stored, "deletion-vectors.enabled", "false", has_snapshots=True)
+
+
+SCENARIOS = (keyed_table, history, append_table, dynamic_buckets, row_kinds, merged_columns, altered)
+
+
+def key_in(option: Option, asked: Mapping[str, set[str]]) -> list[str]:
+    """The keys of the option that were asked for by code that acts on them."""
+    return [key for key, modules in asked.items() if modules and find_option(key) is option]
+
+
+@pytest.mark.parametrize("option", [pytest.param(option, id=option.key) for option in HONOURED])
+def test_what_is_honoured_is_asked_for_by_what_acts_on_it(option: Option, asked: dict[str, set[str]]) -> None:
+    if option.key in ELSEWHERE:
+        shown = (Path(__file__).parents[1] / ELSEWHERE[option.key]).read_text(encoding="utf-8")
+        assert option.key.rpartition(">.")[2] in shown or option.key.replace(".", "__").replace("-", "_") in shown
+    elif option.key in EFFECTS:
+        EFFECTS[option.key]()
+    else:
+        assert key_in(option, asked), option.key
+
+
+def _request(**options: str) -> Any:
+    return read_request({"path": "/wh/t", **options})
+
+
+def _saved(**options: str) -> Any:
+    return write_request({"path": "/wh/t", **options}, overwrite=True)
+
+
+def _check(found: object, expected: object) -> None:
+    assert found == expected
+
+
+def _of_option(key: str) -> TableSchema:
+    fields = [DataField(0, "k", parse_type("INT NOT NULL")), DataField(1, "v", parse_type("INT"))]
+    return create_schema(fields, (), (), {key: "k", "bucket": "1"}, None)
+
+
+def _s3(key: str) -> Callable[[], None]:
+    return lambda: _check(fsspec_options("s3", "s3://b/t", {key: "http://host"})["endpoint_url"], "http://host")
+
+
+EFFECTS: dict[str, Callable[[], None]] = {
+    "columns": lambda: _check(_request(columns="a, b").columns, ("a", "b")),
+    "filter": lambda: _check(_request(filter="a = 1").filter, "a = 1"),
+    "replaceWhere": lambda: _check(_saved(replaceWhere="a = 1").replace_where, "a = 1"),
+    "partitionOverwriteMode": lambda: _check(_saved(partitionOverwriteMode="dynamic").dynamic_overwrite, True),
+    "dynamic-partition-overwrite": lambda: _check(asks_for_dynamic({"dynamic-partition-overwrite": "true"}), True),
+    "write.merge-schema": lambda: _check(_saved(**{"write.merge-schema": "true"}).merge_schema, True),
+    "primary-key": lambda: _check(_of_option("primary-key").primary_keys, ("k",)),
+    "partition": lambda: _check(_of_option("partition").partition_keys, ("k",)),
+    "azure.*": lambda: _check(fsspec_options("abfs", "abfs://c@a.b/t", {"azure.account.key": "p"})["account_key"], "p"),
+    "path": lambda: _check(_request().path, "/wh/t"),
+    "s3.*": _s3("s3.endpoint"),
+    "s3a.*": _s3("s3a.endpoint"),
+    "fs.*": _s3("fs.s3a.endpoint"),
+    "gs.*": lambda: _check(fsspec_options("gs", "gs://b/t", {"gs.project.id": "p"})["project"], "p"),
+    "oss.*": lambda: _check(fsspec_options("oss", "oss://b/t", {"oss.endpoint": "e"})["endpoint"], "e"),
+}
+"""Options that are read where no table is."""
