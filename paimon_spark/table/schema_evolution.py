@@ -50,13 +50,14 @@ def alter_table(table: FileStoreTable, changes: Sequence[SchemaChange]) -> FileS
         TableNotFoundError: the table is gone.
         UnsupportedError: the table could not be read or written with an option.
     """
-    accept_stored(table.path, {change.key: change.value for change in changes if isinstance(change, SetOption)})
+    options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
     # All changes of one ALTER make one new schema.
     has_snapshots = table.snapshots.latest_id() is not None
 
     def next_schema(latest: TableSchema) -> TableSchema:
         changed = changed_schema(latest, changes, has_snapshots=has_snapshots, table_name=_table_name(table))
         _check_branches(table, changed)
+        accept_stored(table.path, options)
         return changed
 
     table.schemas.commit_next(next_schema)
