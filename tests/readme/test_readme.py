@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = ("README.md", "docs/reading.md", "docs/writing.md", "docs/sql.md", "docs/tables.md", "docs/deployment.md")
+PAGES = (
+    "README.md",
+    "docs/reading.md",
+    "docs/writing.md",
+    "docs/sql.md",
+    "docs/tables.md",
+    "docs/storage.md",
+    "docs/deployment.md",
+)
 """The documents whose snippets run, each in its order."""
 NOT_RUN = {"docs/design.md", "docs/spark.md", "docs/spark_sql.md"}
 """Documents that show pieces of Spark or of a plan, not programs of users."""
@@ -52,7 +60,10 @@ def test_the_snippets_run_in_their_order(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {"spark": spark}
+    names: dict[str, object] = {
+        "spark": spark,
+        "df": spark.createDataFrame([(1, "a"), (2, "b")], "id long, state string"),
+    }
     for number, snippet in enumerate(snippets(page)):
         code = snippet.replace("/data/wh", str(tmp_path / "wh"))
         exec(compile(code, f"{page}, snippet {number + 1}", "exec"), names)
