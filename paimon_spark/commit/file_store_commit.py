@@ -265,7 +265,7 @@ def _commit_part(table: FileStoreTable, part: CommitPart, settings: CommitSettin
         if retries.exhausted:
             writer.discard()
             raise CommitConflictError(
-                f"Commit failed after {retries.elapsed_millis} millis with {retries.count} retries, there maybe exist "
+                f"Commit failed after {retries.elapsed_millis} millis with {retries.count} retries, there may be "
                 f"commit conflicts between multiple jobs. Nothing of this commit is in table {table.path}: run it "
                 f"again, with fewer jobs at once or with larger options 'commit.max-retries' and "
                 f"'commit.max-retry-wait'."

@@ -68,7 +68,7 @@ def combine_index_entries(
         elif entry.kind == FileKind.DELETE:
             if by_name.pop(entry.file_name, None) is None:
                 raise CommitConflictError(
-                    f"Trying to delete file {entry.file_name} which is not exists: another commit has replaced this "
+                    f"Trying to delete file {entry.file_name} which does not exist: another commit has replaced this "
                     f"index file. None of this commit's changes took place; run it again."
                 )
         else:

@@ -171,7 +171,7 @@ def overwrite_scope(
     for partition, inside in zip(changed, scope.contains(changed), strict=True):
         if not inside:
             raise CommitError(
-                f"The changes in {table.paths.partition_path(partition)} does not belong to this partition: the "
+                f"The change in {table.paths.partition_path(partition)} does not belong to this partition: the "
                 f"overwrite is of {_spec_text(specs, overwrite.condition)}. Give rows of that partition only, or "
                 f"overwrite dynamically."
             )

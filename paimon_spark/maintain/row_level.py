@@ -58,7 +58,7 @@ def check_row_delete(table: FileStoreTable) -> None:
             raise _cannot_delete(engine, f"set {_AGGREGATION_REMOVES} to true")
     elif engine != "deduplicate":
         raise UnsupportedError(
-            f"Merge engine {engine} can not support batch delete. Whole partitions can be deleted: "
+            f"Merge engine {engine} does not support batch delete. Whole partitions can be deleted: "
             f"compare partition columns only."
         )
 
@@ -85,7 +85,7 @@ def check_update(table: FileStoreTable, columns: Collection[str]) -> None:
     engine = _merge_engine(table.schema)
     if engine not in _UPDATABLE:
         raise UnsupportedError(
-            f"merge engine {engine} can not support Update, currently only {', '.join(_UPDATABLE)} can support Update."
+            f"Merge engine {engine} does not support Update, currently only {', '.join(_UPDATABLE)} can support Update."
         )
 
 

@@ -139,7 +139,7 @@ class FieldState(ABC):
 def no_retraction(options: AggregateOptions) -> DataError:
     """The error of a function that cannot take a row back."""
     return DataError(
-        f"Aggregate function '{options.function}' does not support retraction (column '{options.field}'), "
+        f"Aggregate function '{options.function}' does not support retraction (column '{options.field}'). "
         "If you allow this function to ignore retraction messages, "
         f"you can configure 'fields.{options.field}.ignore-retract'='true'."
     )

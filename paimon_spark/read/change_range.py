@@ -108,7 +108,7 @@ def resolve_changes(table: FileStoreTable, *, zone: tzinfo | None = None) -> Cha
             f"Please set two tags or two snapshot Ids. The tags are: {names}."
         ) from None
     if end < start:
-        raise OptionError(f"Ending snapshotId {end} should >= starting snapshotId {start}.")
+        raise OptionError(f"Ending snapshotId {end} should be >= starting snapshotId {start}.")
     if start == end or table.snapshots.earliest_id() is None:
         return NO_CHANGES
     return _between_ids(table, start, end, _source(table))
@@ -150,7 +150,7 @@ def _two(key: str, text: str) -> tuple[str, str]:
         example = "5,10" if key == BETWEEN else "2024-01-01 00:00:00,2024-01-02 00:00:00"
         what = "snapshot" if key == BETWEEN else "timestamp"
         raise OptionError(
-            f"The {key} must specific start(exclusive) and end {what}, for example '{key}'='{example}'. But is: {text}"
+            f"The {key} must specify start(exclusive) and end {what}, for example '{key}'='{example}'. But is: {text}"
         )
     return parts[0], parts[1]
 
@@ -164,7 +164,7 @@ def _millis(part: str, text: str, zone: tzinfo | None) -> int:
         return parse_timestamp_millis(part, zone=zone)
     except OptionError as error:
         raise OptionError(
-            f"The {BETWEEN_TIMESTAMP} must specific start(exclusive) and end timestamp, in milliseconds or like "
+            f"The {BETWEEN_TIMESTAMP} must specify start(exclusive) and end timestamp, in milliseconds or like "
             f"'2024-01-31 10:20:30.123'. But is: {text}"
         ) from error
 

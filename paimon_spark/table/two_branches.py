@@ -124,7 +124,7 @@ def check_same_columns(table: FileStoreTable, other: FileStoreTable) -> None:
     ]
     if texts[0] != texts[1]:
         raise PaimonError(
-            f"Branch {table.branch} and {other.branch} does not have the same row type. This validation is triggered "
+            f"Branches {table.branch} and {other.branch} do not have the same row type. This validation is triggered "
             f"because '{option_of_other(table)}' is configured to '{other.branch}'. Row type of branch {table.branch} "
             f"is {texts[0]}. Row type of branch {other.branch} is {texts[1]}."
         )

@@ -99,8 +99,8 @@ def candidate_buckets(counts: Mapping[int, int], plan: DynamicBucketPlan, *, mor
 
 def _too_many_buckets(plan: DynamicBucketPlan) -> OptionError:
     return OptionError(
-        f"Too more bucket {plan.bucket_limit - 1}, you should increase target bucket row number {plan.target_rows} "
-        f"(option dynamic-bucket.target-row-num)."
+        f"Too many buckets ({plan.bucket_limit - 1}), you should increase the target bucket row number "
+        f"{plan.target_rows} (option dynamic-bucket.target-row-num)."
     )
 
 

@@ -199,7 +199,7 @@ def _check_kind_field(schema: TableSchema, kind_field: str) -> None:
         raise OptionError(f"Rowkind field: '{kind_field}' can not be found in table schema.")
     if not isinstance(types[kind_field], CharType | VarCharType):
         raise OptionError(
-            f"only support string type for rowkind, but {kind_field} is {types[kind_field].sql()}; "
+            f"Only a string type is supported for rowkind, but {kind_field} is {types[kind_field].sql()}; "
             f"name a STRING column in rowkind.field."
         )
 

@@ -229,7 +229,7 @@ def test_a_commit_that_always_loses_gives_up_cleanly(tmp_path):
     said = outcome(append, path, OvertakenAlways(FileIO.for_path(path)))
     assert isinstance(said, CommitConflictError)
     assert "Commit failed after" in str(said)
-    assert "with 2 retries, there maybe exist commit conflicts between multiple jobs" in str(said)
+    assert "with 2 retries, there may be commit conflicts between multiple jobs" in str(said)
     assert "new" not in check_sound(path)
     table = load_table(path, file_io=FileIO.for_path(path))
     assert all_files(table, "manifest", "index") == referenced_files(table)

@@ -149,7 +149,7 @@ def test_a_static_overwrite_of_one_partition_leaves_the_others(days):
     commit(days, [message(days, fake_file("c"), partition="2")], overwrite=OverwriteSpec.static({"dt": "2"}))
     assert live_names(days) == ["a", "c"]
     with pytest.raises(
-        CommitError, match=r"The changes in dt=1 does not belong to this partition: the overwrite is of dt=2"
+        CommitError, match=r"The change in dt=1 does not belong to this partition: the overwrite is of dt=2"
     ):
         commit(days, [message(days, fake_file("d"), partition="1")], overwrite=OverwriteSpec.static({"dt": "2"}))
     assert live_names(days) == ["a", "c"]

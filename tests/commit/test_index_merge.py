@@ -137,7 +137,7 @@ def test_unaware_vectors_are_known_by_name_and_deletes_come_first():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (vectors("v9", "z", kind=FileKind.DELETE), "Trying to delete file v9 which is not exists"),
+        (vectors("v9", "z", kind=FileKind.DELETE), "Trying to delete file v9 which does not exist"),
         (vectors("v1", "a"), "Trying to add dv for data file a which is already added"),
         (vectors("v0", "c"), "Trying to add file v0 which is already added"),
     ],

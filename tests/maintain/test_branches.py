@@ -340,7 +340,11 @@ def test_fast_forward_a_second_time_takes_what_is_new(table: FileStoreTable) -> 
 
 def test_what_cannot_be_fast_forwarded(table: FileStoreTable) -> None:
     branches.create_branch(table, "b")
-    for name, text in (("main", "do not use"), ("x", "doesn't exist"), ("b", "does not have snapshot")):
+    for name, text in (
+        ("main", "cannot be used in fast-forward"),
+        ("x", "doesn't exist"),
+        ("b", "does not have a snapshot"),
+    ):
         with pytest.raises(PaimonError, match=text):
             fast_forward(table, name)
     with pytest.raises(PaimonError, match="current branch 'b'"):
@@ -364,7 +368,7 @@ def test_what_cannot_be_merged(table: FileStoreTable, tmp_path: Path) -> None:
         ("", "main", "Source branch name '' is blank"),
         ("main", "main", "into itself"),
         ("x", "main", "'x' doesn't exist"),
-        ("empty", "main", "does not have snapshot"),
+        ("empty", "main", "does not have a snapshot"),
         ("main", "empty", "Cannot merge into branch 'empty'"),
     ):
         with pytest.raises(PaimonError, match=text):

@@ -180,7 +180,7 @@ def test_a_tag_of_the_first_snapshot_after_a_time(table: FileStoreTable) -> None
     assert tags.create_tag_from_timestamp(table, "t3", third.time_millis).id == 3
     expire(table, 1)
     assert tags.create_tag_from_timestamp(table, "t1", 0).id == 1
-    with pytest.raises(SnapshotNotFoundError, match="commit-time later"):
+    with pytest.raises(SnapshotNotFoundError, match="commit-time is later"):
         tags.create_tag_from_timestamp(table, "t9", third.time_millis + 10**9)
 
 
@@ -193,7 +193,7 @@ def test_a_tag_of_the_first_snapshot_after_a_watermark(tmp_path: Path) -> None:
     assert table.tags.get("w0").time_retained == timedelta(hours=1)
     expire(table, 1, 2)
     assert tags.create_tag_from_watermark(table, "again", 5).id == 2
-    with pytest.raises(SnapshotNotFoundError, match="watermark later than 31"):
+    with pytest.raises(SnapshotNotFoundError, match="watermark is later than 31"):
         tags.create_tag_from_watermark(table, "w31", 31)
 
 

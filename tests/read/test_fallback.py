@@ -121,7 +121,7 @@ def schema_file(table: FileStoreTable, change: Callable[[str], str]) -> None:
 
 def test_columns_must_be_the_same(table: FileStoreTable) -> None:
     schema_file(table, lambda text: text.replace('"name" : "v"', '"name" : "w"'))
-    with pytest.raises(PaimonError, match="does not have the same row type"):
+    with pytest.raises(PaimonError, match="do not have the same row type"):
         rows(table.path, FALLBACK)
 
 

@@ -84,7 +84,7 @@ def test_procedures_about_watermarks_and_automatic_tags(sql: SparkSession, table
     sql.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({batch})")
     sql.sql(f"INSERT INTO {table} VALUES (9, 'z')")
     assert ("b", 4, None) in tags_of(sql, table)
-    with pytest.raises(IllegalArgumentException, match="watermark later than 5"):
+    with pytest.raises(IllegalArgumentException, match="watermark is later than 5"):
         sql.sql(f"CALL sys.create_tag_from_watermark(table => '{table}', tag => 'w', watermark => 5)")
 
 

@@ -129,7 +129,7 @@ def test_replace_where(spark: SparkSession, create: Callable[..., str], rows: Ca
     refused = {
         "k = 1": r"An overwrite where `k` = 1 .* partition columns only.* k is none .*partitioned by: dt",
         "year(dt) = 2024": r"An overwrite where EXTRACT\(YEAR FROM dt\) = 2024 is not supported",
-        "dt > DATE'2030-01-01'": r"^CommitError: The changes in dt=.* does not belong to this partition: "
+        "dt > DATE'2030-01-01'": r"^CommitError: The change in dt=.* does not belong to this partition: "
         r"the overwrite is of `dt` > DATE '2030-01-01'",
     }
     for condition, message in refused.items():

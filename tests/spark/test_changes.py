@@ -149,7 +149,7 @@ def test_counts_are_of_the_changes(spark: SparkSession, warehouse: Path) -> None
         ("paimon_incremental_query('t', 1)", "needs the name of a table and 2 more parameters"),
         ("paimon_incremental_query('t', NULL, 2)", "not NULL"),
         ("paimon_incremental_query('t', 5, 99)", r"out of available snapshotId range \[1, 10\]"),
-        ("paimon_incremental_query('t', 5, 4)", "should >= starting snapshotId 5"),
+        ("paimon_incremental_query('t', 5, 4)", "should be >= starting snapshotId 5"),
         ("paimon_incremental_query('tags', 'first', '4')", "not two snapshot Ids.*The tags are: .*first"),
         ("paimon_incremental_query('nothing', 1, 2)", "TABLE_OR_VIEW_NOT_FOUND"),
         ("paimon_incremental_query('spark_catalog.default.x', 1, 2)", "reads tables of a Paimon catalog"),

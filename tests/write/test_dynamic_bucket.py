@@ -245,10 +245,12 @@ def test_candidates(
 
 def test_no_bucket_left() -> None:
     plan = plan_of({}, 1)
-    with pytest.raises(OptionError, match=r"Too more bucket 32766, you should increase target bucket row number 1"):
+    with pytest.raises(
+        OptionError, match=r"Too many buckets \(32766\), you should increase the target bucket row number 1"
+    ):
         candidate_buckets(dict.fromkeys(range(32767), 1), plan, more_to_come=False)
     full = {b: {b} for b in range(32767)}
-    with pytest.raises(OptionError, match="Too more bucket 32766"):
+    with pytest.raises(OptionError, match=r"Too many buckets \(32766\)"):
         assign(buckets_of(plan_of(full, 1), full, MemoryLog()), [-1])
 
 

@@ -71,7 +71,7 @@ def fast_forward(table: FileStoreTable, name: str) -> int:
         CommitError: another writer committed meanwhile; try again when it has stopped.
     """
     if name == MAIN_BRANCH or not name.strip():
-        raise PaimonError(f"Branch name '{name}' do not use in fast-forward.")
+        raise PaimonError(f"Branch name '{name}' cannot be used in fast-forward.")
     if name == table.branch:
         raise PaimonError(f"Fast-forward from the current branch '{name}' is not allowed.")
     table.branches.check(name)
@@ -79,7 +79,7 @@ def fast_forward(table: FileStoreTable, name: str) -> int:
     ours, theirs = _Side(table.file_io, table.paths), _Side(table.file_io, table.paths.for_branch(name))
     their_ids = theirs.snapshots.ids()
     if not their_ids:
-        raise PaimonError(f"Cannot fast forward branch {name}, because it does not have snapshot.")
+        raise PaimonError(f"Cannot fast forward branch {name}, because it does not have a snapshot.")
     first = their_ids[0]
     _check_schemas_of_kept(ours, theirs, first)
     _bring_first_snapshot(ours, theirs, first)

@@ -48,8 +48,8 @@ def merge_branch(table: FileStoreTable, source: str, target: str = MAIN_BRANCH) 
         if not table.branches.exists(name):
             raise PaimonError(f"Branch '{name}' doesn't exist.")
     ours, theirs = _opened(table, target), _opened(table, source)
-    _check_kinds(theirs, f"Cannot merge branch '{source}', because it does not have snapshot.")
-    _check_kinds(ours, f"Cannot merge into branch '{target}', because it does not have snapshot.")
+    _check_kinds(theirs, f"Cannot merge branch '{source}', because it does not have a snapshot.")
+    _check_kinds(ours, f"Cannot merge into branch '{target}', because it does not have a snapshot.")
     _check_tables(theirs, ours)
     known = {entry.identifier() for entry in ours.manifests.live_entries(ours.snapshots.latest())}
     new = [

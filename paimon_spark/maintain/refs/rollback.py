@@ -69,7 +69,7 @@ def rollback_to_timestamp(table: FileStoreTable, time_millis: int) -> Rollback:
     previous, ids, get = _latest_id(table), table.snapshots.ids(), table.snapshots.get
     found = count_until(table.snapshots, ids, time_millis)
     if not found:
-        raise SnapshotNotFoundError(f"Can not find snapshot earlier than {time_text(time_millis)}.")
+        raise SnapshotNotFoundError(f"Cannot find a snapshot earlier than {time_text(time_millis)}.")
     return _go_back(table, previous, get(ids[found - 1]))
 
 
@@ -85,7 +85,7 @@ def rollback_to_watermark(table: FileStoreTable, watermark: int) -> Rollback:
         snapshot = table.snapshots.get(snapshot_id)
         if snapshot.watermark is not None and _NO_WATERMARK < snapshot.watermark <= watermark:
             return _go_back(table, previous, snapshot)
-    raise SnapshotNotFoundError(f"Can not find snapshot earlier than {watermark}: none has such a watermark.")
+    raise SnapshotNotFoundError(f"Cannot find a snapshot earlier than {watermark}: none has such a watermark.")
 
 
 def _latest_id(table: FileStoreTable) -> int:

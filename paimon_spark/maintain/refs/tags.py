@@ -181,7 +181,7 @@ def create_tag_from_timestamp(
     candidates = [snapshot for snapshot in found if snapshot is not None]
     if not candidates:
         asked = time_text(time_millis)
-        raise SnapshotNotFoundError(f"Could not find any snapshot whose commit-time later than {asked}.")
+        raise SnapshotNotFoundError(f"Could not find any snapshot whose commit-time is later than {asked}.")
     snapshot = min(candidates, key=lambda candidate: (candidate.time_millis, candidate.id))
     create_tag(table, name, snapshot_id=snapshot.id, time_retained=time_retained)
     return snapshot
@@ -201,7 +201,7 @@ def create_tag_from_watermark(
     tagged = [tag.snapshot for tag in table.tags.list().values() if _reaches(tag.snapshot, watermark)]
     candidates = [snapshot for snapshot in (found, *tagged) if snapshot is not None]
     if not candidates:
-        raise SnapshotNotFoundError(f"Could not find any snapshot whose watermark later than {watermark}.")
+        raise SnapshotNotFoundError(f"Could not find any snapshot whose watermark is later than {watermark}.")
     snapshot = min(candidates, key=lambda candidate: (candidate.watermark, candidate.id))
     create_tag(table, name, snapshot_id=snapshot.id, time_retained=time_retained)
     return snapshot
