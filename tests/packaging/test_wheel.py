@@ -42,7 +42,9 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
     needed = [line for line in metadata.get_all("Requires-Dist") if "extra" not in line]
     required = {re.split(r"[<>=;\s]", line)[0].replace(".", "-") for line in needed}
     assert required == {"pyspark", "pyarrow", "numpy", "fastavro", "fsspec", "backports-zstd", "sqlglot"}
-    sources = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("paimon_spark/**/*.py")}
+    sources = {
+        path.relative_to(ROOT).as_posix() for path in ROOT.glob("paimon_spark/**/*") if path.suffix in (".py", ".java")
+    }
     java = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("paimon_spark/spark/jvm/java/*.java")}
     assert java
     assert sources | java <= set(names)
