@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,7 +21,7 @@ import paimon_spark
 from tests.acceptance.run import run_file
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 CASES = Path(__file__).resolve().parents[1] / "acceptance"
 GROUPS = ("pu", "sq", "tt", "tg", "rb", "br", "ex", "wr", "se", "sc", "sn", "agp", "sy", "inc", "an", "cp", "ro")
@@ -40,7 +40,7 @@ NOT_YET: dict[str, tuple[str, str]] = {
 class Backend:
     """What `run_file` needs of a session: the catalog is named `c`."""
 
-    spark: SparkSession
+    spark: SparkSession | StatementSession
     wh: str
     checkpoints: str
     backend: str = "ours"
@@ -81,6 +81,35 @@ def test_case(backend: Backend, path: Path) -> None:
     else:
         assert failure is None, failure
         assert steps > 0
+
+
+class StatementSession:
+    """A session whose ``sql`` is `paimon_spark.sql`, as on Connect."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._spark, name)
+
+    def sql(self, statement: str) -> DataFrame:
+        return paimon_spark.sql(self._spark, statement)
+
+
+@pytest.fixture(scope="module")
+def statements(backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Backend:
+    """The same with `paimon_spark.sql`, which a Connect session has instead of the catalog."""
+    session, warehouse = backend.spark.newSession(), str(tmp_path_factory.mktemp("statements"))
+    paimon_spark.sql(session, "SELECT 1", warehouse=warehouse, catalog="c")
+    return Backend(StatementSession(session), warehouse, backend.checkpoints)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["an_audit", "sy_tables", "sy_metadata_columns", "se_types"])
+def test_case_by_statements(statements: Backend, name: str) -> None:
+    steps, failure = run_file(statements, str(CASES / f"{name}.slt"))
+    assert failure is None, failure
+    assert steps > 0
 
 
 def test_every_group_has_cases() -> None:

@@ -566,3 +566,14 @@ def test_options_of_the_session(run: Sql, session: SparkSession) -> None:
     finally:
         session.conf.unset("spark.paimon.scan.tag-name")
         session.conf.unset("spark.paimon.paimon.other.*.scan.snapshot-id")
+
+
+def test_metadata_columns_and_views_of_rows(run: Sql) -> None:
+    found = rows(run("SELECT id, __paimon_bucket FROM t WHERE id > 1"))
+    assert found == [(2, 0), (3, 0)]
+    assert rows(run("SELECT DISTINCT __paimon_partition.dt FROM days WHERE n = 1")) == [("a",)]
+    with pytest.raises(paimon_spark.UnsupportedError, match=r"column __paimon_bucket of .* name each column"):
+        run("SELECT *, __paimon_bucket FROM t")
+    assert [row[0] for row in run("DESCRIBE `t$audit_log`").collect()] == ["rowkind", "id", "name"]
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        run("DESCRIBE `t$snapshotz`")

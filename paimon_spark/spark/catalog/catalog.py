@@ -16,10 +16,11 @@ from paimon_spark.spark.catalog.ddl import TableDefinitionsProxy
 from paimon_spark.spark.catalog.global_table import GlobalTableProxy
 from paimon_spark.spark.catalog.loading import TableVersion, is_write, load_catalog_table, read_options, session_options
 from paimon_spark.spark.catalog.scalar_functions import FunctionCatalogProxy
-from paimon_spark.spark.catalog.system_table import SystemTableProxy, catalog_system_table
+from paimon_spark.spark.catalog.system_table import SystemTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.jvm.spark_errors import no_such_table
+from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, SYSTEM_DATABASE
 from paimon_spark.table.system.global_tables import global_table
@@ -79,7 +80,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
             loaded = load_catalog_table(
                 self.catalog, namespace, name, version, session=session, given=read_options(self.gateway, more)
             )
-            system = catalog_system_table(name)
+            system = named_system_table(name)
         except TableNotFoundError:
             raise no_such_table(self.gateway, ident) from None
         if system is not None:
@@ -92,7 +93,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
         """``CHANGES FROM VERSION`` or ``TIMESTAMP``, from Spark 4.3 on: a table's changes."""
         try:
             loaded = load_catalog_table(self.catalog, list(ident.namespace()), ident.name(), None)
-            if catalog_system_table(ident.name()) is not None:
+            if named_system_table(ident.name()) is not None:
                 raise OptionError(f"System tables such as {ident.name()} have no CHANGES.")
         except TableNotFoundError:
             raise no_such_table(self.gateway, ident) from None
@@ -103,7 +104,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
         try:
             if list(ident.namespace()) == [SYSTEM_DATABASE]:
                 return bool(global_table(ident.name()))
-            catalog_system_table(ident.name())
+            named_system_table(ident.name())
             load_catalog_table(self.catalog, list(ident.namespace()), ident.name(), None)
         except (TableNotFoundError, SchemaError):
             return False

@@ -14,7 +14,6 @@ from py4j.protocol import Py4JError
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import OptionError
-from paimon_spark.read.row_views import ROWS, find_view
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.python_source import planned_batch
@@ -23,24 +22,12 @@ from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
-from paimon_spark.spark.source.system_read import SystemTableReader, system_table_of
+from paimon_spark.spark.source.system_read import SystemTableReader
 from paimon_spark.spark.sql.read_version import with_read_options
-from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.system.definition import SystemTable
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 _READ = "org.apache.spark.sql.connector.read"
-
-
-def catalog_system_table(name: str) -> SystemTable | RowView | None:
-    """The system table that a name (``t$files``) means; None of a table itself.
-
-    Raises:
-        TableNotFoundError: there is no such system table.
-        UnsupportedError: it cannot be read yet.
-    """
-    found = find_view(parse_table_path(name).system_table)
-    return None if found is ROWS else found or system_table_of(name)
 
 
 class SystemTableProxy(Proxy):

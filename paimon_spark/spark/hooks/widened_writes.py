@@ -19,7 +19,6 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.errors import TableNotFoundError
 from paimon_spark.spark.catalog.loading import LoadedTable, load_catalog_table, session_options
-from paimon_spark.spark.catalog.system_table import catalog_system_table
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.merge_schema import with_columns
 from paimon_spark.spark.columns.types import from_spark_struct
@@ -29,6 +28,7 @@ from paimon_spark.spark.jvm.plan_tables import catalog_ident, python_object
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.session.foreign_options import SAME_AS, in_paimons_words
 from paimon_spark.spark.source.source_options import MERGE_SCHEMA
+from paimon_spark.spark.source.system_read import named_system_table
 
 _ALIAS = next(key for key, same in SAME_AS.items() if same == MERGE_SCHEMA)
 _KEYS = (MERGE_SCHEMA, _ALIAS)
@@ -111,7 +111,7 @@ class WidenedWriteProxy(Proxy):
                 return None
             return _Target(found.catalog_name, found.loaded, relation.catalog(), relation.identifier(), options)
         named = catalog_ident(self.gateway, self.state, relation)
-        if named is None or catalog_system_table(named[1].name()) is not None:
+        if named is None or named_system_table(named[1].name()) is not None:
             return None
         catalog, namespace, name = python_object(self.gateway, named[0]), list(named[1].namespace()), named[1].name()
         database = ".".join(namespace)

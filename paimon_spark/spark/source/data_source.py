@@ -18,8 +18,9 @@ from pyspark.sql.datasource import (
     DataSourceReader,
 )
 
-from paimon_spark.read.metadata_columns import FILE_PATH, metadata_fields
+from paimon_spark.read.metadata_columns import FILE_PATH, METADATA_COLUMNS, metadata_fields, refuse_merged_splits
 from paimon_spark.read.metadata_pruning import prune_by_metadata
+from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spark.columns.char_columns import padded_by_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
@@ -34,12 +35,13 @@ from paimon_spark.spark.source.writer import PaimonWriter
 from paimon_spark.spec.predicate import Leaf
 from paimon_spark.storage.secrets import without_secrets
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
-from paimon_spark.table.table import FileStoreTable, load_table
+from paimon_spark.table.table import load_table
 from paimon_spark.write.plan import OverwriteMode, plan_write
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from paimon_spark.spark.source.source_options import ReadRequest
     from paimon_spark.spec.data_types import DataField
 
 _P = ParamSpec("_P")
@@ -82,7 +84,9 @@ class PaimonDataSource(DataSource):
             return to_spark_struct(read_columns(source.fields, request.columns))
         view = row_view_of(request.path)
         scan = TableScan.of(load_table(request.path, options=request.options), view, snapshot_id=request.snapshot_id)
-        fields = [*scan.columns, *([] if request.files is None else _file_fields(scan.table))]
+        fields = [*scan.columns]
+        if request.files is not None or request.columns is not None:
+            fields += _metadata_fields(scan, request)
         struct = to_spark_struct(read_columns(fields, request.columns))
         # a statement that changes rows needs them as they are stored
         return padded_by_spark(struct, fields) if request.snapshot_id is None else struct
@@ -101,12 +105,16 @@ class PaimonDataSource(DataSource):
         view = row_view_of(request.path)
         table = load_table(request.path, options=request.options)
         scan = TableScan.of(table, view, snapshot_id=request.snapshot_id)
-        if request.files is not None:
-            return _reader_of_files(scan, request.files, schema)
-        names = match_columns(scan.columns, schema)
+        names = match_columns([*scan.columns, *_metadata_fields(scan, request)], schema)
+        own = {field.name for field in scan.columns}
+        metadata = [name for name in names if name not in own]
         predicate = None if request.filter is None else row_condition(request.filter, scan.columns, request.settings)
-        plan = scan.select(columns=names, predicate=predicate, parallelism=cores_here()).plan()
-        return PaimonReader(plan, spark_arrow_schema(schema))
+        columns = [name for name in names if name in own]
+        plan = scan.select(columns=columns, predicate=predicate, parallelism=cores_here()).plan()
+        if request.files is not None and (wanted := json.loads(request.files)) is not None:
+            plan = prune_by_metadata(plan, Leaf("in", FILE_PATH, tuple(wanted)))
+        refuse_merged_splits(plan.splits, metadata)
+        return PaimonReader(plan, spark_arrow_schema(schema), names=names, metadata=metadata)
 
     @_quiet
     def writer(self, schema: StructType, overwrite: bool) -> PaimonWriter:
@@ -140,17 +148,10 @@ class PaimonDataSource(DataSource):
         refuse_stream_write()
 
 
-def _file_fields(table: FileStoreTable) -> list[DataField]:
-    return [field for field in metadata_fields(table.schema) if field.name == FILE_PATH]
-
-
-def _reader_of_files(scan: TableScan, files: str, schema: StructType) -> PaimonReader:
-    """A read of certain files of a table whose rows are not merged, with the path of each row's file."""
-    names = match_columns([*scan.columns, *_file_fields(scan.table)], schema)
-    columns = [name for name in names if name != FILE_PATH]
-    plan = scan.select(columns=columns, parallelism=cores_here()).plan()
-    wanted = json.loads(files)
-    if wanted is not None:
-        plan = prune_by_metadata(plan, Leaf("in", FILE_PATH, tuple(wanted)))
-    metadata = [name for name in names if name == FILE_PATH]
-    return PaimonReader(plan, spark_arrow_schema(schema), names=names, metadata=metadata)
+def _metadata_fields(scan: TableScan, request: ReadRequest) -> list[DataField]:
+    """The metadata columns that a load can name; of a load of certain files only the path of a row's file."""
+    if scan.view is not ROWS:
+        return []
+    own = {field.name for field in scan.columns}
+    known = (FILE_PATH,) if request.files is not None else METADATA_COLUMNS
+    return [field for field in metadata_fields(scan.table.schema) if field.name in known and field.name not in own]

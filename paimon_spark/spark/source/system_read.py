@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from paimon_spark.read.row_views import find_view
+from paimon_spark.read.row_views import ROWS, find_view
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.source.read_columns import match_columns
@@ -70,6 +70,17 @@ def system_table_of(path: str) -> SystemTable:
         UnsupportedError: it cannot be read yet.
     """
     return system_table(parse_table_path(path).system_table or "", of=path)
+
+
+def named_system_table(path: str) -> SystemTable | RowView | None:
+    """The system table, or the view of the rows, that a name or a path means; None of a table itself.
+
+    Raises:
+        TableNotFoundError: there is no such system table.
+        UnsupportedError: it cannot be read yet.
+    """
+    found = find_view(parse_table_path(path).system_table)
+    return None if found is ROWS else found or system_table_of(path)
 
 
 @dataclass(frozen=True)

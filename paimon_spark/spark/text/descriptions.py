@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import TableNotFoundError, UnsupportedError
+from paimon_spark.read.table_scan import RowView
 from paimon_spark.spark.columns.types import to_spark_struct
-from paimon_spark.spark.source.system_read import system_table_of
+from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.procedures.procedure import ResultColumn
-from paimon_spark.spark.sql.warehouses import TableName, analysis_error, quoted, system_table_in
+from paimon_spark.spark.sql.warehouses import TableName, analysis_error, quoted, system_table_in, table_not_found
 from paimon_spark.spark.text.calls import rows_frame
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import target
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.table.system.definition import SystemTable
     from paimon_spark.table.table import FileStoreTable
 
 
@@ -46,15 +47,17 @@ def run_describe(context: Context, cursor: Cursor) -> DataFrame | None:
 
 
 def _struct(name: TableName) -> StructType:
-    system = system_table_in(name)
-    fields = name.load().schema.fields if system is None else _system_fields(name)
-    return to_spark_struct(fields)
+    found, table = _system_table(name), name.load()
+    if isinstance(found, RowView):
+        return to_spark_struct(found.fields(table))
+    return to_spark_struct(table.schema.fields if found is None else found.fields)
 
 
-def _system_fields(name: TableName) -> Sequence[DataField]:
-    found = system_table_of(name.path)
-    assert found is not None
-    return found.fields
+def _system_table(name: TableName) -> SystemTable | RowView | None:
+    try:
+        return named_system_table(name.path)
+    except TableNotFoundError:
+        raise table_not_found(name.parts) from None
 
 
 def _comment(metadata: dict[str, str] | None) -> str | None:

@@ -17,10 +17,11 @@ from pyspark.errors import ParseException, PySparkException
 
 from paimon_spark.errors import OptionError, TableNotFoundError, UnsupportedError
 from paimon_spark.options import find_option, unknown_option_error
+from paimon_spark.read.metadata_columns import METADATA_COLUMNS
 from paimon_spark.spark.columns.char_columns import padded
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.source.source_options import COLUMNS, FILTER, SNAPSHOT
-from paimon_spark.spark.source.system_read import system_table_of
+from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.read_version import (
     POINTS_OF_TIME,
     at_version,
@@ -222,7 +223,7 @@ def _frames(
         table = read.name.load()
         if system_table_in(read.name) is None:
             fields = at_version(table, options).schema.fields
-            options |= _columns(fields, names)
+            options |= _columns(read, fields, names, _metadata_columns(fields, tokens))
             condition = None if pipes or counts[read.key] > 1 else filter_option(read.reference.comparisons, fields)
             options |= {} if condition is None else {FILTER: condition}
         else:
@@ -236,7 +237,7 @@ def _frames(
 
 def _check_system_table(read: _Read) -> None:
     try:
-        system_table_of(read.name.path)
+        named_system_table(read.name.path)
     except TableNotFoundError:
         raise table_not_found(read.reference.parts) from None
 
@@ -255,12 +256,32 @@ def _names(tokens: Sequence[Token]) -> frozenset[str] | None:
     return frozenset(token.text.lower() for token in tokens)
 
 
-def _columns(fields: Sequence[DataField], names: frozenset[str] | None) -> dict[str, str]:
-    """The option that leaves out the columns which the query does not name."""
+def _metadata_columns(fields: Sequence[DataField], tokens: Sequence[Token]) -> list[str]:
+    """The metadata columns that the query names, where the table has no column of that name."""
+    named = {token.text.lower() for token in tokens}
+    own = {field.name.lower() for field in fields}
+    return [name for name in METADATA_COLUMNS if name in named and name not in own]
+
+
+def _columns(
+    read: _Read, fields: Sequence[DataField], names: frozenset[str] | None, metadata: Sequence[str]
+) -> dict[str, str]:
+    """The option that leaves out the columns which the query does not name.
+
+    Raises:
+        UnsupportedError: metadata columns are named beside a ``*``, which would have them too.
+    """
     if names is None:
+        if metadata:
+            raise UnsupportedError(
+                f"column {metadata[0]} of {quoted(read.name.parts)} is not supported in a query that has * , column "
+                "names behind an alias, NATURAL or USING, or |> : name each column that is wanted"
+            )
         return {}
     wanted = [field.name for field in fields if field.name.lower() in names] or [fields[0].name]
-    return {} if len(wanted) == len(fields) else {COLUMNS: ", ".join(quoted_name(name) for name in wanted)}
+    if len(wanted) == len(fields) and not metadata:
+        return {}
+    return {COLUMNS: ", ".join(quoted_name(name) for name in (*wanted, *metadata))}
 
 
 def _rewritten(
