@@ -10,17 +10,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import ParseException, PySparkException
 
 from paimon_spark.errors import OptionError, TableNotFoundError, UnsupportedError
 from paimon_spark.options import find_option, unknown_option_error
-from paimon_spark.read.metadata_columns import METADATA_COLUMNS
 from paimon_spark.spark.columns.char_columns import padded
 from paimon_spark.spark.session.active_session import activate
-from paimon_spark.spark.source.source_options import COLUMNS, FILTER, SNAPSHOT
+from paimon_spark.spark.source.source_options import FILTER, SNAPSHOT
 from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.read_version import (
     POINTS_OF_TIME,
@@ -40,6 +38,7 @@ from paimon_spark.spark.sql.warehouses import (
 )
 from paimon_spark.spark.text.conditions import filter_option
 from paimon_spark.spark.text.cursor import Cursor
+from paimon_spark.spark.text.named_columns import columns_option, has_pipe, metadata_columns, names_of_columns
 from paimon_spark.spark.text.parsing import Kind, NotUnderstoodError, Query, TableReference, Token, read_query
 from paimon_spark.spark.text.versions import Clause, version_clauses, without_clauses
 from paimon_spark.spec.filter_text import quoted_name
@@ -48,10 +47,8 @@ from paimon_spark.table.time_travel import has_time_travel
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from paimon_spark.spec.data_types import DataField
 
 _SESSION_PREFIX = "spark.paimon."
-_PATTERN_SIGNS = frozenset("()*+?|[]")
 
 
 @dataclass(frozen=True)
@@ -212,8 +209,8 @@ def _frames(
 ) -> dict[tuple[Any, ...], DataFrame]:
     """A DataFrame for each table and version of it; a table that is named twice is read at one snapshot."""
     counts = Counter(read.key for read in reads)
-    pipes = any(token.is_sign("|>") for token in tokens) or _has_pipe(tokens)
-    names = None if pipes or not query.names_all_columns else _names(tokens)
+    pipes = has_pipe(tokens)
+    names = None if pipes or not query.names_all_columns else names_of_columns(tokens)
     frames: dict[tuple[Any, ...], DataFrame] = {}
     activate(context.spark)
     for read in reads:
@@ -223,7 +220,7 @@ def _frames(
         table = read.name.load()
         if system_table_in(read.name) is None:
             fields = at_version(table, options).schema.fields
-            options |= _columns(read, fields, names, _metadata_columns(fields, tokens))
+            options |= columns_option(read.name.parts, fields, names, metadata_columns(fields, tokens))
             condition = None if pipes or counts[read.key] > 1 else filter_option(read.reference.comparisons, fields)
             options |= {} if condition is None else {FILTER: condition}
         else:
@@ -240,48 +237,6 @@ def _check_system_table(read: _Read) -> None:
         named_system_table(read.name.path)
     except TableNotFoundError:
         raise table_not_found(read.reference.parts) from None
-
-
-def _has_pipe(tokens: Sequence[Token]) -> bool:
-    return any(a.is_sign("|") and b.is_sign(">") for a, b in pairwise(tokens))
-
-
-def _names(tokens: Sequence[Token]) -> frozenset[str] | None:
-    """All that could name a column, in lower case; None where columns may be named by a pattern or an expression."""
-    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
-        if token.kind is Kind.QUOTED and _PATTERN_SIGNS & set(token.text):
-            return None
-        if token.is_word("IDENTIFIER") and following is not None and following.is_sign("("):
-            return None
-    return frozenset(token.text.lower() for token in tokens)
-
-
-def _metadata_columns(fields: Sequence[DataField], tokens: Sequence[Token]) -> list[str]:
-    """The metadata columns that the query names, where the table has no column of that name."""
-    named = {token.text.lower() for token in tokens}
-    own = {field.name.lower() for field in fields}
-    return [name for name in METADATA_COLUMNS if name in named and name not in own]
-
-
-def _columns(
-    read: _Read, fields: Sequence[DataField], names: frozenset[str] | None, metadata: Sequence[str]
-) -> dict[str, str]:
-    """The option that leaves out the columns which the query does not name.
-
-    Raises:
-        UnsupportedError: metadata columns are named beside a ``*``, which would have them too.
-    """
-    if names is None:
-        if metadata:
-            raise UnsupportedError(
-                f"column {metadata[0]} of {quoted(read.name.parts)} is not supported in a query that has * , column "
-                "names behind an alias, NATURAL or USING, or |> : name each column that is wanted"
-            )
-        return {}
-    wanted = [field.name for field in fields if field.name.lower() in names] or [fields[0].name]
-    if len(wanted) == len(fields) and not metadata:
-        return {}
-    return {COLUMNS: ", ".join(quoted_name(name) for name in (*wanted, *metadata))}
 
 
 def _rewritten(

@@ -1,0 +1,64 @@
+"""Which columns of its tables a query can name: only these are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.read.metadata_columns import METADATA_COLUMNS
+from paimon_spark.spark.source.source_options import COLUMNS
+from paimon_spark.spark.sql.warehouses import quoted
+from paimon_spark.spark.text.parsing import Kind, Token
+from paimon_spark.spec.filter_text import quoted_name
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataField
+
+_PATTERN_SIGNS = frozenset("()*+?|[]")
+
+
+def has_pipe(tokens: Sequence[Token]) -> bool:
+    """Whether a query is written with pipes (``|>``), which sqlglot may take apart."""
+    return any(token.is_sign("|>") for token in tokens) or any(
+        a.is_sign("|") and b.is_sign(">") for a, b in pairwise(tokens)
+    )
+
+
+def names_of_columns(tokens: Sequence[Token]) -> frozenset[str] | None:
+    """All that could name a column, in lower case; None where columns may be named by a pattern or an expression."""
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.kind is Kind.QUOTED and _PATTERN_SIGNS & set(token.text):
+            return None
+        if token.is_word("IDENTIFIER") and following is not None and following.is_sign("("):
+            return None
+    return frozenset(token.text.lower() for token in tokens)
+
+
+def metadata_columns(fields: Sequence[DataField], tokens: Sequence[Token]) -> list[str]:
+    """The metadata columns that the query names, where the table has no column of that name."""
+    named = {token.text.lower() for token in tokens}
+    own = {field.name.lower() for field in fields}
+    return [name for name in METADATA_COLUMNS if name in named and name not in own]
+
+
+def columns_option(
+    table: Sequence[str], fields: Sequence[DataField], names: frozenset[str] | None, metadata: Sequence[str]
+) -> dict[str, str]:
+    """The option that leaves out the columns which the query does not name.
+
+    Raises:
+        UnsupportedError: metadata columns are named beside a ``*``, which would have them too.
+    """
+    if names is None:
+        if metadata:
+            raise UnsupportedError(
+                f"column {metadata[0]} of {quoted(table)} is not supported in a query that has * , column "
+                "names behind an alias, NATURAL or USING, or |> : name each column that is wanted"
+            )
+        return {}
+    wanted = [field.name for field in fields if field.name.lower() in names] or [fields[0].name]
+    if len(wanted) == len(fields) and not metadata:
+        return {}
+    return {COLUMNS: ", ".join(quoted_name(name) for name in (*wanted, *metadata))}
