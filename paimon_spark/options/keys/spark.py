@@ -75,7 +75,9 @@ SPARK: tuple[Option, ...] = (
         "Hive's column order in positional inserts.",
         refusals=(
             Refusal(
-                Stage.WRITE, "Name the columns: INSERT INTO t (a, b) SELECT …, or INSERT … BY NAME.", unless=("false",)
+                Stage.WRITE,
+                "Unset it and name the columns: INSERT INTO t (a, b) SELECT …, or INSERT … BY NAME.",
+                unless=("false",),
             ),
         ),
     ),

@@ -22,7 +22,7 @@ from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.schema_validation import validate
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.paths import MAIN_BRANCH, parse_table_path, refuse_system_database
-from paimon_spark.table.support import check_writable
+from paimon_spark.table.support import check_readable, check_writable
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ def new_table_schema(
     schema = create_schema(fields, keys, partitions, kept, comment)
     validate(schema)
     check_writable(schema)
+    check_readable(schema)
     return schema
 
 
