@@ -22,7 +22,7 @@ from paimon_spark.maintain.files.orphan_files import remove_orphan_files
 from paimon_spark.maintain.refs.branches import create_branch
 from paimon_spark.maintain.refs.merge_branch import merge_branch
 from paimon_spark.maintain.refs.tags import create_tag
-from paimon_spark.maintain.row_level import deletes_partitions
+from paimon_spark.maintain.row_level import is_partition_delete
 from paimon_spark.options import OPTIONS, PATTERNS, CoreOptions, Option, find_option
 from paimon_spark.read.row_views import find_view
 from paimon_spark.read.split_read import read_split
@@ -208,7 +208,7 @@ def keyed_table(path: Path) -> None:
     compact(table, full=True)
     create_tag(table, "one")
     expire_partitions(table.with_options({"partition.expiration-strategy": "update-time"}))
-    deletes_partitions(table)
+    is_partition_delete(table)
     remove_orphan_files(table)
     write(table.with_options({"tag.automatic-creation": "batch"}), days(50))
     write(table.with_options({"tag.automatic-creation": "watermark"}), days(60), watermark=10**12)

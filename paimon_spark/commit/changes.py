@@ -58,14 +58,14 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitParts:
+class CollectedChanges:
     """The one or two snapshots that a commit makes."""
 
     append: Changes
     compact: Changes
 
 
-def collect_changes(messages: Iterable[TaskMessage | CommitMessage]) -> CommitParts:
+def collect_changes(messages: Iterable[TaskMessage | CommitMessage]) -> CollectedChanges:
     """Sort the files of all ``messages`` into the snapshots that they belong to.
 
     Raises:
@@ -107,7 +107,7 @@ def collect_changes(messages: Iterable[TaskMessage | CommitMessage]) -> CommitPa
         changelog=tuple(entry for m in flat for entry in _entries(FileKind.ADD, m, m.compact_changelog_files)),
         index=tuple(entry for message in flat for entry in message.compact_index_changes),
     )
-    return CommitParts(append, compact)
+    return CollectedChanges(append, compact)
 
 
 def _commit_messages(messages: Iterable[TaskMessage | CommitMessage]) -> Iterator[CommitMessage]:

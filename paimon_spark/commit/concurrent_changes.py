@@ -67,8 +67,8 @@ class ConcurrentChanges:
                 snapshot = latest if snapshot_id == latest.id else self._table.snapshots.get(snapshot_id)
             except SnapshotNotFoundError as error:
                 raise context.conflict(
-                    f"Snapshot {snapshot_id} has expired before it could be told whether it changed the rows that this "
-                    f"commit read in snapshot {self._planned_on.id}. Give up committing."
+                    f"Snapshot {snapshot_id} has expired before it could be checked whether it changed the rows that "
+                    f"this commit read in snapshot {self._planned_on.id}. Give up committing."
                 ) from error
             identity = SnapshotIdentity.of(snapshot)
             if identity not in self._harmless:
@@ -107,10 +107,10 @@ class ConcurrentChanges:
         if touched is None:
             return
         partition, bucket = touched
-        deed = "" if snapshot.operation is None else f" {getattr(snapshot.operation, 'value', snapshot.operation)}"
+        operation = "" if snapshot.operation is None else f" {getattr(snapshot.operation, 'value', snapshot.operation)}"
         raise context.conflict(
-            f"Snapshot {snapshot.id} ({snapshot.commit_kind.value}{deed}, by user {snapshot.commit_user}) changed rows "
-            f"of bucket {bucket} in partition {{{context.partition_text(partition)}}}, which this commit read in "
+            f"Snapshot {snapshot.id} ({snapshot.commit_kind.value}{operation}, by user {snapshot.commit_user}) changed "
+            f"rows of bucket {bucket} in partition {{{context.partition_text(partition)}}}, which this commit read in "
             f"snapshot {self._planned_on.id}. Give up committing."
         )
 

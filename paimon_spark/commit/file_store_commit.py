@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paimon_spark.commit.changes import CommitParts, collect_changes
+from paimon_spark.commit.changes import CollectedChanges, collect_changes
 from paimon_spark.commit.manifest_write import ManifestWriter
 from paimon_spark.commit.overwrite import OverwriteKind, OverwriteSpec, overwrite_scope, upgraded_files
 from paimon_spark.commit.publish import publish_snapshot
@@ -138,7 +138,7 @@ def _new_user(settings: CommitSettings) -> str:
 
 
 def _overwriting(
-    table: FileStoreTable, part: CommitPart, overwrite: OverwriteSpec, parts: CommitParts, settings: CommitSettings
+    table: FileStoreTable, part: CommitPart, overwrite: OverwriteSpec, parts: CollectedChanges, settings: CommitSettings
 ) -> CommitPart:
     """Return the part with its scope; changelog files are not committed (Java: "does not commit any changelog")."""
     scope = overwrite_scope(table, overwrite, part.changes.files)

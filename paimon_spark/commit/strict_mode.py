@@ -62,9 +62,9 @@ def check_strict(
                 raise _given_up(snapshot, new_id, user, "which committed files to fixed bucket on the same partition")
 
 
-def _given_up(snapshot: Snapshot, new_id: int, user: str, deed: str) -> CommitConflictError:
+def _given_up(snapshot: Snapshot, new_id: int, user: str, action: str) -> CommitConflictError:
     return CommitConflictError(
         f"When trying to commit snapshot {new_id}, commit user {user} has found a {snapshot.commit_kind.value} "
-        f"snapshot (id: {snapshot.id}) by another user {snapshot.commit_user} {deed}. Giving up committing as {OPTION} "
-        f"is set. None of this commit's changes took place: read the table anew and run the write again."
+        f"snapshot (id: {snapshot.id}) by another user {snapshot.commit_user} {action}. Giving up committing as "
+        f"{OPTION} is set. None of this commit's changes took place: read the table anew and run the write again."
     )

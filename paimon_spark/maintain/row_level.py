@@ -133,7 +133,7 @@ def replaced_files(table: FileStoreTable, snapshot: int, files: Sequence[str]) -
     return [CommitMessage(*place, new_files=(), deleted_files=tuple(gone)) for place, gone in found.items()]
 
 
-def deletes_partitions(table: FileStoreTable) -> bool:
+def is_partition_delete(table: FileStoreTable) -> bool:
     """Whether a DELETE by partition columns only drops whole partitions without reading them."""
     schema = table.schema
     produces = bool(schema.core_options.value("delete.force-produce-changelog"))

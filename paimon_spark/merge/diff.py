@@ -73,7 +73,9 @@ def _pairs(rows: pa.Table, keys: Sequence[str]) -> tuple[Indices, Indices]:
     pairs = np.full((2, len(found.starts)), -1, np.int64)
     pairs[sides, numbers] = found.order
     if np.count_nonzero(pairs >= 0) != len(found.order):
-        raise CorruptTableError("A state of the table holds a key in two buckets: its difference cannot be told.")
+        raise CorruptTableError(
+            "A state of the table holds a key in two buckets: the difference of two states cannot be computed."
+        )
     return pairs[0], pairs[1]
 
 

@@ -89,7 +89,7 @@ def aggregate_snapshot(
         CorruptTableError: a manifest is missing or cannot be read.
     """
     schema = table.schema
-    if not _can_be_told(schema, wanted) or residual_filter(schema, predicate) is not None:
+    if not _is_exact(schema, wanted) or residual_filter(schema, predicate) is not None:
         return None
     fields = tuple(schema.field(name) for name in wanted.group_by) + tuple(
         _result_field(schema, c) for c in wanted.calls
@@ -109,7 +109,7 @@ def aggregate_snapshot(
     return _answered(table, files, wanted, fields)
 
 
-def _can_be_told(schema: TableSchema, wanted: Aggregation) -> bool:
+def _is_exact(schema: TableSchema, wanted: Aggregation) -> bool:
     if not set(wanted.group_by) <= set(schema.partition_keys):
         return False
     for call in wanted.calls:
@@ -161,12 +161,12 @@ def _answered(
                 if partitions is None or call.column not in partitions.schema.names
                 else partitions.column(call.column)
             )
-            told = _value(
+            values = _value(
                 call, counts[group], column if column is None else column.take(pa.array(group)), bounds, group
             )
-            if told is None:
+            if values is None:
                 return None
-            row.append(told[0])
+            row.append(values[0])
         rows.append(tuple(row))
     return AggregateRows(fields, tuple(rows))
 
@@ -186,7 +186,7 @@ def _groups(files: ManifestColumns, partitions: pa.RecordBatch | None, group_by:
 def _value(
     call: AggregateCall, counts: Rows, partition: pa.Array | None, bounds: dict[str, Bounds], group: Rows
 ) -> tuple[Any] | None:
-    """The value of a call over some files, in a tuple; None when it cannot be told."""
+    """The value of a call over some files, in a tuple; None when metadata does not give it."""
     if call.column is None:
         return (int(counts.sum()),)
     if partition is not None:

@@ -11,10 +11,10 @@ import pyarrow as pa
 from paimon_spark.read.branches import plan_rows, read_of_plan
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.diff_split import DiffSplit
-from paimon_spark.read.incremental_read import changed_rows, filter_and_project, state_rows, written_rows
+from paimon_spark.read.incremental_read import diff_rows, filter_and_project, state_rows, written_rows
 from paimon_spark.read.plan import ReadPlan, residual_filter
 from paimon_spark.read.table_scan import ReadSource, RowView, TableScan
-from paimon_spark.spec.predicate import Always, Predicate, fields, project
+from paimon_spark.spec.predicate import Predicate, fields, implied_by
 from paimon_spark.spec.row_kind import short_strings
 from paimon_spark.spec.special_fields import ROW_KIND, SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.table.nullability import fields_as_stored
@@ -55,7 +55,7 @@ def rows_of_changes(
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows as they were written; or what differs between two states, deletes included, with all columns."""
     if isinstance(split, DiffSplit):  # rows are compared whole
-        return changed_rows(table, split, pushed, keep_deletes=True)
+        return diff_rows(table, split, pushed, keep_deletes=True)
     return written_rows(table, split, read_fields, pushed)
 
 
@@ -80,10 +80,7 @@ class ReadAuditLog:
 
 def table_predicate(table: FileStoreTable, predicate: Predicate | None) -> Predicate | None:
     """Return what a predicate over the audit log says of the table's own columns; None for nothing."""
-    if predicate is None:
-        return None
-    projected = project(predicate, [field.name for field in table.schema.fields])
-    return None if projected == Always(True) else projected
+    return implied_by(predicate, [field.name for field in table.schema.fields])
 
 
 def scan_of_rows(scan: TableScan) -> TableScan:

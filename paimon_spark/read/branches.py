@@ -17,7 +17,7 @@ from paimon_spark.read.branch_read import BranchRead
 from paimon_spark.read.change_range import CHANGE_KEYS, ChangeRange, ChangeSource, resolve_changes
 from paimon_spark.read.incremental_plan import plan_changes
 from paimon_spark.read.snapshot_reader import plan_snapshot
-from paimon_spark.spec.predicate import Always, Predicate, project
+from paimon_spark.spec.predicate import implied_by
 from paimon_spark.table.two_branches import (
     FALLBACK,
     check_same_columns,
@@ -98,7 +98,7 @@ def _scan_of_other(scan: TableScan) -> TableScan | None:
 
 def _partitions(scan: TableScan, plan_branch: Callable[[TableScan], ReadPlan]) -> set[bytes]:
     """Return the partitions that a branch has, of those that the scan's predicate leaves."""
-    predicate = _of_partitions(scan.table, scan.predicate)
+    predicate = implied_by(scan.predicate, scan.table.schema.partition_keys)
     state: Snapshot | None
     if isinstance(scan.source, ChangeRange):
         is_state, state = scan.source.source is ChangeSource.DIFF, scan.source.after
@@ -118,9 +118,3 @@ def _joined(own: ReadPlan, other: ReadPlan, complete: set[bytes], *, own_first: 
         splits = [*marked, *(split for split in own.splits if split.partition not in complete)]
     read = BranchRead(own.read, other.table, other.read)
     return replace(own, splits=tuple(splits), residual=own.residual or other.residual, read=read)
-
-
-def _of_partitions(table: FileStoreTable, predicate: Predicate | None) -> Predicate | None:
-    """Return the conjuncts over partition columns alone; None when there are none."""
-    projected = None if predicate is None else project(predicate, table.schema.partition_keys)
-    return None if projected == Always(True) else projected

@@ -65,9 +65,11 @@ class ReadChangeFeed:
         names = {field.name for field in plan_fields} | (set() if predicate is None else fields(predicate))
         read_fields = tuple(field for field in table.schema.fields if field.name in names)
         batches = written_rows(table, split, read_fields, table_predicate(table, predicate))
-        return filter_and_project((self._told(batch, split.snapshot_id) for batch in batches), plan_fields, predicate)
+        return filter_and_project(
+            (self._with_commit(batch, split.snapshot_id) for batch in batches), plan_fields, predicate
+        )
 
-    def _told(self, batch: pa.RecordBatch, snapshot_id: int) -> pa.RecordBatch:
+    def _with_commit(self, batch: pa.RecordBatch, snapshot_id: int) -> pa.RecordBatch:
         rows = batch.num_rows
         time_type = to_arrow_type(COMMIT_TIMESTAMP.type)
         arrays = [

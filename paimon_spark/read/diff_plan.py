@@ -21,7 +21,7 @@ from paimon_spark.read.split import SplitFile
 from paimon_spark.read.split_generator import split_files
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.manifest_columns import ManifestColumns
-from paimon_spark.spec.predicate import Always, Predicate, project
+from paimon_spark.spec.predicate import Predicate, implied_by
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,9 +41,8 @@ def files_of_state(table: FileStoreTable, snapshot: Snapshot, predicate: Predica
     without keys the whole predicate may, since there only whole files differ.
     """
     schema = table.schema
-    if predicate is not None and schema.primary_keys:
-        projected = project(predicate, [*schema.partition_keys, *schema.trimmed_primary_keys])
-        predicate = None if projected == Always(True) else projected
+    if schema.primary_keys:
+        predicate = implied_by(predicate, [*schema.partition_keys, *schema.trimmed_primary_keys])
     files = scan_files(table, snapshot, predicate)
     return files.filter(files.buckets != POSTPONE_BUCKET)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.casts import cast_array
 from paimon_spark.spec.data_types import ArrayType, MapType, RowType
-from paimon_spark.spec.predicate import Always, Predicate, project, rename
+from paimon_spark.spec.predicate import Predicate, implied_by, rename
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField, DataType
@@ -85,11 +85,9 @@ class FieldMapping:
 
         These are over columns whose type did not change. The others are evaluated after the cast.
         """
-        if predicate is None:
-            return None
         names = {c.target.name: c.source.name for c in self.columns if c.source is not None and c.same_type}
-        projected = project(predicate, names)
-        return None if projected == Always(True) else rename(projected, names)
+        projected = implied_by(predicate, names)
+        return None if projected is None else rename(projected, names)
 
 
 def _as_far_as_wanted(source: DataType, target: DataType) -> DataType:

@@ -12,7 +12,7 @@ import numpy as np
 from paimon_spark.read.pruning import bucket_groups, bucket_mask
 from paimon_spark.read.stats_pruning import stats_mask
 from paimon_spark.spec.manifest import FileKind
-from paimon_spark.spec.predicate import Always, project
+from paimon_spark.spec.predicate import implied_by
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,7 +41,7 @@ def scan_files(
     Raises:
         CorruptTableError: a manifest is missing or cannot be read.
     """
-    partition_predicate = _project(predicate, table.schema.partition_keys)
+    partition_predicate = implied_by(predicate, table.schema.partition_keys)
     bucket = table.options.value("scan.bucket")
     files = table.manifests.live_columns(
         snapshot,
@@ -61,7 +61,7 @@ def _file_filter(table: FileStoreTable, predicate: Predicate, *, statistics: boo
     In a primary-key table the whole predicate only marks files: whether they are dropped depends on the other files of
     the bucket.
     """
-    key_predicate = _project(predicate, table.schema.trimmed_primary_keys)
+    key_predicate = implied_by(predicate, table.schema.trimmed_primary_keys)
 
     def file_filter(files: ManifestColumns) -> ManifestColumns:
         files = files.filter(bucket_mask(table, files, predicate) | (files.kinds == FileKind.DELETE))
@@ -95,11 +95,3 @@ def _value_mask(table: FileStoreTable, files: ManifestColumns) -> npt.NDArray[np
         elif whole_rows and not bool(may_match[at].any()):
             keep[at] = False
     return keep
-
-
-def _project(predicate: Predicate | None, names: tuple[str, ...]) -> Predicate | None:
-    """Return the conjuncts over ``names`` alone; None when there are none."""
-    if predicate is None or not names:
-        return None
-    projected = project(predicate, names)
-    return None if projected == Always(True) else projected

@@ -23,7 +23,7 @@ from paimon_spark.read.split_generator import enough_splits, fair_share, generat
 from paimon_spark.read.stats_pruning import stats_mask
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.manifest_columns import ManifestColumns
-from paimon_spark.spec.predicate import Always, Predicate, project
+from paimon_spark.spec.predicate import Always, Predicate, implied_by
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ def _added_files(
 ) -> ManifestColumns:
     """The files of one commit's changes that may hold rows for which the predicate is true."""
     of_commit = table.manifests.delta_manifests if source is ChangeSource.DELTA else table.manifests.changelog_manifests
-    projected = None if predicate is None else project(predicate, table.schema.partition_keys)
-    partition_predicate = None if projected == Always(True) or not table.schema.partition_keys else projected
+    partition_predicate = implied_by(predicate, table.schema.partition_keys)
     keep = table.manifests.partition_filter(partition_predicate)
     manifests = table.manifests.prune_manifests(of_commit(snapshot), partition_predicate)
     files = ManifestColumns.concat(list(table.manifests.read_columns(manifests, statistics=predicate is not None)))

@@ -19,9 +19,9 @@ from paimon_spark.read.diff_split import DiffSplit
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.sections import runs_of, sections_of
-from paimon_spark.read.split_read import partition_constants
+from paimon_spark.read.split_read import partition_constants, with_filter_columns
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.predicate import Predicate, evaluate, fields, project
+from paimon_spark.spec.predicate import Predicate, evaluate, fields, implied_by
 from paimon_spark.spec.row_kind import RowKind, without_retracts
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 
@@ -60,16 +60,7 @@ def read_changed(
 
     Arguments and errors as of `read_written`; the split is a `DiffSplit`.
     """
-    return filter_and_project(changed_rows(table, split, predicate, keep_deletes=False), plan_fields, predicate)
-
-
-def with_filter_columns(
-    table: FileStoreTable, plan_fields: Sequence[DataField], predicate: Predicate | None
-) -> tuple[DataField, ...]:
-    """Return the columns and, behind them, those of the table that only the predicate looks at."""
-    wanted = {field.name for field in plan_fields}
-    judged = set() if predicate is None else fields(predicate)
-    return (*plan_fields, *(field for field in table.schema.fields if field.name in judged - wanted))
+    return filter_and_project(diff_rows(table, split, predicate, keep_deletes=False), plan_fields, predicate)
 
 
 def filter_and_project(
@@ -117,7 +108,7 @@ def state_rows(
     yield from _merged(reader, split.files, budget, pushed)
 
 
-def changed_rows(
+def diff_rows(
     table: FileStoreTable, split: DataSplit, predicate: Predicate | None, *, keep_deletes: bool
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that differ between the two states of a `DiffSplit`, sorted by key, not yet filtered.
@@ -129,7 +120,7 @@ def changed_rows(
     reader = FileRead(table, tuple(table.schema.fields), partition_constants(table, split), key_value=True)
     budget = table.options.value("read.merge.memory-budget") // _DIFF_BUFFERS
     keys = table.schema.trimmed_primary_keys
-    pushed = None if predicate is None else project(predicate, [*table.schema.partition_keys, *keys])
+    pushed = implied_by(predicate, [*table.schema.partition_keys, *keys])
     sides = [(0, files) for files in split.before if files] + [(1, files) for files in split.after if files]
     runs = [
         _marked(_merged(reader, files, budget // len(sides), pushed), side, keep_deletes=keep_deletes)
@@ -148,7 +139,7 @@ def _merged(
     low, high = key_ranks(table, [f.min_key for f in files], [f.max_key for f in files], [f.schema_id for f in files])
     engine = merge_engine_for(table.schema)
     names = [field.name for field in reader.fields]
-    key_predicate = None if pushed is None else project(pushed, table.schema.trimmed_primary_keys)
+    key_predicate = implied_by(pushed, table.schema.trimmed_primary_keys)
     for section in sections_of(files, low, high):
         runs = runs_of(section)
         most = block_bytes(budget, len(runs))

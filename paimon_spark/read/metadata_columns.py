@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.read.branch_read import BranchRead
-from paimon_spark.read.split_read import read_split
+from paimon_spark.read.split_read import read_split, with_filter_columns
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema, to_arrow_type
 from paimon_spark.spec.data_types import BigIntType, DataField, IntType, RowType, VarCharType
-from paimon_spark.spec.predicate import Predicate, evaluate, fields
+from paimon_spark.spec.predicate import Predicate, evaluate
 from paimon_spark.storage.formats import open_data_file
 from paimon_spark.table.data_layout import DataLayout
 
@@ -151,12 +151,9 @@ def _numbered(
         and file.delete_row_count != 0
     ):
         raise UnsupportedError(f"Column {ROW_INDEX} is not there for rows of {file.name}, which may hold deletes.")
-    wanted = {field.name for field in plan_fields}
-    judged = set() if predicate is None else fields(predicate)
-    extra = tuple(field for field in table.schema.fields if field.name in judged - wanted)
     position = first_row(table, file)
     schema = pa.schema([*to_arrow_schema(plan_fields), pa.field(ROW_INDEX, pa.int64(), nullable=False)])
-    for batch in read(table, replace(split, files=(file,)), (*plan_fields, *extra), None):
+    for batch in read(table, replace(split, files=(file,)), with_filter_columns(table, plan_fields, predicate), None):
         rows = batch.num_rows
         positions = pa.array(np.arange(position, position + rows, dtype=np.int64))
         position += rows

@@ -19,7 +19,7 @@ from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.sections import runs_of, sections_of
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
-from paimon_spark.spec.predicate import Predicate, evaluate, fields, project
+from paimon_spark.spec.predicate import Predicate, evaluate, fields, implied_by
 from paimon_spark.spec.row_kind import without_retracts
 from paimon_spark.table.data_layout import DataLayout
 
@@ -48,10 +48,7 @@ def read_split(
         SnapshotNotFoundError: a data file is missing because the snapshot has expired meanwhile.
         DataError: the merge engine cannot take a row (such as a delete that partial-update was not told to accept).
     """
-    wanted = {field.name for field in plan_fields}
-    judged = set() if predicate is None else fields(predicate)
-    extra = tuple(field for field in table.schema.fields if field.name in judged - wanted)
-    read_fields = (*plan_fields, *extra)
+    read_fields = with_filter_columns(table, plan_fields, predicate)
     constants = partition_constants(table, split)
     if split.raw_convertible or not table.schema.primary_keys:
         batches = _raw(table, split.files, read_fields, constants, predicate)
@@ -64,6 +61,14 @@ def read_split(
             if kept.num_rows:
                 arrays = kept.columns[: len(plan_fields)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else kept.select([])
+
+
+def with_filter_columns(
+    table: FileStoreTable, plan_fields: Sequence[DataField], predicate: Predicate | None
+) -> tuple[DataField, ...]:
+    """Return the columns and, behind them, those of the table that only the predicate uses."""
+    filtered = (set() if predicate is None else fields(predicate)) - {field.name for field in plan_fields}
+    return (*plan_fields, *(field for field in table.schema.fields if field.name in filtered))
 
 
 def _raw(
@@ -94,7 +99,7 @@ def _merged(
     files = split.files
     low, high = key_ranks(table, [f.min_key for f in files], [f.max_key for f in files], [f.schema_id for f in files])
     engine = merge_engine_for(table.schema)
-    key_predicate = None if predicate is None else project(predicate, table.schema.trimmed_primary_keys)
+    key_predicate = implied_by(predicate, table.schema.trimmed_primary_keys)
     for section in sections_of(files, low, high):
         runs = runs_of(section)
         if len(runs) == 1 and (

@@ -96,7 +96,7 @@ def _statistics(files: ManifestColumns, positions: Sequence[int], *, keys: bool)
 
 
 def _covered_fields(then: TableSchema, dense: tuple[str, ...] | None, *, keys: bool) -> list[DataField]:
-    """Return the file's columns that its statistics are over, in their order; empty when that cannot be told."""
+    """Return the file's columns that its statistics are over, in their order; empty when they are not known."""
     if keys:
         return [then.field(name) for name in then.trimmed_primary_keys]
     if dense is None:
@@ -122,10 +122,10 @@ def _bounds(
     ]
     result: dict[str, Bounds] = {}
     if usable and covered:
-        told = [stats[i] for i in usable]
+        chosen_stats = [stats[i] for i in usable]
         fields_of_file, names = list(then.fields), [field.name for field in covered]
         known = [field for field in wanted if field.id in there]
-        evolved = evolve_stats(told, counts.take(pa.array(usable)), fields_of_file, known, stats_cols=names)
+        evolved = evolve_stats(chosen_stats, counts.take(pa.array(usable)), fields_of_file, known, stats_cols=names)
         result = {name: _spread(bounds, usable, len(stats)) for name, bounds in evolved.items()}
     for field in lacking:
         nothing = pa.nulls(len(counts), to_arrow_type(field.type))

@@ -42,7 +42,7 @@ def head_length(data: bytes, *, path: str) -> int:
     if version != _VERSION:
         raise _damaged(path, f"its version is {version}, known is {_VERSION}")
     if length < _FIXED.size:
-        raise _damaged(path, f"its head is said to have {length} bytes")
+        raise _damaged(path, f"it announces a head of {length} bytes")
     return int(length)
 
 

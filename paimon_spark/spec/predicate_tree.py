@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -171,6 +171,12 @@ def fold(
         raise TypeError(f"{type(node).__name__} is not a predicate")
 
     return walk(predicate, False)
+
+
+def implied_by(predicate: Predicate | None, names: Collection[str]) -> Predicate | None:
+    """As `project`, to be pushed down; None where there is nothing to push down."""
+    projected = None if predicate is None or not names else project(predicate, names)
+    return None if projected == Always(True) else projected
 
 
 def project(predicate: Predicate, names: Iterable[str]) -> Predicate:

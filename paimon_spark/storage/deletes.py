@@ -53,13 +53,13 @@ def delete_in_bulk(store: Any, keys: Sequence[str]) -> list[int]:
     return left
 
 
-def each(deed: Callable[[str], bool], paths: Sequence[str], threads: int) -> list[str]:
+def each(action: Callable[[str], bool], paths: Sequence[str], threads: int) -> list[str]:
     """Do something with each of many paths, some at once; in their order with one thread.
 
     Returns:
         The paths for which it failed.
     """
     if threads == 1 or len(paths) < 2:
-        return [path for path in paths if not deed(path)]
+        return [path for path in paths if not action(path)]
     with ThreadPoolExecutor(min(threads, len(paths))) as pool:
-        return [path for path, done in zip(paths, pool.map(deed, paths), strict=True) if not done]
+        return [path for path, done in zip(paths, pool.map(action, paths), strict=True) if not done]

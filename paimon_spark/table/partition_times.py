@@ -64,9 +64,9 @@ def check_partition_time(layout: DataLayout, options: CoreOptions, partition: by
     if options.get(_PATTERN) is None and options.get(_FORMATTER) is None:
         return
     if time_of_partition(layout, options, partition) is None:
-        told = ", ".join(f"{name}={text}" for name, text in partition_texts(layout, partition).items())
+        shown = ", ".join(f"{name}={text}" for name, text in partition_texts(layout, partition).items())
         raise DataError(
-            f"Partition {told} does not match the 'partition.timestamp-formatter' or 'partition.timestamp-pattern' "
+            f"Partition {shown} does not match the 'partition.timestamp-formatter' or 'partition.timestamp-pattern' "
             "configuration. This might be caused by an incorrectly specified partition field. Please check your "
             "partition configuration, or set 'partition.timestamp-format.strict' to false."
         )

@@ -68,18 +68,18 @@ class SnapshotStore:
         """Return the id that LATEST names although neither it nor a later snapshot is there; None nearly always."""
         return self._look()[1]
 
-    def check_not_lost(self, deed: str) -> None:
+    def check_not_lost(self, not_done: str) -> None:
         """Check that the latest snapshot is there.
 
         Args:
-            deed: what is not done, for the message (``Nothing is deleted``).
+            not_done: what is not done, for the message (``Nothing is deleted``).
 
         Raises:
             CorruptTableError: it is lost; the message names the missing file and how to decide what is to be done.
         """
         found, lost = self._look()
         if lost is not None:
-            raise self._lost_error(lost, found, deed)
+            raise self._lost_error(lost, found, not_done)
 
     def give_up_lost(self) -> None:
         """Accept that the snapshots after the last existing one are lost: LATEST names an existing snapshot again."""
@@ -110,15 +110,15 @@ class SnapshotStore:
         if not self._file_io.exists(self._paths.schema_dir):
             raise TableNotFoundError(f"There is no Paimon table at {self._paths.branch_root} any more: it was dropped.")
 
-    def _lost_error(self, lost: int, found: int | None, deed: str) -> CorruptTableError:
+    def _lost_error(self, lost: int, found: int | None, not_done: str) -> CorruptTableError:
         path, branch = self._paths.snapshot_path(lost), self._paths.branch
         name = self._paths.root if branch == MAIN_BRANCH else f"{self._paths.root}$branch_{branch}"
         left = "no snapshot is left" if found is None else f"the latest one that is left is snapshot {found}"
         return CorruptTableError(
-            f"{path} is missing, although LATEST names it: a commit is lost, {left}. {deed} before somebody decides. "
-            "Restore the file; or give that commit up, with the argument accept_lost_snapshot of whatever deletes: "
-            f"CALL sys.rollback(table => '{name}', version => '{found or 1}', accept_lost_snapshot => true), "
-            f"PaimonTable.rollback_to(snapshot_id={found or 1}, accept_lost_snapshot=True).",
+            f"{path} is missing, although LATEST names it: a commit is lost, {left}. {not_done} before somebody "
+            "decides. Restore the file; or give that commit up, with the argument accept_lost_snapshot of any method "
+            f"that deletes: CALL sys.rollback(table => '{name}', version => '{found or 1}', accept_lost_snapshot => "
+            f"true), PaimonTable.rollback_to(snapshot_id={found or 1}, accept_lost_snapshot=True).",
             path=path,
         )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paimon_spark.errors import PaimonError, SnapshotNotFoundError
-from paimon_spark.spec.predicate import Always, project
+from paimon_spark.spec.predicate import implied_by
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import load_table
@@ -137,10 +137,8 @@ def partitions_with_files(place: Place, predicate: Predicate | None = None) -> s
     table, snapshot = place
     if snapshot is None:
         return set()
-    wanted = None if predicate is None else project(predicate, table.schema.partition_keys)
-    files = table.manifests.live_columns(
-        snapshot, predicate=None if wanted is None or wanted == Always(True) else wanted, statistics=False
-    )
+    wanted = implied_by(predicate, table.schema.partition_keys)
+    files = table.manifests.live_columns(snapshot, predicate=wanted, statistics=False)
     real = np.asarray(files.buckets) >= 0 if len(files) else np.zeros(0, dtype=bool)
     return {partition for partition, kept in zip(files.partitions, real.tolist(), strict=True) if kept}
 

@@ -41,7 +41,7 @@ class _RecordedPlacement:
 
     placed: Placements
     counts: bool
-    mine: bool
+    own_task: bool
 
 
 @dataclass(slots=True)
@@ -59,14 +59,14 @@ class _Partition:
     reserved: dict[int, int] = field(default_factory=dict)
     """Places that an earlier attempt of this task has taken."""
 
-    def take(self, told: Sequence[_RecordedPlacement]) -> None:
+    def take(self, records: Sequence[_RecordedPlacement]) -> None:
         """Take over what records say that this attempt did not write."""
-        for placed, mine in ((t.placed, t.mine) for t in told if t.counts):
+        for placed, own_task in ((r.placed, r.own_task) for r in records if r.counts):
             for bucket, number in zip(placed.buckets.tolist(), placed.numbers.tolist(), strict=True):
                 self.counts[bucket] = self.counts.get(bucket, 0) + number
-                if mine:
+                if own_task:
                     self.reserved[bucket] = self.reserved.get(bucket, 0) + number
-        keys = [t.placed for t in told if not t.counts]
+        keys = [r.placed for r in records if not r.counts]
         if keys:
             buckets = np.concatenate([k.buckets for k in keys])
             self.others.add(np.concatenate([k.numbers for k in keys]), buckets)
@@ -214,8 +214,8 @@ class DynamicBuckets:
         while not self._is_full and (record := log.read(self.records)) is not None:
             self._count_record(record)
             for section in record.sections:
-                told = _RecordedPlacement(section, record.counts, record.task == self._task_id)
-                self._unseen.setdefault(section.partition, []).append(told)
+                recorded = _RecordedPlacement(section, record.counts, record.task == self._task_id)
+                self._unseen.setdefault(section.partition, []).append(recorded)
         for partition in self._unseen.keys() & self._partitions.keys():
             self._partitions[partition].take(self._unseen.pop(partition))
 

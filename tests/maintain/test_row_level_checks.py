@@ -11,7 +11,7 @@ from paimon_spark.maintain.row_level import (
     check_row_delete,
     check_update,
     delete_partitions,
-    deletes_partitions,
+    is_partition_delete,
     live_partitions_of,
     replaced_files,
     truncate,
@@ -49,12 +49,12 @@ def test_engines_that_do_not(tmp_path: Path, options: dict[str, str], reason: st
 def test_a_second_branch(tmp_path: Path) -> None:
     table = make_table(tmp_path / "t", primary_key=["k", "dt"], partition=["dt"], bucket="1")
     create_branch(table, "b")
-    assert deletes_partitions(table)
+    assert is_partition_delete(table)
     both = table.with_options({"scan.fallback-branch": "b"})
     for refused in (lambda: check_row_delete(both), lambda: check_update(both, ["v"])):
         with pytest.raises(UnsupportedError, match=r"own name, <table>\$branch_"):
             refused()
-    assert not deletes_partitions(both)
+    assert not is_partition_delete(both)
 
 
 def test_keys_are_not_updated(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_partitions(tmp_path: Path) -> None:
     last = table.snapshots.latest()
     assert last is not None
     assert (last.commit_kind, last.operation, last.total_record_count) == (CommitKind.OVERWRITE, Operation.TRUNCATE, 0)
-    assert deletes_partitions(table)
-    assert not deletes_partitions(table.with_options({"delete.force-produce-changelog": "true"}))
+    assert is_partition_delete(table)
+    assert not is_partition_delete(table.with_options({"delete.force-produce-changelog": "true"}))
 
 
 def test_files_take_the_place_of_others(tmp_path: Path) -> None:

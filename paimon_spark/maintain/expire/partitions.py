@@ -60,8 +60,8 @@ def expire_partitions(table: FileStoreTable) -> list[dict[str, str]]:
     live = table.manifests.live_columns(latest, statistics=False)
     chosen = _old_values(table, live, before) if strategy == "values-time" else _unchanged(live, before)
     layout = DataLayout.of(table.schema)
-    told = [(partition_texts(layout, partition), partition) for partition in chosen]
-    found = sorted(told, key=lambda item: ",".join(item[0].values()))[
+    named = [(partition_texts(layout, partition), partition) for partition in chosen]
+    found = sorted(named, key=lambda item: ",".join(item[0].values()))[
         : options.get(OPTIONS["partition.expiration-max-num"])
     ]
     _drop(table, layout, [partition for _, partition in found])

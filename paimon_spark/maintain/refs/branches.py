@@ -65,12 +65,12 @@ def create_branch(
         begin, tag = snapshot_to_tag(table, snapshot_id, "create"), f"branch-{name}"
     elif tag is not None:
         begin = table.tags.get(tag).snapshot
-    claim, told = f"{paths.branch_root}/{_CLAIM}", _claim(tag, begin)
-    first = table.file_io.create_exclusive(claim, told)
+    claim, content = f"{paths.branch_root}/{_CLAIM}", _claim(tag, begin)
+    first = table.file_io.create_exclusive(claim, content)
     try:
-        held = told if first else _claimed(table, claim)
+        held = content if first else _claimed(table, claim)
         _check_not_made(table, name)  # another process may have made it all meanwhile
-        if held != told:
+        if held != content:
             raise _not_ours(table, paths, claim)
         if snapshot_id is not None and tag is not None and not _is_tagged(table, tag, snapshot_id):
             create_tag(table, tag, snapshot_id=snapshot_id)

@@ -20,7 +20,7 @@ from paimon_spark.maintain.row_level import (
     check_row_delete,
     check_update,
     delete_partitions,
-    deletes_partitions,
+    is_partition_delete,
     truncate,
 )
 from paimon_spark.read.metadata_columns import FILE_PATH
@@ -172,7 +172,7 @@ class DeleteProxy(RowLevelProxy):
         if condition is None or str(condition.sql()) == "true":
             truncate(table)
             return
-        partitions = self.target.partitions(table, condition) if deletes_partitions(table) else None
+        partitions = self.target.partitions(table, condition) if is_partition_delete(table) else None
         if partitions is not None:
             delete_partitions(table, partitions)
             return

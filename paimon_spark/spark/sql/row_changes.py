@@ -17,7 +17,7 @@ from paimon_spark.maintain.row_level import (
     check_row_delete,
     check_update,
     delete_partitions,
-    deletes_partitions,
+    is_partition_delete,
     live_partitions_of,
     truncate,
 )
@@ -97,7 +97,7 @@ def delete_rows(
     if condition is None:
         truncate(table)
         return
-    tries = deletes_partitions(table) and not _is_about_rows(table, text)
+    tries = is_partition_delete(table) and not _is_about_rows(table, text)
     partitions = _partitions(spark, table, condition) if tries else None
     if partitions is not None:
         delete_partitions(table, partitions)
