@@ -68,6 +68,12 @@ def make(path: Path, **options: str) -> FileStoreTable:
     return create_table(str(path / "t"), create_schema(fields, (), (), options, None))
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> FileStoreTable:
+    """A table that no test changes."""
+    return make(tmp_path_factory.mktemp("plain"))
+
+
 def stored(path: Path, option: Option, value: str) -> FileStoreTable:
     """A table that another engine has given an option."""
     table = make(path)
@@ -85,7 +91,11 @@ def lines(caplog: pytest.LogCaptureFixture, option: Option) -> list[tuple[int, s
     return found
 
 
-def each(*, kind: str) -> Iterator[Any]:
+def each(*, kind: str) -> list[Any]:
+    return list(_each(kind))
+
+
+def _each(kind: str) -> Iterator[Any]:
     for option in EVERY:
         if kind == "refused":
             yield from (
@@ -140,19 +150,18 @@ def done(table: FileStoreTable, stage: Stage) -> None:
 
 @pytest.mark.parametrize(("option", "refused"), each(kind="refused"))
 def test_what_is_refused_is_refused_by_name_before_anything_is_done(
-    tmp_path: Path, option: Option, refused: Refusal
+    plain: FileStoreTable, tmp_path: Path, option: Option, refused: Refusal
 ) -> None:
     value = value_of(option, refused)
     if refused.stage is Stage.CATALOG:
         with pytest.raises(UnsupportedError, match=f"'{key_of(option)}'"):
             check_catalog_options({key_of(option): value})
         with pytest.raises(OptionError, match="give it to register_catalog"):
-            load_table(make(tmp_path).path, options={key_of(option): value})
+            load_table(plain.path, options={key_of(option): value})
         return
     if refused.stage is Stage.GIVEN:
-        table = make(tmp_path)
         with pytest.raises(UnsupportedError) as error:
-            load_table(table.path, options={key_of(option).lower(): value})
+            load_table(plain.path, options={key_of(option).lower(): value})
     else:
         table = stored(tmp_path, option, value)
         with pytest.raises(UnsupportedError) as error:
@@ -165,14 +174,13 @@ def test_what_is_refused_is_refused_by_name_before_anything_is_done(
 
 @pytest.mark.parametrize(("option", "refused"), each(kind="refused"))
 def test_no_table_is_altered_so_that_it_could_not_be_read_or_written(
-    tmp_path: Path, option: Option, refused: Refusal
+    plain: FileStoreTable, option: Option, refused: Refusal
 ) -> None:
     if refused.stage not in ON_TABLES:
         return
-    table = make(tmp_path)
     with pytest.raises(PaimonError, match=f"{re.escape(key_of(option))}|row-tracking.enabled"):
-        alter_table(table, [SetOption(key_of(option), value_of(option, refused))])
-    assert table.with_latest_schema().schema.id == 0
+        alter_table(plain, [SetOption(key_of(option), value_of(option, refused))])
+    assert plain.with_latest_schema().schema.id == 0
 
 
 @pytest.mark.parametrize("option", each(kind="ignored"))
@@ -195,25 +203,24 @@ def test_what_is_ignored_is_logged_once_and_hinders_nothing(
 
     if option.immutable or any(refused.stage is Stage.GIVEN for refused in option.refusals):
         return  # refused where it is given
-    plain = make(tmp_path / "given")
-    load_table(plain.path, options={key_of(option): value})
-    load_table(plain.path, options={key_of(option): value})
+    given = make(tmp_path / "given")
+    load_table(given.path, options={key_of(option): value})
+    load_table(given.path, options={key_of(option): value})
     assert lines(caplog, option) == [(logging.WARNING, text.replace("/stored/", "/given/"))]
 
 
 @pytest.mark.parametrize("option", each(kind="every"))
-def test_values_of_every_option_are_checked_where_they_are_given(tmp_path: Path, option: Option) -> None:
+def test_values_of_every_option_are_checked_where_they_are_given(plain: FileStoreTable, option: Option) -> None:
     bad = {OptionKind.MAP: "v", OptionKind.STRING: None}.get(option.type, "no such value")
     if bad is None or option.scope is Scope.CATALOG:
         return
-    table = make(tmp_path)
     told = rf"Could not parse value '({bad}|\*\*\*)' for key"  # a value whose key may name a secret is not shown
     for key in (key_of(option), *option.fallback_keys):
         with pytest.raises(OptionError, match=told):
-            load_table(table.path, options={key: bad})
+            load_table(plain.path, options={key: bad})
         if option.scope is Scope.TABLE:
             with pytest.raises(PaimonError, match=f"{told}|Change 'type'"):
-                alter_table(table, [SetOption(key, bad)])
+                alter_table(plain, [SetOption(key, bad)])
 
 
 def test_what_a_catalog_ignores_is_logged(caplog: pytest.LogCaptureFixture) -> None:

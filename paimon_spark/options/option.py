@@ -47,7 +47,7 @@ class Stage(Enum):
     COMPACT = "compacting"
     COMMIT = "committing"
     TAG = "tagging"
-    CATALOG = "giving it to register_catalog with another value than its default"
+    CATALOG = "giving it to register_catalog"
     GIVEN = "giving it with a statement"  # one that is stored in the table is ignored
 
 

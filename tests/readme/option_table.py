@@ -35,7 +35,7 @@ def default_of(option: object) -> str:
 
 def cell(text: str) -> str:
     """A text as a cell of a table."""
-    return text.replace("|", chr(92) + "|")
+    return text.replace("|", chr(92) + "|").replace("<", "&lt;")
 
 
 def honoured() -> str:

@@ -2,7 +2,7 @@
 
 from types import MappingProxyType
 
-from paimon_spark.options.advice import USE_ANOTHER_ENGINE, WRITE_WITH_ANOTHER_ENGINE
+from paimon_spark.options.advice import WRITE_WITH_ANOTHER_ENGINE
 from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
@@ -17,7 +17,7 @@ CORE_FILE: tuple[Option, ...] = (
         None,
         "Other places for data files, as a comma list.",
         honoured=True,
-        refusals=(Refusal(Stage.WRITE, USE_ANOTHER_ENGINE),),
+        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE),),
     ),
     Option(
         "data-file.external-paths.strategy",

@@ -124,7 +124,7 @@ CORE_INDEX: tuple[Option, ...] = (
         K.STRING,
         None,
         "Columns that get a file index of this type.",
-        refusals=(Refusal(Stage.WRITE, USE_ANOTHER_ENGINE),),
+        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE),),
     ),
     Option(
         "file-index.<type>.<field>.<option>",

@@ -1,6 +1,6 @@
 """Options of merge engines: `merge-engine`, `sequence.…`, `fields.…`, `changelog-producer…`, `deletion-vector…`."""
 
-from paimon_spark.options.advice import USE_ANOTHER_ENGINE
+from paimon_spark.options.advice import USE_ANOTHER_ENGINE, WRITE_WITH_ANOTHER_ENGINE
 from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
@@ -36,7 +36,7 @@ CORE_MERGE: tuple[Option, ...] = (
         "Where changelog files come from.",
         choices=("none", "input", "full-compaction", "lookup"),
         honoured=True,
-        refusals=(Refusal(Stage.WRITE, USE_ANOTHER_ENGINE, unless=("none",)),),
+        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("none",)),),
     ),
     Option(
         "changelog-producer.row-deduplicate",

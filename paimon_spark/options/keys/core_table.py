@@ -43,7 +43,7 @@ CORE_TABLE: tuple[Option, ...] = (
         "Whether primary key columns may hold nulls.",
         immutable=True,
         honoured=True,
-        refusals=(Refusal(Stage.WRITE, USE_ANOTHER_ENGINE, unless=("false",)),),
+        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("false",)),),
     ),
     Option(
         "row-tracking.enabled",
@@ -52,7 +52,7 @@ CORE_TABLE: tuple[Option, ...] = (
         "Whether every row has an id.",
         immutable=True,
         honoured=True,
-        refusals=(Refusal(Stage.WRITE, USE_ANOTHER_ENGINE, unless=("false",)),),
+        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("false",)),),
     ),
     Option(
         "row-tracking.partition-group-on-commit",
@@ -67,7 +67,7 @@ CORE_TABLE: tuple[Option, ...] = (
         False,
         "Whether index files are kept with the data files.",
         immutable=True,
-        refusals=(Refusal(Stage.WRITE, USE_ANOTHER_ENGINE, unless=("false",)),),
+        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("false",)),),
     ),
     Option(
         "chain-table.enabled",

@@ -1,6 +1,6 @@
 """Options of writers: `write…`, `sort-…`, `spill-…`, `local-…`."""
 
-from paimon_spark.options.advice import USE_ANOTHER_ENGINE
+from paimon_spark.options.advice import WRITE_WITH_ANOTHER_ENGINE
 from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
@@ -67,7 +67,7 @@ CORE_WRITE: tuple[Option, ...] = (
         "scan",
         "Where a writer finds the next sequence number.",
         choices=("scan", "snapshot"),
-        refusals=(Refusal(Stage.WRITE, USE_ANOTHER_ENGINE, unless=("scan",)),),
+        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("scan",)),),
     ),
     Option(
         "dynamic-partition-overwrite",
