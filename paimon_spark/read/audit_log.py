@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from paimon_spark.read.branches import plan_rows, read_of_plan
+from paimon_spark.read.branch_plan import plan_rows, read_of_plan
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.diff_split import DiffSplit
 from paimon_spark.read.incremental_read import diff_rows, filter_and_project, state_rows, written_rows

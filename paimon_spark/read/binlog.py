@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.read.audit_log import KindRows, kind_rows, special_fields, with_kind
-from paimon_spark.read.branches import plan_rows, read_of_plan
+from paimon_spark.read.branch_plan import plan_rows, read_of_plan
 from paimon_spark.read.change_range import ChangeRange, ChangeSource
 from paimon_spark.read.incremental_read import filter_and_project
 from paimon_spark.read.plan import ReadPlan

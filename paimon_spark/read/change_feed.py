@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import OptionError
 from paimon_spark.read.audit_log import scan_of_rows, table_predicate
-from paimon_spark.read.branches import plan_rows
+from paimon_spark.read.branch_plan import plan_rows
 from paimon_spark.read.change_range import ChangeRange, ChangeSource, snapshots_of
 from paimon_spark.read.incremental_plan import plan_changes
 from paimon_spark.read.incremental_read import filter_and_project, written_rows

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.read.branches import plan_rows
+from paimon_spark.read.branch_plan import plan_rows
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.table_scan import RowView, TableScan
 from paimon_spark.table.nullability import fields_as_stored

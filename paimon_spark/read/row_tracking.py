@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.read.audit_log import scan_of_rows
-from paimon_spark.read.branches import plan_rows, read_of_plan
+from paimon_spark.read.branch_plan import plan_rows, read_of_plan
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.incremental_read import filter_and_project

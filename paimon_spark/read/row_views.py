@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paimon_spark.read.audit_log import AUDIT_LOG
 from paimon_spark.read.binlog import BINLOG
-from paimon_spark.read.branches import plan_rows
+from paimon_spark.read.branch_plan import plan_rows
 from paimon_spark.read.read_optimized import READ_OPTIMIZED
 from paimon_spark.read.row_tracking import ROW_TRACKING
 from paimon_spark.read.table_scan import RowView

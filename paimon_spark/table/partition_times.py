@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import DataError
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.partition_path import partition_value_text
-from paimon_spark.spec.partition_time import partition_time
+from paimon_spark.spec.partition_time_extractor import partition_time
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ FALLBACK = "scan.fallback-branch"
 PRIMARY = "scan.primary-branch"
 _PASSED_ON = ("scan.", "source.", "read.")
 
-Place = tuple["FileStoreTable", "Snapshot | None"]
+BranchState = tuple["FileStoreTable", "Snapshot | None"]
 """A branch with the columns of the read, and its snapshot that is read."""
 
 
@@ -57,18 +57,18 @@ def option_of_other(table: FileStoreTable) -> str:
 class TwoBranches:
     """What a read of two branches looks at."""
 
-    own: Place
-    other: Place
+    own: BranchState
+    other: BranchState
     own_first: bool
     """Whether the partitions that both have are the table's own (fallback), or those of the other branch (primary)."""
 
     @property
-    def first(self) -> Place:
+    def first(self) -> BranchState:
         """The branch that gives all the partitions that it has."""
         return self.own if self.own_first else self.other
 
     @property
-    def second(self) -> Place:
+    def second(self) -> BranchState:
         """The branch that gives the partitions that the first lacks."""
         return self.other if self.own_first else self.own
 
@@ -132,9 +132,9 @@ def check_same_columns(table: FileStoreTable, other: FileStoreTable) -> None:
         raise PaimonError(f"Branches {table.branch} and {other.branch} are not partitioned by the same columns.")
 
 
-def partitions_with_files(place: Place, predicate: Predicate | None = None) -> set[bytes]:
+def partitions_with_files(state: BranchState, predicate: Predicate | None = None) -> set[bytes]:
     """Return the partitions that have files in buckets, of those that a predicate over partition columns leaves."""
-    table, snapshot = place
+    table, snapshot = state
     if snapshot is None:
         return set()
     wanted = implied_by(predicate, table.schema.partition_keys)
@@ -151,8 +151,8 @@ def live_partitions(table: FileStoreTable) -> list[bytes]:
     """
     snapshot = table.snapshots.latest()
     both = two_branches(table, snapshot)
-    places: tuple[Place, ...] = ((table, snapshot),) if both is None else (both.own, both.other)
-    return sorted({partition for place in places for partition in partitions_with_files(place)})
+    states: tuple[BranchState, ...] = ((table, snapshot),) if both is None else (both.own, both.other)
+    return sorted({partition for state in states for partition in partitions_with_files(state)})
 
 
 def own_partitions(table: FileStoreTable) -> list[bytes]:

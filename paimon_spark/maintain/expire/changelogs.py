@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.expire.snapshots import Retention
-from paimon_spark.maintain.files.changelogs import changelog_ids, read_changelog
+from paimon_spark.maintain.files.changelog_files import changelog_ids, read_changelog
 from paimon_spark.maintain.files.deletion import delete_empty_directories, delete_files
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import keep_needed, tags_by_branch

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.files.changelogs import changelog_ids, read_changelog
+from paimon_spark.maintain.files.changelog_files import changelog_ids, read_changelog
 from paimon_spark.maintain.files.deletion import delete_files, threads_of
 from paimon_spark.maintain.files.unused_files import UnusedFiles
 from paimon_spark.spec.manifest import FileKind

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.files.changelogs import changelog_ids, read_changelog
+from paimon_spark.maintain.files.changelog_files import changelog_ids, read_changelog
 from paimon_spark.maintain.files.deletion import delete_files, threads_of
 from paimon_spark.maintain.files.external_paths import own_external_roots
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost

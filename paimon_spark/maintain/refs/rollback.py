@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CommitError, SnapshotNotFoundError
-from paimon_spark.maintain.files.changelogs import changelog_ids
+from paimon_spark.maintain.files.changelog_files import changelog_ids
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.table.commit_times import count_until
 from paimon_spark.table.time_travel import time_text

@@ -112,9 +112,9 @@ class _Translator:
         field = self._column(given[0])
         if count == 1:
             return Leaf("in", field.name, ())
-        told = literal_list(self._gateway, given) if self._gateway is not None and count > _LONG_LIST else None
-        if told is not None:
-            spark_type, listed = told
+        parsed = literal_list(self._gateway, given) if self._gateway is not None and count > _LONG_LIST else None
+        if parsed is not None:
+            spark_type, listed = parsed
             if spark_type and spark_type != to_spark_type(field.type).simpleString():
                 raise _NotOurs
             return Leaf("in", field.name, tuple(dict.fromkeys(_value(value, field.type) for value in listed)))

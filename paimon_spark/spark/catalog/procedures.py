@@ -28,7 +28,7 @@ from paimon_spark.spark.sql.procedures.procedure import (
     ResultColumn,
 )
 from paimon_spark.spark.sql.procedures.registry import find_procedure, procedure_names
-from paimon_spark.spark.sql.statement_words import split_name
+from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.table import FileStoreTable

@@ -99,14 +99,14 @@ class SystemTableProxy(Proxy):
         return f"{self.loaded.table.path}@{self.loaded.table.branch}${self.system.name}?{version}"
 
 
-def refuse_other_columns(told: StructType, found: StructType, name: str) -> None:
-    """Refuse options of a read that change the columns that Spark was told of.
+def refuse_other_columns(expected: StructType, found: StructType, name: str) -> None:
+    """Refuse options of a read that change the columns that Spark was told.
 
     Raises:
         OptionError: there are other columns.
     """
-    if told.names != found.names:
-        other = sorted(set(told.names) ^ set(found.names))
+    if expected.names != found.names:
+        other = sorted(set(expected.names) ^ set(found.names))
         raise OptionError(
             f"Options of this read of {name} change its columns ({', '.join(other)}), which is not supported by hint: "
             "set them for the table, by ALTER TABLE … SET TBLPROPERTIES."

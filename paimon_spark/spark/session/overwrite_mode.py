@@ -27,12 +27,12 @@ def asks_for_dynamic(options: Mapping[str, str]) -> bool | None:
     Raises:
         OptionError: a value is none, or two options contradict each other.
     """
-    said = list(_said(options))
-    if len(set(said)) > 1:
+    modes = list(_modes(options))
+    if len(set(modes)) > 1:
         raise OptionError(
             f"options '{OVERWRITE_MODE}' and '{DYNAMIC_OVERWRITE}' contradict each other: give one of them"
         )
-    return said[0] if said else None
+    return modes[0] if modes else None
 
 
 def session_asks_for_dynamic(settings: Mapping[str, str], of_table: Mapping[str, str] | None = None) -> bool | None:
@@ -46,13 +46,13 @@ def session_asks_for_dynamic(settings: Mapping[str, str], of_table: Mapping[str,
         OptionError: a value is none.
     """
     own = {key.rpartition(".")[2]: settings[key] for key in SESSION_KEYS if key in settings}
-    said = [*_said(own), *_said(of_table or {})]
-    return any(said) if said else None
+    modes = [*_modes(own), *_modes(of_table or {})]
+    return any(modes) if modes else None
 
 
 def is_dynamic(*nearest_first: bool | None) -> bool:
     """Return what the nearest says that says anything; without any, the table is replaced."""
-    return next((said for said in nearest_first if said is not None), False)
+    return next((mode for mode in nearest_first if mode is not None), False)
 
 
 def without_modes(options: Mapping[str, str]) -> dict[str, str]:
@@ -60,7 +60,7 @@ def without_modes(options: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in options.items() if key.lower() not in _WORDS}
 
 
-def _said(options: Mapping[str, str]) -> Iterable[bool]:
+def _modes(options: Mapping[str, str]) -> Iterable[bool]:
     for key, value in options.items():
         words = _WORDS.get(key.lower())
         if words is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure
-from paimon_spark.spark.sql.statement_words import StatementWords
+from paimon_spark.spark.sql.statement_tokens import StatementTokens
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 if TYPE_CHECKING:
@@ -87,27 +87,27 @@ class ForeignStatement:
 
 def parse_foreign_statement(text: str) -> ForeignStatement | None:
     """Read a statement of another table format; None where the text is anything else."""
-    words = StatementWords.of(text)
-    if words is None:
+    tokens = StatementTokens.of(text)
+    if tokens is None:
         return None
     for describe in ("DESCRIBE", "DESC"):
         for what, answer in _BEHIND_DESCRIBE.items():
-            if words.take(describe, what):
-                words.take("TABLE")
-                return _of_table(words, f"DESCRIBE {what}", answer)
+            if tokens.take(describe, what):
+                tokens.take("TABLE")
+                return _of_table(tokens, f"DESCRIBE {what}", answer)
     for keywords, answer in _STATEMENTS:
-        if words.take(*keywords):
-            return _of_table(words, " ".join(keywords), answer)
-    if words.take("ALTER", "TABLE"):
-        table = words.name()
+        if tokens.take(*keywords):
+            return _of_table(tokens, " ".join(keywords), answer)
+    if tokens.take("ALTER", "TABLE"):
+        table = tokens.name()
         for keywords, answer in _CHANGES:
-            if table is not None and words.take(*keywords):
+            if table is not None and tokens.take(*keywords):
                 return ForeignStatement(f"ALTER TABLE … {' '.join(keywords)}", table, answer)
     return None
 
 
-def _of_table(words: StatementWords, name: str, answer: str) -> ForeignStatement | None:
-    table = words.name()
+def _of_table(tokens: StatementTokens, name: str, answer: str) -> ForeignStatement | None:
+    table = tokens.name()
     return None if table is None else ForeignStatement(name, table, answer)
 
 

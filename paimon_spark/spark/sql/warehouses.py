@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from pyspark.errors import AnalysisException
 
 from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError
-from paimon_spark.spark.sql.statement_words import split_name
+from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
 from paimon_spark.table.paths import is_path_name, is_plain_name, parse_table_path

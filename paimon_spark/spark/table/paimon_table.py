@@ -156,8 +156,8 @@ class PaimonTable(
         if not is_connect(self._spark):
             from paimon_spark.spark.catalog.frames import native_frame  # needs py4j, which a Connect client may lack
 
-            told = settings_option(self._spark)
-            frame = native_frame(self._spark, read_request({"path": self._path, **told, **given}))
+            settings = settings_option(self._spark)
+            frame = native_frame(self._spark, read_request({"path": self._path, **settings, **given}))
             if frame is not None:
                 return frame
         return self._spark.read.format("paimon").options(**given).load(self._path)
@@ -188,8 +188,8 @@ class PaimonTable(
     def _save(self, df: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
         check_frame(df, mode)
         given = {**self._options, **_option_keys(options)}
-        told = settings_option(self._spark)
-        request = write_request({"path": self._path, **told, **given}, overwrite=mode == "overwrite")
+        settings = settings_option(self._spark)
+        request = write_request({"path": self._path, **settings, **given}, overwrite=mode == "overwrite")
         table = target_table(request, df.schema)
         if can_shuffle(table):
             write_shuffled(df, table, overwrite_of(request, table) if mode == "overwrite" else None)

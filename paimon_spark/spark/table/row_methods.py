@@ -15,7 +15,7 @@ from paimon_spark.spark.session.session_options import POINTS_OF_TIME, SESSION_P
 from paimon_spark.spark.session.session_settings import settings_of
 from paimon_spark.spark.source.source_options import SNAPSHOT
 from paimon_spark.spark.sql.row_changes import delete_rows, refuse_nondeterministic, update_rows
-from paimon_spark.spark.sql.statement_words import split_name
+from paimon_spark.spark.sql.statement_tokens import split_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

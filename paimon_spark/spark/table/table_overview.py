@@ -161,10 +161,10 @@ def lsm_shape(table: FileStoreTable, *, most_columns: int = MOST_COLUMNS) -> Lsm
     live = own_files(table)
     sums = grouped(live, live.chunks(), ["partition", "bucket", "level"]).to_pylist()
     rank = live.by_name().tolist()
-    places = sorted({(rank[row["partition"]], row["bucket"]) for row in sums})
+    buckets = sorted({(rank[row["partition"]], row["bucket"]) for row in sums})
     names = sorted(live.names)
-    columns = _columns(names, places, most_columns)
-    column_of = {place: at for at, (_, members) in enumerate(columns.parts) for place in members}
+    columns = _columns(names, buckets, most_columns)
+    column_of = {bucket: at for at, (_, members) in enumerate(columns.parts) for bucket in members}
     has_levels = bool(table.schema.primary_keys)
     top = live.table.options.num_levels - 1
     levels = tuple(sorted({row["level"] for row in sums} | ({0, top} if has_levels else {0})))
@@ -182,35 +182,37 @@ def lsm_shape(table: FileStoreTable, *, most_columns: int = MOST_COLUMNS) -> Lsm
         groups=columns.groups,
         levels=levels,
         cells=tuple(map(tuple, cells)),
-        buckets=len(places),
+        buckets=len(buckets),
     )
 
 
-Place = tuple[int, int]
+BucketRank = tuple[int, int]
 """A bucket: the rank of its partition's name, and its number."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
     summed: str
-    parts: list[tuple[str, list[Place]]]
+    parts: list[tuple[str, list[BucketRank]]]
     """Label and members of each column."""
     groups: tuple[tuple[str, int], ...] = ()
 
 
-def _columns(names: Sequence[str], places: Sequence[Place], most: int) -> _Columns:
+def _columns(names: Sequence[str], buckets: Sequence[BucketRank], most: int) -> _Columns:
     partitioned = names not in ([], [""])
-    if len(places) <= most:
-        parts = [(str(bucket), [(partition, bucket)]) for partition, bucket in places]
-        by_partition = groupby(places, key=lambda place: place[0])
+    if len(buckets) <= most:
+        parts = [(str(bucket), [(partition, bucket)]) for partition, bucket in buckets]
+        by_partition = groupby(buckets, key=lambda bucket: bucket[0])
         groups = tuple((names[partition], len(list(members))) for partition, members in by_partition)
         return _Columns("bucket", parts, groups if partitioned else ())
     if not partitioned:
-        return _Columns("buckets", [(_span(part, 1, str), list(part)) for part in _shares(places, most)])
-    of_partitions = [(partition, list(members)) for partition, members in groupby(places, key=lambda place: place[0])]
+        return _Columns("buckets", [(_span(part, 1, str), list(part)) for part in _shares(buckets, most)])
+    of_partitions = [
+        (partition, list(members)) for partition, members in groupby(buckets, key=lambda bucket: bucket[0])
+    ]
     if len(of_partitions) <= most:
         return _Columns("partition", [(names[partition], members) for partition, members in of_partitions])
-    shares = [[place for _, members in share for place in members] for share in _shares(of_partitions, most)]
+    shares = [[bucket for _, members in share for bucket in members] for share in _shares(of_partitions, most)]
     return _Columns("partitions", [(_span(part, 0, names.__getitem__), part) for part in shares])
 
 
@@ -220,6 +222,6 @@ def _shares(items: Sequence[Any], most: int) -> list[Sequence[Any]]:
     return [items[start:end] for start, end in pairwise(bounds) if end > start]
 
 
-def _span(part: Sequence[Place], at: int, shown: Any) -> str:
+def _span(part: Sequence[BucketRank], at: int, shown: Any) -> str:
     first, last = part[0][at], part[-1][at]
     return str(shown(first)) if first == last else f"{shown(first)} … {shown(last)}"

@@ -11,7 +11,7 @@ from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure, ResultColumn
 from paimon_spark.spark.sql.procedures.registry import find_procedure
 from paimon_spark.spark.sql.procedures.tag_statements import TagStatement, parse_tag_statement, run_tag_statement
-from paimon_spark.spark.sql.statement_words import split_name
+from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spark.sql.warehouses import (
     DEFAULT_CATALOG,
     TableName,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.table.data_layout import DataLayout
     from paimon_spark.table.table import FileStoreTable
-    from paimon_spark.table.two_branches import Place
+    from paimon_spark.table.two_branches import BranchState
 
 _ARITY_BYTES = 4
 
@@ -28,8 +28,8 @@ class LiveFiles:
     Partitions are numbered in the order in which their first file appears.
     """
 
-    def __init__(self, place: Place) -> None:
-        self.table, self.snapshot = place
+    def __init__(self, state: BranchState) -> None:
+        self.table, self.snapshot = state
         self.texts: list[str] = []
         """Each partition as ``{2024-01-01, a}``."""
         self.names: list[str] = []
@@ -131,7 +131,7 @@ def partition_sources(table: FileStoreTable) -> list[LiveFiles]:
     """
     own = travel(table)
     both = two_branches(*own)
-    return [LiveFiles(place) for place in ((own,) if both is None else (both.first, both.second))]
+    return [LiveFiles(state) for state in ((own,) if both is None else (both.first, both.second))]
 
 
 def files_shown(table: FileStoreTable) -> Iterator[tuple[LiveFiles, ManifestColumns]]:
@@ -152,8 +152,8 @@ def files_shown(table: FileStoreTable) -> Iterator[tuple[LiveFiles, ManifestColu
             yield live, files
         return
     mine, theirs = partitions_with_files(both.own), partitions_with_files(both.other)
-    for place, wanted in ((both.other, mine & theirs), (both.own, mine - theirs)):
-        live = LiveFiles(place)
+    for state, wanted in ((both.other, mine & theirs), (both.own, mine - theirs)):
+        live = LiveFiles(state)
         for files in live.chunks_in_buckets():
             yield live, files.filter(np.array([partition in wanted for partition in files.partitions], dtype=bool))
 

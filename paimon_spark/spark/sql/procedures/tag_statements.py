@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import PaimonError
 from paimon_spark.maintain.refs import tags
 from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure, ResultColumn
-from paimon_spark.spark.sql.statement_words import StatementWords
+from paimon_spark.spark.sql.statement_tokens import StatementTokens
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
@@ -48,54 +48,54 @@ def parse_tag_statement(text: str) -> TagStatement | None:
 
     Called only with texts that Spark's own parser refuses.
     """
-    words = StatementWords.of(text)
+    tokens = StatementTokens.of(text)
     statement = None
-    if words is not None:
-        if words.take("SHOW", "TAGS"):
-            statement = _show(words)
-        elif words.take("ALTER", "TABLE"):
-            statement = _alter(words)
-    return statement if words is not None and words.at_end() else None
+    if tokens is not None:
+        if tokens.take("SHOW", "TAGS"):
+            statement = _show(tokens)
+        elif tokens.take("ALTER", "TABLE"):
+            statement = _alter(tokens)
+    return statement if tokens is not None and tokens.at_end() else None
 
 
-def _show(words: StatementWords) -> TagStatement | None:
-    table = words.name()
+def _show(tokens: StatementTokens) -> TagStatement | None:
+    table = tokens.name()
     return None if table is None else TagStatement("SHOW", table)
 
 
-def _alter(words: StatementWords) -> TagStatement | None:
-    table = words.name()
+def _alter(tokens: StatementTokens) -> TagStatement | None:
+    table = tokens.name()
     if table is None:
         return None
-    if words.take("CREATE", "OR", "REPLACE", "TAG"):
-        return _with_options(words, TagStatement("CREATE OR REPLACE", table))
-    if words.take("CREATE", "TAG"):
-        tolerant = words.take("IF", "NOT", "EXISTS")
-        return _with_options(words, TagStatement("CREATE", table, tolerant=tolerant))
-    if words.take("REPLACE", "TAG"):
-        return _with_options(words, TagStatement("REPLACE", table))
-    if words.take("DELETE", "TAG"):
-        tolerant = words.take("IF", "EXISTS")
-        tag = words.identifier()
+    if tokens.take("CREATE", "OR", "REPLACE", "TAG"):
+        return _with_options(tokens, TagStatement("CREATE OR REPLACE", table))
+    if tokens.take("CREATE", "TAG"):
+        tolerant = tokens.take("IF", "NOT", "EXISTS")
+        return _with_options(tokens, TagStatement("CREATE", table, tolerant=tolerant))
+    if tokens.take("REPLACE", "TAG"):
+        return _with_options(tokens, TagStatement("REPLACE", table))
+    if tokens.take("DELETE", "TAG"):
+        tolerant = tokens.take("IF", "EXISTS")
+        tag = tokens.identifier()
         return None if tag is None else TagStatement("DELETE", table, tag, tolerant=tolerant)
-    if words.take("RENAME", "TAG"):
-        tag = words.identifier()
-        new_name = words.identifier() if words.take("TO") else None
+    if tokens.take("RENAME", "TAG"):
+        tag = tokens.identifier()
+        new_name = tokens.identifier() if tokens.take("TO") else None
         return None if tag is None or new_name is None else TagStatement("RENAME", table, tag, new_name)
     return None
 
 
-def _with_options(words: StatementWords, statement: TagStatement) -> TagStatement | None:
-    tag, snapshot_id, retained = words.identifier(), None, None
+def _with_options(tokens: StatementTokens, statement: TagStatement) -> TagStatement | None:
+    tag, snapshot_id, retained = tokens.identifier(), None, None
     if tag is None:
         return None
-    if words.take("AS", "OF", "VERSION"):
-        snapshot_id = words.number()
+    if tokens.take("AS", "OF", "VERSION"):
+        snapshot_id = tokens.number()
         if snapshot_id is None:
             return None
-    if words.take("RETAIN"):
-        count = words.number()
-        unit = next((length for name, length in _UNITS.items() if words.take(name)), None)
+    if tokens.take("RETAIN"):
+        count = tokens.number()
+        unit = next((length for name, length in _UNITS.items() if tokens.take(name)), None)
         if count is None or unit is None or count > timedelta.max // unit:
             return None
         retained = count * unit

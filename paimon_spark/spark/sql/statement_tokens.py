@@ -1,6 +1,7 @@
-"""The words of a short statement, taken one after the other: what Spark's own parser does not know.
+"""The tokens of a short statement that Spark's own parser does not know, taken one after the other.
 
-Words are letters, digits and underscores, or anything between backquotes; comments and white space stand between them.
+A token is a word of letters, digits and underscores, anything between backquotes, or a sign. Comments and white space
+separate tokens.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class Token:
     """One word, or one sign such as a dot."""
 
     text: str
@@ -19,20 +20,20 @@ class Word:
     @property
     def is_identifier(self) -> bool:
         """Whether this can name something."""
-        return self.quoted or _is_word(self.text[:1])
+        return self.quoted or _is_identifier_character(self.text[:1])
 
 
-class StatementWords:
-    """The words of one statement, and how far it has been read."""
+class StatementTokens:
+    """The tokens of one statement, and how far it has been read."""
 
-    def __init__(self, words: list[Word]) -> None:
-        self._words = words
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
         self._next = 0
 
     @classmethod
     def of(cls, text: str) -> Self | None:
-        """Cut a statement into words; None when a comment or a quotation has no end."""
-        words: list[Word] = []
+        """Cut a statement into tokens; None when a comment or a quotation has no end."""
+        tokens: list[Token] = []
         at = 0
         while at < len(text):
             if text[at].isspace():
@@ -49,26 +50,26 @@ class StatementWords:
                 closing = _closing(text, at)
                 if closing is None:
                     return None
-                words.append(Word(text[at + 1 : closing].replace("``", "`"), quoted=True))
+                tokens.append(Token(text[at + 1 : closing].replace("``", "`"), quoted=True))
                 at = closing + 1
             else:
                 end = at + 1
-                while _is_word(text[at]) and end < len(text) and _is_word(text[end]):
+                while _is_identifier_character(text[at]) and end < len(text) and _is_identifier_character(text[end]):
                     end += 1
-                words.append(Word(text[at:end]))
+                tokens.append(Token(text[at:end]))
                 at = end
-        return cls(words)
+        return cls(tokens)
 
     def take(self, *keywords: str) -> bool:
         """Step over these keywords (given in upper case) if they come next; tell whether they did."""
-        ahead = self._words[self._next : self._next + len(keywords)]
+        ahead = self._tokens[self._next : self._next + len(keywords)]
         found = [word.text.upper() for word in ahead if not word.quoted] == list(keywords)
         self._next += len(keywords) if found else 0
         return found
 
     def identifier(self) -> str | None:
         """Step over a name of one part and give it; None, without a step, when none comes next."""
-        word = self._words[self._next] if self._next < len(self._words) else None
+        word = self._tokens[self._next] if self._next < len(self._tokens) else None
         if word is None or not word.is_identifier or not word.text:
             return None
         self._next += 1
@@ -83,7 +84,7 @@ class StatementWords:
 
     def number(self) -> int | None:
         """Step over a whole number of at most 18 digits and give it."""
-        word = self._words[self._next] if self._next < len(self._words) else None
+        word = self._tokens[self._next] if self._next < len(self._tokens) else None
         if word is None or word.quoted or not (word.text.isascii() and word.text.isdigit()) or len(word.text) > 18:
             return None
         self._next += 1
@@ -91,7 +92,7 @@ class StatementWords:
 
     def at_end(self) -> bool:
         """Tell whether nothing follows but semicolons."""
-        return all(word == Word(";") for word in self._words[self._next :])
+        return all(word == Token(";") for word in self._tokens[self._next :])
 
 
 def split_name(text: str) -> tuple[str, ...]:
@@ -120,5 +121,5 @@ def _closing(text: str, at: int) -> int | None:
     return None if end < 0 else end
 
 
-def _is_word(character: str) -> bool:
+def _is_identifier_character(character: str) -> bool:
     return character.isalnum() or character == "_"
