@@ -111,6 +111,25 @@ def test_rows_that_are_written_are_those_of_java(
     assert rows(f"SELECT * FROM {name} VERSION AS OF 1") == [(1, "a", 10), (2, "b", 20), (3, None, 30)]
 
 
+@pytest.mark.parametrize("key", ["k", ""])
+def test_long_lists_are_one_expression(
+    spark: SparkSession, create: Callable[..., str], rows: Callable[[str], Rows], key: str
+) -> None:
+    name = create("k BIGINT NOT NULL, d DATE, c CHAR(6)", key=key)
+    spark.sql(f"INSERT INTO {name} SELECT id, date_add(DATE'2020-01-01', CAST(id AS INT)), id FROM range(4000)")
+    numbers = ", ".join(map(str, range(1500)))
+    assert spark.sql(f"EXPLAIN DELETE FROM {name} WHERE k IN ({numbers})").collect()[0][0].count("CAST(") < 5
+    spark.sql(f"DELETE FROM {name} WHERE k IN ({numbers})")
+    days = ", ".join(f"DATE'2020-01-01' + {number}" for number in range(1400, 2600))
+    spark.sql(f"UPDATE {name} SET c = 'new' WHERE d IN ({days}, NULL)")
+    texts = ", ".join(f"'{number}'" for number in range(2600, 3800))  # shorter than the column, which is padded
+    spark.sql(f"DELETE FROM {name} WHERE c IN ({texts}) OR k NOT IN ({numbers}, NULL)")
+    assert rows(f"SELECT trim(c) = 'new', count(*), min(k), max(k) FROM {name} GROUP BY 1") == [
+        (False, 200, 3800, 3999),
+        (True, 1100, 1500, 2599),
+    ]
+
+
 def test_whole_partitions_are_not_read(
     run: Run, create: Callable[..., str], rows: Callable[[str], Rows], warehouse: Path
 ) -> None:

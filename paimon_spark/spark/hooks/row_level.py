@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _TABLE_CLASS = "PaimonChangedTable"
+_LONG_LIST = 1000
+"""Every analysis of a condition walks through all values of an IN list: longer ones are made one expression."""
 
 
 def install_row_level(gateway: Gateway, state: JavaObject) -> None:
@@ -59,6 +61,10 @@ class StatementProxy(Proxy):
     """Gives what is run in place of a DELETE or UPDATE; answers ``java.util.function.Function``."""
 
     interfaces = ("java.util.function.Function",)
+
+    def __init__(self, gateway: Gateway) -> None:
+        super().__init__(gateway)
+        self._lists = new_object(gateway, "PaimonLongLists", ("java.lang.Integer", _LONG_LIST))
 
     def apply(self, statement: JavaObject) -> JavaObject:
         """The statement to run; the same one where it is not ours, or Spark has something to say about it.
@@ -83,6 +89,8 @@ class StatementProxy(Proxy):
             condition = condition.get() if condition.isDefined() else None
         if condition is not None and not condition.deterministic():
             return statement  # Spark refuses it
+        if condition is not None:
+            condition = self._lists.shorten(condition)
         work = (
             DeleteProxy(target, table.loaded, condition)
             if deletes

@@ -172,6 +172,8 @@ NAMED_EXPRESSION = SparkClass(f"{_EXPRESSIONS}.NamedExpression", methods=("newEx
 LITERAL = SparkClass(f"{_EXPRESSIONS}.Literal", methods=("TrueLiteral",))
 EQUAL_NULL_SAFE = SparkClass(f"{_EXPRESSIONS}.EqualNullSafe", constructors=(2,))
 IF = SparkClass(f"{_EXPRESSIONS}.If", constructors=(3,))
+IN = SparkClass(f"{_EXPRESSIONS}.In", methods=("list", "value"))
+IN_SET = SparkClass(f"{_EXPRESSIONS}.InSet", constructors=(2,))
 EXPRESSION_INFO = SparkClass(f"{_EXPRESSIONS}.ExpressionInfo", constructors=(2,))
 FILTER = SparkClass(f"{_PLANS}.Filter", constructors=(2,))
 PROJECT = SparkClass(f"{_PLANS}.Project", constructors=(2,))
