@@ -47,6 +47,11 @@ def register(spark: SparkSession) -> None:
     carry_settings(spark)
     refuse_streams(spark)
     activate(spark)
+    if not is_connect(spark):
+        from paimon_spark.spark.hooks.install import install_format  # needs py4j, which a Connect client may lack
+
+        if install_format(spark):
+            _follow_new_sessions(spark, register)
 
 
 def _register(spark: SparkSession) -> None:

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from support.plain_source import write_plain
 
 import paimon_spark
 from paimon_spark import PaimonTable
@@ -28,7 +30,8 @@ def make(spark: SparkSession, path: str, options: dict[str, str]) -> PaimonTable
     """A table with padded and bare values of CHAR columns, as SQL and as Java write them."""
     table = PaimonTable.create(spark, path, "id INT, c CHAR(4), v CHAR(3)", options=options)
     for values in ([(1, "A   ", "x")], [(2, "B", "x  "), (3, "é", "y")]):
-        table.append(spark.createDataFrame(values, "id INT, c STRING, v STRING"))
+        ids, codes, texts = zip(*values, strict=True)
+        write_plain(path, pa.record_batch({"id": pa.array(ids, pa.int32()), "c": codes, "v": texts}))
     return table
 
 
@@ -92,3 +95,19 @@ def test_values_that_are_not_changed_stay_as_they_are_stored(spark: SparkSession
     rows: list[Any] = table.to_df().select("id", "v").collect()
     assert sorted(map(tuple, rows)) == [(1, "x  "), (3, "z  "), (20, "x  ")]
     assert stored(path, "c") == {"A   ", "B", "é"}
+
+
+def test_every_door_writes_padded(spark: SparkSession, tmp_path: Path) -> None:
+    """So a key that is written by two doors is one key."""
+    path = str(tmp_path / "db.db" / "t")
+    paimon_spark.register_catalog(spark, "padding", warehouse=str(tmp_path))
+    for kind, options in KINDS.items():
+        path = str(tmp_path / "db.db" / kind)
+        table = PaimonTable.create(spark, path, "id INT, c CHAR(4), v CHAR(3)", options=options)
+        rows = spark.createDataFrame([(1, "B", "x")], "id INT, c STRING, v STRING")
+        rows.write.format("paimon").mode("append").save(path)
+        table.append(rows)
+        rows.writeTo(f"padding.db.{kind}").append()
+        spark.sql(f"INSERT INTO padding.db.{kind} VALUES (1, 'B', 'x')")
+        assert (stored(path, "c"), stored(path, "v")) == ({"B   "}, {"x  "}), kind
+        assert table.to_df().count() == (1 if kind == "keyed" else 4)

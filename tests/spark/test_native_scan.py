@@ -439,7 +439,10 @@ def test_frames_of_a_table_by_its_path(spark: SparkSession, tmp_path: Path) -> N
     some = table.to_df(columns="p, id", scan_tag_name="first")
     assert NATIVE in plan_of(some)
     assert sorted(map(tuple, some.collect())) == [("x", 1), ("y", 2)]
-    for options in ({"filter": "id > 1"}, {"incremental_between": "1,2"}, {"read_spark_parquet": False}):
+    filtered = table.to_df(filter="id > 1")
+    assert NATIVE in plan_of(filtered)
+    assert "filter=[" in plan_of(filtered)
+    for options in ({"incremental_between": "1,2"}, {"read_spark_parquet": False}):
         assert NATIVE not in plan_of(table.to_df(**options))
     assert [row.id for row in table.to_df(incremental_between="1,2").collect()] == [3]
     assert table.read_optimized().count() == 3

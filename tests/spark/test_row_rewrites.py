@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col
+from support.plain_source import write_plain
 
 import paimon_spark
 from paimon_spark import CommitConflictError, PaimonTable
@@ -115,7 +117,8 @@ def test_values_are_for_the_rows_that_are_hit(spark: SparkSession, run: Run, war
 def test_char_stays_as_it_is_in_the_file(spark: SparkSession, warehouse: Path) -> None:
     name = create(spark, "k INT, c CHAR(4), w VARCHAR(3)")
     plain = PaimonTable.for_path(spark, str(warehouse / "db.db" / name))
-    plain.append(spark.createDataFrame([(1, "ab", "x"), (2, "cd", "y"), (3, "ab", "z")], "k int, c string, w string"))
+    rows = {"k": pa.array([1, 2, 3], pa.int32()), "c": ["ab", "cd", "ab"], "w": ["x", "y", "z"]}
+    write_plain(plain.path, pa.record_batch(rows))
     spark.sql(f"UPDATE {name} SET w = 'ab' WHERE c = 'ab' AND k = 1")
     spark.sql(f"DELETE FROM {name} WHERE c = 'ab' AND k = 3")
     assert sorted(tuple(row) for row in plain.to_df().collect()) == [(1, "ab  ", "ab"), (2, "cd  ", "y")]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from support.plain_source import plain_session
 
 from paimon_spark import PaimonTable
 from paimon_spark.errors import UnsupportedError
@@ -225,7 +226,7 @@ def test_many_partitions_and_tasks(spark: SparkSession, path: str) -> None:
 
 
 def test_tasks_of_one_write_never_share_sequence_numbers(spark: SparkSession, path: str) -> None:
-    rows = spark.range(0, 4000, 1, 4).selectExpr("id % 1000 AS id", "id AS v")
+    rows = plain_session(spark).range(0, 4000, 1, 4).selectExpr("id % 1000 AS id", "id AS v")
     rows.write.format("paimon").options(**{"primary-key": "id", "bucket": "1"}).mode("append").save(path)
     assert read(spark, path).selectExpr("count(*)", "sum(v - id)").first() == (1000, 3_000_000)
     files = load_table(path).manifests.live_entries(load_table(path).snapshots.get(1))

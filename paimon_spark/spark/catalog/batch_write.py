@@ -82,6 +82,8 @@ class BatchWriteProxy(Proxy):
         try:
             self.writer.commit([pickle.loads(bytes(message.pickledMessage())) for message in messages])
         except CommitError as error:
+            if self.names_errors:
+                raise
             raise PaimonError(f"{type(error).__name__}: {error}") from error
 
     def abort(self, _messages: Any) -> None:

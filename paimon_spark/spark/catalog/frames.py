@@ -1,116 +1,289 @@
-"""A DataFrame of a table by its path, as a catalog would give it, without any catalog: `PaimonTable.to_df` asks for it.
+"""Relations of tables by their path, without any catalog: what ``format("paimon")`` and `PaimonTable.to_df` read.
 
-It is made only where Spark's own reader finds the rows; filters, columns, limits and counts are then pushed down too.
+A relation stays on what its load found: one snapshot, or one range of changes. Filters, columns, limits and counts are
+pushed down as in a catalog, and Spark's own reader is used where it finds the rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.read.change_range import ChangeRange
+from paimon_spark.read.metadata_columns import metadata_fields
 from paimon_spark.read.row_views import ROWS
-from paimon_spark.read.table_scan import ReadSource, resolve_source
+from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spark.catalog.loading import LoadedTable
-from paimon_spark.spark.catalog.native_scan import REFUSALS, is_native, note_refusal
-from paimon_spark.spark.catalog.scan import quoted
-from paimon_spark.spark.catalog.scan_plan import ScanPlan, partition_columns_last
+from paimon_spark.spark.catalog.native_scan import REFUSALS, note_refusal
+from paimon_spark.spark.catalog.saved_table import SaveBuilderProxy
+from paimon_spark.spark.catalog.scan import ScanBuilderProxy
+from paimon_spark.spark.catalog.scan_plan import ScanPlan
+from paimon_spark.spark.catalog.system_table import SystemScanBuilderProxy, SystemTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
-from paimon_spark.spark.columns.char_columns import padded_by_spark
+from paimon_spark.spark.columns.char_columns import is_char, padded_by_spark
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, gateway_of
-from paimon_spark.spark.source.read_columns import read_columns
-from paimon_spark.spark.source.system_read import metadata_source, row_view_of
-from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
-from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.table.nullability import fields_as_stored
-from paimon_spark.table.support import check_readable
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, gateway_of, named_text
+from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
+from paimon_spark.spark.source.read_columns import find_field, match_columns, read_columns
+from paimon_spark.spark.source.source_options import read_request, row_condition
+from paimon_spark.spark.source.system_read import MetadataSource, metadata_source, row_view_of
+from paimon_spark.spec import data_types as t
+from paimon_spark.spec.filter_text import filter_text, quoted_name
+from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
+from paimon_spark.storage.secrets import without_secrets
 from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
     from paimon_spark.spark.source.source_options import ReadRequest
+    from paimon_spark.spec.data_types import DataField
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
+_SAME_IN_SPARK = (
+    *(t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.DecimalType, t.CharType, t.VarCharType),
+    *(t.BinaryType, t.VarBinaryType, t.DateType, t.TimestampType, t.LocalZonedTimestampType),
+)
+"""Types whose literals, written as SQL, mean the same to Spark as to us."""
 
 
 class PathTableProxy(TableProxy):
-    """A table that is only read, on one snapshot, with the columns that ``format("paimon")`` shows."""
+    """A table by its path: one view of it, on one snapshot or range of changes."""
 
-    interfaces: ClassVar[tuple[str, ...]] = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsRead")
+    names_errors = True
+    interfaces: ClassVar[tuple[str, ...]] = (
+        f"{_CATALOG}.Table",
+        f"{_CATALOG}.SupportsRead",
+        f"{_CATALOG}.SupportsWrite",
+        f"{_CATALOG}.SupportsMetadataColumns",
+    )
 
     def __init__(
-        self, gateway: Gateway, loaded: LoadedTable, snapshot: Snapshot, planned: ScanPlan, *, pads: bool
+        self,
+        gateway: Gateway,
+        scan: TableScan,
+        padded: Sequence[DataField],
+        options: Mapping[str, str],
     ) -> None:
-        super().__init__(gateway, "paimon", loaded)
-        self.planned = planned
-        self.pads = pads
-        """Whether Spark pads CHAR columns."""
-        fields = fields_as_stored(loaded.table)
-        self.struct = to_spark_struct(fields)
-        if pads:
-            self.struct = padded_by_spark(self.struct, fields)
-        self.snapshot = snapshot
+        """Hold what scans start from.
+
+        Args:
+            gateway: the JVM.
+            scan: all rows and columns of a view.
+            padded: columns that Spark pads if they are CHAR.
+            options: of the load.
+
+        Raises:
+            UnsupportedError: Spark has no type for a column.
+        """
+        super().__init__(gateway, "paimon", LoadedTable(scan.table, scan.table.path))
+        self.view = scan.view
+        self.given = options
+        self.struct = padded_by_spark(to_spark_struct(scan.columns), padded)
+        self.first = ScanPlan(scan.table, self.struct, view=scan.view).on(scan.source)
+
+    def capabilities(self) -> JavaObject:
+        """Batch reads, and writes into the table itself, by which a temporary view of a load can be inserted into."""
+        writes = ["BATCH_WRITE", "TRUNCATE"] if self.view is ROWS else []
+        return self.gateway.enum_set(f"{_CATALOG}.TableCapability", ["BATCH_READ", *writes])
+
+    def metadataColumns(self) -> JavaObject:
+        """Columns that say where a row comes from; views of the rows have none."""
+        if self.view is ROWS:
+            return super().metadataColumns()
+        return self.gateway.array(f"{_CATALOG}.MetadataColumn", [])
 
     def newScanBuilder(self, options: JavaObject) -> Any:
-        """A builder for one scan, which need not look for the files again where it reads all rows."""
-        builder = super().newScanBuilder(options)
-        builder.known = self.planned
+        """A builder for one scan. The options of the load are known already."""
+        builder = ScanBuilderProxy(self.gateway, self.loaded, {}, self.view)
+        builder.first, builder.names_errors = self.first, True
         return builder
 
+    def newWriteBuilder(self, info: JavaObject) -> Any:
+        """A builder for one write, by the options of the load."""
+        return SaveBuilderProxy(self.gateway, info, self.given)
+
     def toString(self) -> str:
-        """What equality compares: the same columns of the same snapshot, read in the same way."""
-        schema = self.loaded.table.schema
+        """What equality compares: the same columns of the same rows, read in the same way."""
+        schema, source = self.loaded.table.schema, self.first.source
         options = ",".join(f"{key}={value}" for key, value in sorted(schema.options.items()))
-        return f"{super().toString()}#{self.snapshot.id},{self.snapshot.uuid},{schema.id}?{options}&{self.pads}"
+        if isinstance(source, ChangeRange):
+            rows = source.describe()
+        else:
+            rows = "none" if source is None else f"{source.id},{source.uuid}"
+        return f"{super().toString()}${self.view.name}#{rows},{schema.id}?{options}&{self.struct.json()}"
 
 
-def native_frame(spark: SparkSession, request: ReadRequest) -> DataFrame | None:
-    """The rows that a load asks for, of the snapshot that it means now.
+class PathSystemTableProxy(SystemTableProxy):
+    """A system table by its path; its rows are read once."""
+
+    def __init__(self, gateway: Gateway, path: str, source: MetadataSource) -> None:
+        super(SystemTableProxy, self).__init__(gateway)
+        self.table_name = f"paimon.{path}"
+        self.struct = to_spark_struct(source.fields)
+
+        @cache
+        def rows() -> pa.Table:
+            try:
+                return source.rows()
+            except UnsupportedError as error:
+                raise UnsupportedError(named_text(error)) from error
+            except PaimonError as error:
+                raise PaimonError(named_text(error)) from error
+
+        self.rows = rows
+
+    def newScanBuilder(self, options: JavaObject) -> Any:
+        """A builder for one scan."""
+        return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, self.rows)
+
+    def toString(self) -> str:
+        """What equality compares: every load has rows of its own."""
+        return f"{self.table_name}@{id(self):x}"
+
+
+def read_relation(
+    gateway: Gateway, state: JavaObject, options: Mapping[str, str], schema: StructType | None = None
+) -> JavaObject | None:
+    """The logical plan of a load, of the snapshot that it means now.
 
     Args:
-        spark: a classic session.
-        request: a load of ``format("paimon")``.
+        gateway: the JVM of a classic session.
+        state: the state of that session.
+        options: of ``format("paimon")``, the path among them.
+        schema: the columns that the user gave.
 
     Returns:
-        None where ``format("paimon")`` must read: rows need our reader, or a filter is given in Paimon's own words.
+        None where the plain source must read: for statements that change rows, for filters that Spark has no equal
+        for, and in a Spark whose classes are others.
 
     Raises:
-        TableNotFoundError: there is no table at the path.
-        OptionError: an option has a value that cannot be used.
-        UnsupportedError: the table cannot be read yet.
+        PaimonError: as of a load by the plain source.
     """
-    if request.filter is not None or metadata_source(request) is not None:
-        return None
-    if row_view_of(request.path) is not ROWS:
-        return None
-    table = load_table(request.path, options=request.options)
-    check_readable(table.schema)
-    snapshot: ReadSource
-    if request.snapshot_id is None:
-        table, snapshot = resolve_source(table)
-    else:
-        table, snapshot = table.without_options(POINTS_OF_TIME), table.snapshots.get(request.snapshot_id)
-        table = table.with_options({"scan.snapshot-id": str(snapshot.id)})
-    if not isinstance(snapshot, Snapshot):
-        return None
-    columns = read_columns(fields_as_stored(table), request.columns)
-    try:
-        gateway = gateway_of(spark)
-        struct = partition_columns_last(to_spark_struct(columns), table.schema.partition_keys)
-        planned = ScanPlan(table, struct).on(snapshot)
-        if not is_native(gateway, planned):
+    with without_secrets(options):
+        request = read_request(options)
+        if request.files is not None:
             return None
-        proxy = PathTableProxy(
-            gateway, LoadedTable(table, table.path), snapshot, planned, pads=request.snapshot_id is None
-        )
-        if not any(key in table.options for key in POINTS_OF_TIME):
-            proxy.pinned_snapshot_id = snapshot.id
-        nothing = gateway.jvm.scala.Option.empty()
-        relation = compat.RELATION.of(gateway).create(proxy, nothing, nothing)
-        dataset = compat.DATASET.of(gateway).ofRows(spark._jsparkSession, relation)
+        found = _table_of(gateway, request, options, schema)
+        if found is None:
+            return None
+        proxy, columns, metadata = found
+        names = None
+        if schema is not None:
+            names = match_columns([*columns, *metadata], schema)
+        elif request.columns is not None:
+            names = [field.name for field in read_columns([*columns, *metadata], request.columns)]
+        condition = None
+        if request.filter is not None:
+            predicate = row_condition(request.filter, columns, request.settings)
+            condition = _spark_condition(predicate, columns, padded=schema is None and request.snapshot_id is None)
+            if condition is None:
+                return None
+    try:
+        return _plan(gateway, state, proxy, condition, names, names if schema is None else schema.names)
     except REFUSALS as error:
         note_refusal(error)
         return None
-    frame = DataFrame(dataset, spark)
-    return frame if request.columns is None else frame.select([quoted(column.name) for column in columns])
+
+
+def path_frame(spark: SparkSession, options: Mapping[str, str]) -> DataFrame | None:
+    """The rows that a load with these options asks for; None and errors as of `read_relation`."""
+    try:
+        gateway = gateway_of(spark)
+    except PaimonError as error:  # the JVM cannot call Python
+        note_refusal(error)
+        return None
+    plan = read_relation(gateway, spark._jsparkSession.sessionState(), options)
+    if plan is None:
+        return None
+    return DataFrame(compat.DATASET.of(gateway).ofRows(spark._jsparkSession, plan), spark)
+
+
+def _table_of(
+    gateway: Gateway, request: ReadRequest, options: Mapping[str, str], schema: StructType | None
+) -> tuple[PathTableProxy | PathSystemTableProxy, Sequence[DataField], Sequence[DataField]] | None:
+    """What a load reads, its columns and its metadata columns; None where Spark has no type for one of them."""
+    system = metadata_source(request)
+    if system is not None:
+        return PathSystemTableProxy(gateway, request.path, system), system.fields, ()
+    table = load_table(request.path, options=request.options)
+    scan = TableScan.of(table, row_view_of(request.path), snapshot_id=request.snapshot_id)
+    own = {field.name for field in scan.columns}
+    metadata = [field for field in metadata_fields(scan.table.schema) if scan.view is ROWS and field.name not in own]
+    if schema is not None:  # the user says what is CHAR
+        padded = [find_field([*scan.columns, *metadata], column.name) for column in schema.fields if is_char(column)]
+    elif request.snapshot_id is None:
+        padded = list(scan.columns)
+    else:  # a statement that changes rows needs them as they are stored
+        padded = []
+    try:
+        return PathTableProxy(gateway, scan, padded, options), scan.columns, metadata
+    except UnsupportedError:
+        return None
+
+
+def _plan(
+    gateway: Gateway,
+    state: JavaObject,
+    proxy: PathTableProxy | PathSystemTableProxy,
+    condition: str | None,
+    names: Sequence[str] | None,
+    shown: Sequence[str] | None,
+) -> JavaObject:
+    """The relation of a table behind a filter and a choice of columns."""
+    nothing = gateway.jvm.scala.Option.empty()
+    relation = compat.RELATION.of(gateway).create(proxy, nothing, nothing)
+    known = list(proxy.struct.names)
+    if not set(known).issuperset(names or ()):
+        relation = relation.withMetadataColumns()
+        known = [str(column.name()) for column in java_list(gateway, relation.output())]
+    plan = relation
+    if condition is not None:
+        plan = compat.FILTER(gateway, state.sqlParser().parseExpression(condition), plan)
+    if names is None or shown is None:
+        return plan
+    output = dict(zip(known, java_list(gateway, relation.output()), strict=True))
+    chosen = [
+        output[name]
+        if name == alias
+        else state.sqlParser().parseExpression(f"{quoted_name(name)} AS {quoted_name(alias)}")
+        for name, alias in zip(names, shown, strict=True)
+    ]
+    return compat.PROJECT(gateway, scala_seq(gateway, chosen), plan)
+
+
+def _spark_condition(predicate: Predicate, columns: Sequence[DataField], *, padded: bool) -> str | None:
+    """The predicate as a condition that means the same to Spark; None where its literals or CHAR columns may not."""
+    types = {field.name: field.type for field in columns if padded or not isinstance(field.type, t.CharType)}
+    if not all(isinstance(types.get(name), _SAME_IN_SPARK) for name in fields(predicate)):
+        return None
+    if not all(_is_same_in_spark(value) for leaf in _leaves(predicate) for value in leaf.literals):
+        return None
+    try:
+        return filter_text(predicate)
+    except ValueError:  # an IN without values
+        return None
+
+
+def _is_same_in_spark(literal: Any) -> bool:
+    if isinstance(literal, str):
+        return "\\" not in literal and "'" not in literal  # how they are escaped depends on the session
+    return not isinstance(literal, float | np.datetime64)
+
+
+def _leaves(predicate: Predicate) -> list[Leaf]:
+    match predicate:
+        case Leaf():
+            return [predicate]
+        case Not():
+            return _leaves(predicate.child)
+        case And() | Or():
+            return [leaf for child in predicate.children for leaf in _leaves(child)]
+    return []

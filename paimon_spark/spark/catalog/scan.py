@@ -61,8 +61,8 @@ class ScanBuilderProxy(Proxy):
         self.limit: int | None = None
         self.left_to_spark = False
         self.aggregated: AggregateRows | None = None
-        self.known: ScanPlan | None = None
-        """A scan of the same table whose files have been found already."""
+        self.first: ScanPlan | None = None
+        """An earlier scan of the same relation, on whose source this one stays."""
 
     def pruneColumns(self, required: JavaObject) -> None:
         """The columns that the query needs; of rows the nested fields."""
@@ -121,7 +121,7 @@ class ScanBuilderProxy(Proxy):
         if self.aggregated is None and not self.left_to_spark:
             wanted = to_aggregation(aggregation)
             if wanted is not None:
-                plan = ScanPlan(self.table, self.struct, self.predicates, view=self.view)
+                plan = self._on_source(ScanPlan(self.table, self.struct, self.predicates, view=self.view))
                 self.aggregated = aggregated_rows(plan, wanted)
         return self.aggregated is not None
 
@@ -131,9 +131,12 @@ class ScanBuilderProxy(Proxy):
             return LocalScanProxy(self.gateway, self.loaded.name, self.aggregated)
         struct = partition_columns_last(self.struct, self.table.schema.partition_keys)
         plan = ScanPlan(self.table, struct, self.predicates, self.metadata_predicates, self.limit, self.view)
-        if self.known is not None:
-            plan = plan.with_files_of(self.known)
-        return ScanProxy(self.gateway, self.loaded.name, plan, self.judged)
+        scan = ScanProxy(self.gateway, self.loaded.name, self._on_source(plan), self.judged)
+        scan.names_errors = self.names_errors
+        return scan
+
+    def _on_source(self, plan: ScanPlan) -> ScanPlan:
+        return plan if self.first is None else plan.after(self.first)
 
 
 class ScanProxy(Proxy):

@@ -103,17 +103,18 @@ class ScanPlan:
         self.__dict__["source"] = source
         return self
 
-    def with_files_of(self, known: ScanPlan) -> ScanPlan:
-        """This scan with the files of one that has been planned already, if they are the same.
+    def after(self, first: ScanPlan) -> ScanPlan:
+        """This scan with the source of an earlier one of the same relation, and with its files if they are the same.
 
         They are where both read all rows of one snapshot, and the columns make no difference: in plain files.
         """
-        scans = (self, known)
-        same = self.view is known.view and self.source == known.source and isinstance(self.source, Snapshot)
-        if any(s.predicates or s.metadata_predicates or s.limit is not None or s.metadata for s in scans) or not same:
+        self.on(first.source)
+        unfiltered = not (self.predicates or self.metadata_predicates or self.limit is not None or self.metadata)
+        if not unfiltered or not isinstance(self.source, Snapshot):
             return self
-        if "plan" in known.__dict__ and known.has_plain_rows:
-            self.__dict__["plan"] = replace(known.plan, table=self.table, fields=tuple(self._read_fields()))
+        planned = first.__dict__.setdefault("_planned", self)
+        if planned is not self and "plan" in planned.__dict__ and planned.has_plain_rows:
+            self.__dict__["plan"] = replace(planned.plan, table=self.table, fields=tuple(self._read_fields()))
         return self
 
     def reader(self) -> PaimonReader:

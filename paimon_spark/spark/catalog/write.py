@@ -128,6 +128,7 @@ class WriteProxy(Proxy):
         self.overwrites = builder.overwriting is not None
         self.distribution = distribution
         self.rows = PlacedRows(builder.gateway, distribution)
+        self.names_errors = builder.names_errors
 
     def apply(self, query: JavaObject) -> JavaObject:
         """The rows to write, behind a shuffle by bucket; asked by a rule of Spark's optimizer (`placed_writes`)."""
@@ -150,7 +151,9 @@ class WriteProxy(Proxy):
     def toBatch(self) -> Any:
         """The write of one statement."""
         options = {**self.options, ONE_TASK_PER_BUCKET: "true"} if self.rows.one_task_per_bucket else self.options
-        return BatchWriteProxy(self.gateway, self.info.schema(), options, overwrite=self.overwrites)
+        batch = BatchWriteProxy(self.gateway, self.info.schema(), options, overwrite=self.overwrites)
+        batch.names_errors = self.names_errors
+        return batch
 
     def toStreaming(self) -> JavaObject:
         """Spark's own streaming write over our data source."""

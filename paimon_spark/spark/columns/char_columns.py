@@ -45,6 +45,11 @@ def padded_by_spark(struct: StructType, fields: Iterable[DataField]) -> StructTy
     )
 
 
+def is_char(column: StructField) -> bool:
+    """Whether a column of Spark's says that it is CHAR(n)."""
+    return str((column.metadata or {}).get(_METADATA, "")).startswith("char(")
+
+
 def padded(rows: DataFrame, fields: Iterable[DataField]) -> DataFrame:
     """Rows as stored, with their CHAR columns padded, and behind all columns what `stored` needs."""
     lengths = {name: length for name, length in _lengths(fields).items() if name in rows.columns}

@@ -1,4 +1,4 @@
-"""Puts the catalog into a session, and into the sessions that are made of it.
+"""Puts what a session needs into it, and into the sessions that are made of it: the format, and a catalog.
 
 Answers ``scala.Function2``: Spark clones the session of a streaming query, without the catalogs that were put into it.
 """
@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.catalog.catalog import CatalogProxy
+from paimon_spark.spark.hooks.format_plans import has_format_plans, install_format_plans
 from paimon_spark.spark.hooks.functions import install_functions
 from paimon_spark.spark.hooks.insert_columns import install_insert_columns
 from paimon_spark.spark.hooks.local_rows import install_local_rows
@@ -24,7 +25,7 @@ from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.row_level import install_row_level
 from paimon_spark.spark.hooks.widened_writes import install_widened_writes
 from paimon_spark.spark.jvm import compat, features
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, gateway_of
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 Install = Callable[[Gateway, JavaObject], None]
@@ -49,6 +50,38 @@ _NOT_INSTALLED = (
 """Features of the catalog itself."""
 
 
+FORMAT_HOOKS: tuple[tuple[features.Feature, Install], ...] = (
+    (features.FORMAT_PLANS, install_format_plans),
+    (features.LOCAL_ROWS, install_local_rows),
+    (features.PLACED_WRITES, install_placed_writes),
+    (features.REBALANCED_WRITES, install_partition_shuffle),
+)
+"""What ``format("paimon")`` needs in a session state."""
+
+
+def install_format(spark: SparkSession) -> bool:
+    """Let ``format("paimon")`` of a classic session be planned as by a catalog; False where nothing was to be done.
+
+    Clones of the session are as well. Where Spark does not let us, the plain source stays, and the log says so.
+    """
+    try:
+        gateway = gateway_of(spark)
+    except PaimonError as error:
+        features.note_loss(features.FORMAT_PLANS, str(error))
+        return False
+    state = spark._jsparkSession.sessionState()
+    if has_format_plans(gateway, state):
+        return False
+
+    def install(session_state: JavaObject) -> None:
+        for feature, hook in FORMAT_HOOKS:
+            _install(gateway, feature, partial(hook, gateway, session_state))
+
+    install(state)
+    _install(gateway, features.CLONES, lambda: _follow_clones(gateway, state, install))
+    return True
+
+
 def install_catalog(
     spark: SparkSession, name: str, warehouse: str, options: Mapping[str, str], *, parser: bool = True
 ) -> CatalogProxy:
@@ -60,7 +93,7 @@ def install_catalog(
     Raises:
         PaimonError: this Spark does not let a catalog be added.
     """
-    gateway = Gateway(spark)
+    gateway = gateway_of(spark)
     proxy = CatalogProxy(gateway, name, FilesystemCatalog(warehouse, dict(options)))
     state = spark._jsparkSession.sessionState()
     hooks = (*HOOKS, (features.PARSER, install_parser)) if parser else HOOKS

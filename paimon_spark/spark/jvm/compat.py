@@ -189,7 +189,12 @@ INSERT_INTO = SparkClass(
         "byName", "copy", "ifPartitionNotExists", "overwrite", "partitionSpec", "query", "table", "userSpecifiedCols",
     ),
 )  # fmt: skip
-V2_WRITE_COMMAND = SparkClass(f"{_PLANS}.V2WriteCommand", methods=("isByName", "query", "table", "withNewQuery"))
+V2_WRITE_COMMAND = SparkClass(
+    f"{_PLANS}.V2WriteCommand", methods=("isByName", "query", "table", "withNewQuery", "withNewTable")
+)
+UNRESOLVED_SOURCE = SparkClass(
+    f"{_PLANS}.UnresolvedDataSource", methods=("format", "isStreaming", "options", "paths", "userSpecifiedSchema")
+)
 REPARTITION = SparkClass(f"{_PLANS}.Repartition", constructors=(3,))
 REBALANCE = SparkClass(f"{_PLANS}.RebalancePartitions", constructors=(4,))
 AGGREGATE = SparkClass(f"{_PLANS}.Aggregate", methods=("groupingExpressions",))
@@ -214,7 +219,9 @@ SCAN_RELATION = SparkClass(f"{_SOURCES}.v2.DataSourceV2ScanRelation", methods=("
 
 # Analysis
 RESOLVED_TABLE = SparkClass(f"{_ANALYSIS}.ResolvedTable", methods=("create",))
-UNRESOLVED_RELATION = SparkClass(f"{_ANALYSIS}.UnresolvedRelation", methods=("options",), constructors=(3,))
+UNRESOLVED_RELATION = SparkClass(
+    f"{_ANALYSIS}.UnresolvedRelation", methods=("isStreaming", "multipartIdentifier", "options"), constructors=(3,)
+)
 ASSIGNMENTS = SparkClass(f"{_ANALYSIS}.AssignmentUtils", methods=("alignUpdateAssignments",))
 CHAR_COLUMNS = SparkClass(f"{_SQL}.catalyst.util.CharVarcharUtils", methods=("addPaddingForScan", "getRawType"))
 PARTITION_SPECS = SparkClass(
@@ -237,6 +244,7 @@ NAMESPACE_NOT_EMPTY = SparkClass(f"{_ANALYSIS}.NonEmptyNamespaceException", cons
 NO_SUCH_FUNCTION = SparkClass(f"{_ANALYSIS}.NoSuchFunctionException", constructors=(1,))
 NO_SUCH_PARTITIONS = SparkClass(f"{_ANALYSIS}.NoSuchPartitionsException", constructors=(3,))
 NO_SUCH_PARTITION = SparkClass(f"{_ANALYSIS}.NoSuchPartitionException", constructors=(3,))
+ANALYSIS_EXCEPTION = SparkClass(f"{_SQL}.AnalysisException", constructors=(2,))
 ERROR_CLASSES = SparkClass("org.apache.spark.SparkThrowableHelper", methods=("isValidErrorClass",))
 RUNTIME_EXCEPTION = SparkClass("org.apache.spark.SparkRuntimeException", constructors=(5,))
 
@@ -244,6 +252,7 @@ RUNTIME_EXCEPTION = SparkClass("org.apache.spark.SparkRuntimeException", constru
 PYTHON_SOURCE = SparkClass(
     f"{_PYTHON_SOURCES}.PythonDataSourceV2", methods=("getTable", "setShortName", "source"), constructors=(0,)
 )
+PYTHON_TABLE = SparkClass(f"{_PYTHON_SOURCES}.PythonTable", methods=("columns", "name", "schema"))
 PYTHON_BATCH = SparkClass(f"{_PYTHON_SOURCES}.PythonBatch", constructors=(4,))
 PYTHON_READ_INFO = SparkClass(f"{_PYTHON_SOURCES}.PythonDataSourceReadInfo", constructors=(2,))
 BATCH_INFO = SparkField(PYTHON_BATCH.name, ("infoInPython",))

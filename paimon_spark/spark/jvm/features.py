@@ -79,6 +79,14 @@ NATIVE_READS = Feature(
     ),
 )  # fmt: skip
 FRAMES = Feature("frames of a path", "PaimonTable.to_df reads by Paimon's reader", (c.RELATION, c.DATASET))
+FORMAT_PLANS = Feature(
+    "plans of format('paimon')", "loads and saves by path go through Spark's Python source, which is slower",
+    (
+        c.ANALYZER, c.RULE, c.RESOLUTION_RULES, c.SOURCE_LOADER, c.UNRESOLVED_SOURCE, c.UNRESOLVED_RELATION,
+        c.V2_WRITE_COMMAND, c.PYTHON_TABLE, c.RELATION, c.FILTER, c.PROJECT, c.ANALYSIS_EXCEPTION, c.PYTHON_UTILS,
+        c.PLATFORM,
+    ),
+)  # fmt: skip
 METADATA_ANSWERS = Feature(
     "counts from metadata", "count(*), min and max read the table", (c.EVALUATE_PYTHON, c.UNPICKLER)
 )
@@ -137,8 +145,8 @@ PARSER = Feature(
     ),
 )  # fmt: skip
 FEATURES = (
-    SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FRAMES, METADATA_ANSWERS, WRITES, CLONES, TABLE_FUNCTIONS, LOCAL_ROWS,
-    PLACED_WRITES, REBALANCED_WRITES, LEFT_OUT_COLUMNS, WIDENED_WRITES, ROW_LEVEL, PARSER,
+    SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FRAMES, FORMAT_PLANS, METADATA_ANSWERS, WRITES, CLONES,
+    TABLE_FUNCTIONS, LOCAL_ROWS, PLACED_WRITES, REBALANCED_WRITES, LEFT_OUT_COLUMNS, WIDENED_WRITES, ROW_LEVEL, PARSER,
 )  # fmt: skip
 """All of them."""
 

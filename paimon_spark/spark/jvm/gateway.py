@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from py4j.java_gateway import JavaClass, JavaMember, JavaPackage
 from py4j.java_gateway import JavaObject as ProxiedObject
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
@@ -27,7 +28,7 @@ JavaObject = Any
 
 
 _MOST_STRUCTS = 500
-_GATEWAYS: WeakKeyDictionary[SparkSession, Gateway] = WeakKeyDictionary()
+_GATEWAYS: WeakKeyDictionary[SparkContext, Gateway] = WeakKeyDictionary()
 
 
 class _Names:
@@ -87,13 +88,6 @@ class Gateway:
             loader = self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
             found = self._classes[class_name] = self.jvm.java.lang.Class.forName(class_name, True, loader)
         return found
-
-    def compiled(self, source: str) -> JavaObject:
-        """The class loader of Java source that is compiled in the JVM, by the compiler that Spark brings."""
-        compiler = self.jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(self.jvm.java.lang.Thread.currentThread().getContextClassLoader())
-        compiler.cook(source)
-        return compiler.getClassLoader()
 
     def data_type(self, json_text: str) -> JavaObject:
         """The ``DataType`` that Spark's JSON says."""
@@ -173,8 +167,19 @@ class Gateway:
 
 
 def gateway_of(spark: SparkSession) -> Gateway:
-    """The gateway of a classic session, made once."""
-    return _GATEWAYS.get(spark) or _GATEWAYS.setdefault(spark, Gateway(spark))
+    """The gateway of an application, made once.
+
+    Raises:
+        PaimonError: the JVM cannot call Python.
+    """
+    context = spark.sparkContext
+    found = _GATEWAYS.get(context)
+    if found is None:
+        found = _GATEWAYS[context] = Gateway(spark)
+    server = found.gateway.__dict__.get("_callback_server")
+    if server is None or server.server_socket.fileno() < 0:  # another library has shut it down
+        start_callbacks(found.gateway)
+    return found
 
 
 def called_by(gateway: Gateway, *classes: str) -> bool:
@@ -241,8 +246,14 @@ def start_callbacks(gateway: JavaObject) -> None:
         parameters.daemonize_connections = True  # else threads of the JVM's calls keep the process from ending
 
 
-def to_java_error(gateway: Gateway, error: Exception) -> ProxyError:
-    """What to raise out of a proxied method so that Spark sees a fitting Java exception."""
+def to_java_error(gateway: Gateway, error: Exception, *, named: bool = False) -> ProxyError:
+    """What to raise out of a proxied method so that Spark sees a fitting Java exception.
+
+    Args:
+        gateway: the JVM.
+        error: what was raised.
+        named: whether an error of ours is told with the name of its class before its text.
+    """
     if isinstance(error, ProxyError):
         return error
     if isinstance(error, Py4JJavaError):
@@ -250,13 +261,19 @@ def to_java_error(gateway: Gateway, error: Exception) -> ProxyError:
     origin = error._origin if isinstance(error, CapturedException) else None
     if origin is None:
         java = gateway.jvm.java.lang
+        text = named_text(error) if named else str(error)
         if isinstance(error, UnsupportedError):
-            origin = java.UnsupportedOperationException(str(error))
+            origin = java.UnsupportedOperationException(text)
         elif isinstance(error, PaimonError | TableNotFoundError):
-            origin = java.IllegalArgumentException(str(error))
+            origin = java.IllegalArgumentException(text)
         else:
             origin = java.RuntimeException(f"{type(error).__name__}: {error}")
     return ProxyError("", origin)
+
+
+def named_text(error: Exception) -> str:
+    """The text of an error behind the name of its class."""
+    return f"{type(error).__name__}: {error}"
 
 
 def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -265,7 +282,7 @@ def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return method(self, *arguments)
         except Exception as error:
-            raised = to_java_error(self.gateway, error)
+            raised = to_java_error(self.gateway, error, named=self.names_errors)
             raise _declared(self, method.__name__, raised) from error
 
     return call
@@ -299,6 +316,8 @@ class Proxy:
     interfaces: ClassVar[tuple[str, ...]] = ()
     caller_unwraps: ClassVar[bool] = False
     """Whether Java code of ours calls the proxy and takes an ``UndeclaredThrowableException`` apart."""
+    names_errors: bool = False
+    """Whether an error is told with the name of its class, as in the errors of ``format("paimon")``."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Give the class the ``Java`` member that py4j asks for, and guard its methods."""

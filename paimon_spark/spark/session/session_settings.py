@@ -45,8 +45,13 @@ def settings_of(spark: SparkSession) -> dict[str, str]:
         java = spark._jsparkSession.sessionState().conf().settings()
         mapper = spark._jvm.com.fasterxml.jackson.databind.ObjectMapper()  # type: ignore[union-attr]
         every = json.loads(mapper.writeValueAsString(java))  # in one call, however many there are
-    found = {key: str(value) for key, value in every.items() if key.startswith(SESSION_PREFIX) or key in _CARRIED}
-    found.setdefault(TIME_ZONE, str(spark.conf.get(TIME_ZONE)))
+    return carried(every, str(spark.conf.get(TIME_ZONE)))
+
+
+def carried(settings: Mapping[str, str], zone: str) -> dict[str, str]:
+    """Those of a session's settings that reads and writes look at; `zone` is its time zone where none is set."""
+    found = {key: str(value) for key, value in settings.items() if key.startswith(SESSION_PREFIX) or key in _CARRIED}
+    found.setdefault(TIME_ZONE, zone)
     return found
 
 

@@ -14,6 +14,7 @@ from paimon_spark.spark.jobs.shuffled_write import can_shuffle, write_shuffled
 from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
+from paimon_spark.spark.source.placed_columns import placed_columns
 from paimon_spark.spark.source.source_options import (
     COLUMNS,
     read_request,
@@ -154,10 +155,9 @@ class PaimonTable(
         activate(self._spark)
         given = {**self._options, **_option_keys(options)}
         if not is_connect(self._spark):
-            from paimon_spark.spark.catalog.frames import native_frame  # needs py4j, which a Connect client may lack
+            from paimon_spark.spark.catalog.frames import path_frame  # needs py4j, which a Connect client may lack
 
-            settings = settings_option(self._spark)
-            frame = native_frame(self._spark, read_request({"path": self._path, **settings, **given}))
+            frame = path_frame(self._spark, {"path": self._path, **settings_option(self._spark), **given})
             if frame is not None:
                 return frame
         return self._spark.read.format("paimon").options(**given).load(self._path)
@@ -192,7 +192,9 @@ class PaimonTable(
         request = write_request({"path": self._path, **settings, **given}, overwrite=mode == "overwrite")
         table = target_table(request, df.schema)
         if can_shuffle(table):
-            write_shuffled(df, table, overwrite_of(request, table) if mode == "overwrite" else None)
+            columns = placed_columns(table.schema, df.schema)
+            rows = df if columns is None else df.selectExpr(*columns)
+            write_shuffled(rows, table, overwrite_of(request, table) if mode == "overwrite" else None)
         else:
             activate(self._spark)
             if not is_connect(self._spark):

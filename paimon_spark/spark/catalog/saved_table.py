@@ -1,0 +1,117 @@
+"""Answers Spark's ``Table`` and ``WriteBuilder`` for ``df.write.format("paimon").save(path)``.
+
+Columns are matched, cast and checked by our writer, as of the plain source; the table is made when the write is
+planned, where there is none. The catalog's builder shuffles the rows, plans and commits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pyspark.sql import types as spark
+
+from paimon_spark.spark.catalog.distribution import WriteDistribution, write_distribution
+from paimon_spark.spark.catalog.loading import LoadedTable
+from paimon_spark.spark.catalog.write import WriteBuilderProxy, WriteProxy, session_parallelism
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.source.placed_columns import has_keys_of
+from paimon_spark.spark.source.source_options import ONE_TASK_PER_BUCKET, write_request
+from paimon_spark.spark.source.write_target import target_table
+from paimon_spark.storage.secrets import without_secrets
+
+_CATALOG = "org.apache.spark.sql.connector.catalog"
+
+
+class SavedTableProxy(Proxy):
+    """The target of a save, of which Spark is told nothing but that it takes all columns."""
+
+    names_errors = True
+    interfaces: ClassVar[tuple[str, ...]] = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsWrite")
+
+    def __init__(self, gateway: Gateway, struct: JavaObject, columns: JavaObject, options: Mapping[str, str]) -> None:
+        """Hold what Spark asks for.
+
+        Args:
+            gateway: the JVM.
+            struct: the ``StructType`` of the rows.
+            columns: the same as ``Column[]``.
+            options: of the save, where the write has none.
+        """
+        super().__init__(gateway)
+        self.struct = struct
+        self.java_columns = columns
+        self.options = options
+
+    def name(self) -> str:
+        """The name in plans and messages."""
+        return "paimon"
+
+    def id(self) -> None:
+        """Identity over time: none is kept."""
+
+    def version(self) -> None:
+        """Version for transactions: none."""
+
+    def schema(self) -> JavaObject:
+        """The columns of the rows."""
+        return self.struct
+
+    def columns(self) -> JavaObject:
+        """The same as ``Column[]``."""
+        return self.java_columns
+
+    def constraints(self) -> JavaObject:
+        """None."""
+        return self.gateway.array(f"{_CATALOG}.constraints.Constraint", [])
+
+    def partitioning(self) -> JavaObject:
+        """None that Spark must know."""
+        return self.gateway.array("org.apache.spark.sql.connector.expressions.Transform", [])
+
+    def properties(self) -> JavaObject:
+        """The provider only."""
+        return self.gateway.string_map({"provider": "paimon"})
+
+    def capabilities(self) -> JavaObject:
+        """Writes of any columns: our writer matches, casts and checks them."""
+        return self.gateway.enum_set(f"{_CATALOG}.TableCapability", ["BATCH_WRITE", "TRUNCATE", "ACCEPT_ANY_SCHEMA"])
+
+    def newWriteBuilder(self, info: JavaObject) -> Any:
+        """A builder for one write."""
+        return SaveBuilderProxy(self.gateway, info, self.options)
+
+
+class SaveBuilderProxy(WriteBuilderProxy):
+    """Plans one save by its options; makes the table where there is none."""
+
+    names_errors = True
+
+    def __init__(self, gateway: Gateway, info: JavaObject, options: Mapping[str, str]) -> None:
+        Proxy.__init__(self, gateway)
+        self.info = info
+        self.given = gateway.string_dict(info.options().asCaseSensitiveMap()) or dict(options)
+        self.overwriting: dict[str, str] | None = None
+
+    def truncate(self) -> Any:
+        """Replace what the options, the session and the table say."""
+        self.overwriting = {}
+        return self
+
+    def build(self) -> Any:
+        """The write, behind the shuffle that the table's keys need.
+
+        Raises:
+            PaimonError: as of every save.
+        """
+        struct = spark.StructType.fromJson(json.loads(self.info.schema().json()))
+        with without_secrets(self.given):
+            request = write_request(self.given, overwrite=self.overwriting is not None)
+            table = target_table(request, struct)
+        self.loaded = LoadedTable(table, table.path)
+        distribution = WriteDistribution()
+        if not request.one_task_per_bucket and has_keys_of(table.schema, struct):
+            distribution = write_distribution(table, session_parallelism(self.gateway))
+        options = {**self.given, **({ONE_TASK_PER_BUCKET: "true"} if distribution.one_task_per_bucket else {})}
+        return WriteProxy(self, options, distribution)

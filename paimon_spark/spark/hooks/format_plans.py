@@ -1,0 +1,150 @@
+"""``format("paimon")`` on a classic session: loads and saves become the plans that a catalog gives.
+
+Spark makes a relation of its Python source of a load, which reads every file and column through Python, and a write
+into that source of a save, which is not shuffled. A rule before the others, a Java class, finds
+these nodes and asks Python for ours: the relation of `catalog.frames`, the write of `catalog.saved_table`. It also
+finds ``SELECT * FROM paimon.`/path` `` in a session without a catalog of that name. A node that Python gives back as it
+came stays with Spark and the plain source.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql.types import StructType
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.options import Scope, with_scope
+from paimon_spark.spark.catalog.frames import read_relation
+from paimon_spark.spark.catalog.saved_table import SavedTableProxy
+from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, named_text
+from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
+from paimon_spark.spark.jvm.rules import add_rule
+from paimon_spark.spark.session.session_settings import SETTINGS, TIME_ZONE, carried
+from paimon_spark.spark.source.placed_columns import placed_columns
+from paimon_spark.spark.source.source_options import write_request
+from paimon_spark.table.paths import is_path_name
+from paimon_spark.table.table import load_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FORMAT = "paimon"
+_CLASS = "PaimonFormatPlans"
+
+
+def install_format_plans(gateway: Gateway, state: JavaObject) -> None:
+    """Let loads and saves of a session be planned as by a catalog. Does nothing when done.
+
+    Raises:
+        Py4JError: this Spark lacks a class that the rule is made of.
+    """
+    proxy = ("java.util.function.Function", FormatPlansProxy(gateway, state))
+    add_rule(gateway, state, (compat.RESOLUTION_RULES,), _CLASS, proxy, first=True)
+
+
+def has_format_plans(gateway: Gateway, state: JavaObject) -> bool:
+    """Whether loads and saves of a session are planned so."""
+    return _CLASS in str(compat.RESOLUTION_RULES.get(gateway, state.analyzer()))
+
+
+class FormatPlansProxy(Proxy):
+    """Answers ``java.util.function.Function`` for one session."""
+
+    interfaces = ("java.util.function.Function",)
+    caller_unwraps = True
+
+    def __init__(self, gateway: Gateway, state: JavaObject) -> None:
+        super().__init__(gateway)
+        self.state = state
+
+    def apply(self, node: JavaObject) -> JavaObject:
+        """The plan for a node; the node itself where Spark's own rules are to see it.
+
+        Raises:
+            Py4JJavaError: Spark's ``AnalysisException`` for an error of a Python source, with the text of ours.
+        """
+        try:
+            kind = node.getClass().getSimpleName()
+            if kind == "UnresolvedDataSource":
+                return self._load(node)
+            if kind == "UnresolvedRelation":
+                return self._by_name(node)
+            return self._save(node)
+        except PaimonError as error:
+            raise self._analysis_error(error) from error
+
+    def andThen(self, _after: JavaObject) -> None:
+        """Never called."""
+
+    def compose(self, _before: JavaObject) -> None:
+        """Never called."""
+
+    def _load(self, node: JavaObject) -> JavaObject:
+        converters = self.gateway.jvm.scala.jdk.javaapi.CollectionConverters
+        given = self.gateway.string_dict(converters.asJava(node.options().originalMap()))
+        options = {key.lower(): value for key, value in given.items()}  # as Spark gives them to a Python source
+        paths = [str(path) for path in java_list(self.gateway, node.paths())]
+        if paths and ("path" in options or "paths" in options):
+            return node  # Spark says so
+        where = {} if not paths else {"path": paths[0]} if len(paths) == 1 else {"paths": json.dumps(paths)}
+        schema = node.userSpecifiedSchema()
+        columns = StructType.fromJson(json.loads(schema.get().json())) if schema.isDefined() else None
+        plan = read_relation(self.gateway, self.state, {**self._settings(options), **options, **where}, columns)
+        return node if plan is None else plan
+
+    def _by_name(self, node: JavaObject) -> JavaObject:
+        name, path = (str(part) for part in java_list(self.gateway, node.multipartIdentifier()))
+        if self.state.catalogManager().isCatalogRegistered(name) or not is_path_name(path):
+            return node
+        options = self.gateway.string_dict(node.options().asCaseSensitiveMap())
+        plan = read_relation(self.gateway, self.state, {**self._settings(options), **options, "path": path})
+        return node if plan is None else plan
+
+    def _save(self, command: JavaObject) -> JavaObject:
+        relation = command.table()
+        options = self.gateway.string_dict(relation.options().asCaseSensitiveMap())
+        if not any(key.lower() == "path" for key in options):
+            return command  # a table of Spark's own catalog, which the plain source refuses
+        table = relation.table()
+        values = [relation.productElement(number) for number in range(relation.productArity())]
+        values[0] = SavedTableProxy(
+            self.gateway, table.schema(), table.columns(), {**self._settings(options), **options}
+        )
+        saved = command.withNewTable(relation.copy(*values))
+        query = command.query()
+        columns = self._columns(options, StructType.fromJson(json.loads(query.schema().json())))
+        if columns is None:
+            return saved
+        parser = self.state.sqlParser()
+        chosen = scala_seq(self.gateway, [parser.parseExpression(column) for column in columns])
+        return saved.withNewQuery(compat.PROJECT(self.gateway, chosen, query))
+
+    def _columns(self, options: Mapping[str, str], struct: StructType) -> list[str] | None:
+        """The columns of the rows as the table places them, if there is a table yet."""
+        request = write_request(options, overwrite=True)
+        if request.operation is not None:
+            return None  # rows of the table itself, which stay as they are stored
+        given = {**request.session_options, **request.options}
+        try:
+            table = load_table(request.path, options=with_scope(given, Scope.STORE), branch=given.get("branch"))
+        except PaimonError:  # it is made, or said, when the write is planned
+            return None
+        return placed_columns(table.schema, struct)
+
+    def _settings(self, options: Mapping[str, str]) -> dict[str, str]:
+        """The settings of the session as an option, which readers and writers of Python have put there before."""
+        if SETTINGS in options:
+            return {}
+        conf = self.state.conf()
+        settings = carried(self.gateway.string_dict(conf.settings()), str(conf.getConfString(TIME_ZONE)))
+        return {SETTINGS: json.dumps(settings)}
+
+    def _analysis_error(self, error: PaimonError) -> Py4JJavaError:
+        parameters = {"action": "plan", "type": _FORMAT, "msg": named_text(error)}
+        told = compat.PYTHON_UTILS.of(self.gateway).toScalaMap(self.gateway.string_map(parameters))
+        made = compat.ANALYSIS_EXCEPTION(self.gateway, "PYTHON_DATA_SOURCE_ERROR", told)
+        return Py4JJavaError("", made)

@@ -1,0 +1,74 @@
+"""What the rows of a save must be before they are shuffled: equal keys are equal only in the form the table keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types as spark
+
+from paimon_spark.errors import SchemaMismatchError
+from paimon_spark.spark.columns.types import to_spark_type
+from paimon_spark.spark.source.read_columns import find_field
+from paimon_spark.spec.data_types import CharType
+from paimon_spark.spec.filter_text import quoted_name
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.schema import TableSchema
+
+_WHOLE_NUMBERS = (spark.ByteType(), spark.ShortType(), spark.IntegerType(), spark.LongType())
+
+
+def placed_columns(schema: TableSchema, struct: spark.StructType) -> list[str] | None:
+    """What rows are to be before they are shuffled: their columns as SQL, those by which they are placed as stored.
+
+    Equal keys must be equal when Spark shuffles: CHAR(n) is padded, as by SQL INSERT, and numbers are widened.
+
+    Args:
+        schema: of the table.
+        struct: columns of the rows.
+
+    Returns:
+        None where the rows are so already.
+    """
+    keys = _placing(schema)
+    shown: list[str] = []
+    changed = False
+    for column in struct.fields:
+        name = quoted_name(column.name)
+        field = _matching(schema.fields, column.name)
+        text = name
+        if field is not None and isinstance(field.type, CharType) and isinstance(column.dataType, spark.StringType):
+            length = field.type.length
+            text = f"CASE WHEN char_length({name}) < {length} THEN rpad({name}, {length}, ' ') ELSE {name} END"
+        elif field is not None and field.name in keys and _widens(column.dataType, to_spark_type(field.type)):
+            text = f"CAST({name} AS {to_spark_type(field.type).simpleString()})"
+        alias = field.name if field is not None and field.name in keys else column.name
+        changed |= text != name or alias != column.name
+        shown.append(text if text == quoted_name(alias) else f"{text} AS {quoted_name(alias)}")
+    return shown if changed else None
+
+
+def has_keys_of(schema: TableSchema, struct: spark.StructType) -> bool:
+    """Whether the rows have the columns by which they are placed, in the types of the table."""
+    types = {column.name: column.dataType for column in struct.fields}
+    known = {field.name: field.type for field in schema.fields}
+    return all(types.get(name) == to_spark_type(known[name]) for name in _placing(schema))
+
+
+def _placing(schema: TableSchema) -> set[str]:
+    return {*schema.partition_keys, *schema.primary_keys, *schema.bucket_keys}
+
+
+def _matching(fields: Sequence[DataField], name: str) -> DataField | None:
+    try:
+        return find_field(fields, name)
+    except SchemaMismatchError:  # our writer says so
+        return None
+
+
+def _widens(given: spark.DataType, wanted: spark.DataType) -> bool:
+    if given in _WHOLE_NUMBERS and wanted in _WHOLE_NUMBERS:
+        return _WHOLE_NUMBERS.index(given) < _WHOLE_NUMBERS.index(wanted)
+    return False
