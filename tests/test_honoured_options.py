@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import CommitConflictError, PaimonError
 from paimon_spark.maintain.after_commit import maintain
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.expire.partitions import expire_partitions
@@ -341,6 +341,17 @@ def test_what_is_honoured_is_asked_for_by_what_acts_on_it(option: Option, asked:
         EFFECTS[option.key]()
     else:
         assert key_in(option, asked), option.key
+
+
+def test_strict_mode_counts_for_writes(tmp_path: Path) -> None:
+    table = make(tmp_path, KPV, {"bucket": "1", "write-only": "true"}, key="k")
+    write(table, days(0))
+    write(table, days(5))
+    compact(table)
+    with pytest.raises(CommitConflictError, match="has found a COMPACT snapshot"):
+        write(table.with_options({"commit.strict-mode.last-safe-snapshot": "1"}), days(3))
+    write(table.with_options({"commit.strict-mode.last-safe-snapshot": "3"}), days(3))
+    assert table.snapshots.latest_id() == 4
 
 
 def _request(**options: str) -> Any:
