@@ -7,6 +7,7 @@ they add, is needed here. Spark still searches when somebody asks for a Python s
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import JavaClass
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSource
 
+_FOUND_BY_SPARK = "pyspark_paimon"
+"""The package by which Spark finds the format without `register`."""
+
 
 def register_without_search(spark: SparkSession, source: type[DataSource]) -> bool:
     """Register `source` with a classic session; a source that has the name already stays.
@@ -27,6 +31,8 @@ def register_without_search(spark: SparkSession, source: type[DataSource]) -> bo
     """
     from pyspark.sql.udf import _wrap_function
 
+    if spark.version.startswith("4.0.") and find_spec(_FOUND_BY_SPARK) is not None:
+        return True  # Spark 4.0 cannot clone a session that has a second source of a name that it finds by itself
     try:
         manager = spark._jsparkSession.sessionState().dataSourceManager()
         field = manager.getClass().getDeclaredField(compat.SOURCE_BUILDERS.names[0])
