@@ -115,7 +115,7 @@ class ConcurrentChanges:
         )
 
     def _touched(self, changed: ManifestColumns, context: ConflictContext) -> tuple[bytes, int] | None:
-        """Return a bucket of ours of which files with keys among ours were added or deleted."""
+        """Return a bucket of the commit in which files with keys in its range were added or deleted."""
         numbers: dict[tuple[bytes, int], int] = {}
         for entry in self._changes.files:
             numbers.setdefault((entry.partition, entry.bucket), len(numbers))

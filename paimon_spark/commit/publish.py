@@ -68,7 +68,7 @@ def publish_snapshot(table: FileStoreTable, snapshot: Snapshot, retries: Retries
         if retries.exhausted:
             raise _unknown(table, snapshot, failure) from failure
         retries.wait()
-    with contextlib.suppress(Exception):  # published: whatever the hint does, the commit has taken place
+    with contextlib.suppress(Exception):  # published: the commit has taken place even if the hint cannot be written
         table.snapshots.write_latest_hint(snapshot.id)
     return True
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def writer_version() -> str:
-    """Return what snapshots say of their writer: ``paimon-spark-<version>``."""
+    """Return the writer version that snapshots record: ``paimon-spark-<version>``."""
     try:
         return f"paimon-spark-{version('paimon-spark')}"
     except PackageNotFoundError:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def purge_files(table: FileStoreTable) -> None:
-    """Delete all rows and all that keeps old ones, and every file that is no longer needed then, however young.
+    """Delete all rows, all that keeps old rows, and then every unneeded file, also new ones.
 
     Args:
         table: the main branch.
@@ -42,7 +42,7 @@ def purge_files(table: FileStoreTable) -> None:
     clear_consumers(table)
     commit(table, [], overwrite=OverwriteSpec.truncate())
     table.file_io.delete_quietly(table.paths.changelog_dir, recursive=True)
-    # Java: keeps no changelogs here either, whatever the options say
+    # Java: keeps no changelogs here either, even if the options ask for them
     plain = table.without_options(_CHANGELOG_OPTIONS)
     expire_snapshots(plain, retain_latest_only())
     remove_files_before(table, time.time_ns() // 1_000_000 + 1)

@@ -33,7 +33,7 @@ def check_row_delete(table: FileStoreTable) -> None:
     """Refuse a DELETE of single rows where writing them as -D would not remove them.
 
     Raises:
-        UnsupportedError: names the option that is in the way, and what to do.
+        UnsupportedError: names the option that prevents it, and what to do.
     """
     _check_changeable(table, "DELETE")
     schema = table.schema
@@ -71,7 +71,7 @@ def check_update(table: FileStoreTable, columns: Collection[str]) -> None:
         columns: names of the columns that get other values.
 
     Raises:
-        UnsupportedError: names the column or the option that is in the way.
+        UnsupportedError: names the column or the option that prevents it.
     """
     _check_changeable(table, "UPDATE")
     if not table.schema.primary_keys:

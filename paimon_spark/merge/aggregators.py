@@ -113,7 +113,7 @@ class FieldState(ABC):
 
     @abstractmethod
     def assign(self, keys: Indices, rows: Indices) -> None:
-        """The accumulators become the values of the rows, whatever they were."""
+        """Set the accumulators to the values of the rows."""
 
     @abstractmethod
     def add(self, keys: Indices, rows: Indices) -> None:

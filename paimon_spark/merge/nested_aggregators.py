@@ -106,7 +106,7 @@ class NestedUpdate(_NestedTable):
         Args:
             parts: The lists.
             starts: Where each run starts.
-            unlimited: Elements that stay whatever ``count-limit`` says: those that are held.
+            unlimited: Elements that ``count-limit`` does not drop: those that are held.
             held_sizes: For each run, how many elements are held, null ones included.
         """
         lists = parts.joined(starts)

@@ -166,7 +166,7 @@ class FirstNonNullValue(Aggregator):
         return _FirstNonNullState(self.options, keys, valid_mask(values))
 
     def merge(self, values: pa.Array, segments: Segments) -> Indices:
-        """As the accumulator goes: what initialises it, then the last late row after that (null included)."""
+        """The row that initialises the accumulator, or the last late row after it (null included)."""
         valid = valid_mask(values)[segments.rows]
         if segments.late is None:
             return segments.first_where(valid)

@@ -186,7 +186,7 @@ def _groups(files: ManifestColumns, partitions: pa.RecordBatch | None, group_by:
 def _value(
     call: AggregateCall, counts: Rows, partition: pa.Array | None, bounds: dict[str, Bounds], group: Rows
 ) -> tuple[Any] | None:
-    """The value of a call over some files, in a tuple; None when metadata does not give it."""
+    """The value of a call over some files, in a tuple; None if metadata does not give it exactly."""
     if call.column is None:
         return (int(counts.sum()),)
     if partition is not None:

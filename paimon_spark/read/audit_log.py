@@ -79,12 +79,12 @@ class ReadAuditLog:
 
 
 def table_predicate(table: FileStoreTable, predicate: Predicate | None) -> Predicate | None:
-    """Return what a predicate over the audit log says of the table's own columns; None for nothing."""
+    """Return what a predicate over the audit log implies for the table's own columns; None for nothing."""
     return implied_by(predicate, [field.name for field in table.schema.fields])
 
 
 def scan_of_rows(scan: TableScan) -> TableScan:
-    """Return the scan of the table's own rows that a view needs: all columns, and what its predicate says of them."""
+    """Return the scan of the table's own rows for a view: all columns, and what the predicate implies for them."""
     predicate = table_predicate(scan.table, scan.predicate)
     limit = scan.limit if predicate == scan.predicate else None
     return replace(scan, columns=tuple(scan.table.schema.fields), predicate=predicate, limit=limit)

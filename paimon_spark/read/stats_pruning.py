@@ -53,12 +53,12 @@ def stats_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predica
 
 
 def column_bounds(table: FileStoreTable, files: ManifestColumns, names: Sequence[str]) -> dict[str, Bounds]:
-    """Return (min, max, null count) of columns over files, one entry for each file; null where a file does not tell.
+    """Return (min, max, null count) of columns over files, one entry for each file; null where it is unknown.
 
     Args:
         table: with the schema of the read.
         files: any files of the table.
-        names: of columns; one that no file tells of is left out.
+        names: of columns; one that is unknown for all files is left out.
     """
     wanted = [table.schema.field(name) for name in names]
     parts: dict[str, list[Bounds]] = {name: [] for name in names}

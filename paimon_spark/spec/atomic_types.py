@@ -205,7 +205,7 @@ class VarBinaryType(DataType):
 
 @dataclass(frozen=True, slots=True)
 class TimeType(DataType):
-    """TIME(precision): milliseconds of the day, whatever the precision (0 to 9) says."""
+    """TIME(precision): milliseconds of the day, for every precision (0 to 9)."""
 
     precision: int = 0
 

@@ -152,7 +152,7 @@ def _unzip(data: bytes, codec: str, limit: int) -> bytes:
             with contextlib.suppress(OSError):  # several frames, or a wrong size
                 return bytes(pa.decompress(data, decompressed_size=size, codec="zstd", asbytes=True))
         with pa.CompressedInputStream(pa.py_buffer(data), "zstd") as stream:
-            few = min(limit + 1, _FIRST_READ_RATIO * len(data))  # a read takes memory for all that it asks for
+            few = min(limit + 1, _FIRST_READ_RATIO * len(data))  # a read allocates all bytes that it asks for
             start = bytes(stream.read(few))
             return start if len(start) < few else start + bytes(stream.read(limit + 1 - few))
     if codec == "deflate":
@@ -193,7 +193,7 @@ def index_container(data: bytes, *, path: str | None = None) -> AvroIndex:
     """Find the blocks of a container file without decompressing them.
 
     Raises:
-        CorruptTableError: the bytes are no container file, or it is damaged, or its codec is none of Avro's.
+        CorruptTableError: the bytes are no container file, or it is damaged, or its codec is not one of Avro's.
     """
     source = _Input(data, path)
     meta = _read_header(source)

@@ -50,7 +50,7 @@ _TIMESTAMP = re.compile(
 def to_text(array: pa.Array, source: DataType, target: DataType) -> pa.Array:
     """An array of atomic values as CHAR, VARCHAR or STRING: cut to the length, CHAR padded with blanks.
 
-    Java: binaries become text as they are, whatever the length of the type.
+    Java: binaries become text without regard to the length of the type.
     """
     text = _text(array, source)
     return text if isinstance(source, BINARIES) else fit_text(text, target)

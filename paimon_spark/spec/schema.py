@@ -29,7 +29,7 @@ CURRENT_VERSION = 3
 _PAIMON_07_VERSION = 1
 _PAIMON_08_VERSION = 2
 _UNTRIMMED_LISTS = ("bucket-key", "partial-update.remove-record-on-sequence-group")
-"""Lists of columns in which Java takes blanks for a part of the names; so are those of sequence groups."""
+"""Lists of columns in which Java treats blanks as part of the names, as in sequence groups."""
 
 
 class BucketMode(Enum):

@@ -153,7 +153,7 @@ class _Translator:
         raise OptionError(f"Cannot use the filter '{self._sql}': '{piece}' {reason}. {_HELP}")
 
     def _check_parts(self, node: exp.Expression) -> None:
-        """Refuse a node that says more than what is translated, in whatever version of sqlglot."""
+        """Refuse a node with arguments that are not translated, in any version of sqlglot."""
         known = _PARTS.get(type(node), ("this", "expression"))
         if any(value and key not in known for key, value in node.args.items()):
             self._refuse(node)

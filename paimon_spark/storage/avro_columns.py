@@ -50,7 +50,7 @@ class _Node:
 
 
 def supported(plain: Any) -> bool:
-    """Whether a schema (as `avro_schema.Decoded.plain`) has only records and atoms."""
+    """Whether a schema (as `avro_file_schema.Decoded.plain`) has only records and atoms."""
     if isinstance(plain, list):
         return all(supported(part) for part in plain)
     if isinstance(plain, dict):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def largest_partition(table: FileStoreTable) -> str:
     """The largest value of the first partition column among the partitions that have files, as a directory shows it.
 
-    Values are compared as values of the column's type: of integers 10 is larger than 9. NULL is the smallest.
+    Values are compared in the column's type: the integer 10 is larger than 9. NULL is the smallest.
 
     Raises:
         OptionError: the table has no partition columns, or nothing in its partitions.

@@ -128,8 +128,8 @@ def is_path_name(name: str) -> bool:
     """Tell whether the name of a table in a statement is its path, as in ``paimon.`/data/wh/db.db/t` ``.
 
     Raises:
-        SchemaError: it has a slash and is no whole path, so that it would be looked for in whatever directory the
-            driver was started in.
+        SchemaError: it has a slash and is no absolute path: it would be relative to the directory in which the driver
+            was started.
     """
     if "/" not in name:
         return False

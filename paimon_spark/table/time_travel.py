@@ -57,7 +57,7 @@ def check_scan_options(options: Mapping[str, str]) -> str:
 
     Raises:
         OptionError: two of them contradict each other, or one misses what it needs.
-        UnsupportedError: the mode is none of a batch read that is supported.
+        UnsupportedError: the mode is not a supported mode of batch reads.
     """
     mode = options.get(MODE, "default").strip().lower()
     given = [key for key in TRAVEL_KEYS if key in options]

@@ -37,7 +37,7 @@ LOG_HASHES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class _RecordedPlacement:
-    """What a record says of one partition, whether it is counts, and whether it is of this very task."""
+    """What a record says of one partition, whether it is counts, and whether this task wrote it."""
 
     placed: Placements
     counts: bool
@@ -240,7 +240,7 @@ def _known(hashes: Hashes, index: HashRuns, own: HashRuns) -> Buckets:
 def _section(
     partition: bytes, hashes: Hashes, buckets: Buckets, newly: npt.NDArray[np.bool_], *, counts: bool
 ) -> Placements:
-    """What a record says of the keys of a partition."""
+    """The section of a record about the keys of a partition."""
     if not counts:
         return Placements(partition, hashes, buckets.astype(np.int16))
     numbers = np.bincount(buckets[newly])

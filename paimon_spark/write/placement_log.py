@@ -1,9 +1,9 @@
-"""The placement log of one write: where its tasks put new keys of dynamic buckets, in an order that all agree on.
+"""The placement log of one write: where its tasks put new keys of dynamic buckets, in one order for all tasks.
 
-Tasks of one write cannot talk to each other, and nobody knows how many rows will come. Before a task writes rows of
-new keys, it adds a record to the log: a file with the next number, created exclusively as snapshots are. A task that
-loses the race reads the winner's record, and places what is left. So each key hash is placed once in a write, by
-whichever attempt of whichever task comes first, and all others follow.
+Tasks of one write cannot communicate, and the number of rows is not known. Before a task writes rows of new keys, it
+adds a record to the log: a file with the next number, created exclusively as snapshots are. A task that loses the race
+reads the winner's record, and places what is left. So each key hash is placed once in a write, by whichever attempt of
+whichever task comes first, and all others follow.
 
 Records lie in the table's index directory. The commit deletes them; those of a failed write are orphan files.
 """
@@ -30,7 +30,7 @@ _SECTION = struct.Struct("<II")  # bytes of the partition, placements
 
 @dataclass(frozen=True, slots=True)
 class Placements:
-    """What one record says of one partition."""
+    """The placements of one partition in one record."""
 
     partition: bytes
     numbers: npt.NDArray[np.int32]
@@ -45,7 +45,7 @@ class PlacementRecord:
 
     task: int
     counts: bool
-    """Whether only numbers of keys are told: enough where all rows of one hash come to one task."""
+    """Whether only numbers of keys are recorded: enough if all rows of one hash come to one task."""
     sections: tuple[Placements, ...]
 
 

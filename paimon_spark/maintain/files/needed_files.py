@@ -1,9 +1,9 @@
 """Which unused files are still needed by snapshots, tags, branches or changelogs; and deleting the rest.
 
-Does the work of Java's ``TagDeletion`` and ``TagManager.doClean``, but more carefully. Java looks at the neighbours of
-a tag or a snapshot; here a file goes only if no tag, no living snapshot and no long-lived changelog of any branch needs
-it: a branch that was made from a tag, or a rollback that brought files back, keeps them. Runs on the driver, once per
-expiry or deleted tag.
+Does the work of Java's ``TagDeletion`` and ``TagManager.doClean``, with more checks. Java compares a tag or a snapshot
+with its neighbours. Here a file is deleted only if no tag, no live snapshot and no long-lived changelog of any branch
+needs it: a branch made from a tag, or a rollback that restored files, keeps them. Runs on the driver, once per expiry
+or deleted tag.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def delete_orphans(table: FileStoreTable, files: Sequence[OrphanFile]) -> list[O
 
 
 def check_branches(table: FileStoreTable) -> None:
-    """Check that all branches can be looked at.
+    """Check that all branches can be read.
 
     Raises:
         PaimonError: one has no schema, or has lost its latest snapshot.
@@ -270,7 +270,7 @@ def live_snapshots(table: FileStoreTable) -> LiveSnapshots:
 
 
 class _MovedError(Exception):
-    """A tag was not where it had been listed: it may have another name now."""
+    """A listed tag is missing: it may have been renamed."""
 
 
 def _look(table: FileStoreTable, paths: TablePaths) -> LiveSnapshots:

@@ -22,7 +22,7 @@ class UnusedFiles:
     """Files to be deleted, unless something turns out to need them.
 
     Attributes:
-        data: data files by name, as manifests tell of them.
+        data: data files by name, as manifests record them.
         manifests: paths of manifests, index files and statistics.
         lists: paths of what names those: manifest lists and index manifests.
         read_lists: names in manifest lists that have been read already, by the list's name.

@@ -33,7 +33,7 @@ def notify_creation(table: FileStoreTable, tag: str) -> None:
     """Write the success file of a new tag, where the table's option asks for it; one that is there keeps its age.
 
     Raises:
-        CorruptTableError: the file that is there is none of these.
+        CorruptTableError: the existing file is not a success file.
     """
     if not table.options.value("tag.create-success-file"):
         return

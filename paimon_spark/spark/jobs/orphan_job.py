@@ -1,6 +1,6 @@
 """`remove_orphan_files` as a Spark job: tasks list directories, read manifests and delete; names meet in a join.
 
-For tables of millions of files. What it deletes is what `maintain.orphan_files` would.
+For tables of millions of files. What it deletes is what `maintain.files.orphan_files` would.
 """
 
 from __future__ import annotations
