@@ -223,12 +223,14 @@ def test_values_of_every_option_are_checked_where_they_are_given(plain: FileStor
                 alter_table(plain, [SetOption(key, bad)])
 
 
-def test_what_a_catalog_ignores_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_catalog_ignores_is_logged(plain: FileStoreTable, caplog: pytest.LogCaptureFixture) -> None:
     """Caches, which change no row."""
     ignored = [o for o in EVERY if o.scope is Scope.CATALOG and o.instead is not None and not o.refusals]
     assert len(ignored) > 10
     for option in ignored:
         check_catalog_options({key_of(option): value_of(option)})
+        assert [level for level, _ in lines(caplog, option)] == [logging.WARNING]
+        load_table(plain.path, options={key_of(option): value_of(option)})
         assert [level for level, _ in lines(caplog, option)] == [logging.WARNING]
 
 

@@ -64,7 +64,7 @@ def accept_given(table: str, options: Mapping[str, str]) -> None:
     _parse(options)
     for key in options:
         option = find_option(key)
-        if option is not None and option.scope is Scope.CATALOG:
+        if option is not None and option.scope is Scope.CATALOG and (option.refusals or option.honoured):
             raise OptionError(f"Option '{key}' is one of a catalog: give it to register_catalog.")
     refuse(options, Stage.GIVEN)
     log_ignored(table, options, logging.WARNING)
