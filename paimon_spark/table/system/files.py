@@ -21,24 +21,28 @@ from paimon_spark.table.system.live_files import files_shown, wall_clock
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.data_types import DataField, DataType
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.table.system.live_files import LiveFiles
     from paimon_spark.table.table import FileStoreTable
 
     Rows = Callable[[LiveFiles, ManifestColumns, Sequence[int]], Mapping[str, Any]]
 
+_COMMON_TYPES: dict[str, DataType] = {
+    "partition": STRING,
+    "bucket": required(IntType()),
+    "file_path": required(STRING),
+    "file_format": required(STRING),
+    "schema_id": required(LONG),
+    "level": required(IntType()),
+    "record_count": required(LONG),
+    "file_size_in_bytes": required(LONG),
+    "min_key": STRING,
+    "max_key": STRING,
+}
+"""The first columns of both tables."""
 _FILE_FIELDS = columns(
-    partition=STRING,
-    bucket=required(IntType()),
-    file_path=required(STRING),
-    file_format=required(STRING),
-    schema_id=required(LONG),
-    level=required(IntType()),
-    record_count=required(LONG),
-    file_size_in_bytes=required(LONG),
-    min_key=STRING,
-    max_key=STRING,
+    **_COMMON_TYPES,
     null_value_counts=required(STRING),
     min_value_stats=required(STRING),
     max_value_stats=required(STRING),
@@ -51,16 +55,7 @@ _FILE_FIELDS = columns(
     write_cols=ArrayType(element=STRING),
 )
 _KEY_RANGE_FIELDS = columns(
-    partition=STRING,
-    bucket=required(IntType()),
-    file_path=required(STRING),
-    file_format=required(STRING),
-    schema_id=required(LONG),
-    level=required(IntType()),
-    record_count=required(LONG),
-    file_size_in_bytes=required(LONG),
-    min_key=STRING,
-    max_key=STRING,
+    **_COMMON_TYPES,
     first_row_id=LONG,
 )
 _SOURCES: dict[int | None, str | None] = {None: None, **{source.value: source.name for source in FileSource}}
