@@ -1,33 +1,23 @@
-"""DELETE and UPDATE of a catalog's tables: Spark analyses the statement, its rows are written by `row_changes`.
+"""DELETE and UPDATE of a catalog's tables: Spark analyses the statement, `row_changes` runs it.
 
-Spark could hand rows to a Python writer only one by one, and would lose them (`docs/spark_sql.md` Q1a). So the analyser
-gets one rule more: a Java class, which gives Python a DELETE or
-UPDATE of one of its tables once names and types are resolved, before Spark pads its CHAR columns. In its place Python
-gives a statement that Spark runs without rows, on a table whose ``truncateTable`` does the work. So it does not matter
-how a statement came: with parameters, in a script, behind EXPLAIN (which then runs nothing).
+Spark could hand rows to a Python writer only one by one, and would lose them (`docs/spark_sql.md` Q1a). So the analyzer
+gets one rule more, a Java class. It gives Python a DELETE or UPDATE of one of its tables once names and types are
+resolved, before Spark pads its CHAR columns. In its place Python gives a statement that Spark runs without rows, on a
+table whose ``truncateTable`` does the work. So it does not matter how a statement came: with parameters, in a script,
+behind EXPLAIN (which then runs nothing).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
-
-from pyspark.sql.functions import col
+from collections.abc import Mapping
+from typing import ClassVar
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.maintain.row_level import (
-    check_row_delete,
-    check_update,
-    delete_partitions,
-    is_partition_delete,
-    truncate,
-)
-from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
 from paimon_spark.spark.catalog.table import STATEMENT_MARK, TableProxy
-from paimon_spark.spark.hooks.row_level_plans import Target
+from paimon_spark.spark.hooks.row_level_plans import AnalyzedRows, Target
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import java_class, new_object
@@ -35,15 +25,7 @@ from paimon_spark.spark.jvm.plan_tables import python_object
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.source.source_options import known_to_writes
 from paimon_spark.spark.sql.foreign_statements import MERGE_INTO_REFUSAL
-from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
-from paimon_spark.spark.sql.row_changes import change_rows
-from paimon_spark.spec.row_kind import RowKind
-from paimon_spark.spec.snapshot import Operation
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from paimon_spark.table.table import FileStoreTable
+from paimon_spark.spark.sql.row_changes import refuse_older_state, run_delete, run_update
 
 _TABLE_CLASS = "PaimonChangedTable"
 _LONG_LIST = 1000
@@ -140,9 +122,8 @@ class RowLevelProxy(Proxy):
             UnsupportedError: the table takes no such statement; nothing was written.
             PaimonError: as of every write.
         """
-        if any(key in POINTS_OF_TIME for key in self.loaded.options):
-            raise UnsupportedError("a table at an earlier version cannot be changed")
-        self._run(self.loaded.table)
+        refuse_older_state(self.loaded.options)
+        self._run({**known_to_writes(self.loaded.options), **self.loaded.source_options})
         return True
 
     def toString(self) -> str:
@@ -151,23 +132,8 @@ class RowLevelProxy(Proxy):
         return f"{self.statement} {self.loaded.name}{where}"
 
     @abstractmethod
-    def _run(self, table: FileStoreTable) -> None:
+    def _run(self, options: Mapping[str, str]) -> None:
         """Change the table."""
-
-    def _change(
-        self, table: FileStoreTable, values: Mapping[str, JavaObject], kind: RowKind, operation: Operation
-    ) -> None:
-        """Change the rows one by one."""
-
-        def rows(snapshot_id: int | None) -> DataFrame:
-            return self.target.rows(self.condition, values, snapshot_id)
-
-        def marked(snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
-            found = self.target.marked(self.condition, values, snapshot_id)
-            return found if files is None else found.where(col(FILE_PATH).isin(list(files)))
-
-        options = {**known_to_writes(self.loaded.options), **self.loaded.source_options}
-        change_rows(table, kind, operation, rows=rows, marked=marked, options=options)
 
 
 class DeleteProxy(RowLevelProxy):
@@ -175,17 +141,8 @@ class DeleteProxy(RowLevelProxy):
 
     statement = "DELETE FROM"
 
-    def _run(self, table: FileStoreTable) -> None:
-        condition = self.condition
-        if condition is None or str(condition.sql()) == "true":
-            truncate(table)
-            return
-        partitions = self.target.partitions(table, condition) if is_partition_delete(table) else None
-        if partitions is not None:
-            delete_partitions(table, partitions)
-            return
-        check_row_delete(table)
-        self._change(table, {}, RowKind.DELETE, Operation.DELETE)
+    def _run(self, options: Mapping[str, str]) -> None:
+        run_delete(self.loaded.table, AnalyzedRows(self.target, self.condition, {}), options=options)
 
 
 class UpdateProxy(RowLevelProxy):
@@ -199,7 +156,6 @@ class UpdateProxy(RowLevelProxy):
         super().__init__(target, loaded, condition)
         self.assignments = assignments
 
-    def _run(self, table: FileStoreTable) -> None:
+    def _run(self, options: Mapping[str, str]) -> None:
         values = self.target.assigned(self.assignments)
-        check_update(table, values)
-        self._change(table, values, RowKind.UPDATE_AFTER, Operation.UPDATE)
+        run_update(self.loaded.table, values, AnalyzedRows(self.target, self.condition, values), options=options)

@@ -6,12 +6,13 @@ driver, once per statement.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import live_partitions_of
@@ -20,6 +21,7 @@ from paimon_spark.spark.catalog.partitions import catalyst_row
 from paimon_spark.spark.jobs.row_rewrites import HIT
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
+from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spec.data_types import CharType
 
 if TYPE_CHECKING:
@@ -197,6 +199,34 @@ class Target:
         return DataFrame(
             compat.DATASET.of(self.gateway).ofRows(session, plan), SparkSession(self.gateway.context, session)
         )
+
+
+@dataclass(frozen=True)
+class AnalyzedRows(MatchedRows):
+    """The rows of a statement that Spark has analysed."""
+
+    target: Target
+    condition: JavaObject | None
+    values: Mapping[str, JavaObject]
+    """The expressions of those columns that get another value, by name."""
+
+    @property
+    def matches_all(self) -> bool:
+        """Whether the statement has no condition, or one that is always true."""
+        return self.condition is None or str(self.condition.sql()) == "true"
+
+    def partitions(self, table: FileStoreTable) -> list[dict[str, Any]] | None:
+        """The partitions for which the condition is true."""
+        return self.target.partitions(table, self.condition)
+
+    def rows(self, snapshot_id: int | None) -> DataFrame:
+        """The matched rows, with their new values."""
+        return self.target.rows(self.condition, self.values, snapshot_id)
+
+    def marked(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
+        """All rows of some files; those that are hit have their new values."""
+        found = self.target.marked(self.condition, self.values, snapshot_id)
+        return found if files is None else found.where(col(FILE_PATH).isin(list(files)))
 
 
 def _chars(data_type: JavaObject) -> str:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
-from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.columns.char_columns import padded
 from paimon_spark.spark.jobs.row_rewrites import HIT
-from paimon_spark.spark.session.session_options import POINTS_OF_TIME, SESSION_PREFIX, options_for_path
+from paimon_spark.spark.session.session_options import SESSION_PREFIX, options_for_path
 from paimon_spark.spark.session.session_settings import settings_of
 from paimon_spark.spark.source.source_options import SNAPSHOT
-from paimon_spark.spark.sql.row_changes import delete_rows, refuse_nondeterministic, update_rows
+from paimon_spark.spark.sql.matched_frames import FrameRows, assigned_values
+from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_older_state, run_delete, run_update
 from paimon_spark.spark.sql.statement_tokens import split_name
 
 if TYPE_CHECKING:
@@ -60,16 +60,8 @@ class RowMethods(ABC):
         """
         refuse_nondeterministic(str(where))
         self._refuse_older_state()
-        condition = None if where is None else lambda rows: rows.where(where)
-        delete_rows(
-            self._spark,
-            self._load(),
-            rows=lambda snapshot_id: self._matching(where, snapshot_id),
-            marked=lambda rows: rows.withColumn(HIT, _marks(where)),
-            condition=condition,
-            text=_text(where),
-            options={**self._options, "path": self._path},
-        )
+        matched = self._matched(self._load(), where, {})
+        run_delete(matched.table, matched, options=matched.options)
 
     def update(self, set: Mapping[str, str | Column], where: str | Column | None = None) -> None:  # noqa: A002 - the word of SQL
         """Give columns new values, in the rows for which a condition is true.
@@ -94,22 +86,24 @@ class RowMethods(ABC):
             (name,) if table.schema.has_field(name) else split_name(name): sf.expr(v) if isinstance(v, str) else v
             for name, v in set.items()
         }
-        update_rows(
-            self._spark,
-            table,
-            values,
-            rows=lambda snapshot_id: self._matching(where, snapshot_id),
-            marked=lambda rows: rows.withColumn(HIT, _marks(where)),
-            options={**self._options, "path": self._path},
-        )
+        matched = self._matched(table, where, assigned_values(values, table.schema.field_names))
+        run_update(table, matched.values, matched, options=matched.options)
 
     def _refuse_older_state(self) -> None:
         options = options_for_path(settings_of(self._spark), self._path)
-        key = next((key for key in options if key in POINTS_OF_TIME), None)
-        if key is not None:
-            raise UnsupportedError(
-                f"a table at an earlier version cannot be changed: the session has set {SESSION_PREFIX}{key}; RESET it"
-            )
+        refuse_older_state(options, where=f": the session has set {SESSION_PREFIX}{{key}}; RESET it")
+
+    def _matched(self, table: FileStoreTable, where: str | Column | None, values: dict[str, Any]) -> FrameRows:
+        return FrameRows(
+            self._spark,
+            table,
+            options={**self._options, "path": self._path},
+            matching=lambda snapshot_id: self._matching(where, snapshot_id),
+            marking=lambda rows: rows.withColumn(HIT, _marks(where)),
+            filtering=None if where is None else lambda rows: rows.where(where),
+            text=_text(where),
+            values=values,
+        )
 
     def _matching(self, where: str | Column | None, snapshot_id: int | None) -> DataFrame:
         rows = self.to_df(**({} if snapshot_id is None else {SNAPSHOT: snapshot_id}))

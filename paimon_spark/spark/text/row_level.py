@@ -1,4 +1,4 @@
-"""DELETE and UPDATE of Paimon tables: Spark finds the rows by a query, `row_changes` writes what becomes of them."""
+"""DELETE and UPDATE of Paimon tables: Spark finds the rows by a query, `row_changes` says what becomes of them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from paimon_spark.spark.jobs.row_rewrites import HIT
+from paimon_spark.spark.session.session_options import SESSION_PREFIX
 from paimon_spark.spark.source.source_options import refuse_system_table
-from paimon_spark.spark.sql.row_changes import delete_rows, refuse_nondeterministic, update_rows
+from paimon_spark.spark.sql.matched_frames import FrameRows, assigned_values
+from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_older_state
+from paimon_spark.spark.sql.row_changes import run_delete as delete
+from paimon_spark.spark.sql.row_changes import run_update as update
 from paimon_spark.spark.sql.warehouses import TableName, quoted, system_table_in
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.parsing import Kind
-from paimon_spark.spark.text.queries import Context, run_query
+from paimon_spark.spark.text.queries import Context, run_query, session_options
 from paimon_spark.spec.filter_text import literal_text
 from paimon_spark.write.rows import default_scalar
 
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.table.table import FileStoreTable
 
+_SESSION_SAYS = f": the session has set {SESSION_PREFIX}{{key}}; RESET it"
 _SET = "_paimon_set_"
 _ROWS = "_paimon_rows_of_the_target"
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
@@ -44,20 +49,21 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     if name is None:
         return None
     refuse_system_table(name.path, system_table_in(name), "changed")
+    refuse_older_state(session_options(context, name), where=_SESSION_SAYS)
     condition = _condition(cursor)
     table = name.load()
     text = f"{ctes}SELECT * FROM {source} WHERE {condition}"
-
     narrowing = f"{ctes}SELECT * FROM {_ROWS} AS {alias} WHERE {condition}"
-    delete_rows(
+    matched = FrameRows(
         context.spark,
         table,
-        rows=lambda snapshot_id: run_query(_reading(context, name, snapshot_id), _tokens(text)),
-        marked=lambda rows: _query_of(context, rows, f"{ctes}{_marked(alias, condition)}"),
-        condition=None if condition is None else lambda rows: _query_of(context, rows, narrowing),
-        text=condition or "",
         options={**name.options, "path": name.path},
+        matching=lambda snapshot_id: run_query(_reading(context, name, snapshot_id), _tokens(text)),
+        marking=lambda rows: _query_of(context, rows, f"{ctes}{_marked(alias, condition)}"),
+        filtering=None if condition is None else lambda rows: _query_of(context, rows, narrowing),
+        text=condition or "",
     )
+    delete(table, matched, options=matched.options)
     return empty(context)
 
 
@@ -77,6 +83,7 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     if name is None:
         return None
     refuse_system_table(name.path, system_table_in(name), "changed")
+    refuse_older_state(session_options(context, name), where=_SESSION_SAYS)
     cursor.expect("SET")
     table = name.load()
     values = dict(_assignment(piece, table) for piece in _pieces(cursor))
@@ -87,18 +94,20 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     given = ", ".join(
         f"CASE WHEN {HIT} THEN ({value}) END AS {_SET}{number}" for number, value in enumerate(values.values())
     )
-    update_rows(
+    matched = FrameRows(
         context.spark,
         table,
-        new,
-        rows=lambda snapshot_id: run_query(
+        options={**name.options, "path": name.path},
+        matching=lambda snapshot_id: run_query(
             _reading(context, name, snapshot_id), _tokens(f"{ctes}SELECT *, {columns} FROM {source}{where}")
         ),
-        marked=lambda rows: _query_of(
+        marking=lambda rows: _query_of(
             context, rows, f"{ctes}SELECT *, {given} FROM ({_marked(alias, condition)}) AS {alias}"
         ),
-        options={**name.options, "path": name.path},
+        filtering=None,
+        values=assigned_values(new, table.schema.field_names),
     )
+    update(table, matched.values, matched, options=matched.options)
     return empty(context)
 
 

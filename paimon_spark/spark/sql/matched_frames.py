@@ -1,0 +1,170 @@
+"""The rows of a DELETE or UPDATE as DataFrames, whose condition and new values are Columns or SQL. On any session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as sf
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from paimon_spark.errors import OptionError, SchemaMismatchError
+from paimon_spark.maintain.row_level import live_partitions_of
+from paimon_spark.read.metadata_columns import FILE_PATH
+from paimon_spark.spark.columns.char_columns import padded, stored
+from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.jobs.row_rewrites import HIT, rows_of_files
+from paimon_spark.spark.session.active_session import activate
+from paimon_spark.spark.sql.row_changes import MatchedRows
+from paimon_spark.spark.sql.store_assignment import assigned
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from paimon_spark.table.table import FileStoreTable
+
+_Tree = dict[str, Any]
+"""New values by name: of a column, or a tree of those of its fields."""
+
+_NUMBER = "_paimon_partition"
+
+
+@dataclass(frozen=True)
+class FrameRows(MatchedRows):
+    """Rows that queries over DataFrames match."""
+
+    spark: SparkSession
+    table: FileStoreTable
+    options: Mapping[str, str]
+    """What ``format("paimon")`` needs to open the same table."""
+    matching: Callable[[int | None], DataFrame]
+    """Gives the matched rows of a snapshot: all columns, and whatever the new values are made of."""
+    marking: Callable[[DataFrame], DataFrame]
+    """Adds the column `HIT` to rows of the table, and whatever the new values are made of."""
+    filtering: Callable[[DataFrame], DataFrame] | None
+    """Filters rows that have the partition columns, and none other, by the condition.
+
+    What it gives cannot be analysed where the condition needs other columns. None where there is no condition.
+    """
+    text: str = ""
+    """The condition as text."""
+    values: _Tree = field(default_factory=dict)
+    """What an UPDATE assigns, as `assigned_values` gives it."""
+
+    @property
+    def matches_all(self) -> bool:
+        """Whether the statement has no condition."""
+        return self.filtering is None
+
+    def partitions(self, table: FileStoreTable) -> list[dict[str, Any]] | None:
+        """The partitions for which the condition is true, evaluated by Spark."""
+        if self.filtering is None or _is_about_rows(table, self.text):
+            return None
+        activate(self.spark)
+        found = live_partitions_of(table)
+        fields = to_spark_struct(table.schema.partition_fields).fields
+        schema = StructType([*fields, StructField(_NUMBER, IntegerType(), nullable=False)])
+        numbered = [(*values.values(), number) for number, values in enumerate(found)]
+        try:
+            chosen = self.filtering(padded(self.spark.createDataFrame(numbered, schema), table.schema.fields))
+            return [found[row[0]] for row in chosen.select(_NUMBER).collect()]
+        except AnalysisException:
+            return None
+
+    def rows(self, snapshot_id: int | None) -> DataFrame:
+        """The matched rows, with their new values."""
+        rows = self.matching(snapshot_id)
+        return _updated(rows, self.table, self.values) if self.values else rows
+
+    def marked(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
+        """All rows of some files; those that are hit have their new values."""
+        rows = padded(rows_of_files(self.spark, self.options, snapshot_id, files), self.table.schema.fields)
+        marked = self.marking(rows)
+        return _updated(marked, self.table, self.values) if self.values else marked
+
+
+def _is_about_rows(table: FileStoreTable, text: str) -> bool:
+    """Whether a condition seems to need more than partitions: Spark logs each try that cannot be analysed."""
+    words = {word.lower() for word in re.findall(r"\w+", re.sub(r"'[^']*'", "", text))}
+    others = {name.lower() for name in table.schema.field_names if name not in table.schema.partition_keys}
+    return not words.isdisjoint(others)
+
+
+def _updated(rows: DataFrame, table: FileStoreTable, trees: _Tree) -> DataFrame:
+    """The rows with their new values; of rows that are marked only those have them that `HIT` says."""
+    fields = to_spark_struct(table.schema.fields).fields
+    old = stored(rows, [field.name for field in fields])
+    marks = [name for name in (HIT, FILE_PATH) if name in rows.columns]
+    new = [
+        _assigned_field(column, field, trees[field.name]) if field.name in trees else column
+        for column, field in zip(old, fields, strict=True)
+    ]
+    if marks:  # a value is worked out for the rows that get it, and for none other
+        new = [
+            sf.when(sf.col(HIT), value) if field.name in trees else value
+            for value, field in zip(new, fields, strict=True)
+        ]
+    count = len(fields)
+    both = rows.select(*new, *old, *marks).toDF(*(str(number) for number in range(2 * count)), *marks)
+    ansi = str(rows.sparkSession.conf.get("spark.sql.ansi.enabled")).lower() == "true"
+    values = assigned(both.select(*(str(number) for number in range(count))), fields, [table.path], ansi=ansi)
+    if marks:
+        values = [
+            sf.when(sf.col(HIT), value).otherwise(sf.col(str(number + count))).alias(field.name)
+            if field.name in trees
+            else value
+            for number, (value, field) in enumerate(zip(values, fields, strict=True))
+        ]
+    return both.select(*values, *marks)
+
+
+def assigned_values(values: Mapping[tuple[str, ...], Column], columns: Sequence[str]) -> _Tree:
+    """The new values by top-level column.
+
+    Args:
+        values: by column, or by the names that lead to a field of a struct.
+        columns: of the table.
+
+    Raises:
+        SchemaMismatchError: there is no such column.
+        OptionError: a column is assigned twice.
+    """
+    trees: _Tree = {}
+    for path, value in values.items():
+        names = [_own_name(path[0], columns), *path[1:]]
+        place = trees
+        for name in names[:-1]:
+            place = place.setdefault(name, {})
+            if not isinstance(place, dict):
+                break
+        if not isinstance(place, dict) or names[-1] in place:
+            raise OptionError(f"{'.'.join(path)} is assigned twice")
+        place[names[-1]] = value
+    return trees
+
+
+def _assigned_field(old: Column, field: StructField, new: Any) -> Column:
+    """A column with its new value; of a struct those fields that `new` names are replaced, the others stay."""
+    if not isinstance(new, dict):
+        value: Column = new
+        return value
+    if not isinstance(field.dataType, StructType):
+        raise SchemaMismatchError(f"{field.name} is no struct, but {', '.join(new)} of it is assigned")
+    names = [child.name for child in field.dataType.fields]
+    own = {_own_name(name, names): value for name, value in new.items()}
+    children = [
+        _assigned_field(old.getField(child.name), child, own[child.name]) if child.name in own
+        else old.getField(child.name)
+        for child in field.dataType.fields
+    ]  # fmt: skip
+    return sf.struct(*(column.alias(name) for column, name in zip(children, names, strict=True)))
+
+
+def _own_name(name: str, columns: Sequence[str]) -> str:
+    found = [own for own in columns if own == name] or [own for own in columns if own.lower() == name.lower()]
+    if len(found) != 1:
+        raise SchemaMismatchError(f"there is no column {name} to assign: the columns are {', '.join(columns)}")
+    return found[0]
