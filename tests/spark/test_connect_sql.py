@@ -577,3 +577,14 @@ def test_metadata_columns_and_views_of_rows(run: Sql) -> None:
     assert [row[0] for row in run("DESCRIBE `t$audit_log`").collect()] == ["rowkind", "id", "name"]
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         run("DESCRIBE `t$snapshotz`")
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM t WHERE id = 1", "UPDATE t SET name = 'x'"])
+def test_an_earlier_version_is_not_changed(run: Sql, session: SparkSession, statement: str) -> None:
+    session.conf.set("spark.paimon.scan.snapshot-id", "1")
+    try:
+        with pytest.raises(paimon_spark.UnsupportedError, match=r"earlier version .* RESET it"):
+            run(statement)
+    finally:
+        session.conf.unset("spark.paimon.scan.snapshot-id")
+    assert rows(run("SELECT * FROM t")) == T
