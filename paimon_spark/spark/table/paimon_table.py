@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import DataType, StructType
 
 from paimon_spark.errors import SchemaError
-from paimon_spark.options import OPTIONS, Scope, with_scope
+from paimon_spark.options import Scope, with_scope
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.jobs.shuffled_write import can_shuffle, write_shuffled
 from paimon_spark.spark.register import register
@@ -16,52 +16,31 @@ from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
 from paimon_spark.spark.source.placed_columns import placed_columns
 from paimon_spark.spark.source.source_options import (
-    COLUMNS,
     read_request,
     refuse_system_table,
     table_path,
     write_request,
 )
 from paimon_spark.spark.source.write_target import check_frame, new_table_schema, overwrite_of, target_table
-from paimon_spark.spark.table.branch_methods import BranchMethods
-from paimon_spark.spark.table.change_methods import ChangeMethods
-from paimon_spark.spark.table.compact_methods import CompactMethods
-from paimon_spark.spark.table.expire_methods import ExpireMethods
-from paimon_spark.spark.table.row_methods import RowMethods
+from paimon_spark.spark.table.branches import Branches
+from paimon_spark.spark.table.changes import Changes
+from paimon_spark.spark.table.compaction import Compaction
+from paimon_spark.spark.table.expiry import Expiry
+from paimon_spark.spark.table.handle import TableHandle, method_of, option_keys
+from paimon_spark.spark.table.rows import Rows
 from paimon_spark.spark.table.system_tables import SystemTables
-from paimon_spark.spark.table.table_display import TableDisplay
-from paimon_spark.spark.table.tag_methods import TagMethods
-from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.spark.table.table_display import Display
+from paimon_spark.spark.table.tags import Tags
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.secrets import QuietOptions
 from paimon_spark.table.paths import parse_table_path
-from paimon_spark.table.table import FileStoreTable, create_table, load_table, table_exists
+from paimon_spark.table.table import create_table, table_exists
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-_MARKS = str.maketrans("", "", ".-_")
-_OPTION_OF_NAME = {key.translate(_MARKS).lower(): key for key in OPTIONS}
-
-
-def _option_keys(options: Mapping[str, Any]) -> dict[str, str]:
-    """Options by their keys: ``scan_tag_name`` is `scan.tag-name`; booleans are true and false, lists comma lists."""
-    keys = {name: _OPTION_OF_NAME.get(name.translate(_MARKS).lower(), name) for name in options}
-    return {keys[name]: _option_text(keys[name], value) for name, value in options.items() if value is not None}
-
-
-def _option_text(key: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return ",".join(quoted_name(str(name)) if key == COLUMNS else str(name) for name in value)
-    return str(value)
-
-
-class PaimonTable(
-    RowMethods, SystemTables, TagMethods, BranchMethods, ExpireMethods, CompactMethods, ChangeMethods, TableDisplay
-):
+class PaimonTable:
     """One table, by its path. Nothing of the table is kept: every call sees it as it is then.
 
     Every option of Paimon can be given as a keyword, dots and dashes as underscores (``scan_tag_name="t"``), or by its
@@ -69,9 +48,7 @@ class PaimonTable(
     """
 
     def __init__(self, spark: SparkSession, path: str, options: Mapping[str, str]) -> None:
-        self._spark = spark
-        self._path = path
-        self._options: dict[str, str] = QuietOptions(options)
+        self._table = TableHandle(spark, path, QuietOptions(options))
 
     @classmethod
     def for_path(cls, spark: SparkSession, path: str, **options: Any) -> PaimonTable:
@@ -86,10 +63,10 @@ class PaimonTable(
             TableNotFoundError: there is no table.
         """
         register(spark)
-        request = read_request({"path": path, **_option_keys(options)})
+        request = read_request({"path": path, **option_keys(options)})
         table = cls(spark, request.path, request.options)
-        refuse_system_table(table._path, parse_table_path(table._path).system_table, "opened as a PaimonTable")
-        table._load()
+        refuse_system_table(table.path, parse_table_path(table.path).system_table, "opened as a PaimonTable")
+        table._table.load()
         return table
 
     @classmethod
@@ -120,7 +97,7 @@ class PaimonTable(
         Raises:
             SchemaError: there is a table, or no table can be made of these columns and options.
         """
-        given = dict(write_request({"path": path, **_option_keys(options or {})}, overwrite=False).options)
+        given = dict(write_request({"path": path, **option_keys(options or {})}, overwrite=False).options)
         name = parse_table_path(table_path({"path": path}))
         if ignore_if_exists and table_exists(name.root, options=given):
             return cls.for_path(spark, path, **with_scope(given, Scope.STORE))
@@ -138,12 +115,12 @@ class PaimonTable(
     @staticmethod
     def exists(path: str, **options: Any) -> bool:
         """Whether there is a table at `path`."""
-        return table_exists(table_path({"path": path}), options=_option_keys(options))
+        return table_exists(table_path({"path": path}), options=option_keys(options))
 
     @property
     def path(self) -> str:
         """The table directory (with ``$branch_...`` where one was given)."""
-        return self._path
+        return self._table.path
 
     def to_df(self, **options: Any) -> DataFrame:
         """The rows of the table, of its latest snapshot or of the one that the options name.
@@ -152,15 +129,7 @@ class PaimonTable(
             options: read options such as ``scan_tag_name="t"``, ``scan_snapshot_id=3``, ``columns=["a", "b"]`` (or
                 ``"a, b"``), ``filter="dt = '2024-01-31'"``.
         """
-        activate(self._spark)
-        given = {**self._options, **_option_keys(options)}
-        if not is_connect(self._spark):
-            from paimon_spark.spark.catalog.frames import path_frame  # needs py4j, which a Connect client may lack
-
-            frame = path_frame(self._spark, {"path": self._path, **settings_option(self._spark), **given})
-            if frame is not None:
-                return frame
-        return self._spark.read.format("paimon").options(**given).load(self._path)
+        return self._table.to_df(**options)
 
     def append(self, df: DataFrame, **options: Any) -> None:
         """Write rows; in a primary-key table they are merged with what is there.
@@ -187,37 +156,79 @@ class PaimonTable(
 
     def _save(self, df: DataFrame, mode: str, options: Mapping[str, Any]) -> None:
         check_frame(df, mode)
-        given = {**self._options, **_option_keys(options)}
-        settings = settings_option(self._spark)
-        request = write_request({"path": self._path, **settings, **given}, overwrite=mode == "overwrite")
+        given = {**self._table.options, **option_keys(options)}
+        settings = settings_option(self._table.spark)
+        request = write_request({"path": self._table.path, **settings, **given}, overwrite=mode == "overwrite")
         table = target_table(request, df.schema)
         if can_shuffle(table):
             columns = placed_columns(table.schema, df.schema)
             rows = df if columns is None else df.selectExpr(*columns)
             write_shuffled(rows, table, overwrite_of(request, table) if mode == "overwrite" else None)
         else:
-            activate(self._spark)
-            if not is_connect(self._spark):
+            activate(self._table.spark)
+            if not is_connect(self._table.spark):
                 from paimon_spark.spark.hooks.partition_shuffle import rebalanced  # as above
 
                 df = rebalanced(df, table)
-            df.write.format("paimon").mode(mode).options(**given).save(self._path)
+            df.write.format("paimon").mode(mode).options(**given).save(self._table.path)
 
-    def _read_system_table(self, name: str, options: dict[str, Any]) -> DataFrame:
-        activate(self._spark)
-        reader = self._spark.read.format("paimon")
-        return reader.options(**{**self._options, **_option_keys(options)}).load(f"{self._path}${name}")
+    delete = method_of(Rows, Rows.delete)
+    update = method_of(Rows, Rows.update)
 
-    @staticmethod
-    def _keys(options: Mapping[str, Any]) -> dict[str, str]:
-        return _option_keys(options)
+    snapshots = method_of(SystemTables, SystemTables.snapshots)
+    history = method_of(SystemTables, SystemTables.history)
+    schemas = method_of(SystemTables, SystemTables.schemas)
+    options = method_of(SystemTables, SystemTables.options)
+    tags = method_of(SystemTables, SystemTables.tags)
+    branches = method_of(SystemTables, SystemTables.branches)
+    consumers = method_of(SystemTables, SystemTables.consumers)
+    files = method_of(SystemTables, SystemTables.files)
+    file_key_ranges = method_of(SystemTables, SystemTables.file_key_ranges)
+    file_indexes = method_of(SystemTables, SystemTables.file_indexes)
+    table_indexes = method_of(SystemTables, SystemTables.table_indexes)
+    statistics = method_of(SystemTables, SystemTables.statistics)
+    aggregation_fields = method_of(SystemTables, SystemTables.aggregation_fields)
+    read_optimized = method_of(SystemTables, SystemTables.read_optimized)
+    row_tracking = method_of(SystemTables, SystemTables.row_tracking)
+    manifests = method_of(SystemTables, SystemTables.manifests)
+    partitions = method_of(SystemTables, SystemTables.partitions)
+    buckets = method_of(SystemTables, SystemTables.buckets)
 
-    def _load(self) -> FileStoreTable:
-        return load_table(self._path, options=self._options)
+    create_tag = method_of(Tags, Tags.create_tag)
+    create_tag_from_timestamp = method_of(Tags, Tags.create_tag_from_timestamp)
+    create_tag_from_watermark = method_of(Tags, Tags.create_tag_from_watermark)
+    create_automatic_tags = method_of(Tags, Tags.create_automatic_tags)
+    replace_tag = method_of(Tags, Tags.replace_tag)
+    delete_tag = method_of(Tags, Tags.delete_tag)
+    rename_tag = method_of(Tags, Tags.rename_tag)
+    expire_tags = method_of(Tags, Tags.expire_tags)
+    rollback_to_as_latest = method_of(Tags, Tags.rollback_to_as_latest)
+    rollback_to = method_of(Tags, Tags.rollback_to)
 
-    def _with_options(self, options: Mapping[str, Any]) -> FileStoreTable:
-        request = read_request({"path": self._path, **self._options, **_option_keys(options)})
-        return load_table(request.path, options=request.options)
+    create_branch = method_of(Branches, Branches.create_branch)
+    delete_branch = method_of(Branches, Branches.delete_branch)
+    rename_branch = method_of(Branches, Branches.rename_branch)
+    fast_forward = method_of(Branches, Branches.fast_forward)
+    merge_branch = method_of(Branches, Branches.merge_branch)
+
+    expire_snapshots = method_of(Expiry, Expiry.expire_snapshots)
+    expire_changelogs = method_of(Expiry, Expiry.expire_changelogs)
+    expire_partitions = method_of(Expiry, Expiry.expire_partitions)
+    remove_orphan_files = method_of(Expiry, Expiry.remove_orphan_files)
+    purge_files = method_of(Expiry, Expiry.purge_files)
+    consumer_ids = method_of(Expiry, Expiry.consumer_ids)
+    reset_consumer = method_of(Expiry, Expiry.reset_consumer)
+    clear_consumers = method_of(Expiry, Expiry.clear_consumers)
+
+    compact = method_of(Compaction, Compaction.compact)
+
+    changes = method_of(Changes, Changes.changes)
+    audit_log = method_of(Changes, Changes.audit_log)
+    binlog = method_of(Changes, Changes.binlog)
+
+    __repr__ = method_of(Display, Display.__repr__)
+    _repr_html_ = method_of(Display, Display._repr_html_)
+    lsm = method_of(Display, Display.lsm)
 
 
 def _parsed_schema(spark: SparkSession, schema: StructType | str) -> StructType:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.spark.table.handle import TablePart
 from paimon_spark.spark.table.table_overview import Overview, buckets_of, kind_of, lsm_shape, overview
 from paimon_spark.spark.table.table_picture import LsmPicture, bytes_text, counted, html_table, time_text
 from paimon_spark.spec.snapshot import Operation, Snapshot
@@ -20,32 +19,23 @@ _MOST_SHOWN = 40
 """Options, columns and tags that are shown; the others are counted."""
 
 
-class TableDisplay(ABC):
+class Display(TablePart):
     """Methods by which a table shows itself. They run on the driver, without a Spark job or a JVM."""
-
-    @property
-    @abstractmethod
-    def path(self) -> str:
-        """The table directory."""
-
-    @abstractmethod
-    def _with_options(self, options: Mapping[str, Any]) -> FileStoreTable:
-        """The table as it is now, with read options."""
 
     def __repr__(self) -> str:
         """What the table is: kind, keys, path, newest snapshot."""
         try:
-            return f"PaimonTable({self.path!r}: {', '.join(_facts(self._with_options({})))})"
+            return f"PaimonTable({self.table.path!r}: {', '.join(_facts(self.table.with_options({})))})"
         except (PaimonError, OSError) as error:
-            return f"PaimonTable({self.path!r}: {type(error).__name__})"
+            return f"PaimonTable({self.table.path!r}: {type(error).__name__})"
 
     def _repr_html_(self) -> str:
         try:
-            return _page(overview(self._with_options({})))
+            return _page(overview(self.table.with_options({})))
         except (PaimonError, OSError) as error:
-            return f"<div><strong>{escape(self.path)}</strong><p>{escape(str(error))}</p></div>"
+            return f"<div><strong>{escape(self.table.path)}</strong><p>{escape(str(error))}</p></div>"
 
-    def lsm(self, **options: Any) -> LsmPicture:
+    def lsm(self, /, **options: Any) -> LsmPicture:
         """A picture of the LSM trees: files and bytes of every level of every bucket.
 
         Of a table with many buckets a column is a partition, or several neighbours.
@@ -56,7 +46,7 @@ class TableDisplay(ABC):
         Raises:
             SnapshotNotFoundError: there is no such snapshot or tag.
         """
-        return LsmPicture(lsm_shape(self._with_options(options)))
+        return LsmPicture(lsm_shape(self.table.with_options(options)))
 
 
 def _facts(table: FileStoreTable) -> list[str]:

@@ -1,8 +1,7 @@
-"""The methods of `PaimonTable` about branches."""
+"""The part of a `PaimonTable` about branches."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,18 +9,15 @@ from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.maintain.refs import branches
 from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.maintain.refs.merge_branch import merge_branch
+from paimon_spark.spark.table.handle import TablePart
 from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:
-    from paimon_spark.table.table import FileStoreTable
+    pass
 
 
-class BranchMethods(ABC):
+class Branches(TablePart):
     """Methods that make, move and delete branches. All of them run on the driver, without a Spark job."""
-
-    @abstractmethod
-    def _load(self) -> FileStoreTable:
-        """The table as it is now."""
 
     def create_branch(
         self, name: str, *, tag: str | None = None, snapshot_id: int | None = None, ignore_if_exists: bool = False
@@ -43,7 +39,9 @@ class BranchMethods(ABC):
             OptionError: both are given.
             PaimonError: there is such a branch, or its name is not allowed.
         """
-        branches.create_branch(self._load(), name, tag=tag, snapshot_id=snapshot_id, ignore_if_exists=ignore_if_exists)
+        branches.create_branch(
+            self.table.load(), name, tag=tag, snapshot_id=snapshot_id, ignore_if_exists=ignore_if_exists
+        )
 
     def delete_branch(
         self, name: str | Sequence[str], *, ignore_if_missing: bool = False, accept_lost_snapshot: bool = False
@@ -60,7 +58,7 @@ class BranchMethods(ABC):
             PaimonError: there is no such branch, or the table's options read it (`scan.fallback-branch`).
         """
         branches.delete_branch(
-            accept_lost(self._load(), accept_lost_snapshot), name, ignore_if_missing=ignore_if_missing
+            accept_lost(self.table.load(), accept_lost_snapshot), name, ignore_if_missing=ignore_if_missing
         )
 
     def rename_branch(self, name: str, new_name: str) -> None:
@@ -69,7 +67,7 @@ class BranchMethods(ABC):
         Raises:
             PaimonError: there is no such branch, there is one of the new name, or that name is not allowed.
         """
-        branches.rename_branch(self._load(), name, new_name)
+        branches.rename_branch(self.table.load(), name, new_name)
 
     def fast_forward(self, branch: str, *, accept_lost_snapshot: bool = False) -> int:
         """Bring the table to the state of a branch; return the id of its latest snapshot.
@@ -85,7 +83,7 @@ class BranchMethods(ABC):
             PaimonError: there is no such branch, or it has no snapshot.
             CommitError: another writer committed meanwhile.
         """
-        return fast_forward(accept_lost(self._load(), accept_lost_snapshot), branch)
+        return fast_forward(accept_lost(self.table.load(), accept_lost_snapshot), branch)
 
     def merge_branch(self, source: str, target: str = MAIN_BRANCH) -> int | None:
         """Append the rows that one branch has and another lacks; return the new snapshot's id, None without any.
@@ -100,4 +98,4 @@ class BranchMethods(ABC):
             PaimonError: a branch does not exist, or its history or schema does not allow it.
             UnsupportedError: the table has primary keys.
         """
-        return merge_branch(self._load(), source, target)
+        return merge_branch(self.table.load(), source, target)

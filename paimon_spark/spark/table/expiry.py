@@ -1,8 +1,7 @@
-"""The methods of `PaimonTable` about expiry, orphan files and consumers."""
+"""The part of a `PaimonTable` about expiry, orphan files and consumers."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal
 
 from paimon_spark.maintain import purge
@@ -12,26 +11,18 @@ from paimon_spark.maintain.expire import partitions as expire_partitions
 from paimon_spark.maintain.expire import snapshots as expire_snapshots
 from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.spark.jobs.orphan_job import remove_orphan_files
+from paimon_spark.spark.table.handle import TablePart, option_keys
 from paimon_spark.table.consumer_store import ConsumerStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from pyspark.sql import SparkSession
-
     from paimon_spark.maintain.files.orphan_files import RemovedFiles
-    from paimon_spark.table.table import FileStoreTable
 
 
-class ExpireMethods(ABC):
+class Expiry(TablePart):
     """Methods that let the past go. They run on the driver, except where a Spark job is named."""
-
-    _spark: SparkSession
-
-    @abstractmethod
-    def _load(self) -> FileStoreTable:
-        """The table as it is now."""
 
     def expire_snapshots(
         self,
@@ -59,7 +50,7 @@ class ExpireMethods(ABC):
             OptionError: ``retain_max`` is less than ``retain_min``.
             PaimonError: what something else needs cannot be read; nothing has been deleted.
         """
-        table = accept_lost(self._load(), accept_lost_snapshot).with_options(options or {})
+        table = accept_lost(self.table.load(), accept_lost_snapshot).with_options(options or {})
         retention = expire_snapshots.Retention.of_snapshots(table.options).with_arguments(
             retain_max=retain_max, retain_min=retain_min, older_than=older_than, max_deletes=max_deletes
         )
@@ -90,7 +81,7 @@ class ExpireMethods(ABC):
         Raises:
             OptionError: ``retain_max`` is less than ``retain_min``.
         """
-        table = accept_lost(self._load(), accept_lost_snapshot)
+        table = accept_lost(self.table.load(), accept_lost_snapshot)
         if delete_all:
             return expire_changelogs.expire_all_changelogs(table)
         retention = expire_snapshots.Retention.of_changelogs(table.options).with_arguments(
@@ -98,7 +89,7 @@ class ExpireMethods(ABC):
         )
         return expire_changelogs.expire_changelogs(table, retention)
 
-    def expire_partitions(self, **options: Any) -> list[dict[str, str]]:
+    def expire_partitions(self, /, **options: Any) -> list[dict[str, str]]:
         """Drop the partitions that are too old; return their values as texts by column.
 
         Args:
@@ -110,7 +101,7 @@ class ExpireMethods(ABC):
             OptionError: there is no `partition.expiration-time`, or the table has no partitions.
             CommitConflictError: rivals won too often.
         """
-        return expire_partitions.expire_partitions(self._load().with_options(self._keys(options)))
+        return expire_partitions.expire_partitions(self.table.load().with_options(option_keys(options)))
 
     def remove_orphan_files(
         self,
@@ -140,8 +131,8 @@ class ExpireMethods(ABC):
             PaimonError: a branch has no schema, or a metadata file cannot be read; nothing has been deleted.
         """
         return remove_orphan_files(
-            self._spark,
-            accept_lost(self._load(), accept_lost_snapshot),
+            self.table.spark,
+            accept_lost(self.table.load(), accept_lost_snapshot),
             older_than=older_than,
             dry_run=dry_run,
             mode=mode,
@@ -157,11 +148,11 @@ class ExpireMethods(ABC):
             accept_lost_snapshot: give up a commit whose snapshot is missing although LATEST names it, instead of
                 failing: its files are garbage from now on, and its id is taken again.
         """
-        purge.purge_files(accept_lost(self._load(), accept_lost_snapshot))
+        purge.purge_files(accept_lost(self.table.load(), accept_lost_snapshot))
 
     def consumer_ids(self) -> dict[str, int]:
         """The snapshot that each consumer reads next, by the consumer's id."""
-        table = self._load()
+        table = self.table.load()
         return ConsumerStore(table.file_io, table.paths).list()
 
     def reset_consumer(self, consumer_id: str, next_snapshot_id: int | None = None) -> None:
@@ -170,7 +161,7 @@ class ExpireMethods(ABC):
         Raises:
             SnapshotNotFoundError: there is no such snapshot.
         """
-        consumers.reset_consumer(self._load(), consumer_id, next_snapshot_id)
+        consumers.reset_consumer(self.table.load(), consumer_id, next_snapshot_id)
 
     def clear_consumers(self, *, including: str | None = None, excluding: str | None = None) -> list[str]:
         """Delete consumers; return their ids.
@@ -179,9 +170,4 @@ class ExpireMethods(ABC):
             including: a regular expression that the whole id matches; all of them when not given.
             excluding: those whose whole id matches this one stay.
         """
-        return consumers.clear_consumers(self._load(), including=including, excluding=excluding)
-
-    @staticmethod
-    @abstractmethod
-    def _keys(options: Mapping[str, Any]) -> dict[str, str]:
-        """Options given as keywords, by their keys."""
+        return consumers.clear_consumers(self.table.load(), including=including, excluding=excluding)

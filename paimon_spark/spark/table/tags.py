@@ -1,8 +1,7 @@
-"""The methods of `PaimonTable` about tags and about going back to an earlier state."""
+"""The part of a `PaimonTable` about tags and about going back to an earlier state."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -10,19 +9,14 @@ from paimon_spark.errors import OptionError
 from paimon_spark.maintain.files.lost_snapshot import accept_lost
 from paimon_spark.maintain.refs import rollback, rollback_as_latest, tags
 from paimon_spark.maintain.refs.auto_tags import run_automatic_tags
+from paimon_spark.spark.table.handle import TablePart
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from paimon_spark.table.table import FileStoreTable
 
-
-class TagMethods(ABC):
+class Tags(TablePart):
     """Methods that name snapshots and go back to them. All of them run on the driver, without a Spark job."""
-
-    @abstractmethod
-    def _load(self) -> FileStoreTable:
-        """The table as it is now."""
 
     def create_tag(
         self,
@@ -46,7 +40,7 @@ class TagMethods(ABC):
             SnapshotNotFoundError: there is no such snapshot, or none at all.
             PaimonError: there is such a tag, or its name is not allowed.
         """
-        table = self._load()
+        table = self.table.load()
         retained = tags.default_time_retained(table) if time_retained is None else time_retained
         tags.create_tag(table, name, snapshot_id=snapshot_id, time_retained=retained, ignore_if_exists=ignore_if_exists)
 
@@ -62,7 +56,7 @@ class TagMethods(ABC):
             SnapshotNotFoundError: no snapshot is that young.
             PaimonError: there is such a tag, or its name is not allowed.
         """
-        table = self._load()
+        table = self.table.load()
         retained = tags.default_time_retained(table) if time_retained is None else time_retained
         return tags.create_tag_from_timestamp(table, name, _millis(time), time_retained=retained).id
 
@@ -78,7 +72,7 @@ class TagMethods(ABC):
             SnapshotNotFoundError: no watermark is that late.
             PaimonError: there is such a tag, or its name is not allowed.
         """
-        table = self._load()
+        table = self.table.load()
         retained = tags.default_time_retained(table) if time_retained is None else time_retained
         return tags.create_tag_from_watermark(table, name, watermark, time_retained=retained).id
 
@@ -88,7 +82,7 @@ class TagMethods(ABC):
         Every write of this package does so; this is for tables with `write-only`, and for those that nobody writes.
         Tags whose time is over expire.
         """
-        return run_automatic_tags(self._load())
+        return run_automatic_tags(self.table.load())
 
     def replace_tag(self, name: str, *, snapshot_id: int | None = None, time_retained: timedelta | None = None) -> None:
         """Let a tag hold another snapshot, the latest when none is given, and live that long from now on.
@@ -96,7 +90,7 @@ class TagMethods(ABC):
         Raises:
             SnapshotNotFoundError: there is no such tag, or no such snapshot.
         """
-        tags.replace_tag(self._load(), name, snapshot_id=snapshot_id, time_retained=time_retained)
+        tags.replace_tag(self.table.load(), name, snapshot_id=snapshot_id, time_retained=time_retained)
 
     def delete_tag(self, name: str, *, ignore_if_missing: bool = True, accept_lost_snapshot: bool = False) -> None:
         """Delete a tag; its rows stay as long as a snapshot, a branch or another tag holds them.
@@ -110,7 +104,7 @@ class TagMethods(ABC):
         Raises:
             SnapshotNotFoundError: there is no such tag, and that is not ignored; the message names those there are.
         """
-        tags.delete_tag(accept_lost(self._load(), accept_lost_snapshot), name, ignore_if_missing=ignore_if_missing)
+        tags.delete_tag(accept_lost(self.table.load(), accept_lost_snapshot), name, ignore_if_missing=ignore_if_missing)
 
     def rename_tag(self, name: str, new_name: str) -> None:
         """Rename a tag.
@@ -119,7 +113,7 @@ class TagMethods(ABC):
             SnapshotNotFoundError: there is no such tag.
             PaimonError: there is one of the new name, or that name is not allowed.
         """
-        self._load().tags.rename(name, new_name)
+        self.table.load().tags.rename(name, new_name)
 
     def expire_tags(self, *, older_than: datetime | None = None, accept_lost_snapshot: bool = False) -> list[str]:
         """Delete the tags whose time is over; return their names.
@@ -130,7 +124,7 @@ class TagMethods(ABC):
                 failing: its files are garbage from now on, and its id is taken again.
         """
         local = older_than.astimezone().replace(tzinfo=None) if older_than and older_than.tzinfo else older_than
-        return tags.expire_tags(accept_lost(self._load(), accept_lost_snapshot), older_than=local)
+        return tags.expire_tags(accept_lost(self.table.load(), accept_lost_snapshot), older_than=local)
 
     def rollback_to_as_latest(self, *, snapshot_id: int | None = None, tag: str | None = None) -> int:
         """Commit the state of an earlier snapshot or tag as a new snapshot, whose id is returned.
@@ -147,7 +141,7 @@ class TagMethods(ABC):
             SnapshotNotFoundError: there is no such snapshot or tag.
             CommitConflictError: others committed at the same time, too often.
         """
-        done = rollback_as_latest.rollback_to_as_latest(self._load(), snapshot_id=snapshot_id, tag=tag)
+        done = rollback_as_latest.rollback_to_as_latest(self.table.load(), snapshot_id=snapshot_id, tag=tag)
         return done.current_snapshot_id
 
     def rollback_to(
@@ -176,7 +170,7 @@ class TagMethods(ABC):
         """
         if sum(value is not None for value in (snapshot_id, tag, time, watermark)) != 1:
             raise OptionError("rollback_to takes exactly one of snapshot_id, tag, time and watermark")
-        table = accept_lost(self._load(), accept_lost_snapshot)
+        table = accept_lost(self.table.load(), accept_lost_snapshot)
         if snapshot_id is not None:
             done = rollback.rollback_to_snapshot(table, snapshot_id)
         elif tag is not None:

@@ -1,8 +1,7 @@
-"""The methods of `PaimonTable` that change rows."""
+"""The part of a `PaimonTable` that changes rows."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,32 +15,21 @@ from paimon_spark.spark.source.source_options import SNAPSHOT
 from paimon_spark.spark.sql.matched_frames import FrameRows, assigned_values
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_older_state, run_delete, run_update
 from paimon_spark.spark.sql.statement_tokens import split_name
+from paimon_spark.spark.table.handle import TablePart
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
     from paimon_spark.table.table import FileStoreTable
 
 
-class RowMethods(ABC):
+class Rows(TablePart):
     """Methods that delete and update rows, each in one commit. They run Spark jobs.
 
     Each reads one snapshot. When another commit has changed the same rows before it commits, it is run again from a
     fresh read, `commit.max-retries` times at most: no update is lost. A row that another commit makes fit the condition
     meanwhile, outside the keys that change, is not looked for again (snapshot isolation).
     """
-
-    _spark: SparkSession
-    _path: str
-    _options: dict[str, str]
-
-    @abstractmethod
-    def _load(self) -> FileStoreTable:
-        """The table as it is now."""
-
-    @abstractmethod
-    def to_df(self, **options: Any) -> DataFrame:
-        """The rows of the table."""
 
     def delete(self, where: str | Column | None = None) -> None:
         """Delete the rows for which a condition is true.
@@ -60,7 +48,7 @@ class RowMethods(ABC):
         """
         refuse_nondeterministic(str(where))
         self._refuse_older_state()
-        matched = self._matched(self._load(), where, {})
+        matched = self._matched(self.table.load(), where, {})
         run_delete(matched.table, matched, options=matched.options)
 
     def update(self, set: Mapping[str, str | Column], where: str | Column | None = None) -> None:  # noqa: A002 - the word of SQL
@@ -81,7 +69,7 @@ class RowMethods(ABC):
         """
         refuse_nondeterministic(str(where))
         self._refuse_older_state()
-        table = self._load()
+        table = self.table.load()
         values = {
             (name,) if table.schema.has_field(name) else split_name(name): sf.expr(v) if isinstance(v, str) else v
             for name, v in set.items()
@@ -90,14 +78,14 @@ class RowMethods(ABC):
         run_update(table, matched.values, matched, options=matched.options)
 
     def _refuse_older_state(self) -> None:
-        options = options_for_path(settings_of(self._spark), self._path)
+        options = options_for_path(settings_of(self.table.spark), self.table.path)
         refuse_older_state(options, where=f": the session has set {SESSION_PREFIX}{{key}}; RESET it")
 
     def _matched(self, table: FileStoreTable, where: str | Column | None, values: dict[str, Any]) -> FrameRows:
         return FrameRows(
-            self._spark,
+            self.table.spark,
             table,
-            options={**self._options, "path": self._path},
+            options={**self.table.options, "path": self.table.path},
             matching=lambda snapshot_id: self._matching(where, snapshot_id),
             marking=lambda rows: rows.withColumn(HIT, _marks(where)),
             filtering=None if where is None else lambda rows: rows.where(where),
@@ -106,8 +94,8 @@ class RowMethods(ABC):
         )
 
     def _matching(self, where: str | Column | None, snapshot_id: int | None) -> DataFrame:
-        rows = self.to_df(**({} if snapshot_id is None else {SNAPSHOT: snapshot_id}))
-        rows = rows if snapshot_id is None else padded(rows, self._load().schema.fields)
+        rows = self.table.to_df(**({} if snapshot_id is None else {SNAPSHOT: snapshot_id}))
+        rows = rows if snapshot_id is None else padded(rows, self.table.load().schema.fields)
         return rows if where is None else rows.where(where)
 
 

@@ -1,8 +1,7 @@
-"""The method of `PaimonTable` that compacts."""
+"""The part of a `PaimonTable` that compacts."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,29 +10,18 @@ from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.jobs.compact_job import compact_table, compactable, is_full
 from paimon_spark.spark.session.session_settings import settings_of, time_zone
+from paimon_spark.spark.table.handle import TablePart, option_keys
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from paimon_spark.table.table import FileStoreTable
+    pass
 
 
-class CompactMethods(ABC):
+class Compaction(TablePart):
     """Compaction, as a Spark job where there is much to do."""
-
-    _spark: SparkSession
-
-    @abstractmethod
-    def _load(self) -> FileStoreTable:
-        """The table as it is now."""
-
-    @staticmethod
-    @abstractmethod
-    def _keys(options: Mapping[str, Any]) -> dict[str, str]:
-        """Options given as keywords, by their keys."""
 
     def compact(
         self,
+        /,
         *,
         partitions: str | Mapping[str, str | None] | Sequence[Mapping[str, str | None]] | None = None,
         where: str | None = None,
@@ -61,7 +49,7 @@ class CompactMethods(ABC):
             OptionError: an argument names what the table does not have.
             CommitConflictError: others overwrote or compacted the same files; nothing was changed.
         """
-        table = compactable(self._load(), self._keys(options))
+        table = compactable(self.table.load(), option_keys(options))
         named = parse_partitions(partitions) if isinstance(partitions, str) else partitions
         scope = scope_of(
             table,
@@ -71,6 +59,6 @@ class CompactMethods(ABC):
             idle_time=parse_duration(partition_idle_time)
             if isinstance(partition_idle_time, str)
             else partition_idle_time,
-            zone=None if where is None else time_zone(settings_of(self._spark)),
+            zone=None if where is None else time_zone(settings_of(self.table.spark)),
         )
-        return compact_table(self._spark, table, scope, full=is_full(compact_strategy))
+        return compact_table(self.table.spark, table, scope, full=is_full(compact_strategy))

@@ -1,39 +1,27 @@
-"""The methods of `PaimonTable` about changes: what came between two points of time, and rows with their kinds."""
+"""The part of a `PaimonTable` about changes: what came between two points of time, and rows with their kinds."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from paimon_spark.errors import OptionError
+from paimon_spark.spark.table.handle import TablePart
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from paimon_spark.table.table import FileStoreTable
 
 _BETWEEN, _BETWEEN_TIMESTAMP, _TO_AUTO_TAG = INCREMENTAL_KEYS
 
 
-class ChangeMethods(ABC):
+class Changes(TablePart):
     """Methods that read what happened to a table."""
-
-    @abstractmethod
-    def _load(self) -> FileStoreTable:
-        """The table as it is now."""
-
-    @abstractmethod
-    def to_df(self, **options: Any) -> DataFrame:
-        """The rows of the table."""
-
-    @abstractmethod
-    def _read_system_table(self, name: str, options: dict[str, Any]) -> DataFrame:
-        """The system table of that name, with read options."""
 
     def changes(
         self,
+        /,
         from_version: int | str | None = None,
         to_version: int | str | None = None,
         *,
@@ -76,25 +64,25 @@ class ChangeMethods(ABC):
         elif from_time is not None:
             given[_BETWEEN_TIMESTAMP] = f"{_millis(from_time)},{_millis(to_time or datetime.now())}"
         else:
-            end = to_version if to_version is not None else self._load().snapshots.latest_id() or 0
+            end = to_version if to_version is not None else self.table.load().snapshots.latest_id() or 0
             given[_BETWEEN] = f"{from_version},{end}"
-        return self.audit_log(**given) if with_kinds else self.to_df(**given)
+        return self.audit_log(**given) if with_kinds else self.table.to_df(**given)
 
-    def audit_log(self, **options: Any) -> DataFrame:
+    def audit_log(self, /, **options: Any) -> DataFrame:
         """The rows with their kind as first column `rowkind`, deletes that are still in the files included.
 
         Args:
             options: as for `to_df`, such as ``incremental_between="5,10"`` or ``scan_tag_name="t"``.
         """
-        return self._read_system_table("audit_log", options)
+        return self.table.read_system_table("audit_log", options)
 
-    def binlog(self, **options: Any) -> DataFrame:
+    def binlog(self, /, **options: Any) -> DataFrame:
         """As `audit_log`, but every column is an array: an update of a changelog is one row, with both values.
 
         Args:
             options: as for `audit_log`.
         """
-        return self._read_system_table("binlog", options)
+        return self.table.read_system_table("binlog", options)
 
 
 def _millis(time: datetime) -> int:

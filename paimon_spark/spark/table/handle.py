@@ -1,0 +1,110 @@
+"""What every part of a `PaimonTable` works on: a session, a path, and the options that reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from paimon_spark.options import OPTIONS
+from paimon_spark.spark.session.active_session import activate
+from paimon_spark.spark.session.session_settings import is_connect, settings_option
+from paimon_spark.spark.source.source_options import COLUMNS, read_request
+from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.table.table import FileStoreTable, load_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_MARKS = str.maketrans("", "", ".-_")
+_OPTION_OF_NAME = {key.translate(_MARKS).lower(): key for key in OPTIONS}
+
+
+def option_keys(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return options by their keys: ``scan_tag_name`` is `scan.tag-name`; lists become comma lists."""
+    keys = {name: _OPTION_OF_NAME.get(name.translate(_MARKS).lower(), name) for name in options}
+    return {keys[name]: _option_text(keys[name], value) for name, value in options.items() if value is not None}
+
+
+def _option_text(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(quoted_name(str(name)) if key == COLUMNS else str(name) for name in value)
+    return str(value)
+
+
+@dataclass(frozen=True)
+class TableHandle:
+    """A table by its path. Nothing of the table is kept."""
+
+    spark: SparkSession
+    path: str
+    options: Mapping[str, str]
+    """How to reach the store."""
+
+    def load(self) -> FileStoreTable:
+        """Open the table as it is now."""
+        return load_table(self.path, options=self.options)
+
+    def with_options(self, options: Mapping[str, Any]) -> FileStoreTable:
+        """Open the table as it is now, with read options."""
+        request = read_request({"path": self.path, **self.options, **option_keys(options)})
+        return load_table(request.path, options=request.options)
+
+    def to_df(self, **options: Any) -> DataFrame:
+        """Return the rows of the table, by read options."""
+        activate(self.spark)
+        given = {**self.options, **option_keys(options)}
+        if not is_connect(self.spark):
+            from paimon_spark.spark.catalog.frames import path_frame  # needs py4j, which a Connect client may lack
+
+            frame = path_frame(self.spark, {"path": self.path, **settings_option(self.spark), **given})
+            if frame is not None:
+                return frame
+        return self.spark.read.format("paimon").options(**given).load(self.path)
+
+    def read_system_table(self, name: str, options: Mapping[str, Any]) -> DataFrame:
+        """Return the system table of that name, with read options."""
+        activate(self.spark)
+        reader = self.spark.read.format("paimon")
+        return reader.options(**{**self.options, **option_keys(options)}).load(f"{self.path}${name}")
+
+
+class TablePart:
+    """Some of the methods of a `PaimonTable`."""
+
+    def __init__(self, table: TableHandle) -> None:
+        self.table = table
+
+
+class HasHandle(Protocol):
+    """Something that has parts."""
+
+    @property
+    def _table(self) -> TableHandle: ...
+
+
+_Part = TypeVar("_Part", bound=TablePart)
+
+
+def method_of(
+    part: type[_Part], method: Callable[Concatenate[_Part, _P], _R]
+) -> Callable[Concatenate[HasHandle, _P], _R]:
+    """Return a method of a part as a method of the whole, with its signature and docstring."""
+
+    @wraps(method)
+    def call(self: HasHandle, /, *arguments: _P.args, **named: _P.kwargs) -> _R:
+        return method(part(self._table), *arguments, **named)
+
+    shown = signature(method)
+    itself, *others = shown.parameters.values()
+    parameters = [itself.replace(kind=itself.POSITIONAL_OR_KEYWORD), *others]
+    call.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.__qualname__ = f"PaimonTable.{method.__name__}"
+    return call
