@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import paimon_spark
 from paimon_spark.spark.catalog.scan import ScanProxy
 from paimon_spark.spark.catalog.scan_plan import ScanPlan
+from paimon_spark.spark.jvm.faces import Question, Reply
 
 pytestmark = pytest.mark.spark
 
@@ -170,15 +171,15 @@ def test_a_join_leaves_out_files(
     file = spark.sql(f"SELECT min(file) FROM {large} WHERE p = 3").head()[0]
     spark.sql(f"CREATE TABLE {name}_small AS SELECT {value or repr(file)} AS c, 10 AS w UNION ALL SELECT NULL, 20")
     batches: list[ScanPlan] = []
-    to_batch = ScanProxy.toBatch
+    to_batch = ScanProxy._asked_batch
 
-    def noted(scan: ScanProxy) -> object:
+    def noted(scan: ScanProxy, question: Question) -> Reply:
         if scan.name == f"db.{name}":
             batches.append(scan.plan)
-        return to_batch(scan)
+        return to_batch(scan, question)
 
     expected = rows(spark.sql(f"SELECT k FROM {large} WHERE {column} = {value or repr(file)}"))
-    monkeypatch.setattr(ScanProxy, "toBatch", noted)
+    monkeypatch.setattr(ScanProxy, "_asked_batch", noted)
     frame = spark.sql(f"SELECT k FROM {large} t JOIN {name}_small s ON t.{column} = s.c WHERE s.w = 10")
     frame._jdf.queryExecution().executedPlan()
     spark.sql(f"INSERT INTO {name} VALUES (-1, 1)")

@@ -8,18 +8,21 @@ method with a varying number of arguments.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
 from paimon_spark.spark.catalog.changelog import ChangelogProxy
 from paimon_spark.spark.catalog.ddl import TableDefinitionsProxy
 from paimon_spark.spark.catalog.global_table import GlobalTableProxy
-from paimon_spark.spark.catalog.loading import TableVersion, is_write, load_catalog_table, read_options, session_options
+from paimon_spark.spark.catalog.loading import LoadRequest, all_settings, load_catalog_table, session_options
 from paimon_spark.spark.catalog.scalar_functions import FunctionCatalogProxy
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
+from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.jvm.spark_errors import no_such_table
+from paimon_spark.spark.session.session_options import SESSION_PREFIX
 from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, SYSTEM_DATABASE
@@ -32,6 +35,18 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
     """The catalog object that Spark's catalog manager holds under its name."""
 
     interfaces: ClassVar[tuple[str, ...]] = (*TableDefinitionsProxy.interfaces, *FunctionCatalogProxy.interfaces)
+
+    asked: ClassVar[Mapping[str, str]] = {"loadTable": "_asked_table", "listTables": "_asked_tables"}
+    settings = (SESSION_PREFIX,)
+
+    def answers(self) -> dict[str, Value]:
+        """What does not depend on the warehouse."""
+        return {
+            "name": self.catalog_name,
+            "defaultNamespace": ["strings", [DEFAULT_DATABASE]],
+            "tableStateOptionKeys": ["set", list(POINTS_OF_TIME)],
+            "useNullableQuerySchema": True,
+        }
 
     def initialize(self, _name: str, _options: JavaObject) -> None:
         """Never called: the catalog is put in place ready."""
@@ -68,21 +83,33 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
             [self.gateway.identifier([database], name) for name in self.catalog.tables(database)],
         )
 
+    def _asked_tables(self, question: Question) -> Reply:
+        database = self._database(question.arguments[0])
+        return Reply(["identifiers", [database], self.catalog.tables(database)])
+
     def loadTable(self, ident: JavaObject, *more: Any) -> Any:
         """A table for a statement; with a version, a timestamp (microseconds), or write privileges."""
-        version = TableVersion.from_arguments(more)
+        request = LoadRequest.of_java(self.gateway, more)
+        return faced(self._loaded(list(ident.namespace()), ident.name(), request, all_settings(self.gateway)))
+
+    def _asked_table(self, question: Question) -> Reply:
+        (namespace, name), *more = question.arguments
+        return Reply(face_of(self._loaded(namespace, name, LoadRequest.of(more), question.settings)))
+
+    def _loaded(
+        self, namespace: Sequence[str], name: str, request: LoadRequest, settings: Mapping[str, str]
+    ) -> FacedProxy:
         try:
-            namespace, name = list(ident.namespace()), ident.name()
-            if namespace == [SYSTEM_DATABASE]:
+            if list(namespace) == [SYSTEM_DATABASE]:
                 return GlobalTableProxy(self.gateway, self.catalog_name, self.catalog, global_table(name))
             database = ".".join(namespace)
-            session = session_options(self.gateway, self.catalog_name, database, name, write=is_write(more))
+            session = session_options(settings, self.catalog_name, database, name, write=request.write)
             loaded = load_catalog_table(
-                self.catalog, namespace, name, version, session=session, given=read_options(self.gateway, more)
+                self.catalog, namespace, name, request.version, session=session, given=request.options
             )
             system = named_system_table(name)
         except TableNotFoundError:
-            raise no_such_table(self.gateway, ident) from None
+            raise no_such_table(self.gateway, self.gateway.identifier(namespace, name)) from None
         if system is not None:
             return SystemTableProxy(self.gateway, self.catalog_name, loaded, system)
         proxy = TableProxy(self.gateway, self.catalog_name, loaded)

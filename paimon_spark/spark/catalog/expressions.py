@@ -1,10 +1,23 @@
 """Spark's V2 predicates as our predicate tree: what the tree says exactly; the rest stays with Spark.
 
-Reads ``org.apache.spark.sql.connector.expressions`` objects through py4j, a few calls for each node of a predicate.
+An expression comes as a `Tree`: what ``PaimonArguments`` in the JVM makes of one of
+``org.apache.spark.sql.connector.expressions``, in one call.
+
+==================================== ==========================================================
+``["field", names]``                 a column, or a nested field of one
+``["literal", type, value]``         a constant of a type as Spark writes it
+``["in", tree, type, values]``       literals of one type behind IN
+``["predicate", kind, name, trees]`` a predicate by the name of its class and its own
+``["other", kind]``                  anything else
+==================================== ==========================================================
+
+Values are null, true, integers (also of dates and times), texts, or of ``["float" | "decimal" | "bytes", text]``.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -13,11 +26,14 @@ from typing import Any
 import numpy as np
 
 from paimon_spark.read.metadata_columns import PARTITION
-from paimon_spark.spark.catalog.literal_lists import literal_list
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.java_entry import java_entry
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.predicate import Always, Leaf, Not, Predicate, all_of, any_of
+
+Tree = list[Any]
+"""An expression of Spark's as lists."""
 
 _COMPARISONS = {"=": "eq", "<>": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge", "<=>": "eq_null_safe"}
 _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
@@ -26,9 +42,6 @@ _NULLS = {"IS_NULL": "is_null", "IS_NOT_NULL": "is_not_null"}
 _CONDITIONS = ("Predicate", "And", "Or", "Not", "AlwaysTrue", "AlwaysFalse")
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _EPOCH = datetime(1970, 1, 1)
-_LONG_LIST = 16
-"""Values from which a list comes in one call."""
-
 _SPARK_DIGITS = 6  # Spark's timestamps are microseconds
 
 
@@ -36,54 +49,50 @@ class _NotOurs(Exception):
     """The tree cannot say this."""
 
 
-def to_predicate(
-    predicate: JavaObject,
-    fields: Sequence[t.DataField],
-    partition_keys: Sequence[str] = (),
-    *,
-    gateway: Gateway | None = None,
-) -> Predicate | None:
-    """The tree of a V2 predicate that is true for exactly the same rows; None when there is none.
+def tree_of(gateway: Gateway | None, expression: JavaObject) -> Tree:
+    """The tree of an expression of the JVM: in one call; without `gateway` or Java classes in some for each node."""
+    entry = None if gateway is None else java_entry(gateway)
+    found: Tree = _walked(expression) if entry is None else json.loads(entry.apply(None, expression))
+    return found
+
+
+def to_predicate(tree: Tree, fields: Sequence[t.DataField], partition_keys: Sequence[str] = ()) -> Predicate | None:
+    """The predicate that is true for exactly the same rows; None when there is none.
 
     Args:
-        predicate: a ``Predicate`` of Spark's connector expressions.
+        tree: a ``Predicate`` of Spark's connector expressions.
         fields: the table's columns.
         partition_keys: those which the metadata column ``__paimon_partition`` holds too; none if there is no such one.
-        gateway: the JVM, by which long lists of literals come in one call.
     """
-    translator = _Translator({field.name: field for field in fields}, frozenset(partition_keys), gateway)
+    translator = _Translator({field.name: field for field in fields}, frozenset(partition_keys))
     try:
-        return translator.condition(predicate)
+        return translator.condition(tree)
     except _NotOurs:
         return None
 
 
-def field_reference(expression: JavaObject) -> str | None:
+def field_reference(tree: Tree) -> str | None:
     """The name of the top-level column that an expression is; None when it is anything else."""
-    if _kind(expression) != "FieldReference":
-        return None
-    names = list(expression.fieldNames())
-    return str(names[0]) if len(names) == 1 else None
-
-
-def _kind(expression: JavaObject) -> str:
-    return str(expression.getClass().getSimpleName())
+    return str(tree[1][0]) if tree[0] == "field" and len(tree[1]) == 1 else None
 
 
 class _Translator:
-    def __init__(self, fields: dict[str, t.DataField], partition_keys: frozenset[str], gateway: Gateway | None) -> None:
+    def __init__(self, fields: dict[str, t.DataField], partition_keys: frozenset[str]) -> None:
         self._fields = fields
         self._partition_keys = partition_keys
-        self._gateway = gateway
 
-    def condition(self, node: JavaObject) -> Predicate:
-        """The tree of a boolean expression."""
-        if _kind(node) not in _CONDITIONS:
-            raise _NotOurs
-        name = str(node.name())
+    def condition(self, tree: Tree) -> Predicate:
+        """The predicate of a boolean expression."""
+        match tree:
+            case ["in", column, spark_type, values]:
+                return self._in(column, spark_type, values)
+            case ["predicate", kind, name, children] if kind in _CONDITIONS:
+                return self._named(name, children)
+        raise _NotOurs
+
+    def _named(self, name: str, children: list[Tree]) -> Predicate:
         if name == "IN":
-            return self._in(node.children())
-        children = list(node.children())
+            return self._listed(children[0], children[1:])
         if name in ("AND", "OR"):
             return (all_of if name == "AND" else any_of)([self.condition(child) for child in children])
         if name == "NOT":
@@ -101,53 +110,74 @@ class _Translator:
             return self._comparison(_COMPARISONS[name], *children)
         raise _NotOurs
 
-    def _comparison(self, op: str, left: JavaObject, right: JavaObject) -> Predicate:
-        if _kind(left) == "LiteralValue":
+    def _comparison(self, op: str, left: Tree, right: Tree) -> Predicate:
+        if left[0] == "literal":
             left, right, op = right, left, _MIRRORED.get(op, op)
         field = self._column(left)
         return Leaf(op, field.name, (self._literal(right, field),))
 
-    def _in(self, given: JavaObject) -> Predicate:
-        count = len(given)
-        field = self._column(given[0])
-        if count == 1:
-            return Leaf("in", field.name, ())
-        parsed = literal_list(self._gateway, given) if self._gateway is not None and count > _LONG_LIST else None
-        if parsed is not None:
-            spark_type, listed = parsed
-            if spark_type and spark_type != to_spark_type(field.type).simpleString():
-                raise _NotOurs
-            return Leaf("in", field.name, tuple(dict.fromkeys(_value(value, field.type) for value in listed)))
-        children = list(given)
-        values = [self._literal(children[1], field)]  # Spark gives all values of a list one type
-        values += [_value(_value_of(child), field.type) for child in children[2:]]
-        return Leaf("in", field.name, tuple(dict.fromkeys(values)))
+    def _listed(self, column: Tree, literals: list[Tree]) -> Predicate:
+        if any(literal[0] != "literal" for literal in literals):
+            raise _NotOurs
+        typed = next((literal[1] for literal in literals if literal[2] is not None), None)
+        return self._in(column, typed, [literal[2] for literal in literals])  # Spark gives all values one type
 
-    def _column(self, node: JavaObject) -> t.DataField:
-        names = [str(name) for name in node.fieldNames()] if _kind(node) == "FieldReference" else []
+    def _in(self, column: Tree, spark_type: str | None, values: list[Any]) -> Predicate:
+        field = self._column(column)
+        plain = [_plain(value) for value in values]
+        if any(value is not None for value in plain) and spark_type != to_spark_type(field.type).simpleString():
+            raise _NotOurs
+        return Leaf("in", field.name, tuple(dict.fromkeys(_value(value, field.type) for value in plain)))
+
+    def _column(self, tree: Tree) -> t.DataField:
+        names = list(tree[1]) if tree[0] == "field" else []
         if len(names) == 2 and names[0] == PARTITION and names[1] in self._partition_keys:
             del names[0]  # the same value as the column's
         if len(names) != 1 or names[0] not in self._fields:
             raise _NotOurs
         return self._fields[names[0]]
 
-    def _literal(self, node: JavaObject, field: t.DataField) -> Any:
-        if _kind(node) != "LiteralValue":
+    def _literal(self, tree: Tree, field: t.DataField) -> Any:
+        if tree[0] != "literal":
             raise _NotOurs
-        value = _value_of(node)
-        if value is not None and node.dataType().simpleString() != to_spark_type(field.type).simpleString():
+        value = _plain(tree[2])
+        if value is not None and tree[1] != to_spark_type(field.type).simpleString():
             raise _NotOurs
         return _value(value, field.type)
 
 
-def _value_of(node: JavaObject) -> Any:
+def _plain(value: Any) -> Any:
     """A literal's value as Python has it: Spark's own objects as text or Decimal."""
-    value = node.value()
+    if not isinstance(value, list):
+        return value
+    kind, text = value
+    if kind == "bytes":
+        return base64.b64decode(text)
+    return float(text) if kind == "float" else Decimal(text)
+
+
+def _walked(expression: JavaObject) -> Tree:
+    """The tree, by py4j's calls."""
+    kind = str(expression.getClass().getSimpleName())
+    if kind == "LiteralValue":
+        return ["literal", str(expression.dataType().simpleString()), _packed(expression.value())]
+    if kind == "FieldReference":
+        return ["field", [str(name) for name in expression.fieldNames()]]
+    if kind not in _CONDITIONS:
+        return ["other", kind]
+    return ["predicate", kind, str(expression.name()), [_walked(child) for child in expression.children()]]
+
+
+def _packed(value: Any) -> Any:
+    if isinstance(value, float):
+        return ["float", repr(value)]
+    if isinstance(value, bytes | bytearray):
+        return ["bytes", base64.b64encode(value).decode()]
     if not hasattr(value, "getClass"):
         return value
     if value.getClass().getSimpleName() == "Decimal":
-        return value.toJavaBigDecimal()
-    return value.toString()  # UTF8String
+        return ["decimal", str(value.toJavaBigDecimal())]
+    return str(value.toString())  # UTF8String
 
 
 def _value(value: Any, data_type: t.DataType) -> Any:

@@ -1,37 +1,24 @@
-"""The files of a scan as Spark's ``FilePartition``s, made in one call however many files there are.
-
-py4j makes one object at a time, in two calls of the JVM for each file. So the files go there as one pickle, which a
-Java class takes apart.
-"""
+"""The files of a scan as plain values, of which ``PaimonParquet`` in the JVM makes Spark's ``FilePartition``s."""
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary
 
-from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spec.data_types import BigIntType, DataType, SmallIntType, TinyIntType
 from paimon_spark.storage.local_files import local_path
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit, SplitFile
-    from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
 
-_CLASS: Final = "PaimonFilePartitions"
-_JAVA_PICKLE_PROTOCOL: Final = 3
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _KINDS: Final[dict[type[DataType], str]] = {TinyIntType: "byte", SmallIntType: "short", BigIntType: "long"}
-"""Partition columns whose values the pickle does not bring in the class that Spark's rows want."""
-
-_OBJECTS: WeakKeyDictionary[Gateway, JavaObject] = WeakKeyDictionary()
+"""Partition columns whose values JSON does not bring in the class that Spark's rows want."""
 
 
 @dataclass(frozen=True)
@@ -61,21 +48,6 @@ def task_files(table: FileStoreTable, columns: Sequence[DataField], tasks: Seque
         [(position[split.partition], *_slice(file)) for split in splits for file in split.files] for splits in tasks
     ]
     return TaskFiles([_KINDS.get(type(field.type), "") for field in columns], rows, files)
-
-
-def file_partitions(gateway: Gateway, files: TaskFiles) -> JavaObject:
-    """An ``InputPartition[]``, one for each task.
-
-    Raises:
-        Py4JError: this Spark has other classes.
-    """
-    pickled = pickle.dumps((files.kinds, files.rows, files.tasks), _JAVA_PICKLE_PROTOCOL)
-    given = compat.UNPICKLER(gateway).loads(pickled)
-    constants = compat.PYTHON_UTILS.of(gateway).toScalaMap(gateway.string_map({}))
-    maker = _OBJECTS.get(gateway)
-    if maker is None:
-        maker = _OBJECTS[gateway] = new_object(gateway, _CLASS)
-    return maker.make(given, constants)
 
 
 def _as_spark_keeps(value: Any) -> Any:

@@ -29,6 +29,7 @@ from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.char_columns import is_char, padded_by_spark
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.faces import Value, faced, none_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, gateway_of, named_text
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.source.read_columns import find_field, match_columns, read_columns
@@ -89,10 +90,19 @@ class PathTableProxy(TableProxy):
         self.struct = padded_by_spark(to_spark_struct(scan.columns), padded)
         self.first = ScanPlan(scan.table, self.struct, view=scan.view).on(scan.source)
 
+    def answers(self) -> dict[str, Value]:
+        """What the table is; views of the rows have no metadata columns."""
+        found = super().answers()
+        if self.view is not ROWS:
+            found["metadataColumns"] = none_of(f"{_CATALOG}.MetadataColumn")
+        return found | {"capabilities": ["constants", f"{_CATALOG}.TableCapability", self._capabilities()]}
+
     def capabilities(self) -> JavaObject:
         """Batch reads, and writes into the table itself, by which a temporary view of a load can be inserted into."""
-        writes = ["BATCH_WRITE", "TRUNCATE"] if self.view is ROWS else []
-        return self.gateway.enum_set(f"{_CATALOG}.TableCapability", ["BATCH_READ", *writes])
+        return self.gateway.enum_set(f"{_CATALOG}.TableCapability", self._capabilities())
+
+    def _capabilities(self) -> list[str]:
+        return ["BATCH_READ", "BATCH_WRITE", "TRUNCATE"] if self.view is ROWS else ["BATCH_READ"]
 
     def metadataColumns(self) -> JavaObject:
         """Columns that say where a row comes from; views of the rows have none."""
@@ -100,7 +110,7 @@ class PathTableProxy(TableProxy):
             return super().metadataColumns()
         return self.gateway.array(f"{_CATALOG}.MetadataColumn", [])
 
-    def newScanBuilder(self, options: JavaObject) -> Any:
+    def scan_builder(self, options: Mapping[str, str]) -> ScanBuilderProxy:
         """A builder for one scan. The options of the load are known already."""
         builder = ScanBuilderProxy(self.gateway, self.loaded, {}, self.view)
         builder.first, builder.names_errors = self.first, True
@@ -140,7 +150,7 @@ class PathSystemTableProxy(SystemTableProxy):
 
         self.rows = rows
 
-    def newScanBuilder(self, options: JavaObject) -> Any:
+    def scan_builder(self, given: Mapping[str, str]) -> SystemScanBuilderProxy:
         """A builder for one scan."""
         return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, self.rows)
 
@@ -239,7 +249,7 @@ def _plan(
 ) -> JavaObject:
     """The relation of a table behind a filter and a choice of columns."""
     nothing = gateway.jvm.scala.Option.empty()
-    relation = compat.RELATION.of(gateway).create(proxy, nothing, nothing)
+    relation = compat.RELATION.of(gateway).create(faced(proxy), nothing, nothing)
     known = list(proxy.struct.names)
     if not set(known).issuperset(names or ()):
         relation = relation.withMetadataColumns()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from paimon_spark.spark.catalog.system_table import SystemScanBuilderProxy, SystemTableProxy
 from paimon_spark.spark.columns.types import to_spark_struct
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.faces import FacedProxy
+from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.system.global_tables import GlobalTable
 
@@ -21,7 +22,7 @@ class GlobalTableProxy(SystemTableProxy):
         self.catalog = catalog
         self.global_table = table
 
-    def newScanBuilder(self, options: JavaObject) -> Any:
+    def scan_builder(self, given: Mapping[str, str]) -> FacedProxy:
         """A builder for one scan."""
         table, catalog = self.global_table, self.catalog
         return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, lambda: table.read(catalog))

@@ -31,30 +31,6 @@ class TableVersion:
     version: str | None = None
     timestamp_micros: int | None = None
 
-    @staticmethod
-    def from_arguments(arguments: Sequence[Any]) -> TableVersion | None:
-        """What the overloads of ``loadTable`` were given beyond the identifier.
-
-        4.0 to 4.2 pass a String, a long, or a set of write privileges; 4.3 a ``TableContext`` and options.
-        """
-        if not arguments:
-            return None
-        first = arguments[0]
-        if isinstance(first, str):
-            return TableVersion(version=first)
-        if isinstance(first, int):
-            return TableVersion(timestamp_micros=first)
-        if not hasattr(first, "getClass") or not first.getClass().getName().endswith(".TableContext"):
-            return None
-        travel = first.timeTravel()
-        if not travel.isPresent():
-            return None
-        spec = travel.get()
-        kind = spec.getClass().getSimpleName()
-        if "Version" in kind:
-            return TableVersion(version=spec.version())
-        return TableVersion(timestamp_micros=spec.micros())
-
     def options(self) -> dict[str, str]:
         """The read options that mean the same."""
         if self.version is not None:
@@ -63,27 +39,69 @@ class TableVersion:
         return {"scan.timestamp-millis": str(self.timestamp_micros // 1000)}
 
 
-def is_write(arguments: Sequence[Any]) -> bool:
-    """Tell whether ``loadTable`` was called for a write, which takes the latest snapshot whatever the session says."""
-    if not arguments or isinstance(arguments[0], str | int):
-        return False
-    first = arguments[0]
-    privileges = first.writePrivileges() if first.getClass().getName().endswith(".TableContext") else first
-    return not privileges.isEmpty()
+@dataclass(frozen=True)
+class LoadRequest:
+    """What the overloads of ``loadTable`` are given beyond the identifier."""
+
+    version: TableVersion | None = None
+    write: bool = False
+    """Whether it is for a write, which takes the latest snapshot whatever the session says."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of a read; from Spark 4.3 on, the keys of ``tableStateOptionKeys``."""
+
+    @staticmethod
+    def of(arguments: Sequence[Any]) -> LoadRequest:
+        """By the arguments as `faces` brings them.
+
+        4.0 to 4.2 pass a version, microseconds or the names of write privileges; 4.3 a ``TableContext`` and options.
+        """
+        match arguments:
+            case [str(text), *_]:
+                return LoadRequest(TableVersion(version=text))
+            case [int(micros), *_]:
+                return LoadRequest(TableVersion(timestamp_micros=micros))
+            case [dict(context), *more]:
+                travels = "version" in context or "micros" in context
+                version = TableVersion(context.get("version"), context.get("micros")) if travels else None
+                return LoadRequest(version, bool(context["writes"]), more[0] if more else {})
+            case [list(privileges)]:
+                return LoadRequest(write=bool(privileges))
+        return LoadRequest()
+
+    @staticmethod
+    def of_java(gateway: Gateway, arguments: Sequence[Any]) -> LoadRequest:
+        """By the arguments as py4j brings them."""
+        plain = [argument if isinstance(argument, str | int) else _context(argument) for argument in arguments[:1]]
+        return LoadRequest.of(
+            [*plain, *(gateway.string_dict(options.asCaseSensitiveMap()) for options in arguments[1:2])]
+        )
 
 
-def read_options(gateway: Gateway, arguments: Sequence[Any]) -> dict[str, str]:
-    """The options of a read that ``loadTable`` was given: from Spark 4.3 on the keys of ``tableStateOptionKeys``."""
-    return gateway.string_dict(arguments[1].asCaseSensitiveMap()) if len(arguments) > 1 else {}
+def _context(argument: Any) -> dict[str, Any]:
+    """A ``TableContext`` of Spark 4.3, or a set of write privileges, as ``PaimonArguments`` tells the former."""
+    if not hasattr(argument, "getClass") or not argument.getClass().getName().endswith(".TableContext"):
+        return {"writes": not argument.isEmpty()}
+    found: dict[str, Any] = {"writes": not argument.writePrivileges().isEmpty()}
+    travel = argument.timeTravel()
+    if travel.isPresent():
+        spec = travel.get()
+        key = "version" if "Version" in spec.getClass().getSimpleName() else "micros"
+        found[key] = getattr(spec, key)()
+    return found
+
+
+def all_settings(gateway: Gateway) -> dict[str, str]:
+    """The settings of the session of the running statement."""
+    return gateway.string_dict(compat.SQL_CONF.of(gateway).get().settings())
 
 
 def session_options(
-    gateway: Gateway, catalog: str, database: str, table: str, *, write: bool = False
+    settings: Mapping[str, str], catalog: str, database: str, table: str, *, write: bool = False
 ) -> dict[str, str]:
     """The table options that the session of the running statement has set for a table (see `options_for_table`).
 
     Args:
-        gateway: the JVM.
+        settings: of the session.
         catalog: the catalog's name.
         database: the database's.
         table: the table's.
@@ -92,8 +110,7 @@ def session_options(
     Raises:
         OptionError: a setting is no option of Paimon's; the message names the nearest.
     """
-    settings = compat.SQL_CONF.of(gateway).get().settings()
-    options = options_for_table(gateway.string_dict(settings), (catalog, database, table_of(table)))
+    options = options_for_table(settings, (catalog, database, table_of(table)))
     return {key: value for key, value in options.items() if not (write and key in POINTS_OF_TIME)}
 
 

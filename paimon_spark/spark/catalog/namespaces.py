@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from paimon_spark.errors import PaimonError, UnsupportedError
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.faces import FacedProxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.spark_errors import namespace_already_exists, namespace_not_empty, no_such_namespace
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 
-class NamespacesProxy(Proxy):
+class NamespacesProxy(FacedProxy):
     """The part of a catalog that knows databases; a database has a name of one part."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("org.apache.spark.sql.connector.catalog.SupportsNamespaces",)

@@ -8,7 +8,7 @@ partition is, is in the plan. No setting of the session may change the rows, as 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -17,10 +17,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.spark.catalog.file_partitions import file_partitions, file_uri, task_files
-from paimon_spark.spark.catalog.schemas import java_struct
-from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.catalog.file_partitions import file_uri, task_files
+from paimon_spark.spark.jvm.faces import Value, has_faces
+from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spec.data_types import DoubleType, FloatType
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
 
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-_READ: Final = "org.apache.spark.sql.connector.read"
-_DATASOURCES: Final = "org.apache.spark.sql.execution.datasources"
-_PREDICATE: Final = "org.apache.spark.sql.connector.expressions.filter.Predicate"
 _OPTIONS: Final = {
     "mergeSchema": "false",
     "recursiveFileLookup": "true",
@@ -48,39 +44,16 @@ _SHIFTS_TIMES: Final = "spark.sql.parquet.int96TimestampConversion"
 _FIRST_SAFE_YEAR: Final = 1900
 """Dates and times before it change on their way through ``java.sql``, in which Spark tells them to its reader."""
 
+WANTED_SETTINGS: Final = (_SHIFTS_TIMES,)
+
 REFUSALS: Final = (Py4JError, PySparkException, PaimonError, TypeError)
 """What comes of calling classes and methods that another Spark has not."""
 
-Judged = tuple[Predicate, JavaObject]
-"""A predicate of ours, and the one of Spark's that it was."""
 
-
-class NativeBatchProxy(Proxy):
-    """The batch of one scan: partitions that hold files, and the factory of Spark's Parquet readers."""
-
-    interfaces = (f"{_READ}.Batch",)
-
-    def __init__(self, gateway: Gateway, partitions: JavaObject, factory: JavaObject) -> None:
-        super().__init__(gateway)
-        self._partitions = partitions
-        self._factory = factory
-
-    def planInputPartitions(self) -> JavaObject:
-        """``FilePartition``s, each for one task."""
-        return self._partitions
-
-    def createReaderFactory(self) -> JavaObject:
-        """The factory of a ``ParquetScan``."""
-        return self._factory
-
-
-def native_batch(
-    gateway: Gateway, scan: ScanPlan, tasks: Sequence[Sequence[DataSplit]], pushed: Sequence[Judged]
-) -> NativeBatchProxy | None:
-    """A batch of Spark's Parquet reader; None where this Spark does not let us make one.
+def parquet_batch(scan: ScanPlan, tasks: Sequence[Sequence[DataSplit]], pushed: Sequence[Predicate]) -> Value:
+    """A batch of Spark's Parquet reader, for `faces`; ``PaimonParquet`` makes it, where this Spark lets it.
 
     Args:
-        gateway: the JVM.
         scan: what is read; partition columns come last in its struct.
         tasks: the splits of the scan's plan, packed into tasks.
         pushed: predicates that Spark judges once more: here they only leave out row groups.
@@ -89,41 +62,47 @@ def native_batch(
     partition_fields = [field for field in scan.plan.fields if field.name in keys]
     partition = StructType([column for column in scan.struct.fields if column.name in keys])
     data = StructType([column for column in scan.struct.fields if column.name not in keys])
-    try:
-        partitions = file_partitions(gateway, task_files(scan.table, partition_fields, tasks))
-        reader = _parquet_scan(gateway, java_struct(gateway, data), _filters(gateway, scan, pushed))
-        if partition_fields:
-            compat.READ_PARTITION_SCHEMA.set(gateway, reader, java_struct(gateway, partition))
-        return NativeBatchProxy(gateway, partitions, reader.createReaderFactory())
-    except REFUSALS as error:
-        note_refusal(error)
-        return None
+    files = task_files(scan.table, partition_fields, tasks)
+    return [
+        "parquet batch",
+        {
+            "data": data.json(),
+            "partition": partition.json() if partition_fields else None,
+            "filters": _usable_filters(scan, pushed),
+            "options": _OPTIONS,
+            "kinds": files.kinds,
+            "rows": files.rows,
+            "tasks": files.tasks,
+        },
+    ]
 
 
-def note_refusal(error: Exception) -> None:
+def note_refusal(error: Exception | str) -> None:
     """Log why rows come by our reader that Spark's could give."""
     reason = error.java_exception if isinstance(error, Py4JJavaError) else str(error).partition("\n")[0]
     _LOG.warning("Spark's own Parquet reader cannot be used here, Paimon's is: %s", reason)
 
 
-def is_native(gateway: Gateway, scan: ScanPlan) -> bool:
-    """Whether a scan is left to Spark's Parquet reader: rows of local files as they are."""
+def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) -> bool:
+    """Whether a scan is left to Spark's Parquet reader: rows of local files as they are.
+
+    Args:
+        gateway: the JVM.
+        scan: what is read.
+        settings: of the session, `WANTED_SETTINGS` as far as they are set.
+    """
     if not scan.table.options.value("read.spark-parquet") or scan.metadata or not _is_local(scan.table.path):
+        return False
+    if not has_faces(gateway) or settings.get(_SHIFTS_TIMES, "false").lower() == "true":
         return False
     if not scan.has_plain_rows or not scan.partition_columns_are_last:
         return False
     paths = {file.path for split in scan.plan.splits for file in split.files}
-    return all(map(_is_local, paths)) and _reads_as_written(gateway) and _can_open(gateway, paths)
+    return all(map(_is_local, paths)) and _can_open(gateway, paths)
 
 
 def _is_local(path: str) -> bool:
     return path.startswith("/") or path[:5].lower() == "file:"
-
-
-def _reads_as_written(gateway: Gateway) -> bool:
-    """Whether the session reads times as they are."""
-    conf = compat.SQL_CONF.of(gateway).get()
-    return str(conf.getConfString(_SHIFTS_TIMES, "false")).lower() != "true"
 
 
 def _can_open(gateway: Gateway, paths: set[str]) -> bool:
@@ -142,17 +121,15 @@ def _is_unicode(path: str) -> bool:
     return True
 
 
-def _filters(gateway: Gateway, scan: ScanPlan, pushed: Sequence[Judged]) -> JavaObject:
-    """The filters by which Spark may leave out row groups and pages."""
+def _usable_filters(scan: ScanPlan, pushed: Sequence[Predicate]) -> list[int]:
+    """The positions of the filters by which Spark may leave out row groups and pages."""
     keys = scan.table.schema.partition_keys
     usable = {
         field.name
         for field in scan.plan.fields
         if field.name not in keys and not isinstance(field.type, FloatType | DoubleType)
     }
-    kept = [theirs for ours, theirs in pushed if _may_leave_out(ours, usable)]
-    utils = compat.V1_FILTERS.of(gateway)
-    return utils.toV1(gateway.array(_PREDICATE, kept))
+    return [position for position, predicate in enumerate(pushed) if _may_leave_out(predicate, usable)]
 
 
 def _may_leave_out(predicate: Predicate, usable: set[str]) -> bool:
@@ -175,24 +152,3 @@ def _leaves(predicate: Predicate) -> Iterator[Leaf]:
         case And() | Or():
             for child in predicate.children:
                 yield from _leaves(child)
-
-
-def _parquet_scan(gateway: Gateway, schema: JavaObject, filters: JavaObject) -> JavaObject:
-    """A ``ParquetScan`` of these columns over no files: its readers take whatever files they are given."""
-    convert = compat.PYTHON_UTILS.of(gateway)
-    nothing = gateway.jvm.scala.Option.empty()
-    cache = compat.NO_FILE_CACHE.of(gateway)
-    session = compat.CLASSIC_SESSION.of(gateway).active()
-    index = compat.FILE_INDEX(
-        gateway,
-        session,
-        convert.toSeq(gateway.jvm.java.util.ArrayList()),
-        convert.toScalaMap(gateway.string_map({})),
-        gateway.jvm.scala.Option.apply(schema),
-        cache,
-        nothing,
-        nothing,
-    )
-    builder = compat.PARQUET_SCAN_BUILDER(gateway, session, index, schema, schema, gateway.options(_OPTIONS))
-    getattr(builder, "pushedDataFilters_$eq")(filters)
-    return builder.build()

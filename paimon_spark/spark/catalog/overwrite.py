@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.spark.catalog.expressions import to_predicate
+from paimon_spark.spark.catalog.expressions import to_predicate, tree_of
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE
 from paimon_spark.spark.source.source_options import REPLACE_WHERE
@@ -43,7 +43,7 @@ def partition_condition(table: FileStoreTable, predicates: Sequence[JavaObject],
     """
     parts = []
     for predicate in predicates:
-        part = to_predicate(predicate, table.schema.fields)
+        part = to_predicate(tree_of(None, predicate), table.schema.fields)
         if part is None:
             raise UnsupportedError(
                 f"{what} where {predicate.toString()} is not supported: compare partition columns with literals "

@@ -19,7 +19,8 @@ from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.faces import FacedProxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
 from paimon_spark.spec import data_types as t
 from paimon_spark.table.table import FileStoreTable
@@ -46,7 +47,7 @@ _SETTERS: dict[type[t.DataType], str] = {
 }
 
 
-class PartitionsProxy(Proxy):
+class PartitionsProxy(FacedProxy):
     """The part of a table that knows its partitions."""
 
     loaded: LoadedTable

@@ -7,6 +7,7 @@ Spark's: what its reader and its partitions are goes straight into the ``PythonB
 
 from __future__ import annotations
 
+import base64
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.faces import Value
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 
 if TYPE_CHECKING:
@@ -45,15 +47,31 @@ def planned_batch(gateway: Gateway, schema: JavaObject, struct: StructType, read
     """
     provider = compat.PYTHON_SOURCE(gateway)
     provider.setShortName("paimon")
-    dumps: Callable[[object], bytes] = CloudPickleSerializer().dumps  # type: ignore[no-untyped-call]
-    function = dumps((_read_function(reader), struct))
-    partitions = [dumps(partition) for partition in reader.partitions()] or [dumps(None)]
+    function, partitions = _packed(struct, reader)
     packed = compat.UNPICKLER(gateway).loads(pickle.dumps(partitions, _JAVA_PICKLE_PROTOCOL))
     sequence = compat.PYTHON_UTILS.of(gateway).toSeq(packed)
     batch = compat.PYTHON_BATCH(gateway, provider, "paimon", schema, gateway.options({}))
     compat.BATCH_INFO.set(gateway, batch, compat.PYTHON_READ_INFO(gateway, function, sequence))
     compat.BATCH_IS_PLANNED.set(gateway, batch, True)  # the lazy value is there: Spark starts no worker to plan
     return batch
+
+
+def python_batch(struct: StructType, reader: DataSourceReader) -> Value:
+    """The same for `faces`."""
+    function, partitions = _packed(struct, reader)
+    return [
+        "python batch",
+        struct.json(),
+        base64.b64encode(function).decode(),
+        [base64.b64encode(partition).decode() for partition in partitions],
+    ]
+
+
+def _packed(struct: StructType, reader: DataSourceReader) -> tuple[bytes, list[bytes]]:
+    """What the tasks run, and their partitions."""
+    dumps: Callable[[object], bytes] = CloudPickleSerializer().dumps  # type: ignore[no-untyped-call]
+    function = dumps((_read_function(reader), struct))
+    return function, [dumps(partition) for partition in reader.partitions()] or [dumps(None)]
 
 
 def _read_function(reader: DataSourceReader) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

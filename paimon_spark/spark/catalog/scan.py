@@ -1,14 +1,15 @@
 """Answers Spark's ``ScanBuilder``, ``Scan`` and ``Statistics``: which columns, rows and files one scan reads.
 
 Every scan has a builder and a plan of its own, nothing that is pushed down is shared. What a scan reads is in
-`ScanPlan`; here it is told to Spark. It runs on the driver, in calls whose number depends on neither files nor columns.
+`ScanPlan`; here it is told to Spark, on the driver. ``PaimonFace`` in the JVM asks once for what is pushed down, once
+for the scan and once for its batch (see `faces`); the methods that Java calls itself are the way without it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql.types import StructType
 
@@ -17,13 +18,14 @@ from paimon_spark.read.metadata_pruning import pruned_metadata_fields
 from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
-from paimon_spark.spark.catalog.aggregates import LocalScanProxy, aggregated_rows, to_aggregation
-from paimon_spark.spark.catalog.expressions import to_predicate
-from paimon_spark.spark.catalog.native_scan import Judged, is_native, native_batch
-from paimon_spark.spark.catalog.python_source import planned_batch
+from paimon_spark.spark.catalog.aggregates import LocalScanProxy, aggregated_rows, aggregation_trees, to_aggregation
+from paimon_spark.spark.catalog.expressions import Tree, to_predicate, tree_of
+from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, note_refusal, parquet_batch
+from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, cheapest_column, partition_columns_last
 from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, none_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.sql.read_version import with_read_options
 
@@ -37,7 +39,7 @@ _READ = "org.apache.spark.sql.connector.read"
 _PREDICATE = "org.apache.spark.sql.connector.expressions.filter.Predicate"
 
 
-class ScanBuilderProxy(Proxy):
+class ScanBuilderProxy(FacedProxy):
     """Gathers what Spark pushes down for one scan: predicates, then aggregates, a limit, and columns."""
 
     interfaces = (
@@ -48,6 +50,14 @@ class ScanBuilderProxy(Proxy):
         f"{_READ}.SupportsPushDownAggregates",
     )
 
+    noted: ClassVar[Mapping[str, tuple[str, Value]]] = {"pruneColumns": ("_prune", None), "pushLimit": ("_limit", True)}
+    asked: ClassVar[Mapping[str, str]] = {
+        "pushPredicates": "_asked_predicates",
+        "supportCompletePushDown": "_asked_aggregation",
+        "pushAggregation": "_asked_aggregation",
+        "build": "_asked_scan",
+    }
+
     def __init__(self, gateway: Gateway, loaded: LoadedTable, options: Mapping[str, str], view: RowView = ROWS) -> None:
         super().__init__(gateway)
         self.loaded = loaded
@@ -57,40 +67,65 @@ class ScanBuilderProxy(Proxy):
         self.predicates: tuple[Predicate, ...] = ()
         self.metadata_predicates: tuple[Predicate, ...] = ()
         self.pushed: list[JavaObject] = []
-        self.judged: list[Judged] = []
+        self.skipping: list[Predicate] = []
+        """Predicates by which a reader may skip row groups, in the order in which Spark pushed them."""
         self.limit: int | None = None
         self.left_to_spark = False
         self.aggregated: AggregateRows | None = None
         self.first: ScanPlan | None = None
         """An earlier scan of the same relation, on whose source this one stays."""
 
+    def answers(self) -> dict[str, Value]:
+        """What does not depend on the query."""
+        return {
+            "pushedPredicates": none_of(_PREDICATE),
+            "supportsIterativePushdown": False,
+            "isPartiallyPushed": True,
+        }
+
     def pruneColumns(self, required: JavaObject) -> None:
         """The columns that the query needs; of rows the nested fields."""
-        struct = StructType.fromJson(json.loads(required.json()))
+        self._prune(required.json())
+
+    def _prune(self, required: str) -> None:
+        struct = StructType.fromJson(json.loads(required))
         # without a column Spark 4.0 counts no rows
         self.struct = struct if len(struct) else cheapest_column(self.struct, self.table.schema.partition_keys)
 
     def pushPredicates(self, predicates: JavaObject) -> JavaObject:
-        """Take what the predicate tree can say; give back what Spark must judge, and what it may judge once more.
+        """Take what the predicate tree can say; give back what Spark must judge, and what it may judge once more."""
+        offered = list(predicates)
+        rest, pushed, _ = self._take([tree_of(self.gateway, predicate) for predicate in offered])
+        self.pushed = [offered[position] for position in pushed]
+        return self.gateway.array(_PREDICATE, [offered[position] for position in rest])
+
+    def _asked_predicates(self, question: Question) -> Reply:
+        rest, pushed, skipping = self._take(question.arguments[0])
+        return Reply(["picked", rest], remember={"pushedPredicates": ["picked", pushed]}, keep=skipping)
+
+    def _take(self, predicates: Sequence[Tree]) -> tuple[list[int], list[int], list[int]]:
+        """Take predicates: positions of those that Spark evaluates (too), of those taken, of those `skipping`.
 
         Only a filter that stays in its plan makes Spark think a table worth a runtime filter on the other side of a
         join. So predicates that we judge row by row are given back too: few rows are left by then. Those that planning
         judges, over partition columns, are not: limits and aggregates can go past them.
         """
-        rest = []
-        for predicate in predicates:
-            ours, metadata = pushed_down(self.gateway, self.view, self.table, predicate)
+        rest, pushed, skipping = [], [], []
+        self.skipping = []
+        for position, predicate in enumerate(predicates):
+            ours, metadata = pushed_down(self.view, self.table, predicate)
             if metadata is not None:
                 self.metadata_predicates += (metadata,)
-                self.pushed.append(predicate)
+                pushed.append(position)
             if ours is not None:
                 self.predicates += (ours,)
-                self.pushed.append(predicate)
-                self.judged.append((ours, predicate))
+                pushed.append(position)
+                self.skipping.append(ours)
+                skipping.append(position)
             if ours is None or residual_filter(self.table.schema, ours) is not None:
-                rest.append(predicate)
+                rest.append(position)
         self.left_to_spark = bool(rest)
-        return self.gateway.array(_PREDICATE, rest)
+        return rest, pushed, skipping
 
     def pushedPredicates(self) -> JavaObject:
         """What was taken."""
@@ -102,8 +137,11 @@ class ScanBuilderProxy(Proxy):
 
     def pushLimit(self, limit: int) -> bool:
         """Plan no more files than hold so many rows."""
-        self.limit = limit
+        self._limit(limit)
         return True
+
+    def _limit(self, limit: int) -> None:
+        self.limit = limit
 
     def isPartiallyPushed(self) -> bool:
         """Spark still cuts the rows."""
@@ -111,15 +149,19 @@ class ScanBuilderProxy(Proxy):
 
     def supportCompletePushDown(self, aggregation: JavaObject) -> bool:
         """Whether Spark may leave the whole aggregation to us."""
-        return self._aggregate(aggregation)
+        return self._aggregate(*aggregation_trees(self.gateway, aggregation))
 
     def pushAggregation(self, aggregation: JavaObject) -> bool:
         """Answer counts and extremes from metadata, where they are exact there."""
-        return self._aggregate(aggregation)
+        return self._aggregate(*aggregation_trees(self.gateway, aggregation))
 
-    def _aggregate(self, aggregation: JavaObject) -> bool:
+    def _asked_aggregation(self, question: Question) -> Reply:
+        found = self._aggregate(*question.arguments[0])
+        return Reply(found, remember={"pushAggregation": True} if found else {})
+
+    def _aggregate(self, functions: Sequence[Tree], groups: Sequence[Tree]) -> bool:
         if self.aggregated is None and not self.left_to_spark:
-            wanted = to_aggregation(aggregation)
+            wanted = to_aggregation(functions, groups)
             if wanted is not None:
                 plan = self._on_source(ScanPlan(self.table, self.struct, self.predicates, view=self.view))
                 self.aggregated = aggregated_rows(plan, wanted)
@@ -127,11 +169,17 @@ class ScanBuilderProxy(Proxy):
 
     def build(self) -> Any:
         """The scan."""
+        return faced(self._scan())
+
+    def _asked_scan(self, _question: Question) -> Reply:
+        return Reply(face_of(self._scan()))
+
+    def _scan(self) -> FacedProxy:
         if self.aggregated is not None:
             return LocalScanProxy(self.gateway, self.loaded.name, self.aggregated)
         struct = partition_columns_last(self.struct, self.table.schema.partition_keys)
         plan = ScanPlan(self.table, struct, self.predicates, self.metadata_predicates, self.limit, self.view)
-        scan = ScanProxy(self.gateway, self.loaded.name, self._on_source(plan), self.judged)
+        scan = ScanProxy(self.gateway, self.loaded.name, self._on_source(plan), self.skipping)
         scan.names_errors = self.names_errors
         return scan
 
@@ -139,12 +187,22 @@ class ScanBuilderProxy(Proxy):
         return plan if self.first is None else plan.after(self.first)
 
 
-class ScanProxy(Proxy):
+class ScanProxy(FacedProxy):
     """One scan. Its batch is made once: plans compare batches by identity when they reuse exchanges."""
 
     interfaces = (f"{_READ}.Scan", f"{_READ}.SupportsReportStatistics", f"{_READ}.SupportsRuntimeV2Filtering")
 
-    def __init__(self, gateway: Gateway, name: str, plan: ScanPlan, pushed: Sequence[Judged] = ()) -> None:
+    asked: ClassVar[Mapping[str, str]] = {
+        "toBatch": "_asked_batch",
+        "refused": "_asked_own_batch",
+        "description": "_asked_description",
+        "filter": "_asked_filter",
+        "estimateStatistics": "_asked_statistics",
+        "estimateSizeInBytes": "_asked_size",
+    }
+    settings = WANTED_SETTINGS
+
+    def __init__(self, gateway: Gateway, name: str, plan: ScanPlan, pushed: Sequence[Predicate] = ()) -> None:
         super().__init__(gateway)
         self.name = name
         self.pushed = pushed
@@ -152,31 +210,63 @@ class ScanProxy(Proxy):
         self._native: bool | None = None
         self._batch: JavaObject | None = None
 
+    def answers(self) -> dict[str, Value]:
+        """What does not depend on the files."""
+        return {
+            "readSchema": ["struct", self.plan.struct.json()],
+            "filterAttributes": ["references", self._filterable()],
+            "pushedPredicates": none_of(_PREDICATE),
+            "supportsIterativePushdown": False,
+            "reflectsFullyPushedDownFilters": True,
+            "supportedCustomMetrics": none_of("org.apache.spark.sql.connector.metric.CustomMetric"),
+            "reportDriverMetrics": none_of("org.apache.spark.sql.connector.metric.CustomTaskMetric"),
+            "columnarSupportMode": ["constant", f"{_READ}.Scan$ColumnarSupportMode", "PARTITION_DEFINED"],
+        }
+
     def readSchema(self) -> JavaObject:
         """The columns that come out."""
         return java_struct(self.gateway, self.plan.struct)
 
     def description(self) -> str:
         """For EXPLAIN."""
-        reader = ", reader=spark-parquet" if self._is_native() else ""
+        return self._describe({})
+
+    def _asked_description(self, question: Question) -> Reply:
+        return Reply(self._describe(question.settings), once=True)
+
+    def _describe(self, settings: Mapping[str, str]) -> str:
+        reader = ", reader=spark-parquet" if self._is_native(settings) else ""
         return f"paimon {self.name} {self.plan.describe()}{reader}"
 
     def toBatch(self) -> JavaObject:
-        """Spark's Parquet batch where the files are the rows, else its Python batch over our reader."""
+        """Spark's Python batch over our reader; Spark's Parquet batch needs the Java classes."""
         if self._batch is None:
-            reader = self.plan.reader()
-            if self._is_native():
-                self._batch = native_batch(self.gateway, self.plan, reader.packed_splits(), self.pushed)
-                self._native = self._batch is not None
-            if self._batch is None:
-                schema = java_struct(self.gateway, self.plan.struct)
-                self._batch = planned_batch(self.gateway, schema, self.plan.struct, reader)
+            schema = java_struct(self.gateway, self.plan.struct)
+            self._batch = planned_batch(self.gateway, schema, self.plan.struct, self.plan.reader())
         return self._batch
 
-    def _is_native(self) -> bool:
+    def _asked_batch(self, question: Question) -> Reply:
+        """Spark's Parquet batch where the files are the rows, else its Python batch over our reader."""
+        reader = self.plan.reader()
+        native = self._is_native(question.settings)
+        value = (
+            parquet_batch(self.plan, reader.packed_splits(), self.pushed)
+            if native
+            else python_batch(self.plan.struct, reader)
+        )
+        return Reply(value, once=True, remember={"description": self._describe(question.settings)})
+
+    def _asked_own_batch(self, question: Question) -> Reply:
+        """This Spark does not let its Parquet reader be made: ours reads."""
+        note_refusal(str(question.arguments[0]))
+        self._native = False
+        batch = python_batch(self.plan.struct, self.plan.reader())
+        return Reply(batch, remember={"description": self._describe({})})
+
+    def _is_native(self, settings: Mapping[str, str]) -> bool:
         """Whether Spark's reader is used: said once, since Spark gives the reader of the first batch all later ones."""
         if self._native is None:
-            self._native = is_native(self.gateway, self.plan)
+            self._native = is_native(self.gateway, self.plan, settings)
         return self._native
 
     def filterAttributes(self) -> JavaObject:
@@ -185,15 +275,24 @@ class ScanProxy(Proxy):
         They are the partition columns, and the metadata columns that say the file and the bucket.
         """
         expressions = self.gateway.jvm.org.apache.spark.sql.connector.expressions
+        references = [expressions.Expressions.column(name) for name in self._filterable()]
+        return self.gateway.array("org.apache.spark.sql.connector.expressions.NamedReference", references)
+
+    def _filterable(self) -> list[str]:
         schema = self.plan.table.schema
         known = (*schema.partition_keys, *(field.name for field in pruned_metadata_fields(schema)))
-        names = [name for name in known if name in self.plan.struct.names and self.plan.view is ROWS]
-        references = [expressions.Expressions.column(quoted(name)) for name in names]
-        return self.gateway.array("org.apache.spark.sql.connector.expressions.NamedReference", references)
+        return [quoted(name) for name in known if name in self.plan.struct.names and self.plan.view is ROWS]
 
     def filter(self, predicates: JavaObject) -> None:
         """Leave out files by what the other side of a join turned out to hold; the snapshot stays."""
-        found = [pushed_down(self.gateway, self.plan.view, self.plan.table, predicate) for predicate in predicates]
+        self._narrow([tree_of(self.gateway, predicate) for predicate in predicates])
+
+    def _asked_filter(self, question: Question) -> Reply:
+        self._narrow(question.arguments[0])
+        return Reply(forget=["toBatch", "description"])
+
+    def _narrow(self, predicates: Sequence[Tree]) -> None:
+        found = [pushed_down(self.plan.view, self.plan.table, predicate) for predicate in predicates]
         ours = tuple(predicate for predicate, _ in found if predicate is not None)
         metadata_predicates = tuple(metadata for _, metadata in found if metadata is not None)
         if ours or metadata_predicates:
@@ -212,6 +311,13 @@ class ScanProxy(Proxy):
         """Rows and bytes for the optimiser; DESCRIBE EXTENDED is told no rows where merging makes them fewer."""
         rows = None if self.plan.merges and self._is_described() else self.plan.row_count
         return StatisticsProxy(self.gateway, rows, self.plan.size_bytes)
+
+    def _asked_statistics(self, question: Question) -> Reply:
+        rows = None if self.plan.merges and question.described else self.plan.row_count
+        return Reply(["statistics", rows, self.plan.size_bytes])
+
+    def _asked_size(self, _question: Question) -> Reply:
+        return Reply(["long", self.plan.size_bytes])
 
     def _is_described(self) -> bool:
         jvm = self.gateway.jvm
@@ -239,16 +345,14 @@ class ScanProxy(Proxy):
         return columnar_support(self.gateway, "PARTITION_DEFINED")
 
 
-def pushed_down(
-    gateway: Gateway, view: RowView, table: FileStoreTable, predicate: JavaObject
-) -> tuple[Predicate | None, Predicate | None]:
-    """What of us can judge one of Spark's predicates: over the table's columns, or else over a file's place."""
+def pushed_down(view: RowView, table: FileStoreTable, predicate: Tree) -> tuple[Predicate | None, Predicate | None]:
+    """One of Spark's predicates as ours: over the table's columns, or else over metadata columns of files."""
     if view is not ROWS:
-        return to_predicate(predicate, view.fields(table), gateway=gateway), None
+        return to_predicate(predicate, view.fields(table)), None
     schema = table.schema
     partition = () if schema.has_field(PARTITION) else schema.partition_keys
-    ours = to_predicate(predicate, schema.fields, partition, gateway=gateway)
-    return ours, None if ours is not None else to_predicate(predicate, pruned_metadata_fields(schema), gateway=gateway)
+    ours = to_predicate(predicate, schema.fields, partition)
+    return ours, None if ours is not None else to_predicate(predicate, pruned_metadata_fields(schema))
 
 
 class StatisticsProxy(Proxy):

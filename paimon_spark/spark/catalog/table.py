@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from py4j.protocol import Py4JError
@@ -17,10 +18,12 @@ from paimon_spark.spark.catalog.scan_plan import metadata_struct
 from paimon_spark.spark.catalog.schemas import declared_struct, java_struct
 from paimon_spark.spark.catalog.write import WriteBuilderProxy
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.faces import Question, Reply, Value, face_of, faced, none_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.table.nullability import fields_as_stored
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
+_CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
 STATEMENT_MARK = " <- "
 """Stands in plans behind a table that a statement changes, before the statement."""
 
@@ -36,6 +39,8 @@ class TableProxy(PartitionsProxy):
         *PARTITION_INTERFACES,
     )
 
+    asked: ClassVar[Mapping[str, str]] = {"newScanBuilder": "_asked_scan_builder"}
+
     def __init__(self, gateway: Gateway, catalog_name: str, loaded: LoadedTable) -> None:
         super().__init__(gateway)
         self.pinned_snapshot_id: int | None = None
@@ -44,6 +49,26 @@ class TableProxy(PartitionsProxy):
         self.loaded = loaded
         fields = fields_as_stored(loaded.table)
         self.struct: StructType = declared_struct(struct_with_defaults(fields), fields)
+
+    def answers(self) -> dict[str, Value]:
+        """What a table is, apart from its partitions."""
+        struct, keys = self.struct.json(), self.loaded.table.schema.partition_keys
+        return {
+            "name": self.name(),
+            "id": None,
+            "version": None,
+            "schema": ["struct", struct],
+            "columns": ["columns", struct],
+            "constraints": none_of(f"{_CATALOG}.constraints.Constraint"),
+            "partitioning": ["identity", [quoted(key) for key in keys]],
+            "properties": ["map", self._properties()],
+            "capabilities": ["constants", f"{_CATALOG}.TableCapability", list(_CAPABILITIES)],
+            "metadataColumns": [
+                "metadata",
+                [[f.name, f.dataType.json(), f.nullable] for f in metadata_struct(self.loaded.table).fields],
+            ],
+            "canRenameConflictingMetadataColumns": False,
+        }
 
     def name(self) -> str:
         """The name in plans and messages."""
@@ -81,6 +106,10 @@ class TableProxy(PartitionsProxy):
         )
 
     def properties(self) -> JavaObject:
+        """What SHOW TBLPROPERTIES shows."""
+        return self.gateway.string_map(self._properties())
+
+    def _properties(self) -> dict[str, str]:
         """Options, keys, comment, provider and location, as the official connector shows them.
 
         What SHOW CREATE TABLE gives makes the same table again.
@@ -91,13 +120,13 @@ class TableProxy(PartitionsProxy):
             values["primary-key"] = ",".join(schema.primary_keys)
         if schema.comment:
             values["comment"] = schema.comment
-        return self.gateway.string_map(values)
+        return values
 
     def capabilities(self) -> JavaObject:
         """What reads and writes may ask for."""
         return self.gateway.enum_set(
             f"{_CATALOG}.TableCapability",
-            ["BATCH_READ", "BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC"],
+            _CAPABILITIES,
         )
 
     def metadataColumns(self) -> JavaObject:
@@ -111,7 +140,14 @@ class TableProxy(PartitionsProxy):
 
     def newScanBuilder(self, options: JavaObject) -> Any:
         """A builder for one scan."""
-        given = self.gateway.string_dict(options.asCaseSensitiveMap())
+        return faced(self.scan_builder(self.gateway.string_dict(options.asCaseSensitiveMap())))
+
+    def _asked_scan_builder(self, question: Question) -> Reply:
+        return Reply(face_of(self.scan_builder(question.arguments[0])))
+
+    def scan_builder(self, options: Mapping[str, str]) -> ScanBuilderProxy:
+        """A builder for one scan with the options of the read."""
+        given = dict(options)
         if self.pinned_snapshot_id is not None and not self.loaded.options and not asks_for_changes(given):
             given.setdefault("scan.snapshot-id", str(self.pinned_snapshot_id))
         return ScanBuilderProxy(self.gateway, self.loaded, given)

@@ -25,6 +25,7 @@ from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.row_level import install_row_level
 from paimon_spark.spark.hooks.widened_writes import install_widened_writes
 from paimon_spark.spark.jvm import compat, features
+from paimon_spark.spark.jvm.faces import faced
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, gateway_of
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
@@ -95,11 +96,12 @@ def install_catalog(
     """
     gateway = gateway_of(spark)
     proxy = CatalogProxy(gateway, name, FilesystemCatalog(warehouse, dict(options)))
-    state = spark._jsparkSession.sessionState()
+    state, face = spark._jsparkSession.sessionState(), faced(proxy)
     hooks = (*HOOKS, (features.PARSER, install_parser)) if parser else HOOKS
     for feature in (
         features.PYTHON_READS,
         features.NATIVE_READS,
+        features.FACES,
         features.FRAMES,
         features.METADATA_ANSWERS,
         features.WRITES,
@@ -107,7 +109,7 @@ def install_catalog(
         _is_whole(gateway, feature)
 
     def install(session_state: JavaObject) -> None:
-        compat.CATALOGS.get(gateway, session_state.catalogManager()).put(name, proxy)
+        compat.CATALOGS.get(gateway, session_state.catalogManager()).put(name, face)
         for feature, hook in hooks:
             _install(gateway, feature, partial(hook, gateway, session_state))
 

@@ -18,7 +18,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import TableNotFoundError
-from paimon_spark.spark.catalog.loading import LoadedTable, load_catalog_table, session_options
+from paimon_spark.spark.catalog.loading import LoadedTable, all_settings, load_catalog_table, session_options
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.merge_schema import with_columns
 from paimon_spark.spark.columns.types import from_spark_struct
@@ -115,7 +115,7 @@ class WidenedWriteProxy(Proxy):
             return None
         catalog, namespace, name = python_object(self.gateway, named[0]), list(named[1].namespace()), named[1].name()
         database = ".".join(namespace)
-        session = session_options(self.gateway, catalog.catalog_name, database, name, write=True)
+        session = session_options(all_settings(self.gateway), catalog.catalog_name, database, name, write=True)
         loaded = load_catalog_table(catalog.catalog, namespace, name, None, session=session)
         some = self.gateway.jvm.scala.Option.apply
         return _Target(catalog.catalog_name, loaded, some(named[0]), some(named[1]), options)

@@ -145,7 +145,9 @@ ANALYZER = SparkClass(f"{_ANALYSIS}.Analyzer", methods=("extendedResolutionRules
 EXPERIMENTAL_METHODS = SparkClass(
     f"{_SQL}.ExperimentalMethods", methods=("extraOptimizations", "extraOptimizations_$eq")
 )
-PROXY_ID = SparkField("py4j.reflection.PythonProxyHandler", ("id",))
+PROXY_HANDLER = SparkClass("py4j.reflection.PythonProxyHandler", methods=("invoke",), constructors=(2,))
+PROXY_ID = SparkField(PROXY_HANDLER.name, ("id",))
+PROXY_GATEWAY = SparkField(PROXY_HANDLER.name, ("gateway",))
 
 # Scala and Python values
 PYTHON_UTILS = SparkClass("org.apache.spark.api.python.PythonUtils", methods=("toScalaMap", "toSeq"))

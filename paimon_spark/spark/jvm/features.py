@@ -78,6 +78,10 @@ NATIVE_READS = Feature(
         c.READ_PARTITION_SCHEMA, c.V1_FILTERS, c.SOURCE_LOADER,
     ),
 )  # fmt: skip
+FACES = Feature(
+    "plans in few calls", "statements take some tenths of a second longer, and all files are read by Paimon's reader",
+    (c.PROXY_HANDLER, c.PROXY_GATEWAY, c.V2_COLUMNS, c.SQL_CONF, c.OBJECT_MAPPER, c.SOURCE_LOADER),
+)  # fmt: skip
 FRAMES = Feature("frames of a path", "PaimonTable.to_df reads by Paimon's reader", (c.RELATION, c.DATASET))
 FORMAT_PLANS = Feature(
     "plans of format('paimon')", "loads and saves by path go through Spark's Python source, which is slower",
@@ -145,7 +149,7 @@ PARSER = Feature(
     ),
 )  # fmt: skip
 FEATURES = (
-    SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FRAMES, FORMAT_PLANS, METADATA_ANSWERS, WRITES, CLONES,
+    SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, FRAMES, FORMAT_PLANS, METADATA_ANSWERS, WRITES, CLONES,
     TABLE_FUNCTIONS, LOCAL_ROWS, PLACED_WRITES, REBALANCED_WRITES, LEFT_OUT_COLUMNS, WIDENED_WRITES, ROW_LEVEL, PARSER,
 )  # fmt: skip
 """All of them."""

@@ -295,8 +295,10 @@ def _declared(proxy: Proxy, name: str, error: ProxyError) -> ProxyError:
     and users a page of Java.
     """
     gateway, thrown = proxy.gateway, error.java_exception
-    if proxy.caller_unwraps or any(
-        gateway.java_class(f"java.lang.{kind}").isInstance(thrown) for kind in ("RuntimeException", "Error")
+    if (
+        proxy.caller_unwraps
+        or name == "ask"
+        or any(gateway.java_class(f"java.lang.{kind}").isInstance(thrown) for kind in ("RuntimeException", "Error"))
     ):
         return error
     for interface in proxy.interfaces:

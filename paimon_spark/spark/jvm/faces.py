@@ -1,0 +1,128 @@
+"""Proxies of which Java knows the answers: Python is asked once for each decision, in one JSON text.
+
+A `FacedProxy` says in advance what Spark will want to know of it (`answers`), which calls may wait for the next
+question (`noted`) and which are questions (`asked`). ``PaimonFace`` in the JVM does the rest; calls that it does not
+know reach the proxy as those of any `Proxy`. Without the Java classes a faced proxy is a plain one.
+
+Values are JSON, or a list whose first element says what Java makes of the others:
+
+===================================== =====================================================
+``["struct", json]``                  a ``StructType``
+``["columns", json]``                 the same as ``Column[]``
+``["strings", [...]]``                a ``String[]``; ``["set", [...]]``, ``["map", {...}]`` collections of strings
+``["constants", class, [...]]``       a set of constants of an enum, ``["constant", class, name]`` one of them
+``["none of", class]``                an empty array
+``["identity", [...]]``               ``Transform[]`` of columns; ``["references", [...]]`` ``NamedReference[]``
+``["identifiers", [...], [...]]``     ``Identifier[]``: the namespace, the names
+``["metadata", [[name, json, null]]]`` ``MetadataColumn[]``
+``["statistics", rows, bytes]``       ``Statistics``; ``["long", n]`` an ``OptionalLong``
+``["picked", [...]]``                 those elements of the question's first argument, an array
+``["face", {...}]``                   a faced proxy (`face_of`)
+``["rows", json, pickle]``            ``InternalRow[]`` (`packed_rows`)
+``["python batch", ...]``             a ``PythonBatch`` (`python_source`); ``["parquet batch", {...}]`` (`native_scan`)
+===================================== =====================================================
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.java_entry import java_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Value = Any
+"""JSON, or a list that `faces` describes."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A call of Spark's that Python decides."""
+
+    arguments: Sequence[Any]
+    """As ``PaimonArguments`` encodes them."""
+    settings: Mapping[str, str]
+    """Those settings of the session that the proxy wants, as far as they are set."""
+    described: bool = False
+    """Of ``estimateStatistics``: whether DESCRIBE TABLE asks."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The answer, and what Java keeps of it."""
+
+    value: Value = None
+    once: bool = False
+    """Whether the same question has this answer from now on."""
+    remember: Mapping[str, Value] = field(default_factory=dict)
+    """Answers of other methods, from now on."""
+    forget: Sequence[str] = ()
+    """Methods whose answers count no longer."""
+    keep: Sequence[int] | None = None
+    """Elements of the first argument, an array, to which later answers point."""
+
+
+class FacedProxy(Proxy):
+    """A proxy that can tell Java in advance what it will answer."""
+
+    noted: ClassVar[Mapping[str, tuple[str, Value]]] = {}
+    """Java's method: the method of this class called before the next question, and what Java returns at once."""
+    asked: ClassVar[Mapping[str, str]] = {}
+    """Java's method: the method of this class that makes a `Reply` of a `Question`."""
+    settings: ClassVar[tuple[str, ...]] = ()
+    """Keys of the session's settings that questions bring along; a prefix ends in a dot."""
+
+    def answers(self) -> dict[str, Value]:
+        """What methods without arguments answer."""
+        return {}
+
+    def ask(self, method: str, request: str) -> str:
+        """A question of Java's, as JSON."""
+        given = json.loads(request)
+        for name, arguments in given["before"]:
+            getattr(self, self.noted[name][0])(*arguments)
+        question = Question(given["arguments"] or (), given["settings"], given.get("described", False))
+        reply: Reply = getattr(self, self.asked[method])(question)
+        return json.dumps({key: value for key, value in _fields(reply).items() if value is not None})
+
+
+def _fields(reply: Reply) -> dict[str, Any]:
+    """The fields of a reply, their values as they are."""
+    return {name: getattr(reply, name) for name in reply.__dataclass_fields__}
+
+
+def face_of(proxy: FacedProxy) -> Value:
+    """The value by which Java makes a proxy's face. The proxy lives until Java collects the face."""
+    return [
+        "face",
+        {
+            "id": proxy.gateway.gateway.gateway_property.pool.put(proxy),
+            "interfaces": list(proxy.interfaces),
+            "text": proxy.toString(),
+            "answers": proxy.answers(),
+            "noted": {name: value for name, (_, value) in proxy.noted.items()},
+            "asked": list(proxy.asked),
+            "settings": list(proxy.settings),
+        },
+    ]
+
+
+def faced(proxy: FacedProxy) -> JavaObject:
+    """The proxy's face, to be handed to the JVM; without the Java classes the proxy itself."""
+    entry = java_entry(proxy.gateway)
+    return proxy if entry is None else entry.apply(proxy, json.dumps(face_of(proxy)[1]))
+
+
+def none_of(class_name: str) -> Value:
+    """An empty array."""
+    return ["none of", class_name]
+
+
+def has_faces(gateway: Gateway) -> bool:
+    """Whether the Java classes fit this Spark."""
+    return java_entry(gateway) is not None

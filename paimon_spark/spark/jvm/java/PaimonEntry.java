@@ -1,0 +1,19 @@
+import java.util.function.BiFunction;
+import java.util.function.Function;
+
+/** Where Python enters: a proxy and the description of its face give the face; null and an expression its tree. */
+public final class PaimonEntry implements BiFunction {
+    public Object apply(Object proxy, Object given) {
+        try {
+            return proxy == null
+                ? PaimonFace.json(PaimonArguments.encode(given))
+                : PaimonFace.of(proxy, (String) given);
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    public BiFunction andThen(Function after) {
+        throw new UnsupportedOperationException();
+    }
+}

@@ -1,0 +1,187 @@
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import py4j.Gateway;
+import py4j.reflection.PythonProxyHandler;
+
+/**
+ * Stands before a Python object that answers Java interfaces, and answers for it what Python has said in advance.
+ *
+ * Of a method it knows one of these: the answer ("answers"); that the call is kept until the next question and what it
+ * returns ("noted"); that arguments and answer are JSON ("asked"). Every other method is py4j's own call of Python.
+ * Lives in the driver; nothing of it is sent to executors.
+ */
+public final class PaimonFace extends PythonProxyHandler {
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final String MARK = " <- ";
+    private static final Map CLASSES = new HashMap();
+
+    private final Gateway gateway;
+    private final String text;
+    private final Map answers;
+    private final Map noted;
+    private final Set asked;
+    private final List settings;
+    private final Map known = new HashMap();
+    private List before = new ArrayList();
+    private Object[] kept;
+
+    private PaimonFace(String id, Gateway gateway, Map face, Object[] kept) {
+        super(id, gateway);
+        this.gateway = gateway;
+        this.text = (String) face.get("text");
+        this.answers = (Map) face.get("answers");
+        this.noted = (Map) face.get("noted");
+        this.asked = new HashSet((Collection) face.get("asked"));
+        this.settings = (List) face.get("settings");
+        this.kept = kept;
+    }
+
+    /** A face as Python describes it in JSON; the proxy is any of py4j's, by which its gateway is found. */
+    static Object of(Object proxy, String description) throws Exception {
+        InvocationHandler handler = Proxy.getInvocationHandler(proxy);
+        java.lang.reflect.Field field = PythonProxyHandler.class.getDeclaredField("gateway");
+        field.setAccessible(true);
+        return make((Gateway) field.get(handler), (Map) JSON.readValue(description, Map.class), new Object[0]);
+    }
+
+    static String json(Object value) throws Exception {
+        return JSON.writeValueAsString(value);
+    }
+
+    static Object make(Gateway gateway, Map face, Object[] kept) throws ClassNotFoundException {
+        ClassLoader loader = PaimonFace.class.getClassLoader();
+        List names = (List) face.get("interfaces");
+        Class[] interfaces;
+        synchronized (CLASSES) {
+            interfaces = (Class[]) CLASSES.get(names);
+            if (interfaces == null) {
+                interfaces = new Class[names.size()];
+                for (int at = 0; at < interfaces.length; at++) {
+                    interfaces[at] = Class.forName((String) names.get(at), true, loader);
+                }
+                CLASSES.put(names, interfaces);
+            }
+        }
+        PaimonFace handler = new PaimonFace((String) face.get("id"), gateway, face, kept);
+        return Proxy.newProxyInstance(loader, interfaces, handler);
+    }
+
+    public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+        String name = method.getName();
+        int count = arguments == null ? 0 : arguments.length;
+        if (count == 0 && name.equals("toString")) {
+            return text;
+        }
+        if (count == 0 && name.equals("hashCode")) {
+            return Integer.valueOf(text.hashCode());
+        }
+        if (count == 1 && name.equals("equals")) {
+            return Boolean.valueOf(isSame(proxy, arguments[0]));
+        }
+        synchronized (this) {
+            if (known.containsKey(name)) {
+                return known.get(name);
+            }
+            if (answers.containsKey(name)) {
+                Object answer = PaimonAnswers.decode(answers.get(name), this, arguments);
+                known.put(name, answer);
+                return answer;
+            }
+            if (noted.containsKey(name)) {
+                List call = new ArrayList();
+                call.add(name);
+                call.add(PaimonArguments.encode(arguments));
+                before.add(call);
+                return noted.get(name);
+            }
+            if (asked.contains(name)) {
+                try {
+                    return ask(proxy, name, arguments);
+                } catch (Throwable error) {
+                    throw declared(method, error);
+                }
+            }
+        }
+        try {
+            return super.invoke(proxy, method, arguments);
+        } catch (Throwable error) {
+            throw declared(method, error);
+        }
+    }
+
+    /** Whether an object is the same; of a table that a statement changes, the name ends before the mark. */
+    private boolean isSame(Object proxy, Object other) {
+        if (other == null || other == proxy) {
+            return other == proxy;
+        }
+        String name = String.valueOf(other);
+        int end = name.indexOf(MARK);
+        return text.equals(end < 0 ? name : name.substring(0, end));
+    }
+
+    private Object ask(Object proxy, String name, Object[] arguments) throws Throwable {
+        Map request = new HashMap();
+        request.put("before", before);
+        request.put("arguments", PaimonArguments.encode(arguments));
+        request.put("settings", PaimonArguments.settings(settings));
+        if (name.equals("estimateStatistics")) {
+            request.put("described", Boolean.valueOf(PaimonArguments.isCalledBy(".DescribeTableExec")));
+        }
+        before = new ArrayList();
+        Method python = PaimonPython.class.getMethod("ask", new Class[] {String.class, String.class});
+        Object[] asking = new Object[] {name, JSON.writeValueAsString(request)};
+        Map reply = (Map) JSON.readValue((String) super.invoke(proxy, python, asking), Map.class);
+        if (reply.containsKey("keep")) {
+            kept = PaimonAnswers.picked((List) reply.get("keep"), (Object[]) arguments[0]);
+        }
+        for (Iterator all = ((List) reply.get("forget")).iterator(); all.hasNext();) {
+            known.remove(all.next());
+        }
+        for (Iterator all = ((Map) reply.get("remember")).entrySet().iterator(); all.hasNext();) {
+            Map.Entry entry = (Map.Entry) all.next();
+            known.put(entry.getKey(), PaimonAnswers.decode(entry.getValue(), this, arguments));
+        }
+        Object answer;
+        try {
+            answer = PaimonAnswers.decode(reply.get("value"), this, arguments);
+        } catch (PaimonAnswers.Refusal refusal) {
+            answer = ask(proxy, "refused", new Object[] {refusal.getMessage()});
+        }
+        if (Boolean.TRUE.equals(reply.get("once"))) {
+            known.put(name, answer);
+        }
+        return answer;
+    }
+
+    Gateway gateway() {
+        return gateway;
+    }
+
+    /** Objects of a question that its answer kept: predicates that were pushed down. */
+    Object[] kept() {
+        return kept;
+    }
+
+    private static Throwable declared(Method method, Throwable error) {
+        if (error instanceof RuntimeException || error instanceof Error) {
+            return error;
+        }
+        Class[] allowed = method.getExceptionTypes();
+        for (int at = 0; at < allowed.length; at++) {
+            if (allowed[at].isInstance(error)) {
+                return error;
+            }
+        }
+        return new IllegalArgumentException(error.getMessage(), error);
+    }
+}

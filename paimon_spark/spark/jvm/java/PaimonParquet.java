@@ -1,0 +1,101 @@
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.paths.SparkPath;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.execution.datasources.FilePartition;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+import org.apache.spark.sql.execution.datasources.NoopCache$;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScan;
+import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScanBuilder;
+import org.apache.spark.sql.internal.connector.PredicateUtils;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.types.UTF8String;
+import scala.Option;
+
+/** Spark's vectorised Parquet reader over exactly the files that Python names (`native_scan.py`). */
+public final class PaimonParquet {
+    public static Batch batch(Map given, Object[] pushed) throws Exception {
+        StructType data = (StructType) PaimonAnswers.type((String) given.get("data"));
+        Predicate[] filters = new Predicate[((List) given.get("filters")).size()];
+        for (int at = 0; at < filters.length; at++) {
+            filters[at] = (Predicate) pushed[((Number) ((List) given.get("filters")).get(at)).intValue()];
+        }
+        ParquetScan reader = scan(data, filters, (Map) given.get("options"));
+        if (given.get("partition") != null) {
+            PaimonAnswers.set(reader, "readPartitionSchema", PaimonAnswers.type((String) given.get("partition")));
+        }
+        List kinds = (List) given.get("kinds");
+        return new PaimonAnswers.Files(
+            partitions(kinds, (List) given.get("rows"), (List) given.get("tasks")), reader.createReaderFactory());
+    }
+
+    /** A scan of these columns over no files: its readers take whatever files they are given. */
+    private static ParquetScan scan(StructType schema, Predicate[] filters, Map options) {
+        org.apache.spark.sql.classic.SparkSession session = org.apache.spark.sql.classic.SparkSession.active();
+        InMemoryFileIndex index = new InMemoryFileIndex(
+            session, PythonUtils.toSeq(new ArrayList()), nothing(), Option.apply(schema), NoopCache$.MODULE$,
+            Option.empty(), Option.empty());
+        ParquetScanBuilder builder =
+            new ParquetScanBuilder(session, index, schema, schema, new CaseInsensitiveStringMap(options));
+        builder.pushedDataFilters_$eq(PredicateUtils.toV1(filters));
+        return builder.build();
+    }
+
+    private static scala.collection.immutable.Map nothing() {
+        return PythonUtils.toScalaMap(new HashMap());
+    }
+
+    private static InputPartition[] partitions(List kinds, List rows, List tasks) {
+        InternalRow[] partitions = new InternalRow[rows.size()];
+        for (int at = 0; at < partitions.length; at++) {
+            Object[] values = ((List) rows.get(at)).toArray();
+            for (int i = 0; i < values.length; i++) {
+                values[i] = constant(values[i], kinds.get(i));
+            }
+            partitions[at] = new GenericInternalRow(values);
+        }
+        String[] nowhere = new String[0];
+        scala.collection.immutable.Map constants = nothing();
+        InputPartition[] result = new InputPartition[tasks.size()];
+        for (int at = 0; at < result.length; at++) {
+            List wanted = (List) tasks.get(at);
+            PartitionedFile[] files = new PartitionedFile[wanted.size()];
+            for (int i = 0; i < files.length; i++) {
+                List file = (List) wanted.get(i);
+                files[i] = new PartitionedFile(
+                    partitions[((Number) file.get(0)).intValue()], SparkPath.fromPathString((String) file.get(1)),
+                    number(file.get(2)), number(file.get(3)), nowhere, 0L, number(file.get(4)), constants);
+            }
+            result[at] = new FilePartition(at, files);
+        }
+        return result;
+    }
+
+    private static long number(Object value) {
+        return ((Number) value).longValue();
+    }
+
+    private static Object constant(Object value, Object kind) {
+        if (value instanceof String) {
+            return UTF8String.fromString((String) value);
+        } else if (value == null || value instanceof Boolean) {
+            return value;
+        } else if (kind.equals("byte")) {
+            return Byte.valueOf(((Number) value).byteValue());
+        } else if (kind.equals("short")) {
+            return Short.valueOf(((Number) value).shortValue());
+        } else if (kind.equals("long")) {
+            return Long.valueOf(((Number) value).longValue());
+        }
+        return value;
+    }
+}
