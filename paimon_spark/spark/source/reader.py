@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from paimon_spark.read.metadata_columns import read_with_metadata
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.source.splits import even_batches, pack_splits
+from paimon_spark.spark.source.worker_process import speed_up_worker
 
 if TYPE_CHECKING:
     from paimon_spark.read.plan import ReadPlan
@@ -63,6 +64,7 @@ class PaimonReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, in Spark's own Arrow types. Called in a task."""
+        speed_up_worker()
         if not isinstance(partition, PaimonPartition):
             return iter(())  # what Spark makes of an empty list of partitions
         rows = (batch for split in partition.splits for batch in self._rows(split))

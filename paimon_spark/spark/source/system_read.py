@@ -14,6 +14,7 @@ from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.source.read_columns import match_columns
 from paimon_spark.spark.source.source_options import row_condition
+from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.predicate import evaluate
 from paimon_spark.table.filesystem_catalog import DATABASE_SUFFIX, SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.paths import parse_table_path
@@ -53,6 +54,7 @@ class SystemTableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one piece, in Spark's own Arrow types. Called in a task."""
+        speed_up_worker()
         if not isinstance(partition, SystemRows):
             return iter(())  # what Spark makes of an empty list of partitions
         return convert_batches(pa.ipc.open_stream(partition.data), self._names, self._target)
