@@ -13,6 +13,7 @@ from pathlib import Path
 import merge_on_read
 import official_connector
 import read_append
+import read_compacted
 import write
 from common import KEY_TABLES, scratch, spark_session
 
@@ -32,7 +33,7 @@ def official() -> None:
 def main() -> None:
     """Run everything, the quick things last."""
     print("| measured | s | yardstick s | ratio | at most |\n|---|---|---|---|---|", flush=True)
-    for module in (read_append, merge_on_read, write):
+    for module in (read_append, read_compacted, merge_on_read, write):
         for ratio, limit in module.run():
             print(ratio.line(limit), flush=True)
     spark_session().stop()

@@ -1,6 +1,7 @@
 """Every golden table read through ``spark.read.format("paimon")`` gives Java's rows, as Spark shows them."""
 
 import re
+from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import VariantType, VariantVal
 from support.golden import GoldenRead, follows_a_java_bug, golden_reads, not_yet, row_multiset
+from support.plain_source import plain_session
+
+from paimon_spark import PaimonTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
@@ -92,8 +96,8 @@ def plain_type(data_type: pa.DataType) -> str:
     return re.sub(" not null|: *'.*?'", "", str(data_type)).replace("item:", "element:")
 
 
-def assert_javas_rows(spark: SparkSession, case: GoldenRead) -> None:
-    got = collected(load(spark, case))
+def assert_javas_rows(spark: SparkSession, case: GoldenRead, door: Callable[..., DataFrame] = load) -> None:
+    got = collected(door(spark, case))
     want = with_padded_chars(as_spark_shows(case.rows()), dict(case.table.expect["columns"]))
     assert got.schema.names == want.schema.names
     unordered = case.read.get("unordered_columns") or ()
@@ -105,6 +109,24 @@ def assert_javas_rows(spark: SparkSession, case: GoldenRead) -> None:
 @pytest.mark.parametrize("case", FULL, ids=lambda case: case.id)
 def test_full_reads(spark: SparkSession, case: GoldenRead) -> None:
     assert_javas_rows(spark, case)
+
+
+def path_of(case: GoldenRead) -> str:
+    branch, system = (f"{mark}{name}" if name else "" for mark, name in (("$branch_", case.branch), ("$", case.system)))
+    return f"{case.table.path}{branch}{system}"
+
+
+DOORS: tuple[Callable[[SparkSession, GoldenRead], DataFrame], ...] = (
+    lambda spark, case: plain_session(spark).read.format("paimon").load(path_of(case)),
+    lambda spark, case: spark.sql(f"SELECT * FROM paimon.`{path_of(case)}`"),
+    lambda spark, case: PaimonTable.for_path(spark, str(case.table.path)).to_df(branch=case.branch or None),
+)
+"""Other doors than a load of a session that was registered; the plain source is the one of Connect."""
+
+
+@pytest.mark.parametrize("at", range(len(FULL)), ids=lambda at: FULL[at].id)
+def test_full_reads_by_other_doors(spark: SparkSession, at: int) -> None:
+    assert_javas_rows(spark, FULL[at], DOORS[at % (2 if FULL[at].system else 3)])
 
 
 @pytest.mark.parametrize("case", TRAVELS[::5], ids=lambda case: case.id)
