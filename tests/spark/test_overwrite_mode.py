@@ -145,3 +145,25 @@ def test_what_is_named_is_replaced_whatever_the_session_says(spark: SparkSession
         assert [tuple(row) for row in spark.table(name).collect()] == [(9, "a")]
         with pytest.raises(Exception, match="contradicts an overwrite of the partitions in the data"):
             rows.writeTo(name).option("partitionOverwriteMode", "static").overwritePartitions()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("by_text", [True, False], ids=["statement", "sql"])
+def test_a_named_partition_without_rows_is_emptied_in_the_static_mode_only(
+    spark: SparkSession, warehouse: Path, *, by_text: bool
+) -> None:
+    name = f"modes.db.t{next(_numbers)}"
+    spark.sql(f"CREATE TABLE {name} (k INT, p STRING) PARTITIONED BY (p)")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b')")
+
+    def left() -> list[int]:
+        text = f"INSERT OVERWRITE {name} PARTITION (p = 'a') SELECT 9 WHERE false"
+        if by_text:
+            paimon_spark.sql(spark, text, warehouse=str(warehouse), catalog="modes").collect()
+        else:
+            spark.sql(text)
+        return sorted(row.k for row in spark.table(name).collect())
+
+    with session(spark, own="dynamic"):
+        assert left() == [1, 2]
+    assert left() == [2]

@@ -218,7 +218,11 @@ def _replaced(
     ready: DataFrame,
     table: FileStoreTable,
 ) -> dict[str, str]:
-    """What an overwrite replaces: Spark's rules, where a PARTITION clause leaves only Spark's own setting a say."""
+    """What an overwrite replaces: Spark's rules, where a PARTITION clause leaves only Spark's own setting a say.
+
+    In the dynamic mode the partitions that appear in the rows are replaced, also where the clause names one (Spark's
+    ``ResolveInsertInto``): without rows none.
+    """
     if statement.replace_where is not None:
         return {REPLACE_WHERE: statement.replace_where}
     heard = SESSION_KEYS[: 1 if static else 2]
@@ -228,7 +232,7 @@ def _replaced(
         session_asks_for_dynamic(settings, None if static else session_options(context, name)),
         None if static else asks_for_dynamic(table.schema.options),
     )
-    if dynamic and len(static) < len(table.schema.partition_keys):
+    if dynamic:
         return {OVERWRITE_MODE: "dynamic"}
     if not static:
         return {OVERWRITE_MODE: "static"}
