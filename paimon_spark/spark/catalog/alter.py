@@ -8,10 +8,15 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql.types import StructField, StructType
 
 from paimon_spark.errors import SchemaChangeError
-from paimon_spark.options import canonical_options
 from paimon_spark.spark.catalog.stored_defaults import stored_default
 from paimon_spark.spark.columns.types import from_spark_field
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.sql.table_definitions import (
+    check_default_column,
+    option_key,
+    refuse_added_default,
+    refuse_replaced_columns,
+)
 from paimon_spark.spec.data_types import DataType
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.table import schema_change as change
@@ -40,18 +45,15 @@ def _refuse_replacing(schema: TableSchema, changes: Sequence[JavaObject], kinds:
     """REPLACE COLUMNS arrives as the removal of every column followed by additions."""
     dropped = {_path(c) for c, kind in zip(changes, kinds, strict=True) if kind == "DeleteColumn"}
     if "AddColumn" in kinds and all((name,) in dropped for name in schema.field_names):
-        raise SchemaChangeError(
-            "ALTER TABLE REPLACE COLUMNS is not supported: columns with the old names would lose their values. "
-            "Use ADD, DROP, RENAME and ALTER COLUMN"
-        )
+        refuse_replaced_columns()
 
 
 def _change(gateway: Gateway, schema: TableSchema, kind: str, found: JavaObject) -> change.SchemaChange:
     match kind:
         case "SetProperty":
-            return change.SetOption(_option_key(schema, found.property()), found.value())
+            return change.SetOption(option_key(schema.field_names, found.property()), found.value())
         case "RemoveProperty":
-            return change.RemoveOption(_option_key(schema, found.property()))
+            return change.RemoveOption(option_key(schema.field_names, found.property()))
         case "AddColumn":
             return _add(found)
         case "RenameColumn":
@@ -72,18 +74,10 @@ def _change(gateway: Gateway, schema: TableSchema, kind: str, found: JavaObject)
     raise SchemaChangeError(f"Change is not supported: {kind}")
 
 
-def _option_key(schema: TableSchema, key: str) -> str:
-    if key.lower() == "primary-key":
-        raise SchemaChangeError("Alter primary key is not supported")
-    return next(iter(canonical_options({key: ""}, schema.field_names)))
-
-
 def _add(found: JavaObject) -> change.AddColumn:
     path = _path(found)
     if found.defaultValue() is not None:
-        raise SchemaChangeError(
-            f"Cannot add column {'.'.join(path)} with default value: add it, then ALTER COLUMN … SET DEFAULT"
-        )
+        refuse_added_default(path)
     data_type = _type(found.dataType(), path).with_nullable(bool(found.isNullable()))
     return change.AddColumn(path, data_type, found.comment(), _position(found.position()))
 
@@ -92,8 +86,7 @@ def _default(gateway: Gateway, schema: TableSchema, found: JavaObject) -> change
     path, sql = _path(found), found.newDefaultValue()
     if not sql:
         return change.UpdateColumnDefault(path, None)
-    if len(path) > 1 or not schema.has_field(path[0]):
-        raise SchemaChangeError(f"Only columns of the table can have a default, not {'.'.join(path)}")
+    check_default_column(path, schema.field_names)
     return change.UpdateColumnDefault(path, stored_default(gateway, sql, schema.field(path[0])))
 
 

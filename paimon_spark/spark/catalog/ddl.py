@@ -29,12 +29,18 @@ from paimon_spark.spark.jvm.spark_errors import (
 )
 from paimon_spark.spark.source.refused_streams import refuse_stream_write
 from paimon_spark.spark.sql.replace_table import replace_table
+from paimon_spark.spark.sql.table_definitions import (
+    check_drop,
+    check_location,
+    check_rename,
+    copied_options,
+    create_named_table,
+)
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
-from paimon_spark.table.paths import is_path_name, parse_table_path, plain_path
+from paimon_spark.table.paths import is_path_name, parse_table_path
 from paimon_spark.table.schema_evolution import alter_table
-from paimon_spark.table.table import create_table, table_exists
+from paimon_spark.table.table import table_exists
 from paimon_spark.table.undo_create import undo_create
 
 
@@ -81,10 +87,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         if not self._is_table(ident):
             return False
         name = ident.name()
-        if "$" in name:
-            raise UnsupportedError(f"{name} cannot be dropped: it is a branch or a system table of a table")
-        if "/" in name:
-            raise UnsupportedError(f"a table that is named by its path cannot be dropped: {name}")
+        check_drop(name, name)
         self.catalog.drop_table(ident.namespace()[0], name)
         return True
 
@@ -99,8 +102,8 @@ class TableDefinitionsProxy(NamespacesProxy):
         source, target = list(old.namespace()), list(new.namespace())
         if len(target) > 1 and target[0] == self.catalog_name:
             target = target[1:]
-        if len(source) != 1 or len(target) > 1 or "/" in old.name() or "$" in old.name():
-            raise UnsupportedError(f"{old.toString()} cannot be renamed to {new.toString()}")
+        same = len(source) == 1 and len(target) <= 1
+        check_rename(old.name(), new.name(), shown=(str(old.toString()), str(new.toString())), same_catalog=same)
         database = target[0] if target else source[0]
         if not self.catalog.database_exists(database):
             raise no_such_namespace(self.gateway, [database])
@@ -176,10 +179,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         if self._is_table(ident):
             raise table_already_exists(self.gateway, ident)
         try:
-            if by_path:
-                create_table(name, schema, file_io=FileIO.for_path(name, self.catalog.options))
-            else:
-                self.catalog.create_table(namespace[0], name, schema)
+            create_named_table(self.catalog, "" if by_path else namespace[0], name, schema, self.catalog.options)
         except SchemaError:
             if self._is_table(ident):  # another session was faster
                 raise table_already_exists(self.gateway, ident) from None
@@ -208,12 +208,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         own = name if is_path_name(name) else self.catalog.table_path(ident.namespace()[0], name)
         for key in ("location", "path"):
             given = kept.pop(key, None)
-            if given is not None and plain_path(given) != plain_path(own):
-                raise UnsupportedError(
-                    f"The current catalog {self.catalog_name} does not support specifying the table path when creating "
-                    f"a table: a table of a warehouse has its own directory, here {own}. For a table elsewhere leave "
-                    f"LOCATION out and name it by its path: CREATE TABLE {self.catalog_name}.`{plain_path(given)}` …"
-                )
+            check_location(self.catalog_name, own, given)
         return kept
 
     def _is_table(self, ident: JavaObject) -> bool:
@@ -244,6 +239,4 @@ class TableDefinitionsProxy(NamespacesProxy):
 
 def _copied(properties: dict[str, str]) -> dict[str, str]:
     """The properties of a table that one LIKE it has as well."""
-    own = ("location", "path", "owner", "is_managed_location", "external", "table_type")
-    paimon = properties.get("provider", "paimon").lower() == "paimon"
-    return {key: value for key, value in properties.items() if paimon and key not in own}
+    return copied_options(properties) if properties.get("provider", "paimon").lower() == "paimon" else {}

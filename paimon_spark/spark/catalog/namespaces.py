@@ -8,6 +8,7 @@ from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.jvm.faces import FacedProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.spark_errors import namespace_already_exists, namespace_not_empty, no_such_namespace
+from paimon_spark.spark.sql.table_definitions import refuse_database_location
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 
@@ -45,10 +46,7 @@ class NamespacesProxy(FacedProxy):
         if len(parts) != 1:
             raise PaimonError(f"a database has a name of one part, not {'.'.join(parts)}")
         if "location" in dict(metadata):
-            raise UnsupportedError(
-                "Cannot specify location for a database when using fileSystem catalog: it is the directory "
-                f"{self.catalog.database_path(parts[0])}"
-            )
+            refuse_database_location(self.catalog.database_path(parts[0]))
         if self.catalog.database_exists(parts[0]):
             raise namespace_already_exists(self.gateway, parts)
         self.catalog.create_database(parts[0])

@@ -21,10 +21,11 @@ from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.faces import FacedProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
-from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
+from paimon_spark.spark.sql.row_changes import refuse_older_state
+from paimon_spark.spark.sql.table_partitions import empty_partitions, missing_clauses
 from paimon_spark.spec import data_types as t
 from paimon_spark.table.table import FileStoreTable
-from paimon_spark.table.two_branches import live_partitions, matching_partitions, own_partitions
+from paimon_spark.table.two_branches import live_partitions, matching_partitions
 
 PARTITION_INTERFACES = (
     "org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement",
@@ -69,7 +70,7 @@ class PartitionsProxy(FacedProxy):
 
     def partitionExists(self, ident: JavaObject) -> bool:
         """Whether a partition has files."""
-        return bool(self._matching(self._values(ident)))
+        return not missing_clauses(self.loaded.table, [self._values(ident)])
 
     def loadPartitionMetadata(self, ident: JavaObject) -> JavaObject:
         """SHOW TABLE EXTENDED … PARTITION: how many rows and files there are."""
@@ -122,7 +123,7 @@ class PartitionsProxy(FacedProxy):
 
     def truncateTable(self, *_options: Any) -> bool:
         """TRUNCATE TABLE."""
-        self._truncate()
+        truncate(self._writable())
         return True
 
     def renamePartition(self, _old: JavaObject, _new: JavaObject) -> bool:
@@ -142,22 +143,13 @@ class PartitionsProxy(FacedProxy):
         return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
 
     def _remove(self, partitions: Sequence[Mapping[str, Any]]) -> bool:
-        found = [values for values in partitions if self._matching(values)]
-        if found:
-            self._truncate(*found)
-        return len(found) == len(partitions)
-
-    def _truncate(self, *partitions: Mapping[str, Any]) -> None:
-        truncate(self._writable(), *partitions)
+        missing = missing_clauses(self.loaded.table, partitions)
+        empty_partitions(self._writable(), partitions)
+        return not missing
 
     def _writable(self) -> FileStoreTable:
-        if any(key in POINTS_OF_TIME for key in self.loaded.options):
-            raise UnsupportedError("a table at an earlier version cannot be changed")
+        refuse_older_state(self.loaded.options)
         return self.loaded.table
-
-    def _matching(self, wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Partitions of the table's own branch: what can be changed."""
-        return matching_partitions(self.loaded.table, wanted, own_partitions(self.loaded.table))
 
     def _values(self, ident: JavaObject) -> dict[str, Any]:
         # fewer values than partition columns stand for all partitions that begin with them (see `drop_partitions`)

@@ -25,6 +25,7 @@ from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.source.write_target import new_table_schema
+from paimon_spark.spark.sql.table_definitions import check_provider
 from paimon_spark.spec import data_types as paimon
 
 if TYPE_CHECKING:
@@ -69,11 +70,7 @@ def schema_of_create(columns: Columns, transforms: Iterable[Any], properties: Ma
         SchemaError: columns, keys and options do not fit together.
         UnsupportedError: a partitioning other than by columns, or another provider than paimon.
     """
-    provider = properties.get("provider")
-    if provider is not None and provider.lower() != "paimon":
-        raise UnsupportedError(
-            f"Provider '{provider}' is not supported by a Paimon catalog. Supported providers: [paimon]"
-        )
+    check_provider(properties.get("provider"))
     struct, defaults = columns
     fields = tuple(
         replace(field, default_value=defaults[field.name]) if field.name in defaults else field

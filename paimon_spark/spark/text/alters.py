@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from pyspark.sql.types import DataType, StructType
 
 from paimon_spark.errors import SchemaChangeError, UnsupportedError
-from paimon_spark.options import canonical_options
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.sql.table_definitions import option_key, refuse_added_default, refuse_replaced_columns
 from paimon_spark.spark.sql.warehouses import system_table_in
 from paimon_spark.spark.text.calls import run_tags
 from paimon_spark.spark.text.cursor import Cursor
@@ -87,7 +87,7 @@ def _changes(context: Context, table: FileStoreTable, cursor: Cursor) -> _Change
         (("ALTER",), lambda: _alter(context, cursor)),
         (("SET", "TBLPROPERTIES"), lambda: _set(table, cursor)),
         (("UNSET", "TBLPROPERTIES"), lambda: _unset(table, cursor)),
-        (("REPLACE", "COLUMNS"), _refuse_replacing),
+        (("REPLACE", "COLUMNS"), refuse_replaced_columns),
     ]
     for words, changes in forms:
         if cursor.take(*words):
@@ -95,13 +95,6 @@ def _changes(context: Context, table: FileStoreTable, cursor: Cursor) -> _Change
     raise UnsupportedError(
         f"ALTER TABLE … {cursor.rest().source()} is not supported for a Paimon table. It knows RENAME TO, ADD, DROP, "
         "RENAME and ALTER COLUMN, SET and UNSET TBLPROPERTIES, DROP PARTITION, and CREATE, REPLACE, RENAME, DELETE TAG"
-    )
-
-
-def _refuse_replacing() -> NoReturn:
-    raise SchemaChangeError(
-        "ALTER TABLE REPLACE COLUMNS is not supported: columns with the old names would lose their values. "
-        "Use ADD, DROP, RENAME and ALTER COLUMN"
     )
 
 
@@ -115,9 +108,7 @@ def _add(cursor: Cursor) -> _Changes:
         path = piece.name()
         definition = piece.until("FIRST", "AFTER", "DEFAULT")
         if piece.sees("DEFAULT"):
-            raise SchemaChangeError(
-                f"Cannot add column {'.'.join(path)} with default value: add it, then ALTER COLUMN … SET DEFAULT"
-            )
+            refuse_added_default(path)
         position = _position(piece)
         piece.finish()
         column = _column(path, definition)
@@ -172,7 +163,9 @@ def _alter(context: Context, cursor: Cursor) -> _Changes:
 
 
 def _set(table: FileStoreTable, cursor: Cursor) -> _Changes:
-    return [change.SetOption(_option_key(table, key), value) for key, value in cursor.properties().items()]
+    return [
+        change.SetOption(option_key(table.schema.field_names, key), value) for key, value in cursor.properties().items()
+    ]
 
 
 def _unset(table: FileStoreTable, cursor: Cursor) -> _Changes:
@@ -181,10 +174,4 @@ def _unset(table: FileStoreTable, cursor: Cursor) -> _Changes:
         piece.string() if piece.text[piece.tokens[0].start] in "'\"" else ".".join(piece.name())
         for piece in _pieces(cursor)
     ]
-    return [change.RemoveOption(_option_key(table, key)) for key in keys]
-
-
-def _option_key(table: FileStoreTable, key: str) -> str:
-    if key.lower() == "primary-key":
-        raise SchemaChangeError("Alter primary key is not supported")
-    return next(iter(canonical_options({key: ""}, table.schema.field_names)))
+    return [change.RemoveOption(option_key(table.schema.field_names, key)) for key in keys]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.sql.procedures.procedure import BOOLEAN, ResultColumn
+from paimon_spark.spark.sql.table_definitions import refuse_database_location
 from paimon_spark.spark.sql.warehouses import (
     DEFAULT_CATALOG,
     analysis_error,
@@ -68,10 +68,7 @@ def run_create_database(context: Context, cursor: Cursor) -> DataFrame | None:
         elif cursor.take("WITH", "DBPROPERTIES") or cursor.take("WITH", "PROPERTIES"):
             cursor.properties()
         elif cursor.take("LOCATION") or cursor.take("MANAGED", "LOCATION"):
-            raise UnsupportedError(
-                "Cannot specify location for a database when using fileSystem catalog: it is the directory "
-                f"{catalog.database_path(database)}"
-            )
+            refuse_database_location(catalog.database_path(database))
         else:
             cursor.finish()
     if catalog.database_exists(database) and not tolerant:

@@ -13,6 +13,14 @@ from paimon_spark.spark.columns.types import from_spark_struct, saved_columns
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.source.write_target import new_table_schema
 from paimon_spark.spark.sql.replace_table import replace_table
+from paimon_spark.spark.sql.table_definitions import (
+    check_drop,
+    check_location,
+    check_provider,
+    check_rename,
+    copied_options,
+    create_named_table,
+)
 from paimon_spark.spark.sql.warehouses import (
     TableName,
     analysis_error,
@@ -27,9 +35,6 @@ from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.parsing import Kind
 from paimon_spark.spark.text.queries import Context, run_query
-from paimon_spark.storage.file_io import FileIO
-from paimon_spark.table.paths import plain_path
-from paimon_spark.table.table import create_table
 from paimon_spark.table.undo_create import undo_create
 
 if TYPE_CHECKING:
@@ -88,7 +93,8 @@ def run_create_table(context: Context, cursor: Cursor) -> DataFrame | None:
     if exists:
         replace_table(name.load(), schema)
     else:
-        _create(context, name, schema)
+        catalog = context.known.catalogs.get(name.catalog_name)
+        create_named_table(catalog, name.database, name.table, schema, name.options)
     if rows is not None:
         _fill(context, name, rows, drop=not exists)
     return empty(context)
@@ -117,12 +123,7 @@ def _own_options(context: Context, definition: Definition, name: TableName) -> d
     """The options of a definition with the owner, as Spark notes it, and without a location, which must be the own."""
     options = dict(definition.options)
     for given in (definition.location, options.pop("path", None), options.pop("location", None)):
-        if given is not None and plain_path(given) != plain_path(name.path):
-            raise UnsupportedError(
-                f"LOCATION '{given}' is not supported for {quoted(name.parts)}: a table has its own directory in the "
-                f"warehouse, here {name.path}. For one elsewhere leave LOCATION out and name it by its path: "
-                f"CREATE TABLE {name.catalog_name}.`{plain_path(given)}` …"
-            )
+        check_location(name.catalog_name, name.path, given)
     return {"owner": str(context.spark_sql("SELECT current_user()").collect()[0][0]), **options}
 
 
@@ -134,8 +135,7 @@ def _like(context: Context, cursor: Cursor, name: TableName) -> tuple[TableSchem
     refuse_system_table(source.path, system_table_in(source), "copied by LIKE")
     given = _definition(context, cursor)
     schema = source.load().schema
-    options = {key: value for key, value in schema.options.items() if key not in ("path", "owner")}
-    options |= _own_options(context, given, name)
+    options = copied_options(schema.options) | _own_options(context, given, name)
     return new_table_schema(
         schema.fields,
         options,
@@ -143,13 +143,6 @@ def _like(context: Context, cursor: Cursor, name: TableName) -> tuple[TableSchem
         partition_keys=schema.partition_keys,
         comment=given.comment or schema.comment,
     ), None
-
-
-def _create(context: Context, name: TableName, schema: TableSchema) -> None:
-    if name.is_path:
-        create_table(name.path, schema, file_io=FileIO.for_path(name.path, name.options))
-    else:
-        context.known.catalogs[name.catalog_name].create_table(name.database, name.table, schema)
 
 
 def _fill(context: Context, name: TableName, rows: DataFrame, *, drop: bool) -> None:
@@ -169,12 +162,7 @@ def _definition(context: Context, cursor: Cursor) -> Definition:
         found = replace(found, columns=_columns(context, cursor.group()))
     while not cursor.at_end():
         if cursor.take("USING"):
-            provider = cursor.identifier()
-            if provider.lower() != "paimon":
-                raise UnsupportedError(
-                    f"Provider '{provider}' is not supported by a Paimon catalog. Supported providers: [paimon]. For a "
-                    "table of Spark's own name it whole: spark_catalog.<database>.<table>"
-                )
+            check_provider(cursor.identifier())
         elif cursor.take("PARTITIONED", "BY"):
             names, columns = _partition_columns(context, cursor.group())
             found = replace(found, partition_by=names, columns=(*found.columns, *columns))
@@ -275,9 +263,7 @@ def run_drop_table(context: Context, cursor: Cursor) -> DataFrame | None:
     if name is None or not name.exists():
         explicit = name is not None and len(parts) > 1 and parts[0] == name.catalog_name
         return empty(context) if explicit else None
-    if "$" in name.table or name.is_path:
-        what = "named by its path" if name.is_path else "a branch or a system table of a table"
-        raise UnsupportedError(f"{quoted(parts)} cannot be dropped: it is {what}")
+    check_drop(name.table, quoted(parts))
     context.known.catalogs[name.catalog_name].drop_table(name.database, name.table)
     return empty(context)
 
@@ -285,10 +271,9 @@ def run_drop_table(context: Context, cursor: Cursor) -> DataFrame | None:
 def rename_table(context: Context, name: TableName, new: Sequence[str]) -> None:
     """ALTER TABLE … RENAME TO."""
     other = resolve(context.known, new if len(new) > 1 else (name.database, *new))
-    if other is None or other.is_path or name.is_path or "$" in name.table + other.table:
-        raise UnsupportedError(f"{quoted(name.parts)} cannot be renamed to {quoted(new)}")
-    if other.catalog_name != name.catalog_name:
-        raise UnsupportedError("a table cannot be renamed into another catalog")
+    shown, same = (quoted(name.parts), quoted(new)), other is not None and other.catalog_name == name.catalog_name
+    check_rename(name.table, new[-1], shown=shown, same_catalog=same)
+    assert other is not None  # of this catalog
     catalog = context.known.catalogs[name.catalog_name]
     if not catalog.database_exists(other.database):
         raise schema_not_found((other.catalog_name, other.database))

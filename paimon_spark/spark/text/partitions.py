@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import truncate as truncate_table
 from paimon_spark.spark.columns.types import to_spark_type
+from paimon_spark.spark.sql.table_partitions import empty_partitions, missing_clauses
 from paimon_spark.spark.sql.warehouses import analysis_error
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.queries import Context
 from paimon_spark.spec.data_types import LocalZonedTimestampType
-from paimon_spark.table.two_branches import matching_partitions, own_partitions
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
@@ -24,14 +24,12 @@ def drop_partitions(context: Context, table: FileStoreTable, specs: Sequence[Cur
     Raises:
         AnalysisException: there is no such partition, and `tolerant` is not given.
     """
-    found: list[dict[str, Any]] = []
-    for spec in specs:
-        matching = matching_partitions(table, partition_values(context, table, spec), own_partitions(table))
-        if not matching and not tolerant:
-            raise analysis_error("PARTITIONS_NOT_FOUND", f"The partition PARTITION ({spec.source()}) cannot be found.")
-        found += [values for values in matching if values not in found]
-    if found:
-        truncate_table(table, *found)
+    clauses = [partition_values(context, table, spec) for spec in specs]
+    missing = [] if tolerant else missing_clauses(table, clauses)
+    if missing:
+        text = specs[missing[0]].source()
+        raise analysis_error("PARTITIONS_NOT_FOUND", f"The partition PARTITION ({text}) cannot be found.")
+    empty_partitions(table, clauses)
 
 
 def partition_values(context: Context, table: FileStoreTable, spec: Cursor) -> dict[str, Any]:

@@ -1,0 +1,178 @@
+"""What CREATE, ALTER, RENAME and DROP of tables and databases mean, for both fronts: what is refused, and what is made.
+
+A front reads the statement (Spark's objects, or tokens); the decisions are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from paimon_spark.errors import SchemaChangeError, UnsupportedError
+from paimon_spark.options import canonical_options
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.paths import is_path_name, plain_path
+from paimon_spark.table.table import create_table
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+    from paimon_spark.table.schema_change import Path
+
+_NOT_COPIED = ("location", "path", "owner", "is_managed_location", "external", "table_type")
+
+
+def check_provider(provider: str | None) -> None:
+    """Refuse a format other than Paimon's.
+
+    Raises:
+        UnsupportedError: the statement says USING something else.
+    """
+    if provider is not None and provider.lower() != "paimon":
+        raise UnsupportedError(
+            f"Provider '{provider}' is not supported by a Paimon catalog. Supported providers: [paimon]. For a table "
+            "of Spark's own name it whole: spark_catalog.<database>.<table>"
+        )
+
+
+def check_location(catalog: str, own: str, given: str | None) -> None:
+    """Refuse a LOCATION that is not the table's own directory.
+
+    Args:
+        catalog: its name.
+        own: the directory that the table has.
+        given: what the statement says; None for nothing.
+
+    Raises:
+        UnsupportedError: the two differ.
+    """
+    if given is not None and plain_path(given) != plain_path(own):
+        raise UnsupportedError(
+            f"The current catalog {catalog} does not support specifying the table path when creating a table: a table "
+            f"of a warehouse has its own directory, here {own}. For a table elsewhere leave LOCATION out and name it "
+            f"by its path: CREATE TABLE {catalog}.`{plain_path(given)}` …"
+        )
+
+
+def copied_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a table that one LIKE it has as well."""
+    return {key: value for key, value in options.items() if key not in _NOT_COPIED}
+
+
+def create_named_table(
+    catalog: FilesystemCatalog | None, database: str, name: str, schema: TableSchema, options: Mapping[str, str]
+) -> None:
+    """Make a table by its path, or by its name in a database.
+
+    Args:
+        catalog: None where the table is named by its path.
+        database: ignored for a path.
+        name: of the table, or its path.
+        schema: its first schema.
+        options: of the store.
+
+    Raises:
+        SchemaError: there is such a table.
+    """
+    if catalog is None or is_path_name(name):
+        create_table(name, schema, file_io=FileIO.for_path(name, options))
+    else:
+        catalog.create_table(database, name, schema)
+
+
+def check_drop(name: str, shown: str) -> None:
+    """Refuse to drop what is no table of a warehouse.
+
+    Args:
+        name: of the table, or its path.
+        shown: how messages name it.
+
+    Raises:
+        UnsupportedError: it is a branch, a system table, or named by its path.
+    """
+    if is_path_name(name):
+        raise UnsupportedError(f"{shown} cannot be dropped: it is named by its path")
+    if "$" in name:
+        raise UnsupportedError(f"{shown} cannot be dropped: it is a branch or a system table of a table")
+
+
+def check_rename(old: str, new: str, *, shown: tuple[str, str], same_catalog: bool) -> None:
+    """Refuse a new name that a table of a warehouse cannot have, or a table that has no such name.
+
+    Args:
+        old: the table's name, or its path.
+        new: the new name, or a path.
+        shown: how messages name the two.
+        same_catalog: whether both are of one catalog.
+
+    Raises:
+        UnsupportedError: one of them is a path, a branch or a system table, or they are of two catalogs.
+    """
+    if any(is_path_name(name) or "$" in name for name in (old, new)):
+        raise UnsupportedError(f"{shown[0]} cannot be renamed to {shown[1]}")
+    if not same_catalog:
+        raise UnsupportedError(
+            f"{shown[0]} cannot be renamed to {shown[1]}: a table cannot be renamed into another catalog"
+        )
+
+
+def option_key(columns: Sequence[str], key: str) -> str:
+    """Return an option that ALTER TABLE sets or unsets in Paimon's spelling.
+
+    Args:
+        columns: of the table, for options that name one.
+        key: as it was given.
+
+    Raises:
+        SchemaChangeError: it is the primary key.
+    """
+    if key.lower() == "primary-key":
+        raise SchemaChangeError("Alter primary key is not supported")
+    return next(iter(canonical_options({key: ""}, columns)))
+
+
+def refuse_replaced_columns() -> NoReturn:
+    """Refuse ALTER TABLE … REPLACE COLUMNS.
+
+    Raises:
+        SchemaChangeError: always.
+    """
+    raise SchemaChangeError(
+        "ALTER TABLE REPLACE COLUMNS is not supported: columns with the old names would lose their values. "
+        "Use ADD, DROP, RENAME and ALTER COLUMN"
+    )
+
+
+def refuse_added_default(path: Path) -> NoReturn:
+    """Refuse ADD COLUMN … DEFAULT.
+
+    Raises:
+        SchemaChangeError: always.
+    """
+    raise SchemaChangeError(
+        f"Cannot add column {'.'.join(path)} with default value: add it, then ALTER COLUMN … SET DEFAULT"
+    )
+
+
+def check_default_column(path: Path, columns: Sequence[str]) -> None:
+    """Refuse a default of what is no column of the table.
+
+    Raises:
+        SchemaChangeError: it is a field of a struct, or there is no such column.
+    """
+    if len(path) > 1 or path[0] not in columns:
+        raise SchemaChangeError(f"Only columns of the table can have a default, not {'.'.join(path)}")
+
+
+def refuse_database_location(path: str) -> NoReturn:
+    """Refuse CREATE DATABASE … LOCATION.
+
+    Args:
+        path: the directory that the database has.
+
+    Raises:
+        UnsupportedError: always.
+    """
+    raise UnsupportedError(
+        f"Cannot specify location for a database when using fileSystem catalog: it is the directory {path}"
+    )

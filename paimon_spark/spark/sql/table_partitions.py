@@ -1,0 +1,34 @@
+"""What DROP PARTITION and TRUNCATE TABLE … PARTITION mean, for both fronts: the partitions that clauses name.
+
+A clause names values of some partition columns. A partition is there when the table's own branch has files of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.maintain.row_level import truncate
+from paimon_spark.table.two_branches import matching_partitions, own_partitions
+
+if TYPE_CHECKING:
+    from paimon_spark.table.table import FileStoreTable
+
+Values = Mapping[str, Any]
+"""Values by partition column; columns that are left out have any value."""
+
+
+def missing_clauses(table: FileStoreTable, clauses: Sequence[Values]) -> list[int]:
+    """Return the positions of the clauses that name no partition with rows."""
+    there = own_partitions(table)
+    return [at for at, wanted in enumerate(clauses) if not matching_partitions(table, wanted, there)]
+
+
+def empty_partitions(table: FileStoreTable, clauses: Sequence[Values]) -> None:
+    """Take the rows of all partitions that clauses name out of a table, in one commit."""
+    there = own_partitions(table)
+    found: list[dict[str, Any]] = []
+    for wanted in clauses:
+        found += [values for values in matching_partitions(table, wanted, there) if values not in found]
+    if found:
+        truncate(table, *found)
