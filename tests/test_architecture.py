@@ -1,6 +1,7 @@
 """The layers of the package, kept by its syntax trees (imports inside functions and under TYPE_CHECKING count too)."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +60,10 @@ PLACES = {
     "sqlglot": ("paimon_spark/spec/sql_filter.py", "paimon_spark/spark/text/parsing.py"),
     "pandas": (),
 }
+PRIVATE_MEMBERS = re.compile(
+    r"jvm\.org\.apache\.spark\.(?!sql\.(?:connector|types|util)\b)[\w.]+|jvm\.(?:org\.codehaus|net)\.[\w.]+"
+    r"|\.(?:private_field|setAccessible|getDeclaredField)\(|\._(?:jsparkSession|jvm|jdf|jwrite|jreader)\b"
+)
 MAX_MODULE_LINES = 400
 MAX_FUNCTION_STATEMENTS = 40
 
@@ -136,6 +141,14 @@ def place_offences(path: str, names: set[str]) -> Iterator[str]:
             yield f"{path} imports {name}"
 
 
+def member_offences(path: str, text: str) -> Iterator[str]:
+    """Private members of Spark that are used elsewhere than where they are named and probed."""
+    named = ("paimon_spark/spark/jvm/", "paimon_spark/spark/session/pyspark_members.py")
+    if path.startswith("paimon_spark/spark/") and not path.startswith(named):
+        for found in PRIVATE_MEMBERS.findall(text):
+            yield f"{path} uses {found}: ask spark/jvm/compat.py or spark/session/pyspark_members.py"
+
+
 def size_offences(path: str, text: str, tree: ast.Module) -> Iterator[str]:
     """Modules and functions that have grown too long."""
     lines = text.count("\n")
@@ -161,6 +174,7 @@ def offences(root: Path) -> list[str]:
         names = imported_names(tree, module, is_package=is_package)
         found += [*layer_offences(module, names), *room_offences(module, names)]
         found += [*duty_offences(path, tree), *place_offences(path, names), *size_offences(path, text, tree)]
+        found += member_offences(path, text)
     return found
 
 
@@ -211,6 +225,8 @@ OFFENDERS = {
     "paimon_spark/maintain/files/m.py": ("from paimon_spark.maintain.refs import x\n", "`refs` is not above `files`"),
     "paimon_spark/maintain/n.py": ("x = 1\n", "is in no room of `maintain`"),
     "paimon_spark/maintain/refs/__init__.py": ("x = 1\n", "duty of the room"),
+    "paimon_spark/spark/sql/o.py": ("x = spark._jsparkSession\n", "uses ._jsparkSession"),
+    "paimon_spark/spark/catalog/p.py": ("x = jvm.org.apache.spark.sql.classic.Y\n", "ask spark/jvm/compat.py"),
     "paimon_spark/spark/l.py": ("x = 1\n", "is in no room"),
     "paimon_spark/commit/i.py": ("from paimon_spark import PaimonTable\n", "for users only"),
     "paimon_spark/table/j.py": ("import importlib\nimportlib.import_module('pandas')\n", "imports pandas"),

@@ -10,6 +10,7 @@ import paimon_spark
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.java_sources import java_class, sources
+from paimon_spark.spark.session import pyspark_members
 
 pytestmark = pytest.mark.spark
 
@@ -34,6 +35,15 @@ def test_this_spark_has_every_member(spark: SparkSession) -> None:
     names = features.member_names(needed)
     assert len(names) > 150
     assert sorted(features.missing_members(gateway) & set(names)) == []
+
+
+def test_pyspark_has_every_attribute(spark: SparkSession) -> None:
+    frame = spark.range(1)
+    assert pyspark_members.java_state(spark).conf() is not None
+    assert pyspark_members.java_session(spark).equals(pyspark_members.java_session(frame.sparkSession))
+    assert pyspark_members.jvm_of(spark).java.lang.Integer.valueOf(3) == 3
+    assert pyspark_members.java_frame(frame).count() == 1
+    assert pyspark_members.java_writer(frame.write.format("paimon")).source() == "paimon"
 
 
 def test_the_probe_finds_what_is_missing(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.faces import Value, faced, none_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, gateway_of, named_text
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
+from paimon_spark.spark.session.pyspark_members import java_session, java_state
 from paimon_spark.spark.source.read_columns import find_field, match_columns, read_columns
 from paimon_spark.spark.source.source_options import read_request, row_condition
 from paimon_spark.spark.source.system_read import MetadataSource, metadata_source, row_view_of
@@ -210,10 +211,10 @@ def path_frame(spark: SparkSession, options: Mapping[str, str]) -> DataFrame | N
     except PaimonError as error:  # the JVM cannot call Python
         note_refusal(error)
         return None
-    plan = read_relation(gateway, spark._jsparkSession.sessionState(), options)
+    plan = read_relation(gateway, java_state(spark), options)
     if plan is None:
         return None
-    return DataFrame(compat.DATASET.of(gateway).ofRows(spark._jsparkSession, plan), spark)
+    return DataFrame(compat.DATASET.of(gateway).ofRows(java_session(spark), plan), spark)
 
 
 def _table_of(

@@ -27,6 +27,7 @@ from paimon_spark.spark.hooks.widened_writes import install_widened_writes
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.faces import faced
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, gateway_of
+from paimon_spark.spark.session.pyspark_members import java_state
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 Install = Callable[[Gateway, JavaObject], None]
@@ -70,7 +71,7 @@ def install_format(spark: SparkSession) -> bool:
     except PaimonError as error:
         features.note_loss(features.FORMAT_PLANS, str(error))
         return False
-    state = spark._jsparkSession.sessionState()
+    state = java_state(spark)
     if has_format_plans(gateway, state):
         return False
 
@@ -96,7 +97,7 @@ def install_catalog(
     """
     gateway = gateway_of(spark)
     proxy = CatalogProxy(gateway, name, FilesystemCatalog(warehouse, dict(options)))
-    state, face = spark._jsparkSession.sessionState(), faced(proxy)
+    state, face = java_state(spark), faced(proxy)
     hooks = (*HOOKS, (features.PARSER, install_parser)) if parser else HOOKS
     for feature in (
         features.PYTHON_READS,

@@ -20,6 +20,7 @@ from paimon_spark.spark.jvm import features
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, gateway_of
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_tables import java_list, python_object
+from paimon_spark.spark.session.pyspark_members import java_frame, java_state
 from paimon_spark.spec.filter_text import quoted_name
 
 if TYPE_CHECKING:
@@ -63,10 +64,10 @@ def rebalanced(df: DataFrame, table: FileStoreTable) -> DataFrame:
     columns = [names[name.lower()] for name in wanted if name.lower() in names]
     if not columns or len(columns) < len(wanted):
         return df
-    state = spark._jsparkSession.sessionState()
+    state = java_state(spark)
     install_partition_shuffle(gateway, state)
     rule = _installed(gateway, state)
-    if rule is None or not rule.isFree(df._jdf.queryExecution().optimizedPlan(), gateway.strings(columns)):
+    if rule is None or not rule.isFree(java_frame(df).queryExecution().optimizedPlan(), gateway.strings(columns)):
         return df
     return df.hint("rebalance", *(col(quoted_name(name)) for name in columns))
 

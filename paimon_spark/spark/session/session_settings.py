@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from paimon_spark.errors import OptionError
+from paimon_spark.spark.session.pyspark_members import java_state, jvm_of
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def settings_of(spark: SparkSession) -> dict[str, str]:
     if is_connect(spark):
         every: Mapping[str, str] = spark.conf.getAll
     else:
-        java = spark._jsparkSession.sessionState().conf().settings()
-        mapper = spark._jvm.com.fasterxml.jackson.databind.ObjectMapper()  # type: ignore[union-attr]
+        java = java_state(spark).conf().settings()
+        mapper = jvm_of(spark).com.fasterxml.jackson.databind.ObjectMapper()
         every = json.loads(mapper.writeValueAsString(java))  # in one call, however many there are
     return carried(every, str(spark.conf.get(TIME_ZONE)))
 

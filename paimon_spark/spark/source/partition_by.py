@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import OptionError
+from paimon_spark.spark.session.pyspark_members import java_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +59,7 @@ def _wrap(writer: Any, move: Callable[[Any], None]) -> None:
 
 
 def _move_classic(writer: Any) -> None:
-    java = writer._jwrite
+    java = java_writer(writer)
     if str(java.source()).lower() != _FORMAT:
         return
     columns = java.partitioningColumns()
