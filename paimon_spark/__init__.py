@@ -26,7 +26,7 @@ from paimon_spark.errors import (
 if TYPE_CHECKING:
     from paimon_spark.spark.register import register, register_catalog
     from paimon_spark.spark.table.paimon_table import PaimonTable
-    from paimon_spark.spark.text.sql import sql
+    from paimon_spark.spark.text.statement import sql
 
 __version__ = "0.1.0"
 
@@ -62,7 +62,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(register, name)
     if name == "sql":
-        from paimon_spark.spark.text.sql import sql
+        from paimon_spark.spark.text.statement import sql
 
         return sql
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import carry_settings, is_connect
 from paimon_spark.spark.source.data_source import PaimonDataSource
-from paimon_spark.spark.source.partition_by import let_partition_by_through
+from paimon_spark.spark.source.partition_by import install_partition_by
 from paimon_spark.spark.source.refused_streams import refuse_streams
 from paimon_spark.table.catalog_options import check_catalog_options
 
@@ -42,7 +42,7 @@ def register(spark: SparkSession) -> None:
         PaimonError: the Python that Spark starts for its workers has no paimon_spark; the message says what to set.
     """
     _check_workers(spark)
-    let_partition_by_through(spark)
+    install_partition_by(spark)
     _register(spark)
     carry_settings(spark)
     refuse_streams(spark)

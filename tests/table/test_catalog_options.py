@@ -54,7 +54,7 @@ def test_both_doors_look_at_the_options_before_anything_else(tmp_path: Path, mon
     options: dict[str, Any] = {"metastore": "rest", "uri": "http://catalog:8080"}
     with pytest.raises(UnsupportedError, match="'metastore' = 'rest'"):
         paimon_spark.register_catalog(session, "p", warehouse=str(tmp_path / "wh"), **options)
-    monkeypatch.setattr("paimon_spark.spark.text.sql.register", lambda spark: None)
+    monkeypatch.setattr("paimon_spark.spark.text.statement.register", lambda spark: None)
     with pytest.raises(UnsupportedError, match="'metastore' = 'rest'"):
         paimon_spark.sql(session, "SELECT 1", warehouse=str(tmp_path / "wh"), **options)
     assert not (tmp_path / "wh").exists()

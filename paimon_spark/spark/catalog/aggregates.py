@@ -1,4 +1,4 @@
-"""Answers Spark's ``LocalScan``: counts and extremes that metadata tells, as rows that no task reads."""
+"""Answers Spark's ``LocalScan``: counts, minima and maxima from metadata, as rows that no task reads."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def aggregation_trees(gateway: Gateway, aggregation: JavaObject) -> tuple[list[T
 
 
 def aggregated_rows(plan: ScanPlan, wanted: Aggregation) -> AggregateRows | None:
-    """The answer for the rows of a scan; None where only reading them tells."""
+    """The answer for the rows of a scan; None where the rows must be read."""
     if isinstance(plan.source, ChangeRange) or plan.view is not ROWS or other_branch(plan.table) is not None:
         return None
     return aggregate_snapshot(plan.table, plan.source, plan.predicate, wanted)

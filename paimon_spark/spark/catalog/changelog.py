@@ -52,7 +52,7 @@ class ChangelogProxy(Proxy):
         return compat.V2_COLUMNS.of(self.gateway).structTypeToV2Columns(struct, False)
 
     def containsCarryoverRows(self) -> bool:
-        """Rows that did not change are not told."""
+        """Rows that did not change do not come."""
         return False
 
     def containsIntermediateChanges(self) -> bool:
@@ -82,23 +82,23 @@ class ChangelogProxy(Proxy):
         return f"{self.loaded.table.path}@{self.loaded.table.branch} CHANGES {self.range}"
 
 
-def range_options(table: FileStoreTable, asked: JavaObject) -> dict[str, str]:
+def range_options(table: FileStoreTable, given_range: JavaObject) -> dict[str, str]:
     """The read options of a ``ChangelogRange``; ours leave out the start and take in the end.
 
     Raises:
         SnapshotNotFoundError: there is no such snapshot or tag.
         OptionError: the range is none of versions or timestamps.
     """
-    kind = asked.getClass().getSimpleName()
-    before, behind = int(asked.startingBoundInclusive()), 1 - int(asked.endingBoundInclusive())
+    kind = given_range.getClass().getSimpleName()
+    before, behind = int(given_range.startingBoundInclusive()), 1 - int(given_range.endingBoundInclusive())
     if kind == "VersionRange":
-        start = version_id(table, str(asked.startingVersion())) - before
-        given = asked.endingVersion()
+        start = version_id(table, str(given_range.startingVersion())) - before
+        given = given_range.endingVersion()
         end = version_id(table, str(given.get())) - behind if given.isPresent() else table.snapshots.latest_id() or 0
         return {_BETWEEN: f"{start},{end}"}
     if kind == "TimestampRange":
-        start = int(asked.startingTimestamp()) // 1000 - before
-        given = asked.endingTimestamp()
+        start = int(given_range.startingTimestamp()) // 1000 - before
+        given = given_range.endingTimestamp()
         latest = table.snapshots.latest()
         end = int(given.get()) // 1000 - behind if given.isPresent() else latest.time_millis if latest else start
         return {_BETWEEN_TIMESTAMP: f"{start},{max(start, end)}"}

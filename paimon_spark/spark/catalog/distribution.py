@@ -43,7 +43,7 @@ class WriteDistribution:
     one_task_per_bucket: bool = False
     """Whether all rows of one (partition, bucket) come to one task."""
     bucket: str | None = None
-    """SQL of the bucket of a row: where Spark's shuffle can be told it, all rows of one (partition, bucket) come to one
+    """SQL of the bucket of a row: where Spark's shuffle can use it, all rows of one (partition, bucket) come to one
     task."""
     partitions: tuple[str, ...] = ()
     """The partition columns."""

@@ -46,7 +46,7 @@ _SPARK_DIGITS = 6  # Spark's timestamps are microseconds
 
 
 class _NotOurs(Exception):
-    """The tree cannot say this."""
+    """The predicate tree cannot express this."""
 
 
 def tree_of(gateway: Gateway | None, expression: JavaObject) -> Tree:

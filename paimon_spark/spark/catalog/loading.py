@@ -156,7 +156,7 @@ def load_catalog_table(
         name: of the table, or its path.
         version: what VERSION AS OF or TIMESTAMP AS OF says.
         session: table options that the session has set for this table.
-        given: options that came with the name (``WITH (...)``, ``spark.read.option``), as far as Spark tells them here.
+        given: options that came with the name (``WITH (...)``, ``spark.read.option``), as far as Spark passes them.
 
     Raises:
         TableNotFoundError: there is no such table.

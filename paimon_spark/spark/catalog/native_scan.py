@@ -42,7 +42,7 @@ _OPTIONS: Final = {
 _SHIFTS_TIMES: Final = "spark.sql.parquet.int96TimestampConversion"
 """A setting that moves times of files which other engines wrote; there is no such option."""
 _FIRST_SAFE_YEAR: Final = 1900
-"""Dates and times before it change on their way through ``java.sql``, in which Spark tells them to its reader."""
+"""Dates and times before it change on their way through ``java.sql``, in which Spark passes them to its reader."""
 
 WANTED_SETTINGS: Final = (_SHIFTS_TIMES,)
 
@@ -56,7 +56,7 @@ def parquet_batch(scan: ScanPlan, tasks: Sequence[Sequence[DataSplit]], pushed: 
     Args:
         scan: what is read; partition columns come last in its struct.
         tasks: the splits of the scan's plan, packed into tasks.
-        pushed: predicates that Spark judges once more: here they only leave out row groups.
+        pushed: predicates that Spark evaluates once more: here they only prune row groups.
     """
     keys = scan.table.schema.partition_keys
     partition_fields = [field for field in scan.plan.fields if field.name in keys]

@@ -23,7 +23,7 @@ def overwrite_options(table: FileStoreTable, predicates: Sequence[JavaObject]) -
 
     Raises:
         OptionError: a predicate is about columns that are no partition columns.
-        UnsupportedError: a predicate says what cannot be told of partitions.
+        UnsupportedError: a predicate cannot be evaluated for partitions.
     """
     condition = partition_condition(table, predicates, "An overwrite")
     return {OVERWRITE_MODE: "static", REPLACE_WHERE: filter_text(condition)}
@@ -39,7 +39,7 @@ def partition_condition(table: FileStoreTable, predicates: Sequence[JavaObject],
 
     Raises:
         OptionError: a predicate is about columns that are no partition columns.
-        UnsupportedError: a predicate says what cannot be told of partitions.
+        UnsupportedError: a predicate cannot be evaluated for partitions.
     """
     parts = []
     for predicate in predicates:

@@ -165,7 +165,7 @@ def catalyst_row(gateway: Gateway, fields: Sequence[t.DataField], values: Mappin
     """The values of a partition as a row of Catalyst, and behind them `more` numbers.
 
     Raises:
-        UnsupportedError: a partition column is of a type whose values cannot be told to Spark here.
+        UnsupportedError: a partition column is of a type whose values cannot be converted to Spark's.
     """
     row = compat.GENERIC_ROW(gateway, len(fields) + len(more))
     for index, field in enumerate(fields):

@@ -1,4 +1,4 @@
-"""The shuffle that Spark puts in front of a write, told Paimon's own bucket: each (partition, bucket) has one task."""
+"""The shuffle that Spark puts in front of a write, by Paimon's own bucket: each (partition, bucket) has one task."""
 
 from __future__ import annotations
 

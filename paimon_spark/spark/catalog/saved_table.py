@@ -25,7 +25,7 @@ _CATALOG = "org.apache.spark.sql.connector.catalog"
 
 
 class SavedTableProxy(Proxy):
-    """The target of a save, of which Spark is told nothing but that it takes all columns."""
+    """The target of a save, which accepts all columns; Spark knows nothing else of it."""
 
     names_errors = True
     interfaces: ClassVar[tuple[str, ...]] = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsWrite")

@@ -40,7 +40,7 @@ _PREDICATE = "org.apache.spark.sql.connector.expressions.filter.Predicate"
 
 
 class ScanBuilderProxy(FacedProxy):
-    """Gathers what Spark pushes down for one scan: predicates, then aggregates, a limit, and columns."""
+    """Collects what Spark pushes down for one scan: predicates, then aggregates, a limit, and columns."""
 
     interfaces = (
         f"{_READ}.ScanBuilder",
@@ -93,7 +93,7 @@ class ScanBuilderProxy(FacedProxy):
         self.struct = struct if len(struct) else cheapest_column(self.struct, self.table.schema.partition_keys)
 
     def pushPredicates(self, predicates: JavaObject) -> JavaObject:
-        """Take what the predicate tree can say; give back what Spark must judge, and what it may judge once more."""
+        """Take what the predicate tree can express; return what Spark must or may evaluate."""
         offered = list(predicates)
         rest, pushed, _ = self._take([tree_of(self.gateway, predicate) for predicate in offered])
         self.pushed = [offered[position] for position in pushed]
@@ -107,8 +107,8 @@ class ScanBuilderProxy(FacedProxy):
         """Take predicates: positions of those that Spark evaluates (too), of those taken, of those `skipping`.
 
         Only a filter that stays in its plan makes Spark think a table worth a runtime filter on the other side of a
-        join. So predicates that we judge row by row are given back too: few rows are left by then. Those that planning
-        judges, over partition columns, are not: limits and aggregates can go past them.
+        join. So predicates that our reader evaluates row by row are returned too: few rows are left by then. Those that
+        planning evaluates, over partition columns, are not: limits and aggregates can be pushed past them.
         """
         rest, pushed, skipping = [], [], []
         self.skipping = []
@@ -264,7 +264,7 @@ class ScanProxy(FacedProxy):
         return Reply(batch, remember={"description": self._describe({})})
 
     def _is_native(self, settings: Mapping[str, str]) -> bool:
-        """Whether Spark's reader is used: said once, since Spark gives the reader of the first batch all later ones."""
+        """Whether Spark's reader is used. Decided once: all later batches go to the reader of the first one."""
         if self._native is None:
             self._native = is_native(self.gateway, self.plan, settings)
         return self._native
@@ -300,7 +300,7 @@ class ScanProxy(FacedProxy):
             self._batch = None
 
     def pushedPredicates(self) -> JavaObject:
-        """Of the filters that came while the query runs none is told again."""
+        """None: Spark keeps runtime filters itself."""
         return self.gateway.array(_PREDICATE, [])
 
     def supportsIterativePushdown(self) -> bool:
@@ -308,7 +308,7 @@ class ScanProxy(FacedProxy):
         return False
 
     def estimateStatistics(self) -> Any:
-        """Rows and bytes for the optimiser; DESCRIBE EXTENDED is told no rows where merging makes them fewer."""
+        """Rows and bytes for the optimiser; DESCRIBE EXTENDED gets no row count where merging makes it smaller."""
         rows = None if self.plan.merges and self._is_described() else self.plan.row_count
         return StatisticsProxy(self.gateway, rows, self.plan.size_bytes)
 

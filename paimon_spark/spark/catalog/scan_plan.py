@@ -40,7 +40,7 @@ class ScanPlan:
     """The columns and rows of a scan; its snapshot and files are found on first use."""
 
     table: FileStoreTable
-    """With the options of the read and the columns that Spark was told of."""
+    """With the options of the read and the columns that Spark was given."""
     struct: spark.StructType
     """The columns that come out: of the table, in full or with fewer nested fields, and metadata columns."""
     predicates: tuple[Predicate, ...] = field(default=())
@@ -143,7 +143,7 @@ class ScanPlan:
         return list(dict.fromkeys(file.name for split in self.plan.splits for file in split.files))
 
     def describe(self) -> str:
-        """For EXPLAIN: columns, what is judged by us, and the files that are left."""
+        """For EXPLAIN: columns, the filter that our reader evaluates, and the files that are left."""
         parts = [f"columns=[{', '.join(_shown(self.struct))}]"]
         if self.predicate is not None:
             parts.append(f"filter=[{_text(self.predicate)}]")
@@ -178,7 +178,7 @@ def partition_columns_last(struct: spark.StructType, partition_keys: tuple[str, 
 
 
 def _text(predicate: Predicate) -> str:
-    """A predicate as SQL; an IN without values, which has no words there, as the tree shows it."""
+    """A predicate as SQL; an IN without values, which SQL cannot express, as the tree shows it."""
     shown = _cut(predicate)
     try:
         text = filter_text(shown)

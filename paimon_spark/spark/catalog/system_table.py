@@ -127,7 +127,7 @@ class SystemTableProxy(FacedProxy):
 
 
 def refuse_other_columns(expected: StructType, found: StructType, name: str) -> None:
-    """Refuse options of a read that change the columns that Spark was told.
+    """Refuse options of a read that change the columns that Spark was given.
 
     Raises:
         OptionError: there are other columns.

@@ -35,7 +35,7 @@ _EXPRESSIONS = "org.apache.spark.sql.connector.expressions"
 
 
 class WriteBuilderProxy(Proxy):
-    """Gathers what one write replaces and hands the rows to our data source."""
+    """Collects what one write replaces and hands the rows to our data source."""
 
     interfaces = (f"{_WRITE}.WriteBuilder", f"{_WRITE}.SupportsOverwriteV2", f"{_WRITE}.SupportsDynamicOverwrite")
 

@@ -131,7 +131,7 @@ class FormatPlansProxy(Proxy):
         given = {**request.session_options, **request.options}
         try:
             table = load_table(request.path, options=with_scope(given, Scope.STORE), branch=given.get("branch"))
-        except PaimonError:  # it is made, or said, when the write is planned
+        except PaimonError:  # it is made, or refused, when the write is planned
             return None
         return placed_columns(table.schema, struct)
 

@@ -96,7 +96,7 @@ class Target:
         """The partitions for which a condition is true, evaluated by Spark.
 
         Returns:
-            None when the condition is about other columns, or their values cannot be told to Spark.
+            None when the condition is about other columns, or their values cannot be converted to Spark's.
         """
         keys = table.schema.partition_keys
         own = {attribute.name(): attribute for attribute in self.attributes if attribute.name() in keys}

@@ -26,7 +26,7 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.plan_tables import catalog_ident, python_object
 from paimon_spark.spark.jvm.rules import add_rule
-from paimon_spark.spark.session.foreign_options import SAME_AS, in_paimons_words
+from paimon_spark.spark.session.foreign_options import SAME_AS, as_paimon_options
 from paimon_spark.spark.source.source_options import MERGE_SCHEMA
 from paimon_spark.spark.source.system_read import named_system_table
 
@@ -142,7 +142,7 @@ class WidenedWriteProxy(Proxy):
 
 def _merges(options: Mapping[str, str], loaded: LoadedTable) -> bool:
     """Whether columns are to be added: the options of a write win over the session's."""
-    given = [in_paimons_words({key.lower(): value}) for key, value in options.items() if key.lower() in _KEYS]
+    given = [as_paimon_options({key.lower(): value}) for key, value in options.items() if key.lower() in _KEYS]
     merged = {**loaded.options, **{key: value for each in given for key, value in each.items()}}
     return str(merged.get(MERGE_SCHEMA)).lower() == "true"
 

@@ -126,7 +126,7 @@ def compactable(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreT
 
 
 def is_full(strategy: str | None) -> bool:
-    """Tell whether a compaction is full; it is when nothing is said.
+    """Tell whether a compaction is full, as it is by default.
 
     Raises:
         OptionError: another word than full and minor.

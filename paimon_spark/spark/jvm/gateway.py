@@ -210,7 +210,7 @@ class _OfProxies:
 def start_callbacks(gateway: JavaObject) -> None:
     """Let the JVM call Python, and let Java exceptions that proxies raise pass as they are.
 
-    Another library may have started py4j's callback server before (Java is then told where it listens, which py4j
+    Another library may have started py4j's callback server before (Java then gets its port, which py4j
     leaves to whoever starts it), or have shut it down (then there is a new one).
 
     Raises:
@@ -252,7 +252,7 @@ def to_java_error(gateway: Gateway, error: Exception, *, named: bool = False) ->
     Args:
         gateway: the JVM.
         error: what was raised.
-        named: whether an error of ours is told with the name of its class before its text.
+        named: whether the name of its class stands before the text of an error of ours.
     """
     if isinstance(error, ProxyError):
         return error
@@ -319,7 +319,7 @@ class Proxy:
     caller_unwraps: ClassVar[bool] = False
     """Whether Java code of ours calls the proxy and takes an ``UndeclaredThrowableException`` apart."""
     names_errors: bool = False
-    """Whether an error is told with the name of its class, as in the errors of ``format("paimon")``."""
+    """Whether the name of its class stands before an error, as in the errors of ``format("paimon")``."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Give the class the ``Java`` member that py4j asks for, and guard its methods."""

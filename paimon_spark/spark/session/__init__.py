@@ -1,1 +1,1 @@
-"""What a session has set, and what words of Spark mean as options of Paimon."""
+"""What a session has set, and options of Spark and of other formats as options of Paimon."""

@@ -26,7 +26,7 @@ _INSTEAD: Final[Mapping[str, str]] = {
 }
 
 
-def in_paimons_words(options: Mapping[str, str]) -> dict[str, str]:
+def as_paimon_options(options: Mapping[str, str]) -> dict[str, str]:
     """The options with those of other formats under Paimon's keys.
 
     Raises:

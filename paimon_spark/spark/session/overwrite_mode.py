@@ -51,7 +51,7 @@ def session_asks_for_dynamic(settings: Mapping[str, str], of_table: Mapping[str,
 
 
 def is_dynamic(*nearest_first: bool | None) -> bool:
-    """Return what the nearest says that says anything; without any, the table is replaced."""
+    """Return the first decision that is not None; without any, the table is replaced."""
     return next((mode for mode in nearest_first if mode is not None), False)
 
 

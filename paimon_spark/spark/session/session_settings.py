@@ -57,7 +57,7 @@ def carried(settings: Mapping[str, str], zone: str) -> dict[str, str]:
 
 
 def settings_option(spark: SparkSession) -> dict[str, str]:
-    """The option by which a load or save of ``format("paimon")`` is told the settings of its session."""
+    """The option by which a load or save of ``format("paimon")`` gets the settings of its session."""
     return {SETTINGS: json.dumps(settings_of(spark))}
 
 

@@ -21,7 +21,7 @@ _FORMAT = "paimon"
 _MARK = "_knows_paimon"
 
 
-def let_partition_by_through(spark: SparkSession) -> None:
+def install_partition_by(spark: SparkSession) -> None:
     """Let writers of this kind of session (classic or Connect) hand the columns of `partitionBy` to Paimon."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         from pyspark.sql.connect.readwriter import DataFrameWriter as ConnectWriter

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Scope, canonical_options, find_option, unknown_option_error
-from paimon_spark.spark.session.foreign_options import in_paimons_words
+from paimon_spark.spark.session.foreign_options import as_paimon_options
 from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE, asks_for_dynamic
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME, layered, options_for_path
 from paimon_spark.spark.session.session_settings import SETTINGS, parsed_settings, time_zone
@@ -160,7 +160,7 @@ def _sorted_options(
     mine = {key.lower() for key in own}
     ours: dict[str, str] = {}
     others: dict[str, str] = {}
-    for key, value in in_paimons_words(options).items():
+    for key, value in as_paimon_options(options).items():
         lowered = key.lower()
         if lowered in mine:
             ours[names[lowered]] = value

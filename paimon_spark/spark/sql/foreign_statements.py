@@ -1,4 +1,4 @@
-"""Statements of other table formats that users type first: each is answered by the words that do the same here.
+"""Statements of other table formats that users type first: each error names the statement that does the same here.
 
 Only what Spark's own parser does not know, or takes for something else (``DESCRIBE HISTORY t`` is a column to it). A
 statement is answered only where the table that it names is one of ours: Delta's own parser, where it is

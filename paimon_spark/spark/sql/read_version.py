@@ -29,7 +29,7 @@ _DONE_BY_SPARK = ("versionasof", "timestampasof")
 
 
 def with_read_options(table: FileStoreTable, options: Mapping[str, str], *, pinned: bool = False) -> FileStoreTable:
-    """The table with the options of one read on top; its columns stay those that Spark was told.
+    """The table with the options of one read on top; its columns stay those that Spark was given.
 
     Args:
         table: as it was loaded.

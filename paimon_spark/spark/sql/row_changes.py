@@ -48,7 +48,7 @@ _BY_CHANCE = re.compile(
 
 
 def refuse_nondeterministic(condition: str) -> None:
-    """Refuse a condition that says something else whenever it is asked: a task that is run again would disagree.
+    """Refuse a condition that has another value at each evaluation: a task that is run again would disagree.
 
     Raises:
         UnsupportedError: names the function.

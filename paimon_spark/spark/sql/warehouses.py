@@ -196,7 +196,7 @@ def schema_not_found(parts: Sequence[str]) -> AnalysisException:
 
 
 def unknown_warehouse(catalog: str) -> PaimonError:
-    """What to do where a catalog is named of which nobody said where it is."""
+    """The error for a catalog whose warehouse is not known."""
     return PaimonError(
         f"The warehouse of catalog {catalog} is not known: name it once, as in paimon_spark.sql(spark, statement, "
         f'warehouse="/data/wh", catalog="{catalog}"), or name the table by its path, as in {catalog}.`/data/wh/db.db/t`'

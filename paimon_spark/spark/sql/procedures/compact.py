@@ -39,7 +39,7 @@ def _compact(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[A
 
 
 def _check_order(table: FileStoreTable, given: Mapping[str, str | None]) -> None:
-    """Refuse to sort, which is not built, with the words of Java where it would refuse as well."""
+    """Refuse to sort, which is not built, with Java's message where Java refuses as well."""
     strategy = (given["order_strategy"] or "none").lower()
     columns = [name.strip() for name in (given["order_by"] or "").split(",") if name.strip()]
     if strategy == "none":
