@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.changes import CollectedChanges, collect_changes
 from paimon_spark.commit.manifest_write import ManifestWriter
-from paimon_spark.commit.overwrite import OverwriteKind, OverwriteSpec, overwrite_scope, upgraded_files
+from paimon_spark.commit.overwrite import OverwriteSpec, overwrite_scope, upgraded_files
 from paimon_spark.commit.publish import publish_snapshot
 from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.commit.snapshot_builder import CommitPart, SnapshotBuilder
@@ -25,6 +25,7 @@ from paimon_spark.errors import (
     PaimonError,
     SnapshotNotFoundError,
 )
+from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 from paimon_spark.write.message import CommitMessage, TaskMessage
 from paimon_spark.write.placement_log import record_paths
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 BATCH = BATCH_COMMIT_IDENTIFIER
 """Commit identifier of batch writes, which are never recognised as already done."""
 
-__all__ = ["BATCH", "OverwriteKind", "OverwriteSpec", "commit"]
+__all__ = ["BATCH", "OverwriteSpec", "commit"]
 
 
 def commit(
@@ -109,7 +110,7 @@ def commit(
     if overwrite is not None:
         first = _overwriting(table, first, overwrite, parts, settings)
         wanted = (
-            overwrite.kind is not OverwriteKind.DYNAMIC or bool(parts.append.files) or not table.schema.partition_keys
+            overwrite.kind is not OverwriteMode.DYNAMIC or bool(parts.append.files) or not table.schema.partition_keys
         )
     else:
         wanted = bool(parts.append) or keep_empty

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from paimon_spark.spec.data_types import VarCharType
 from paimon_spark.spec.filter_text import filter_text
 from paimon_spark.spec.key_order import key_ranks
 from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry
+from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.predicate import And, Leaf, Or, Predicate, fields
 from paimon_spark.spec.stats import EMPTY_STATS
 from paimon_spark.table.data_layout import DataLayout
@@ -30,22 +30,11 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 
-class OverwriteKind(StrEnum):
-    """What an overwrite replaces."""
-
-    STATIC = "static"
-    """The whole table, or the partitions that match a spec."""
-    DYNAMIC = "dynamic"
-    """The partitions that new files are in; without new files nothing. Without partitions: the whole table."""
-    TRUNCATE = "truncate"
-    """Like static, and there are no new files."""
-
-
 @dataclass(frozen=True, slots=True)
 class OverwriteSpec:
     """How a commit replaces files."""
 
-    kind: OverwriteKind
+    kind: OverwriteMode
     partition: Mapping[str, Any] | None = None
     """Values of some or all partition columns: Python values, or texts that are cast; None (or the default partition's
     name) is null. None or empty takes the whole table. Not for dynamic overwrites."""
@@ -55,27 +44,27 @@ class OverwriteSpec:
     """Instead of specs: a condition over partition columns; partitions for which it is true are replaced."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", OverwriteKind(self.kind))
+        object.__setattr__(self, "kind", OverwriteMode(self.kind))
 
     @classmethod
     def static(cls, partition: Mapping[str, Any] | None = None) -> OverwriteSpec:
         """Replace the whole table, or the partitions that match ``partition``."""
-        return cls(OverwriteKind.STATIC, partition)
+        return cls(OverwriteMode.STATIC, partition)
 
     @classmethod
     def matching(cls, condition: Predicate) -> OverwriteSpec:
         """Replace the partitions for which ``condition``, over partition columns, is true."""
-        return cls(OverwriteKind.STATIC, condition=condition)
+        return cls(OverwriteMode.STATIC, condition=condition)
 
     @classmethod
     def dynamic(cls) -> OverwriteSpec:
         """Replace the partitions that appear in the new files."""
-        return cls(OverwriteKind.DYNAMIC)
+        return cls(OverwriteMode.DYNAMIC)
 
     @classmethod
     def truncate(cls, *partitions: Mapping[str, Any]) -> OverwriteSpec:
         """Empty the whole table, or the partitions that match any of ``partitions``."""
-        return cls(OverwriteKind.TRUNCATE, None, partitions)
+        return cls(OverwriteMode.TRUNCATE, None, partitions)
 
 
 class PartitionScope:
@@ -161,9 +150,9 @@ def overwrite_scope(
         CommitError: a new file lies in a partition that is not replaced.
         OptionError: a spec names an unknown column or value.
     """
-    if overwrite.kind is OverwriteKind.TRUNCATE and new_files:
+    if overwrite.kind is OverwriteMode.TRUNCATE and new_files:
         raise CommitError("A truncate brings no new files, but this commit has some; overwrite instead.")
-    if overwrite.kind is OverwriteKind.DYNAMIC and table.schema.partition_keys:
+    if overwrite.kind is OverwriteMode.DYNAMIC and table.schema.partition_keys:
         return PartitionScope(table, None, exactly={entry.partition for entry in new_files})
     specs = [*([overwrite.partition] if overwrite.partition else ()), *overwrite.partitions]
     scope = PartitionScope(table, specs, condition=overwrite.condition)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import logging
 import uuid
 from collections import Counter
@@ -14,6 +13,7 @@ import pyarrow as pa
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.spec.manifest import HASH_INDEX, ManifestEntry
+from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.schema import BucketMode, TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -28,17 +28,6 @@ _LOG = logging.getLogger(__name__)
 
 TASK_BITS = 32
 """A task that shares buckets with others has 2^32 sequence numbers of each bucket."""
-
-
-class OverwriteMode(enum.Enum):
-    """How a write replaces rows; the commit gets the exact scope separately (``OverwriteSpec``)."""
-
-    STATIC = "static"
-    """The whole table or the partitions of a given spec."""
-    DYNAMIC = "dynamic"
-    """The partitions that appear in the data."""
-    TRUNCATE = "truncate"
-    """Everything goes, and no rows come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +52,8 @@ class WritePlan:
     """Number of buckets of those partitions whose number differs from the table's."""
     rows_read: bool = False
     """Whether the rows were made of rows of that snapshot (UPDATE, DELETE, MERGE)."""
+    placed: bool = False
+    """Whether rows of dynamic buckets come with their places (`placed_keys`), all rows of a bucket to one task."""
     dynamic: DynamicBucketPlan | None = None
     """For dynamic buckets: which there are and how new ones are made."""
 
@@ -78,8 +69,8 @@ class WritePlan:
 
     @property
     def tasks_share_buckets(self) -> bool:
-        """Whether rows of one bucket may come from several tasks (with dynamic buckets always: old keys stay)."""
-        return not self.shuffled or self.dynamic is not None
+        """Whether rows of one bucket may come from several tasks; those of dynamic buckets do that are not placed."""
+        return not self.shuffled or (self.dynamic is not None and not self.placed)
 
 
 def plan_write(
@@ -88,6 +79,7 @@ def plan_write(
     overwrite: OverwriteMode | None = None,
     data_schema: pa.Schema,
     shuffled: bool = False,
+    placing: WritePlan | None = None,
     rows_of: SnapshotIdentity | None = None,
 ) -> WritePlan:
     """Plan a write of rows of ``data_schema`` into ``table``. Runs on the driver, once per job.
@@ -100,6 +92,8 @@ def plan_write(
             primary-key tables.
         shuffled: True promises that all rows of one (partition, bucket) - for dynamic buckets all rows of one key -
             reach one task (``routing.shuffle_ids``), in their order.
+        placing: the plan by which the rows of dynamic buckets were placed (``placed_keys.place_rows``); all rows of one
+            (partition, bucket) reach one task.
         rows_of: the snapshot that the rows are made of (UPDATE, DELETE, MERGE): the write is planned on it, even if
             there are later ones, and its commit checks for changes since.
 
@@ -115,7 +109,8 @@ def plan_write(
     mapping = map_columns(schema, data_schema)
     if schema.primary_keys:
         merge_engine_for(schema)  # its configuration errors belong to the driver
-    snapshot = table.snapshots.latest_to_follow() if rows_of is None else rows_of.find(table.snapshots)
+    at = rows_of if placing is None else placing.snapshot
+    snapshot = table.snapshots.latest_to_follow() if at is None else at.find(table.snapshots)
     sequences: dict[bytes, dict[int, int]] = {}
     differing: dict[bytes, int] = {}
     if overwrite is None and snapshot is not None and mode != BucketMode.BUCKET_UNAWARE:
@@ -125,12 +120,14 @@ def plan_write(
             differing = _differing_buckets(entries, schema.core_options.bucket)
     dynamic = None
     if mode == BucketMode.HASH_DYNAMIC:
-        dynamic = _dynamic_plan(table, None if overwrite else snapshot, shuffled)
+        base = None if overwrite else snapshot
+        dynamic = _dynamic_plan(table, base, shuffled) if placing is None else placing.dynamic
     plan = WritePlan(
         table=table,
         overwrite=overwrite,
         data_schema=data_schema,
-        shuffled=shuffled,
+        shuffled=shuffled or placing is not None,
+        placed=placing is not None,
         snapshot=SnapshotIdentity.of(snapshot),
         rows_read=rows_of is not None,
         mapping=mapping,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
 
 Codes = npt.NDArray[np.int64]
+PlaceArray = npt.NDArray[np.int64]
 
 NO_PARTITION = EMPTY_SERIALIZED_ROW
 """Partition bytes of a table without partitions."""
@@ -43,13 +44,20 @@ class RoutedRows:
 class Router:
     """Routes rows of one table in one task."""
 
-    def __init__(self, schema: TableSchema, dynamic: DynamicBuckets | None) -> None:
+    def __init__(
+        self,
+        schema: TableSchema,
+        dynamic: DynamicBuckets | None,
+        note: Callable[[bytes, PlaceArray], None] | None = None,
+    ) -> None:
         """Take what the schema says.
 
         Args:
             schema: the table's schema, dynamic options applied.
             dynamic: places keys of a table with dynamic buckets; None for every other mode.
+            note: is told the places of rows that were placed before, of each partition.
         """
+        self._note = note
         self._mode = schema.bucket_mode
         self._partition_fields = [schema.field(name) for name in schema.partition_keys]
         self._dynamic = dynamic
@@ -71,16 +79,30 @@ class Router:
             yield RoutedRows(NO_PARTITION, 0, rows, mapped.kinds)
             return
         partition_codes, partitions = partition_groups(rows, self._partition_fields)
-        buckets = self._buckets(rows, partition_codes, partitions)
+        if mapped.places is None:
+            buckets = self._buckets(rows, partition_codes, partitions)
+        else:
+            buckets = self._placed(mapped.places, partition_codes, partitions)
         group_codes, groups = _group(partition_codes, buckets)
         if len(groups) == 1:
             partition, bucket = groups[0]
             yield RoutedRows(partitions[partition], bucket, rows, mapped.kinds)
             return
-        positions = _positions(group_codes, len(groups))
+        positions = positions_of(group_codes, len(groups))
         for (partition, bucket), chosen, part in zip(groups, positions, _split(rows, positions), strict=True):
             kinds = None if mapped.kinds is None else mapped.kinds[chosen]
             yield RoutedRows(partitions[partition], bucket, part, kinds)
+
+    def _placed(self, places: PlaceArray, partition_codes: Codes | None, partitions: list[bytes]) -> Codes:
+        """The bucket of each row where an earlier task has placed it."""
+        assert self._note is not None
+        if partition_codes is None:
+            self._note(partitions[0], places)
+        else:
+            for partition, chosen in zip(partitions, positions_of(partition_codes, len(partitions)), strict=True):
+                self._note(partition, places[chosen])
+        buckets: Codes = places >> 32
+        return buckets
 
     def _buckets(self, rows: pa.Table, partition_codes: Codes | None, partitions: list[bytes]) -> Codes | None:
         """The bucket of each row; None when all are bucket 0."""
@@ -96,7 +118,7 @@ class Router:
         if partition_codes is None:
             (found,) = self._dynamic.assign([(partitions[0], hashes)])
             return found.astype(np.int64)
-        positions = _positions(partition_codes, len(partitions))
+        positions = positions_of(partition_codes, len(partitions))
         groups = [(partition, hashes[chosen]) for partition, chosen in zip(partitions, positions, strict=True)]
         buckets = np.empty(len(hashes), dtype=np.int64)
         buckets[np.concatenate(positions)] = np.concatenate(self._dynamic.assign(groups))
@@ -182,7 +204,7 @@ def shuffle_ids(schema: TableSchema, rows: pa.Table, num_tasks: int) -> npt.NDAr
     if codes is None:
         return residue_classes(partitions[0], values, num_tasks)
     result = np.empty(rows.num_rows, dtype=np.int32)
-    for partition, chosen in zip(partitions, _positions(codes, len(partitions)), strict=True):
+    for partition, chosen in zip(partitions, positions_of(codes, len(partitions)), strict=True):
         result[chosen] = residue_classes(partition, values[chosen], num_tasks)
     return result
 
@@ -231,7 +253,7 @@ def _split(rows: pa.Table, positions: list[npt.NDArray[np.int64]]) -> list[pa.Ta
     return [pa.Table.from_arrays(list(arrays), schema=rows.schema) for arrays in zip(*columns, strict=True)]
 
 
-def _positions(codes: Codes, count: int) -> list[npt.NDArray[np.int64]]:
+def positions_of(codes: Codes, count: int) -> list[npt.NDArray[np.int64]]:
     """The rows of each code, ascending: one stable sort of the codes, cut at the borders."""
     small = codes.astype(np.uint16) if count <= 1 << 16 else codes  # numpy sorts 16 bits by radix
     order = np.argsort(small, kind="stable")

@@ -26,6 +26,8 @@ class MappedRows:
     rows: pa.Table
     kinds: npt.NDArray[np.int8] | None
     """Row kind of each row; None when all are inserts."""
+    places: npt.NDArray[np.int64] | None = None
+    """Where each row belongs (`placed_keys`); None where nobody has said it before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +47,19 @@ class RowMapping:
     """True for tables without primary key."""
     data_names: tuple[str, ...]
 
-    def apply(self, data: pa.Table) -> MappedRows:
+    def apply(self, data: pa.Table, places: npt.NDArray[np.int64] | None = None) -> MappedRows:
         """Map rows of the data, which have the schema that ``map_columns`` saw. Runs in tasks, once per chunk of rows.
+
+        Args:
+            data: the rows.
+            places: where each of them belongs, if that is known.
 
         Raises:
             DataError: a value does not fit its column, a NOT NULL column is null, a row kind is null or unknown.
             SchemaMismatchError: the rows do not have the planned columns.
         """
         rows = self.columns(data)
-        return self._filter(rows, self._kinds(rows, data))
+        return self._filter(rows, self._kinds(rows, data), places)
 
     def columns(self, data: pa.Table) -> pa.Table:
         """The columns of the table for all rows of the data, also for those that `apply` drops.
@@ -101,9 +107,11 @@ class RowMapping:
             raise DataError(f"Unknown row kind {kinds.min() if kinds.min() < 0 else kinds.max()}; use 0 to 3.")
         return np.asarray(kinds, dtype=np.int8) if kinds.any() else None
 
-    def _filter(self, rows: pa.Table, kinds: npt.NDArray[np.int8] | None) -> MappedRows:
+    def _filter(
+        self, rows: pa.Table, kinds: npt.NDArray[np.int8] | None, places: npt.NDArray[np.int64] | None
+    ) -> MappedRows:
         if kinds is None:
-            return MappedRows(rows, None)
+            return MappedRows(rows, None, places)
         if self.inserts_only:
             if not kinds.any():
                 return MappedRows(rows, None)
@@ -119,7 +127,8 @@ class RowMapping:
             dropped = RowKind.UPDATE_BEFORE.mask(kinds)
         if dropped is not None and dropped.any():
             rows, kinds = rows.filter(pa.array(~dropped)), kinds[~dropped]
-        return MappedRows(rows, kinds if kinds.any() else None)
+            places = None if places is None else places[~dropped]
+        return MappedRows(rows, kinds if kinds.any() else None, places)
 
 
 def map_columns(schema: TableSchema, data_schema: pa.Schema) -> RowMapping:

@@ -10,15 +10,15 @@ import pyarrow as pa
 
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.spec.file_names import index_file_names
-from paimon_spark.spec.hash_index import decode_hash_index, encode_hash_index
+from paimon_spark.spec.hash_index import encode_hash_index
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.partition_times import check_partition_time
 from paimon_spark.write.append_writer import AppendWriter
-from paimon_spark.write.bucket_filling import KnownBucket
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.hash_runs import Hashes
 from paimon_spark.write.key_value_writer import KeyValueWriter
 from paimon_spark.write.message import INLINE_HASHES, CommitMessage, NewHashes, TaskMessage
+from paimon_spark.write.placed_keys import PlacedKeys, hash_loader
 from paimon_spark.write.placement_log import StoredPlacementLog
 from paimon_spark.write.plan import TASK_BITS, WritePlan, bucket_number_error
 from paimon_spark.write.rolling import RollingFiles
@@ -122,7 +122,8 @@ class _TaskWrite:
         self._spec = plan.files
         self._engine = merge_engine_for(schema) if schema.primary_keys else None
         self._dynamic = self._dynamic_buckets()
-        self._router = Router(schema, self._dynamic)
+        self._placed = PlacedKeys(plan.dynamic, hash_loader(plan)) if plan.placed and plan.dynamic else None
+        self._router = Router(schema, self._dynamic, None if self._placed is None else self._placed.note)
         self._writers: dict[tuple[bytes, int], BucketWriter] = {}
         self._buffered = 0
         self._num_buckets = schema.core_options.bucket
@@ -131,10 +132,10 @@ class _TaskWrite:
 
     def _dynamic_buckets(self) -> DynamicBuckets | None:
         dynamic, table = self._plan.dynamic, self._plan.table
-        if dynamic is None:
+        if dynamic is None or self._plan.placed:
             return None
         log = None if dynamic.log is None else StoredPlacementLog(table.file_io, table.paths, dynamic.log)
-        return DynamicBuckets(dynamic, self._load_hashes, log, self._task_id)
+        return DynamicBuckets(dynamic, hash_loader(self._plan), log, self._task_id)
 
     @property
     def placement(self) -> tuple[str, int] | None:
@@ -145,7 +146,11 @@ class _TaskWrite:
 
     def write(self, chunk: pa.Table) -> None:
         """Route one chunk of rows and buffer it; flush the largest buffers when there is too much."""
-        for routed in self._router.route(self._plan.mapping.apply(chunk)):
+        places = None
+        if self._placed is not None:
+            places = chunk.column(chunk.num_columns - 1).to_numpy()
+            chunk = chunk.remove_column(chunk.num_columns - 1)
+        for routed in self._router.route(self._plan.mapping.apply(chunk, places)):
             writer = self._writer(routed)
             before = writer.buffered_bytes
             writer.write(routed.rows, routed.kinds)
@@ -204,7 +209,8 @@ class _TaskWrite:
 
     def finish(self) -> tuple[CommitMessage, ...]:
         """Write everything and describe it."""
-        new_hashes = {} if self._dynamic is None else self._dynamic.new_hashes()
+        placing = self._dynamic or self._placed
+        new_hashes = {} if placing is None else placing.new_hashes()
         total = -1 if self._plan.dynamic is not None else self._num_buckets
         messages = []
         for (partition, bucket), writer in self._writers.items():
@@ -223,11 +229,6 @@ class _TaskWrite:
         name = index_file_names().next()
         table.file_io.write_bytes(table.paths.index_path(name), data)
         return NewHashes(count=len(hashes), file_name=name, file_size=len(data))
-
-    def _load_hashes(self, known: KnownBucket) -> Hashes:
-        table = self._plan.table
-        path = table.paths.index_path(known.file_name)
-        return decode_hash_index(table.file_io.read_bytes(path), path=path)
 
     def abort(self) -> None:
         """Delete the files of this attempt: no message names them."""

@@ -8,7 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from paimon_spark import DataError, OptionError, PaimonError, PaimonTable, SchemaError, SnapshotNotFoundError
-from paimon_spark.spark.jobs.shuffled_write import partition_keys, spark_hash
+from paimon_spark.spark.jobs.clustering import partition_keys, spark_hash
 from paimon_spark.table.table import load_table
 
 pytestmark = pytest.mark.spark

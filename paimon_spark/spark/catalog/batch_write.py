@@ -19,9 +19,11 @@ from paimon_spark.errors import CommitError, PaimonError
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.source.data_source import PaimonDataSource
+from paimon_spark.spark.source.writer import PaimonWriter
 
 if TYPE_CHECKING:
-    from paimon_spark.spark.source.writer import PaimonWriter
+    from paimon_spark.spark.catalog.placed_rows import PlacedRows
+    from paimon_spark.spark.source.table_write import TableWrite
 
 _WRITER_MODULE = "pyspark.sql.worker.write_into_data_source"
 
@@ -31,34 +33,42 @@ class BatchWriteProxy(Proxy):
 
     interfaces = ("org.apache.spark.sql.connector.write.BatchWrite",)
 
-    def __init__(self, gateway: Gateway, schema: JavaObject, options: Mapping[str, str], *, overwrite: bool) -> None:
+    def __init__(
+        self, gateway: Gateway, schema: JavaObject, options: Mapping[str, str], rows: PlacedRows, *, overwrite: bool
+    ) -> None:
         """Plan nothing yet.
 
         Args:
             gateway: the JVM.
             schema: the ``StructType`` of the rows.
             options: of our data source.
+            rows: what is known of the tasks that rows come to.
             overwrite: whether something is replaced.
         """
         super().__init__(gateway)
         self.schema = schema
         self.options = dict(options)
         self.overwrite = overwrite
-        self.writer: PaimonWriter | None = None
+        self.rows = rows
+        self.write: TableWrite | None = None
 
     def createBatchWriterFactory(self, _info: JavaObject) -> JavaObject:
         """Plan the write; what this gives is all that travels to tasks. Called once, before the first task."""
         struct = StructType.fromJson(json.loads(self.schema.json()))
-        self.writer = PaimonDataSource(self.options).writer(struct, self.overwrite)
+        self.write = PaimonDataSource(self.options).planned_write(
+            struct, overwrite=self.overwrite, shuffled=self.rows.one_task_per_bucket, placing=self.rows.placing
+        )
         provider = compat.PYTHON_SOURCE(self.gateway)
         provider.setShortName(PaimonDataSource.name())
         answer = StructType.fromJson(json.loads(compat.USER_SOURCE.of(self.gateway).writeOutputSchema().json()))
-        function = _write_function(self.writer, answer.names[0])
+        function = _write_function(PaimonWriter(self.write), answer.names[0])
         command = cloudpickle.dumps((function, answer))  # type: ignore[no-untyped-call]
         constructor = self.gateway.java_class(compat.WRITER_FACTORY.name).getConstructors()[0]
         none = self.gateway.jvm.scala.Option.empty()
         session_ids = [none] * (constructor.getParameterCount() - 3)  # one in 4.0, two since 4.1
-        return compat.WRITER_FACTORY(self.gateway, provider.source(), command, self.schema, *session_ids)
+        return compat.WRITER_FACTORY(
+            self.gateway, provider.source(), command, self.rows.written_schema(self.schema), *session_ids
+        )
 
     def toString(self) -> str:
         """For Spark's log."""
@@ -78,9 +88,9 @@ class BatchWriteProxy(Proxy):
             PaimonError: a commit error under its own name: nothing was committed, or (CommitStateUnknownError) nobody
                 knows.
         """
-        assert self.writer is not None
+        assert self.write is not None
         try:
-            self.writer.commit([pickle.loads(bytes(message.pickledMessage())) for message in messages])
+            self.write.commit([pickle.loads(bytes(message.pickledMessage())).task for message in messages])
         except CommitError as error:
             if self.names_errors:
                 raise

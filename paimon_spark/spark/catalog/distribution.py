@@ -1,8 +1,9 @@
 """How the rows of one write of the catalog are spread over tasks before they are written.
 
-All rows of one key must reach one task, so that the order in which a statement gives them decides. Spark's hash is not
-Paimon's bucket function: clustered by a key, one bucket is written by several tasks, each with a range of sequence
-numbers of its own. Only tables with a single bucket are clustered so that a task owns its buckets.
+All rows of one key must reach one task, so that the order in which a statement gives them decides. Spark is asked to
+cluster them by key; a rule of its optimizer then puts Paimon's bucket in the place of the key (`placed_rows`), so that
+each bucket has one task. Where no expression tells the bucket, several tasks write one bucket, each with a range of
+sequence numbers of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paimon_spark.spark.columns.bucket_expression import bucket_expression
+from paimon_spark.spark.columns.bucket_expression import bucket_expression, kept_as_given
+from paimon_spark.spark.jobs.arrow_functions import has_column_functions
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.write.routing import partitions_are_free, partitions_together
 
@@ -49,6 +51,8 @@ class WriteDistribution:
     """The partition columns."""
     rebalanced_by: tuple[str, ...] = ()
     """Columns whose rows Spark brings together where the query says nothing else (`hooks.partition_shuffle`)."""
+    places_keys: bool = False
+    """Whether keys of dynamic buckets are placed before the shuffle, which then goes by their buckets."""
     may_split: bool = False
     """Whether Spark may give rows that are equal in `columns` to several tasks where there are very many (AQE)."""
 
@@ -66,15 +70,17 @@ def write_distribution(table: FileStoreTable, parallelism: Parallelism) -> Write
     if mode not in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC):
         return WriteDistribution()
     partitions = tuple(schema.partition_keys)
+    kept = all(kept_as_given(schema.field(name)) for name in partitions)
     if mode is BucketMode.HASH_DYNAMIC:
-        return _sized(table, (*partitions, *schema.trimmed_primary_keys), parallelism, buckets=1)
+        clustered = _sized(table, (*partitions, *schema.trimmed_primary_keys), parallelism, buckets=1)
+        return replace(clustered, places_keys=kept and has_column_functions(), partitions=partitions)
     buckets = table.options.bucket
     keys = tuple(schema.bucket_keys) or tuple(schema.field_names[:1])
     if buckets > 1:
         clustered = _sized(table, (*partitions, *keys), parallelism, buckets=buckets)
-        return replace(clustered, bucket=bucket_expression(schema), partitions=partitions)
+        return replace(clustered, bucket=bucket_expression(schema) if kept else None, partitions=partitions)
     if partitions:
-        return _sized(table, partitions, parallelism, buckets=1, one_task_per_bucket=True)
+        return _sized(table, partitions, parallelism, buckets=1, one_task_per_bucket=kept)
     return WriteDistribution(keys, num_partitions=1, one_task_per_bucket=True)
 
 

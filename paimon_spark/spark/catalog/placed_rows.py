@@ -2,50 +2,112 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
 from paimon_spark.spark.catalog.distribution import WriteDistribution
-from paimon_spark.spark.jobs.shuffled_write import partition_keys
+from paimon_spark.spark.jobs.clustering import PLACED_BUCKET, clustering, with_places
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.expressions import resolved_expressions
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
-from paimon_spark.spark.jvm.plan_tables import scala_seq
+from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
+from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.write.placed_keys import PLACE
+
+if TYPE_CHECKING:
+    from paimon_spark.write.plan import WritePlan
 
 _MOST_LOCAL_ROWS = 10_000
+_OUTPUT = 1  # field of DataSourceV2Relation
 
 
 class PlacedRows:
     """The rows of one write, and what is known about the tasks that they come to."""
 
-    def __init__(self, gateway: Gateway, distribution: WriteDistribution) -> None:
+    def __init__(
+        self, gateway: Gateway, distribution: WriteDistribution, options: Mapping[str, str], *, overwrite: bool
+    ) -> None:
+        """Know nothing of the rows yet.
+
+        Args:
+            gateway: the JVM.
+            distribution: what the write asks Spark for.
+            options: of the write, as our data source has them.
+            overwrite: whether something is replaced.
+        """
         self.gateway = gateway
         self.distribution = distribution
+        self.options = dict(options)
+        self.overwrite = overwrite
         self.one_task_per_bucket = distribution.one_task_per_bucket
-        """Whether all rows of one (partition, bucket) come to one task."""
-        self._placed = False
+        """Whether all rows of one (partition, bucket) come to one task, of dynamic buckets all rows of one key."""
+        self.placing: WritePlan | None = None
+        """The plan by which keys are placed; their rows bring the column of places then."""
+        self._seen = False
 
-    def place(self, query: JavaObject) -> JavaObject:
-        """The query of the write with its shuffle by bucket. Called while Spark optimises the statement."""
-        if self._placed or query.getClass().getSimpleName() != "RepartitionByExpression":
-            return query
-        self._placed = True
+    def place(self, command: JavaObject) -> JavaObject:
+        """The write whose rows are shuffled by bucket. Called while Spark optimises the statement."""
+        query = command.query()
+        if self._seen or query.getClass().getSimpleName() != "RepartitionByExpression":
+            return command
+        self._seen = True
         child = query.child()
         if child.getClass().getSimpleName() == "LocalRelation" and child.data().size() <= _MOST_LOCAL_ROWS:
             self.one_task_per_bucket = True  # a few rows that the driver has: one task writes them, without a shuffle
-            return compat.REPARTITION(self.gateway, 1, False, child)
-        texts = self._clustering()
-        if not texts:
-            return query
-        values = [query.productElement(number) for number in range(query.productArity())]
-        values[0] = scala_seq(self.gateway, resolved_expressions(self.gateway, child, texts))
-        self.one_task_per_bucket = True
-        return query.copy(*values)
+            return command.withNewQuery(compat.REPARTITION(self.gateway, 1, False, child))
+        partitions = [quoted_name(name) for name in self.distribution.partitions]
+        tasks = self.distribution.num_partitions
+        if self.distribution.bucket is not None:
+            self.one_task_per_bucket = True
+            return command.withNewQuery(
+                self._clustered(query, child, clustering(partitions, self.distribution.bucket, tasks))
+            )
+        if self.distribution.places_keys:
+            placed = self._with_places(child)
+            wide = self._clustered(query, placed, clustering(partitions, PLACED_BUCKET, tasks))
+            return self._widened(command, list(java_list(self.gateway, placed.output()))[-1]).withNewQuery(wide)
+        return command
 
-    def _clustering(self) -> list[str]:
-        """What rows of one task are equal in, as SQL; nothing where Spark's own clustering stays."""
-        bucket, tasks = self.distribution.bucket, self.distribution.num_partitions
-        if bucket is None:
-            return []
-        if self.distribution.partitions or not tasks:
-            return [*map(quoted_name, self.distribution.partitions), bucket]
-        keys = ", ".join(map(str, partition_keys(tasks)))  # as many buckets for each task
-        return [f"element_at(array({keys}), {bucket} % {tasks} + 1)"]
+    def _clustered(self, shuffle: JavaObject, child: JavaObject, texts: list[str]) -> JavaObject:
+        """The shuffle of Spark's, by other expressions and over another child."""
+        values = [shuffle.productElement(number) for number in range(shuffle.productArity())]
+        values[0] = scala_seq(self.gateway, resolved_expressions(self.gateway, child, texts))
+        values[1] = child
+        return shuffle.copy(*values)
+
+    def _with_places(self, child: JavaObject) -> JavaObject:
+        """The rows with the column of places: an Arrow function of their keys, as Spark's optimizer has it."""
+        nothing, none = scala_seq(self.gateway, []), self.gateway.jvm.scala.Option.empty()
+        struct = StructType.fromJson(json.loads(child.schema().json()))
+        self.placing = PaimonDataSource(self.options).planned_placing(struct, overwrite=self.overwrite)
+        stub = compat.LOCAL_RELATION(self.gateway, child.output(), nothing, False, none)
+        session = compat.CLASSIC_SESSION.of(self.gateway).active()
+        frame = DataFrame(
+            compat.DATASET.of(self.gateway).ofRows(session, stub), SparkSession(self.gateway.context, session)
+        )
+        analyzed = with_places(frame, self.placing)._jdf.queryExecution().analyzed()
+        extracted = compat.EXTRACT_PYTHON_UDFS.of(self.gateway).apply(analyzed)
+        return self._grafted(extracted, child)
+
+    def _grafted(self, plan: JavaObject, child: JavaObject) -> JavaObject:
+        """The plan over the rows themselves, instead of over their columns only."""
+        below = list(java_list(self.gateway, plan.children()))
+        if not below:
+            return child
+        return plan.withNewChildren(scala_seq(self.gateway, [self._grafted(each, child) for each in below]))
+
+    def _widened(self, command: JavaObject, places: JavaObject) -> JavaObject:
+        """The write into a relation that has the column of places as well: Spark compares their columns."""
+        relation = command.table()
+        values = [relation.productElement(number) for number in range(relation.productArity())]
+        values[_OUTPUT] = scala_seq(self.gateway, [*java_list(self.gateway, relation.output()), places.newInstance()])
+        return command.withNewTable(relation.copy(*values))
+
+    def written_schema(self, schema: JavaObject) -> JavaObject:
+        """The columns that a task is given, of the JVM's type ``StructType``."""
+        return schema if self.placing is None else schema.add(PLACE, "bigint")

@@ -17,7 +17,7 @@ from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.write import WriteBuilderProxy, WriteProxy, session_parallelism
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.source.placed_columns import has_keys_of
-from paimon_spark.spark.source.source_options import ONE_TASK_PER_BUCKET, write_request
+from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.source.write_target import target_table
 from paimon_spark.storage.secrets import without_secrets
 
@@ -111,7 +111,6 @@ class SaveBuilderProxy(WriteBuilderProxy):
             table = target_table(request, struct)
         self.loaded = LoadedTable(table, table.path)
         distribution = WriteDistribution()
-        if not request.one_task_per_bucket and has_keys_of(table.schema, struct):
+        if has_keys_of(table.schema, struct):
             distribution = write_distribution(table, session_parallelism(self.gateway))
-        options = {**self.given, **({ONE_TASK_PER_BUCKET: "true"} if distribution.one_task_per_bucket else {})}
-        return WriteProxy(self, options, distribution)
+        return WriteProxy(self, self.given, distribution)

@@ -23,7 +23,7 @@ from paimon_spark.spark.session.overwrite_mode import (
     session_asks_for_dynamic,
     without_modes,
 )
-from paimon_spark.spark.source.source_options import MERGE_SCHEMA, ONE_TASK_PER_BUCKET, known_to_writes
+from paimon_spark.spark.source.source_options import MERGE_SCHEMA, known_to_writes
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.support import check_writable
 
@@ -127,12 +127,12 @@ class WriteProxy(Proxy):
         self.options = dict(options)
         self.overwrites = builder.overwriting is not None
         self.distribution = distribution
-        self.rows = PlacedRows(builder.gateway, distribution)
+        self.rows = PlacedRows(builder.gateway, distribution, self.options, overwrite=self.overwrites)
         self.names_errors = builder.names_errors
 
-    def apply(self, query: JavaObject) -> JavaObject:
-        """The rows to write, behind a shuffle by bucket; asked by a rule of Spark's optimizer (`placed_writes`)."""
-        return self.rows.place(query)
+    def apply(self, command: JavaObject) -> JavaObject:
+        """The write of rows that are shuffled by bucket; asked by a rule of Spark's optimizer (`placed_writes`)."""
+        return self.rows.place(command)
 
     def andThen(self, _after: JavaObject) -> None:
         """Never called."""
@@ -150,8 +150,7 @@ class WriteProxy(Proxy):
 
     def toBatch(self) -> Any:
         """The write of one statement."""
-        options = {**self.options, ONE_TASK_PER_BUCKET: "true"} if self.rows.one_task_per_bucket else self.options
-        batch = BatchWriteProxy(self.gateway, self.info.schema(), options, overwrite=self.overwrites)
+        batch = BatchWriteProxy(self.gateway, self.info.schema(), self.options, self.rows, overwrite=self.overwrites)
         batch.names_errors = self.names_errors
         return batch
 

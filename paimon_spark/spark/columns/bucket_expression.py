@@ -7,26 +7,30 @@ the BinaryRow of the bucket key (docs/format.md §5), and works on classic and C
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
+from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spec.binary_row_layout import (
     HEADER_BITS,
     MAX_INLINE_BYTES,
     SlotKind,
     fixed_bytes,
-    null_bits_bytes,
     slot_kind,
 )
 from paimon_spark.spec.bucket import BucketFunction
 from paimon_spark.spec.data_types import CharType, DataField, DecimalType, LocalZonedTimestampType, TimestampType
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.write.store_cast import needs_store_cast
 
 _LOW_NIBBLES = 0x0F0F0F0F0F0F0F0F
 _MOST_FIELDS = 64 - HEADER_BITS
 _MOST_TEXTS = 3
 _ZEROS = "X'00000000000000'"
+_NO_WORD = "X'0000000000000000'"
 _MICROS = 6
 _WIDTH_MASKS = {SlotKind.INT8: 0xFF, SlotKind.INT16: 0xFFFF, SlotKind.INT32: 0xFFFFFFFF, SlotKind.TIME: 0xFFFFFFFF}
 
@@ -43,8 +47,26 @@ class _Slot:
     """How many they are."""
 
 
-def bucket_expression(schema: TableSchema) -> str | None:
+def kept_as_given(field: DataField, given: pa.DataType | None = None) -> bool:
+    """Whether a value of a column is stored as it is given: no cast, no default in its place, no spaces cut off.
+
+    Args:
+        field: the column of the table.
+        given: Arrow type of the values; as Spark shows the column, if not given.
+    """
+    if field.default_value is not None and field.type.nullable:
+        return False
+    if given is None:
+        given = spark_arrow_schema(to_spark_struct([field])).field(0).type
+    return not needs_store_cast(given, field.type)
+
+
+def bucket_expression(schema: TableSchema, names: Mapping[str, str] | None = None) -> str | None:
     """SQL whose value is the bucket of a row that has the table's columns in the types that Spark shows them in.
+
+    Args:
+        schema: of the table.
+        names: the columns of the bucket key as SQL; by their own names, if not given.
 
     Returns:
         None where there is no such expression: the table has no fixed number of buckets, or its bucket key has a type
@@ -59,18 +81,23 @@ def bucket_expression(schema: TableSchema) -> str | None:
     if any(field.default_value is not None for field in fields):  # it takes the place of a null
         return None
     function = str(schema.core_options.value("bucket-function.type"))
+    given = {field.name: quoted_name(field.name) for field in fields} if names is None else names
     if function == BucketFunction.MOD:
-        return f"CAST(pmod(coalesce(CAST({quoted_name(fields[0].name)} AS BIGINT), 0L), {buckets}L) AS INT)"
+        return f"CAST(pmod(coalesce(CAST({given[fields[0].name]} AS BIGINT), 0L), {buckets}L) AS INT)"
     if function != BucketFunction.DEFAULT:
         return None
-    row = _binary_row(fields)
+    row = _binary_row([(field, given[field.name]) for field in fields])
     return None if row is None else f"abs(hash({row}) % {buckets})"
 
 
-def _binary_row(fields: Sequence[DataField]) -> str | None:
+_Named = tuple[DataField, str]
+"""A field and its value as SQL."""
+
+
+def _binary_row(fields: Sequence[_Named]) -> str | None:
     slots = []
-    for field in fields:
-        slot = _slot(field)
+    for field, name in fields:
+        slot = _slot(field, name)
         if slot is None:
             return None
         slots.append(slot)
@@ -78,41 +105,32 @@ def _binary_row(fields: Sequence[DataField]) -> str | None:
         return None
     start = str(fixed_bytes(len(fields)))
     words, variable = [], []
-    for field, slot in zip(fields, slots, strict=True):
-        name = quoted_name(field.name)
+    for (field, name), slot in zip(fields, slots, strict=True):
+        nullable = field.type.nullable
         value = slot.words.replace("{offset}", start)
-        words.append(f"CASE WHEN {name} IS NULL THEN {_ZEROS_8} ELSE {value} END" if field.type.nullable else value)
+        words.append(f"CASE WHEN {name} IS NULL THEN {_NO_WORD} ELSE {value} END" if nullable else value)
         if slot.variable:
-            variable.append(f"coalesce({slot.variable}, X'')" if _keeps_none(field) else slot.variable)
-            start = f"({start} + {f'coalesce({slot.size}, 0)' if _keeps_none(field) else slot.size})"
+            variable.append(f"coalesce({slot.variable}, X'')" if nullable else slot.variable)
+            start = f"({start} + {f'coalesce({slot.size}, 0)' if nullable else slot.size})"
     return f"concat({', '.join([_null_bits(fields), *words, *variable])})"
 
 
-_ZEROS_8 = "X'0000000000000000'"
-
-
-def _keeps_none(field: DataField) -> bool:
-    """Whether a null takes no place in the variable part; that of a timestamp stays."""
-    return field.type.nullable and slot_kind(field.type) is not SlotKind.WIDE_TIMESTAMP
-
-
-def _null_bits(fields: Sequence[DataField]) -> str:
-    assert null_bits_bytes(len(fields)) == len(_ZEROS_8) // 2 - 1 or len(fields) <= _MOST_FIELDS
+def _null_bits(fields: Sequence[_Named]) -> str:
     bits = [
-        f"CASE WHEN {quoted_name(field.name)} IS NULL THEN {_signed(1 << (number + HEADER_BITS))}L ELSE 0L END"
-        for number, field in enumerate(fields)
+        f"CASE WHEN {name} IS NULL THEN {_signed(1 << (number + HEADER_BITS))}L ELSE 0L END"
+        for number, (field, name) in enumerate(fields)
         if field.type.nullable
     ]
-    return _little_endian(" | ".join(bits)) if bits else _ZEROS_8
+    return _little_endian(" | ".join(bits)) if bits else _NO_WORD
 
 
 def _signed(word: int) -> int:
     return word - (1 << 64) if word >> 63 else word
 
 
-def _slot(field: DataField) -> _Slot | None:
+def _slot(field: DataField, name: str) -> _Slot | None:
     """The field's place in the row; None for a type whose bytes cannot be told."""
-    name, kind = quoted_name(field.name), slot_kind(field.type)
+    kind = slot_kind(field.type)
     number = f"CAST({name} AS BIGINT)"
     if kind in _WIDTH_MASKS:
         return _Slot(_little_endian(f"{number} & {_WIDTH_MASKS[kind]}L"))
@@ -124,17 +142,16 @@ def _slot(field: DataField) -> _Slot | None:
         assert isinstance(field.type, DecimalType)
         return _Slot(_little_endian(f"CAST({name} * {10**field.type.scale}BD AS BIGINT)"))
     if kind is SlotKind.WIDE_TIMESTAMP:
-        return _timestamp(field)
+        return _timestamp(field, name)
     if kind in (SlotKind.STRING, SlotKind.BYTES):
-        return _byte_string(field)
+        return _byte_string(field, name)
     return None
 
 
-def _timestamp(field: DataField) -> _Slot | None:
+def _timestamp(field: DataField, name: str) -> _Slot | None:
     assert isinstance(field.type, TimestampType | LocalZonedTimestampType)
     if field.type.precision != _MICROS:  # others are not stored as Spark has them
         return None
-    name = quoted_name(field.name)
     micros = f"unix_micros({name})"
     if isinstance(field.type, TimestampType):
         micros = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {name})"
@@ -147,10 +164,9 @@ def _timestamp(field: DataField) -> _Slot | None:
     return None  # of a null the row keeps the offset
 
 
-def _byte_string(field: DataField) -> _Slot | None:
+def _byte_string(field: DataField, name: str) -> _Slot | None:
     if isinstance(field.type, CharType) or getattr(field.type, "length", 0) != type(field.type).MAX:  # type: ignore[attr-defined]
         return None  # spaces at the end may be cut
-    name = quoted_name(field.name)
     size, data = f"octet_length({name})", f"CAST({name} AS BINARY)"
     inline = (
         f"concat({data}, substring({_ZEROS}, 1, {MAX_INLINE_BYTES} - {size}), "

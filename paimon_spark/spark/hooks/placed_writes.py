@@ -1,8 +1,8 @@
 """Rows of a write come to their buckets' tasks: the shuffle that a write requires uses Paimon's own bucket.
 
 A V2 write can ask Spark for rows that are clustered by columns, or by functions whose Java class every executor has:
-Paimon's bucket is neither. So an optimizer rule, a Java class, gives the query of a write to the
-write itself once Spark has put the shuffle into it (``V2Writes``), and takes the query that it answers. Where this
+Paimon's bucket is neither. So an optimizer rule, a Java class, gives a write in a plan to the write
+itself once Spark has put the shuffle into it (``V2Writes``), and takes the one that it answers. Where this
 Spark does not know the classes that the rule is made of, rows stay clustered by the columns of their keys: that is
 right, and leaves a file of every task in every bucket.
 """

@@ -10,7 +10,6 @@ behind EXPLAIN (which then runs nothing).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import ClassVar
 
 from paimon_spark.errors import UnsupportedError
@@ -23,7 +22,6 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import java_class, new_object
 from paimon_spark.spark.jvm.plan_tables import python_object
 from paimon_spark.spark.jvm.rules import add_rule
-from paimon_spark.spark.source.source_options import known_to_writes
 from paimon_spark.spark.sql.foreign_statements import MERGE_INTO_REFUSAL
 from paimon_spark.spark.sql.row_changes import refuse_older_state, run_delete, run_update
 
@@ -123,7 +121,7 @@ class RowLevelProxy(Proxy):
             PaimonError: as of every write.
         """
         refuse_older_state(self.loaded.options)
-        self._run({**known_to_writes(self.loaded.options), **self.loaded.source_options})
+        self._run()
         return True
 
     def toString(self) -> str:
@@ -132,7 +130,7 @@ class RowLevelProxy(Proxy):
         return f"{self.statement} {self.loaded.name}{where}"
 
     @abstractmethod
-    def _run(self, options: Mapping[str, str]) -> None:
+    def _run(self) -> None:
         """Change the table."""
 
 
@@ -141,8 +139,8 @@ class DeleteProxy(RowLevelProxy):
 
     statement = "DELETE FROM"
 
-    def _run(self, options: Mapping[str, str]) -> None:
-        run_delete(self.loaded.table, AnalyzedRows(self.target, self.condition, {}), options=options)
+    def _run(self) -> None:
+        run_delete(self.loaded.table, AnalyzedRows(self.target, self.condition, {}))
 
 
 class UpdateProxy(RowLevelProxy):
@@ -156,6 +154,6 @@ class UpdateProxy(RowLevelProxy):
         super().__init__(target, loaded, condition)
         self.assignments = assignments
 
-    def _run(self, options: Mapping[str, str]) -> None:
+    def _run(self) -> None:
         values = self.target.assigned(self.assignments)
-        run_update(self.loaded.table, values, AnalyzedRows(self.target, self.condition, values), options=options)
+        run_update(self.loaded.table, values, AnalyzedRows(self.target, self.condition, values))

@@ -14,8 +14,11 @@ from pyspark.sql import functions as sf
 
 from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.columns.char_columns import stored
+from paimon_spark.spark.columns.types import spark_arrow_schema
+from paimon_spark.spark.jobs.shuffled_write import run_write
 from paimon_spark.spark.session.active_session import activate
-from paimon_spark.spark.source.source_options import FILES, OPERATION, REPLACES, SNAPSHOT
+from paimon_spark.spark.source.source_options import FILES, SNAPSHOT
+from paimon_spark.spark.source.table_write import ReplacedFiles, planned
 from paimon_spark.spec.snapshot import Operation
 
 if TYPE_CHECKING:
@@ -47,9 +50,7 @@ def rows_of_files(
     return reader.option(SNAPSHOT, str(snapshot_id)).option(FILES, json.dumps(named)).load()
 
 
-def rewrite_rows(
-    marked: Marked, table: FileStoreTable, snapshot_id: int, operation: Operation, *, options: Mapping[str, str]
-) -> None:
+def rewrite_rows(marked: Marked, table: FileStoreTable, snapshot_id: int, operation: Operation) -> None:
     """Write the files anew that have rows which the condition is true for, without these (DELETE) or as they are now.
 
     Args:
@@ -57,7 +58,6 @@ def rewrite_rows(
         table: the table with the options of the statement.
         snapshot_id: what `marked` reads.
         operation: DELETE or UPDATE.
-        options: what ``format("paimon")`` needs to open the same table.
 
     Raises:
         CommitConflictError: another commit took one of these files out meanwhile; nothing was committed.
@@ -70,8 +70,8 @@ def rewrite_rows(
     rows = marked(touched)
     if operation is Operation.DELETE:
         rows = rows.where(~sf.col(HIT))
-    columns = stored(rows, table.schema.field_names)
-    replaced = json.dumps({"snapshot": snapshot_id, "files": touched})
-    activate(rows.sparkSession)
-    writer = rows.select(*columns).write.format("paimon").mode("append").options(**options)
-    writer.option(OPERATION, operation.value).option(REPLACES, replaced).save()
+    numbered = rows.select(*stored(rows, table.schema.field_names))
+    arrow_schema = spark_arrow_schema(numbered.schema)
+    replaced = ReplacedFiles(snapshot_id, tuple(touched))
+    write = planned(table, arrow_schema, operation=operation, replaced=replaced)
+    run_write(numbered.toDF(*(str(number) for number in range(len(numbered.columns)))), write)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from py4j.protocol import Py4JError
+
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
+
+_CLASS = "PaimonLittleEndian"
+_CATALYST = "org.apache.spark.sql.catalyst.expressions"
 
 
 def resolved_expressions(gateway: Gateway, plan: JavaObject, texts: Sequence[str]) -> list[JavaObject]:
@@ -29,4 +35,14 @@ def resolved_expressions(gateway: Gateway, plan: JavaObject, texts: Sequence[str
     project = compat.PROJECT(gateway, scala_seq(gateway, named), columns)
     analyzed = compat.DATASET.of(gateway).ofRows(session, project).queryExecution().analyzed()
     replaced = compat.REPLACE_EXPRESSIONS.of(gateway).apply(analyzed)
-    return [alias.child() for alias in java_list(gateway, replaced.projectList())]
+    quick = _little_endian(gateway)
+    found = [alias.child() for alias in java_list(gateway, replaced.projectList())]
+    return found if quick is None else [expression.transformUp(quick) for expression in found]
+
+
+def _little_endian(gateway: Gateway) -> JavaObject | None:
+    """Return what turns hexadecimal digits into ``Long.reverseBytes``; None where this Spark lacks the classes."""
+    try:
+        return new_object(gateway, "PaimonLittleEndian")
+    except Py4JError:
+        return None

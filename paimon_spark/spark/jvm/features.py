@@ -115,7 +115,7 @@ PLACED_WRITES = Feature(
     "shuffles by bucket", "every task of a write leaves a file in every bucket",
     (
         c.EXPERIMENTAL_METHODS, c.V2_WRITE_COMMAND, c.OPTIMIZED_WRITES, c.REPARTITION, c.REPLACE_EXPRESSIONS,
-        c.PROJECT, c.ALIAS,
+        c.EXTRACT_PYTHON_UDFS, c.PROJECT, c.ALIAS, c.RELATION,
         c.NAMED_EXPRESSION, c.LOCAL_RELATION, c.DATASET, c.RULE, c.SOURCE_LOADER,
     ),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 
 from pyspark.sql.datasource import (
@@ -30,19 +31,20 @@ from paimon_spark.spark.source.refused_streams import refuse_stream_read, refuse
 from paimon_spark.spark.source.source_options import read_request, row_condition, write_request
 from paimon_spark.spark.source.splits import cores_here
 from paimon_spark.spark.source.system_read import metadata_reader, metadata_source, row_view_of
+from paimon_spark.spark.source.table_write import TableWrite, planned
 from paimon_spark.spark.source.write_target import overwrite_of, target_table
 from paimon_spark.spark.source.writer import PaimonWriter
 from paimon_spark.spec.predicate import Leaf
 from paimon_spark.storage.secrets import without_secrets
-from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.table import load_table
-from paimon_spark.write.plan import OverwriteMode, plan_write
+from paimon_spark.write.plan import plan_write
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_spark.spark.source.source_options import ReadRequest
     from paimon_spark.spec.data_types import DataField
+    from paimon_spark.write.plan import WritePlan
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -125,19 +127,40 @@ class PaimonDataSource(DataSource):
             OptionError: an option is unknown, or differs from what the table was created with.
             UnsupportedError: the table cannot be written yet.
         """
+        return PaimonWriter(self.planned_write(schema, overwrite=overwrite))
+
+    @_quiet
+    def planned_write(
+        self, schema: StructType, *, overwrite: bool, shuffled: bool = False, placing: WritePlan | None = None
+    ) -> TableWrite:
+        """Plan the write, for a door that commits it itself; as `writer`.
+
+        Args:
+            schema: the columns of the rows.
+            overwrite: whether something is replaced.
+            shuffled: all rows of one (partition, bucket) come to one task.
+            placing: the plan by which rows of dynamic buckets were placed.
+        """
         request = write_request(self.options, overwrite=overwrite)
         table = target_table(request, schema)
-        overwrite_spec = overwrite_of(request, table) if overwrite else None
-        arrow_schema = spark_arrow_schema(schema)
-        mode = None if overwrite_spec is None else OverwriteMode(overwrite_spec.kind.value)
-        plan = plan_write(
-            table,
-            overwrite=mode,
-            data_schema=arrow_schema,
-            shuffled=request.one_task_per_bucket,
-            rows_of=None if request.rows_of is None else SnapshotIdentity.from_text(request.rows_of),
-        )
-        return PaimonWriter(plan, overwrite_spec, request.operation, request.replaces)
+        spec = overwrite_of(request, table) if overwrite else None
+        return planned(table, spark_arrow_schema(schema), spec, shuffled=shuffled, placing=placing)
+
+    @_quiet
+    def planned_placing(self, schema: StructType, *, overwrite: bool) -> WritePlan:
+        """Plan how the keys of rows are placed; changes nothing, also where the write adds columns to its table.
+
+        Args:
+            schema: the columns of the rows, in the types of the table.
+            overwrite: whether something is replaced.
+        """
+        request = replace(write_request(self.options, overwrite=overwrite), merge_schema=False)
+        table = target_table(request, schema)
+        known = {name.lower() for name in table.schema.field_names}
+        columns = [field for field in schema.fields if field.name.lower() in known]
+        mode = overwrite_of(request, table).kind if overwrite else None
+        arrow_schema = spark_arrow_schema(type(schema)(columns))
+        return plan_write(table, overwrite=mode, data_schema=arrow_schema)
 
     def streamReader(self, schema: StructType) -> NoReturn:
         """Refuse a stream where ``readStream.load()`` could not, in a session that was not registered."""

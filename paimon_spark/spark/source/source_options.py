@@ -28,27 +28,13 @@ COLUMNS = "columns"
 FILTER = "filter"
 MERGE_SCHEMA = "write.merge-schema"
 REPLACE_WHERE = "replaceWhere"
-ONE_TASK_PER_BUCKET = "paimon.one-task-per-bucket"
-"""Not for users: the SQL catalog says that Spark brings all rows of a (partition, bucket) to one task."""
-
-OPERATION = "paimon.operation"
-"""Not for users: which statement writes; the snapshot says it."""
-
 FILES = "paimon.files"
 """Not for users: a JSON list of the files to read, or null for all; rows then have the path of their file as well."""
-REPLACES = "paimon.replaces"
-"""Not for users: JSON that names the snapshot and those of its files that the rows of a write replace."""
-
 SNAPSHOT = "paimon.snapshot"
 """Not for users: id of the snapshot to read, with the columns that the table has now, whatever other options say."""
 
-ROWS_OF = "paimon.rows-of"
-"""Not for users: `SnapshotIdentity` of the snapshot that the rows of a write were made of."""
-
 READ_KEYS = (COLUMNS, FILTER, FILES, SNAPSHOT, SETTINGS)
-WRITE_KEYS = (
-    *(MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, ONE_TASK_PER_BUCKET, OPERATION, REPLACES, ROWS_OF, SETTINGS),
-)
+WRITE_KEYS = (MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, SETTINGS)
 
 # What Spark itself hands over: save(path), load([...]), CREATE TABLE ... USING paimon OPTIONS (...), saveAsTable.
 _SPARK_KEYS = frozenset(
@@ -100,14 +86,6 @@ class WriteRequest:
     """SQL predicate that names the partition an overwrite replaces."""
     merge_schema: bool
     """Whether columns that the table lacks are added to it."""
-    one_task_per_bucket: bool = False
-    """Whether all rows of a (partition, bucket) come to one task."""
-    operation: str | None = None
-    """What the snapshot says about the statement, a name of `Operation`."""
-    replaces: str | None = None
-    """What option `paimon.replaces` says."""
-    rows_of: str | None = None
-    """What option `paimon.rows-of` says."""
     session_options: Mapping[str, str] = field(default_factory=dict)
     """Options that the session has set: of this write, never of a table that it creates."""
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -230,9 +208,8 @@ def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteReques
     settings = parsed_settings(ours.get(SETTINGS))
     session = options_for_path(settings, path)
     ours.setdefault(MERGE_SCHEMA, session.get(MERGE_SCHEMA, "false"))
-    merge_schema, one_task = (_boolean(key, ours.get(key, "false")) for key in (MERGE_SCHEMA, ONE_TASK_PER_BUCKET))
-    operation, replaces, rows_of = (ours.get(key) for key in (OPERATION, REPLACES, ROWS_OF))
-    request = WriteRequest(path, others, dynamic, where, merge_schema, one_task, operation, replaces, rows_of)
+    merge_schema = _boolean(MERGE_SCHEMA, ours[MERGE_SCHEMA])
+    request = WriteRequest(path, others, dynamic, where, merge_schema)
     return replace(request, session_options=known_to_writes(session), settings=settings)
 
 

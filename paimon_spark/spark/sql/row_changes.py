@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,10 +27,8 @@ from paimon_spark.maintain.row_level import (
 )
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.jobs.row_rewrites import rewrite_rows
-from paimon_spark.spark.jobs.shuffled_write import can_shuffle, write_shuffled
-from paimon_spark.spark.session.active_session import activate
+from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
-from paimon_spark.spark.source.source_options import OPERATION, ROWS_OF
 from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import VALUE_KIND
@@ -97,13 +95,12 @@ class MatchedRows(ABC):
         """All rows of some files (None: all) of a snapshot, as `rewrite_rows` needs them."""
 
 
-def run_delete(table: FileStoreTable, matched: MatchedRows, *, options: Mapping[str, str]) -> None:
+def run_delete(table: FileStoreTable, matched: MatchedRows) -> None:
     """Delete the matched rows.
 
     Args:
         table: the table with the options of the statement.
         matched: the rows.
-        options: what ``format("paimon")`` needs to open the same table.
 
     Raises:
         UnsupportedError: the table does not let single rows be deleted; nothing was written.
@@ -117,31 +114,26 @@ def run_delete(table: FileStoreTable, matched: MatchedRows, *, options: Mapping[
         delete_partitions(table, partitions)
         return
     check_row_delete(table)
-    change_rows(table, matched, sf.lit(RowKind.DELETE.value), Operation.DELETE, options=options)
+    change_rows(table, matched, sf.lit(RowKind.DELETE.value), Operation.DELETE)
 
 
-def run_update(
-    table: FileStoreTable, columns: Collection[str], matched: MatchedRows, *, options: Mapping[str, str]
-) -> None:
+def run_update(table: FileStoreTable, columns: Collection[str], matched: MatchedRows) -> None:
     """Write the matched rows with their new values.
 
     Args:
         table: the table with the options of the statement.
         columns: those that get new values, as the table names them.
         matched: the rows.
-        options: what ``format("paimon")`` needs to open the same table.
 
     Raises:
         UnsupportedError: a column or the table cannot be updated; nothing was written.
         PaimonError: as of every write.
     """
     check_update(table, columns)
-    change_rows(table, matched, sf.lit(RowKind.UPDATE_AFTER.value), Operation.UPDATE, options=options)
+    change_rows(table, matched, sf.lit(RowKind.UPDATE_AFTER.value), Operation.UPDATE)
 
 
-def change_rows(
-    table: FileStoreTable, matched: MatchedRows, kind: Column, operation: Operation, *, options: Mapping[str, str]
-) -> None:
+def change_rows(table: FileStoreTable, matched: MatchedRows, kind: Column, operation: Operation) -> None:
     """Read the rows of one snapshot, and commit what becomes of them; again from a fresh read where others were faster.
 
     Args:
@@ -149,7 +141,6 @@ def change_rows(
         matched: the rows. In a primary-key table no two have one key.
         kind: the value of `RowKind` of each row of a primary-key table, over the columns of `matched.rows`.
         operation: the statement.
-        options: what ``format("paimon")`` needs to open the same table.
 
     Raises:
         CommitConflictError: other commits changed the same rows every time; nothing was committed.
@@ -159,9 +150,9 @@ def change_rows(
     def attempt(snapshot: Snapshot | None) -> None:
         if table.schema.primary_keys:
             changed = matched.rows(None if snapshot is None else snapshot.id)
-            _write_changes(changed, table, kind, operation, rows_of=SnapshotIdentity.of(snapshot), options=options)
+            _write_changes(changed, table, kind, operation, rows_of=SnapshotIdentity.of(snapshot))
         elif snapshot is not None:
-            rewrite_rows(partial(matched.marked, snapshot.id), table, snapshot.id, operation, options=options)
+            rewrite_rows(partial(matched.marked, snapshot.id), table, snapshot.id, operation)
 
     run_again(table, attempt)
 
@@ -173,15 +164,9 @@ def _write_changes(
     operation: Operation,
     *,
     rows_of: SnapshotIdentity,
-    options: Mapping[str, str],
 ) -> None:
     """Write rows with their kinds into a primary-key table, and commit them."""
     # no column of a table can have this name
     columns = stored(rows, table.schema.field_names)
     changes = rows.select(*columns, kind.cast("tinyint").alias(VALUE_KIND.name))
-    if can_shuffle(table):
-        write_shuffled(changes, table, None, operation=operation.value, rows_of=rows_of)
-        return
-    activate(rows.sparkSession)
-    writer = changes.write.format("paimon").mode("append").options(**options)  # the path is among them
-    writer.option(OPERATION, operation.value).option(ROWS_OF, rows_of.to_text()).save()
+    write_shuffled(changes, table, None, operation=operation, rows_of=rows_of)

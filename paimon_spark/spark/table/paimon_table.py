@@ -10,7 +10,7 @@ from pyspark.sql.types import DataType, StructType
 from paimon_spark.errors import SchemaError
 from paimon_spark.options import Scope, with_scope
 from paimon_spark.spark.columns.types import from_spark_struct
-from paimon_spark.spark.jobs.shuffled_write import can_shuffle, write_shuffled
+from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_shuffled
 from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
@@ -134,7 +134,7 @@ class PaimonTable:
     def append(self, df: DataFrame, **options: Any) -> None:
         """Write rows; in a primary-key table they are merged with what is there.
 
-        Where pandas is installed, rows of tables with buckets are shuffled first, so that each bucket has one writer.
+        Rows of tables with buckets are shuffled first, so that each bucket has one writer.
 
         Args:
             df: the rows; columns are matched by name.
@@ -160,7 +160,7 @@ class PaimonTable:
         settings = settings_option(self._table.spark)
         request = write_request({"path": self._table.path, **settings, **given}, overwrite=mode == "overwrite")
         table = target_table(request, df.schema)
-        if can_shuffle(table):
+        if is_shuffled(table):
             columns = placed_columns(table.schema, df.schema)
             rows = df if columns is None else df.selectExpr(*columns)
             write_shuffled(rows, table, overwrite_of(request, table) if mode == "overwrite" else None)

@@ -49,7 +49,7 @@ class Rows(TablePart):
         refuse_nondeterministic(str(where))
         self._refuse_older_state()
         matched = self._matched(self.table.load(), where, {})
-        run_delete(matched.table, matched, options=matched.options)
+        run_delete(matched.table, matched)
 
     def update(self, set: Mapping[str, str | Column], where: str | Column | None = None) -> None:  # noqa: A002 - the word of SQL
         """Give columns new values, in the rows for which a condition is true.
@@ -75,7 +75,7 @@ class Rows(TablePart):
             for name, v in set.items()
         }
         matched = self._matched(table, where, assigned_values(values, table.schema.field_names))
-        run_update(table, matched.values, matched, options=matched.options)
+        run_update(table, matched.values, matched)
 
     def _refuse_older_state(self) -> None:
         options = options_for_path(settings_of(self.table.spark), self.table.path)

@@ -63,7 +63,7 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         filtering=None if condition is None else lambda rows: _query_of(context, rows, narrowing),
         text=condition or "",
     )
-    delete(table, matched, options=matched.options)
+    delete(table, matched)
     return empty(context)
 
 
@@ -107,7 +107,7 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         filtering=None,
         values=assigned_values(new, table.schema.field_names),
     )
-    update(table, matched.values, matched, options=matched.options)
+    update(table, matched.values, matched)
     return empty(context)
 
 

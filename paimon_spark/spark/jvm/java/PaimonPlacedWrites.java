@@ -1,13 +1,11 @@
 import java.util.function.Function;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
-import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 
-/** An optimizer rule: gives the query of a write to the write itself, and takes the query that it answers. */
+/** An optimizer rule: gives a write in a plan to the write itself, and takes the one that it answers. */
 public final class PaimonPlacedWrites extends Rule {
     public TreeNode apply(TreeNode plan) {
         return plan.transform(new Writes());
@@ -23,10 +21,7 @@ public final class PaimonPlacedWrites extends Rule {
             if (write == null) {
                 return otherwise.apply(node);
             }
-            V2WriteCommand command = (V2WriteCommand) node;
-            Object query = command.query();
-            Object placed = ((Function) write).apply(query);
-            return placed == query ? node : command.withNewQuery((LogicalPlan) placed);
+            return ((Function) write).apply(node);
         }
 
         private static Object write(Object node) {

@@ -1,0 +1,62 @@
+"""Python functions of Arrow columns and batches in Spark jobs, on both kinds of session, with and without pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.util import PythonEvalType
+
+from paimon_spark.spark.session.session_settings import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_COLUMNS = "SQL_SCALAR_ARROW_ITER_UDF"
+
+
+def has_column_functions() -> bool:
+    """Whether this PySpark has functions of Arrow columns (4.1 and later)."""
+    return hasattr(PythonEvalType, _COLUMNS)
+
+
+def column_function(spark: SparkSession, function: Callable[[Iterator[Any]], Iterator[pa.Array]], kind: str) -> Any:
+    """Return a function of columns, which Spark calls once in a task: batches of columns in, a column of each out.
+
+    Args:
+        spark: the session; a process may have sessions of both kinds.
+        function: gets an array, or a tuple of arrays, for each batch.
+        kind: the type of the result as Spark names it.
+    """
+    return _created(spark)(function, kind, getattr(PythonEvalType, _COLUMNS))
+
+
+def map_in_arrow(
+    rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: StructType
+) -> DataFrame:
+    """Return the rows that a function makes of batches; ``DataFrame.mapInArrow`` would ask for pandas, unused.
+
+    Args:
+        rows: columns without dots and back quotes in their names.
+        function: called once in a task.
+        schema: of the new rows.
+    """
+    spark = rows.sparkSession
+    if is_connect(spark):
+        return rows.mapInArrow(function, schema)
+    from pyspark.sql import DataFrame
+
+    udf = _created(spark)(function, schema, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    called = udf(*(rows[name] for name in rows.columns))
+    return DataFrame(rows._jdf.mapInArrow(called._jc, False, None), spark)
+
+
+def _created(spark: SparkSession) -> Any:
+    """What makes a function of any kind for a kind of session."""
+    if is_connect(spark):
+        from pyspark.sql.connect.udf import _create_udf as create
+    else:
+        from pyspark.sql.udf import _create_udf as create
+    return create

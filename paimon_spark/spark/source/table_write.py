@@ -1,0 +1,134 @@
+"""One write: its plan, what each of its tasks does, and its commit. Every door writes through it.
+
+It is made on the driver, travels to each task and stays on the driver for the commit. Plain values, picklable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from paimon_spark.spark.columns.arrow_cast import batches_from_spark
+from paimon_spark.write.message import TaskMessage
+from paimon_spark.write.placed_keys import PLACE
+from paimon_spark.write.task_write import write_batches
+
+if TYPE_CHECKING:
+    from paimon_spark.commit.overwrite import OverwriteSpec
+    from paimon_spark.spec.snapshot import Operation
+    from paimon_spark.table.snapshot_identity import SnapshotIdentity
+    from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.write.plan import WritePlan
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedFiles:
+    """Files whose rows a write writes anew: its commit takes them out."""
+
+    snapshot_id: int
+    """The snapshot that was read."""
+    files: tuple[str, ...]
+    """Their paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableWrite:
+    """A planned write of rows into one table."""
+
+    plan: WritePlan
+    overwrite: OverwriteSpec | None = None
+    """What is replaced; None appends."""
+    operation: Operation | None = None
+    """The statement that the snapshot names; None for nothing."""
+    replaced: ReplacedFiles | None = None
+    """Files that are written anew."""
+
+    @property
+    def given_schema(self) -> pa.Schema:
+        """What a task is given: the columns of the data, behind them the places of a placed write."""
+        schema = self.plan.data_schema
+        return schema.append(pa.field(PLACE, pa.int64())) if self.plan.placed else schema
+
+    def write_task(self, batches: Iterable[pa.RecordBatch], task_id: int) -> TaskMessage:
+        """Write the rows of one attempt of a task. Runs in tasks.
+
+        Args:
+            batches: the rows as Spark hands them over, with the columns of `given_schema`.
+            task_id: the same for all attempts of a task.
+
+        Raises:
+            DataError: a row cannot be taken; nothing is written then.
+        """
+        return write_batches(self.plan, batches_from_spark(batches, self.given_schema), task_id)
+
+    def commit(self, messages: Sequence[TaskMessage]) -> int | None:
+        """Make all that the tasks wrote one snapshot; returns its id. Called once, on the driver.
+
+        Raises:
+            CommitConflictError: another commit changed what this one relies on; nothing was committed.
+            CommitStateUnknownError: it is not known whether the commit took place.
+        """
+        # the tasks, which only write, do not pay for importing these
+        from paimon_spark.commit.file_store_commit import commit
+        from paimon_spark.maintain.after_commit import maintenance
+        from paimon_spark.maintain.row_level import replaced_files
+        from paimon_spark.write.placed_keys import placement_records
+        from paimon_spark.write.plan import check_one_task_per_bucket
+
+        check_one_task_per_bucket(self.plan, messages)
+        table, replaced = self.plan.table, self.replaced
+        gone = [] if replaced is None else replaced_files(table, replaced.snapshot_id, replaced.files)
+        records = placement_records(self.plan)
+        placing = [] if records is None else [TaskMessage((), 0, records)]
+        return commit(
+            table,
+            [*messages, *placing, *gone],
+            overwrite=self.overwrite,
+            operation=None if self.operation is None else self.operation.value,
+            planned_on=self.plan.snapshot,
+            rows_read=self.plan.rows_read,
+            after_commit=maintenance(table),
+        )
+
+
+def planned(
+    table: FileStoreTable,
+    data_schema: pa.Schema,
+    overwrite: OverwriteSpec | None = None,
+    *,
+    shuffled: bool = False,
+    placing: WritePlan | None = None,
+    operation: Operation | None = None,
+    rows_of: SnapshotIdentity | None = None,
+    replaced: ReplacedFiles | None = None,
+) -> TableWrite:
+    """Plan a write. Runs on the driver.
+
+    Args:
+        table: the table with the options of this write.
+        data_schema: Arrow schema of the rows.
+        overwrite: what to replace; None to append.
+        shuffled: all rows of one (partition, bucket) come to one task.
+        placing: the plan by which rows of dynamic buckets were placed; they bring their places then.
+        operation: what the snapshot says about the statement.
+        rows_of: the snapshot that the rows are made of; None where they are new.
+        replaced: files that are written anew.
+
+    Raises:
+        SchemaMismatchError: the rows do not fit the table's columns.
+        UnsupportedError: the table cannot be written yet.
+    """
+    from paimon_spark.write.plan import plan_write
+
+    plan = plan_write(
+        table,
+        overwrite=None if overwrite is None else overwrite.kind,
+        data_schema=data_schema,
+        shuffled=shuffled,
+        placing=placing,
+        rows_of=rows_of,
+    )
+    return TableWrite(plan, overwrite, operation, replaced)
