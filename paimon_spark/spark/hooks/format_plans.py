@@ -126,8 +126,6 @@ class FormatPlansProxy(Proxy):
     def _columns(self, options: Mapping[str, str], struct: StructType) -> list[str] | None:
         """The columns of the rows as the table places them, if there is a table yet."""
         request = write_request(options, overwrite=True)
-        if request.operation is not None:
-            return None  # rows of the table itself, which stay as they are stored
         given = {**request.session_options, **request.options}
         try:
             table = load_table(request.path, options=with_scope(given, Scope.STORE), branch=given.get("branch"))
