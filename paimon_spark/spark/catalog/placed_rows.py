@@ -15,6 +15,7 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.expressions import resolved_expressions
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
+from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.write.placed_keys import PLACE
@@ -90,7 +91,7 @@ class PlacedRows:
         frame = DataFrame(
             compat.DATASET.of(self.gateway).ofRows(session, stub), SparkSession(self.gateway.context, session)
         )
-        analyzed = with_places(frame, self.placing)._jdf.queryExecution().analyzed()
+        analyzed = java_frame(with_places(frame, self.placing)).queryExecution().analyzed()
         extracted = compat.EXTRACT_PYTHON_UDFS.of(self.gateway).apply(analyzed)
         return self._grafted(extracted, child)
 

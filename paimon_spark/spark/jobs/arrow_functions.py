@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.util import PythonEvalType
 
+from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.session.session_settings import is_connect
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def map_in_arrow(
 
     udf = _created(spark)(function, schema, PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     called = udf(*(rows[name] for name in rows.columns))
-    return DataFrame(rows._jdf.mapInArrow(called._jc, False, None), spark)
+    return DataFrame(java_frame(rows).mapInArrow(called._jc, False, None), spark)
 
 
 def _created(spark: SparkSession) -> Any:
