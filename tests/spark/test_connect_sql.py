@@ -3,6 +3,7 @@
 import getpass
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -588,3 +589,16 @@ def test_an_earlier_version_is_not_changed(run: Sql, session: SparkSession, stat
     finally:
         session.conf.unset("spark.paimon.scan.snapshot-id")
     assert rows(run("SELECT * FROM t")) == T
+
+
+def test_defaults_of_nested_columns(session: SparkSession, tmp_path: Path) -> None:
+    paimon_spark.sql(session, "CREATE DATABASE IF NOT EXISTS w.d", warehouse=str(tmp_path), catalog="w", database="d")
+    run = partial(paimon_spark.sql, session)
+    run("CREATE TABLE n (id INT, a ARRAY<INT> DEFAULT array(1, 2), s STRUCT<x: INT, y: STRING>)")
+    run("ALTER TABLE n ALTER COLUMN s SET DEFAULT struct(7, 'q')")
+    run("INSERT INTO n (id) VALUES (1)")
+    assert [tuple(row) for row in run("SELECT id, a, s.x, s.y FROM n").collect()] == [(1, [1, 2], 7, "q")]
+    with pytest.raises(paimon_spark.UnsupportedError, match="must be an array"):
+        run("CREATE TABLE m (a ARRAY<DATE> DEFAULT array(current_date()))")
+    with pytest.raises(paimon_spark.SchemaChangeError, match="Only columns of the table"):
+        run("ALTER TABLE n ALTER COLUMN s.x SET DEFAULT 3")

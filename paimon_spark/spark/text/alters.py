@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import DataType, StructType
 
-from paimon_spark.errors import SchemaChangeError, UnsupportedError
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.source.source_options import refuse_system_table
-from paimon_spark.spark.sql.table_definitions import option_key, refuse_added_default, refuse_replaced_columns
+from paimon_spark.spark.sql.table_definitions import (
+    check_default_column,
+    option_key,
+    refuse_added_default,
+    refuse_replaced_columns,
+)
 from paimon_spark.spark.sql.warehouses import system_table_in
 from paimon_spark.spark.text.calls import run_tags
 from paimon_spark.spark.text.cursor import Cursor
@@ -82,9 +87,9 @@ def _changes(context: Context, table: FileStoreTable, cursor: Cursor) -> _Change
         (("DROP", "COLUMNS"), lambda: _drop(table, cursor)),
         (("DROP", "COLUMN"), lambda: _drop(table, cursor)),
         (("RENAME", "COLUMN"), lambda: _rename(cursor)),
-        (("ALTER", "COLUMN"), lambda: _alter(context, cursor)),
-        (("CHANGE", "COLUMN"), lambda: _alter(context, cursor)),
-        (("ALTER",), lambda: _alter(context, cursor)),
+        (("ALTER", "COLUMN"), lambda: _alter(context, table, cursor)),
+        (("CHANGE", "COLUMN"), lambda: _alter(context, table, cursor)),
+        (("ALTER",), lambda: _alter(context, table, cursor)),
         (("SET", "TBLPROPERTIES"), lambda: _set(table, cursor)),
         (("UNSET", "TBLPROPERTIES"), lambda: _unset(table, cursor)),
         (("REPLACE", "COLUMNS"), refuse_replaced_columns),
@@ -141,7 +146,7 @@ def _rename(cursor: Cursor) -> _Changes:
     return [change.RenameColumn(path, cursor.identifier())]
 
 
-def _alter(context: Context, cursor: Cursor) -> _Changes:
+def _alter(context: Context, table: FileStoreTable, cursor: Cursor) -> _Changes:
     path = cursor.name()
     if cursor.take("TYPE"):
         return [change.UpdateColumnType(path, _column(path, cursor.rest()).type)]
@@ -153,9 +158,9 @@ def _alter(context: Context, cursor: Cursor) -> _Changes:
     if cursor.take("DROP", "DEFAULT"):
         return [change.UpdateColumnDefault(path, None)]
     if cursor.take("SET", "DEFAULT"):
-        if len(path) > 1:
-            raise SchemaChangeError(f"Only columns of the table can have a default, not {'.'.join(path)}")
-        return [change.UpdateColumnDefault(path, stored_default(context, cursor.rest(), path[0]))]
+        own = [field for field in table.schema.fields if field.name.lower() == path[0].lower()]
+        check_default_column(path, [path[0]] if own else [])
+        return [change.UpdateColumnDefault(path, stored_default(context, cursor.rest(), own[0]))]
     position = _position(cursor)
     if position is None:
         cursor.fail("TYPE, COMMENT, FIRST, AFTER, SET or DROP is expected")
