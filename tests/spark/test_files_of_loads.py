@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, StructField, StructType, VarcharType
 
 import paimon_spark
 from paimon_spark import PaimonTable
@@ -90,3 +91,14 @@ def test_one_file_in_each_bucket(spark: SparkSession, warehouse: Path, kind: str
     assert not list(Path(path).glob("index/placement-*"))
     rows_now = 6000 if "append" in kind and door != "INSERT OVERWRITE" else 3000
     assert spark.table(f"loads.db.{name}").selectExpr("count(*)", "count(DISTINCT k)").first() == (rows_now, 3000)
+
+
+def test_partitions_that_are_cut_when_stored(spark: SparkSession, tmp_path: Path) -> None:
+    options = {"primary-key": "k,p", "partition": "p", "dynamic-bucket.target-row-num": "100"}
+    struct = StructType([StructField("k", LongType(), False), StructField("p", VarcharType(1), False)])
+    table = PaimonTable.create(spark, str(tmp_path / "t"), struct, options=options)
+    table.append(spark.range(0, 300, 1, 4).selectExpr("id AS k", "if(id % 2 = 0, 'a', 'a   ') AS p"))
+    store = load_table(table.path)
+    entries = store.manifests.live_entries(store.snapshots.latest())
+    assert [entry.bucket for entry in sorted(entries, key=lambda entry: entry.bucket)] == [0, 1, 2]
+    assert table.to_df().count() == 300

@@ -110,8 +110,8 @@ def _placed(rows: DataFrame, plan: WritePlan, placing: WritePlan | None, tasks: 
         keys = _columns_as_stored(plan, schema.bucket_keys, positions)
         names = {} if keys is None else dict(zip(schema.bucket_keys, keys, strict=True))
         bucket = None if keys is None else bucket_expression(schema, names)
-    if partitions is not None and bucket is not None:
-        return rows.repartition(tasks, *map(sf.expr, clustering(partitions, bucket, tasks)))
+    if bucket is not None:  # without the partitions, a task has this bucket of all of them
+        return rows.repartition(tasks, *map(sf.expr, clustering(partitions or [], bucket, tasks)))
     keys_of_tasks = partition_keys(tasks)
     with_task = StructType([*rows.schema.fields, StructField(_TASK, IntegerType(), nullable=False)])
     return map_in_arrow(rows, partial(_add_task, plan, keys_of_tasks), with_task).repartition(tasks, _TASK)
