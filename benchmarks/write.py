@@ -1,4 +1,4 @@
-"""Writing 5 M append rows and 2 M primary-key rows from a cached DataFrame against `df.write.parquet` (zstd)."""
+"""Writing append rows, and key rows into dynamic and into fixed buckets, against `df.write.parquet` (zstd)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 from itertools import count
 from pathlib import Path
 
-from common import BUCKETS, ROWS_BASE, Ratio, append_rows, in_turn, key_rows, scratch, spark_session
+from common import BUCKETS, ROWS_APPEND, ROWS_BASE, Ratio, append_rows, in_turn, key_rows, scratch, spark_session
 
 
 def run() -> list[tuple[Ratio, float]]:
@@ -17,6 +17,7 @@ def run() -> list[tuple[Ratio, float]]:
     results: list[tuple[Ratio, float]] = []
     cases = [
         ("append write", append_rows(spark), {}, 1.6),
+        ("bulk load of 5 M rows into a default table", key_rows(spark, 0, ROWS_APPEND), {"primary-key": "id"}, 2.2),
         ("primary-key write", key_rows(spark, 0, ROWS_BASE), {"primary-key": "id", "bucket": str(BUCKETS)}, 2.2),
     ]
     for name, rows, options, limit in cases:
