@@ -65,7 +65,13 @@ class ScanPlan:
 
     @cached_property
     def plan(self) -> ReadPlan:
-        """Snapshot and files, read from the manifests once."""
+        """Snapshot and files, read from the manifests once.
+
+        Raises:
+            TableNotFoundError: the table had no snapshot when it was loaded, and has been dropped since.
+        """
+        if self.source is None:
+            self.table.snapshots.check_table_there()
         columns = tuple(self._read_fields())
         plan = TableScan(self.table, self.source, self.view, columns, self.predicate, cores_here(), self.limit).plan()
         if self.metadata_predicates:
