@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, HASH_INDEX, FileKind, IndexManifestEntry
+from paimon_spark.write.hash_runs import distinct
 
 if TYPE_CHECKING:
     from paimon_spark.commit.changes import PlacedHashes
@@ -140,7 +141,7 @@ def merge_hash_indexes(
 
 def _distinct(parts: Iterable[Hashes]) -> Hashes:
     found = list(parts)
-    return found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+    return found[0] if len(found) == 1 else distinct(np.concatenate(found))
 
 
 def _merged_index(

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket, candidate_buckets, fill
-from paimon_spark.write.hash_runs import Buckets, Hashes, HashRuns
+from paimon_spark.write.hash_runs import Buckets, Hashes, HashRuns, distinct_hashes
 from paimon_spark.write.placement_log import PlacementLog, PlacementRecord, Placements
 
 LOG_RECORDS = 1024
@@ -134,7 +134,7 @@ class DynamicBuckets:
         new: list[tuple[Buckets, npt.NDArray[np.int64], _NewKeys]] = []
         for partition, hashes in groups:
             state = self._partition(partition)
-            distinct, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+            distinct, first, inverse = distinct_hashes(hashes)
             buckets = _known(distinct, state.index, state.own)
             found.append((buckets, inverse))
             unknown = np.flatnonzero(buckets < 0)

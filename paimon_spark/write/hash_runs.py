@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,6 +11,34 @@ Hashes = npt.NDArray[np.int32]
 Buckets = npt.NDArray[np.int32]
 
 _BUCKET_BITS = 16
+_LOW = 0xFFFFFFFF
+_Integers = TypeVar("_Integers", np.int32, np.int64)
+
+
+def distinct(values: npt.NDArray[_Integers]) -> npt.NDArray[_Integers]:
+    """The values, each once, ascending. By a sort: ``numpy.unique`` of integers takes a hash table, far slower."""
+    ordered = np.sort(values)
+    return ordered[_first_of_runs(ordered)]
+
+
+def distinct_hashes(hashes: Hashes) -> tuple[Hashes, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The hashes, each once, ascending; where each occurs first; and for each row the number of its hash.
+
+    As ``numpy.unique`` with both indexes gives them, by one sort of 8-byte words instead of an indirect one.
+    """
+    packed = np.sort((hashes.astype(np.int64) << 32) | np.arange(len(hashes), dtype=np.int64))
+    ordered, position = (packed >> 32).astype(np.int32), packed & _LOW
+    starts = _first_of_runs(ordered)
+    inverse = np.empty(len(hashes), dtype=np.int64)
+    inverse[position] = np.cumsum(starts) - 1
+    return ordered[starts], position[starts], inverse
+
+
+def _first_of_runs(ordered: npt.NDArray[_Integers]) -> npt.NDArray[np.bool_]:
+    """Which values of an ascending array differ from the one before."""
+    first = np.ones(len(ordered), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return first
 
 
 class HashRuns:

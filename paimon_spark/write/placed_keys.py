@@ -17,7 +17,7 @@ from paimon_spark.spec.bucket import key_hashes
 from paimon_spark.spec.hash_index import decode_hash_index
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
-from paimon_spark.write.hash_runs import Hashes
+from paimon_spark.write.hash_runs import Hashes, distinct
 from paimon_spark.write.placement_log import StoredPlacementLog, record_name
 from paimon_spark.write.plan import WritePlan
 from paimon_spark.write.routing import partition_groups, positions_of, whole
@@ -160,7 +160,7 @@ class PlacedKeys:
         parts.append(places)
         self._counts[partition] = count = self._counts.get(partition, 0) + len(places)
         if count > _COMPACT_AT:
-            merged = np.unique(np.concatenate(parts))
+            merged = distinct(np.concatenate(parts))
             self._places[partition] = [merged]
             self._counts[partition] = len(merged) // 2  # so that the next turn comes after as many rows
 
@@ -168,7 +168,7 @@ class PlacedKeys:
         """Hashes that the planned snapshot did not know, by (partition, bucket), each sorted and distinct."""
         found: dict[tuple[bytes, int], Hashes] = {}
         for partition, parts in self._places.items():
-            places = np.unique(np.concatenate(parts))
+            places = distinct(np.concatenate(parts))
             buckets = (places >> 32).astype(np.int64)
             borders = np.flatnonzero(np.diff(buckets)) + 1
             known = {bucket.bucket: bucket for bucket in self._known.get(partition, ())}
