@@ -10,6 +10,7 @@ import paimon_spark
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.java_sources import java_class, sources
+from paimon_spark.spark.jvm.plan_tables import java_list
 from paimon_spark.spark.session import pyspark_members
 
 pytestmark = pytest.mark.spark
@@ -93,3 +94,21 @@ def test_a_missing_member_costs_one_feature(
     )
     if feature not in READERS:
         assert session.sql(f"SELECT sum(id) FROM odd.`{rows}`").first() == (6,)
+
+
+def test_a_sequence_is_listed_without_a_java_exception(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = pyspark_members.java_frame(spark.range(1).selectExpr("id", "id + 1 more")).queryExecution().analyzed()
+    client = Gateway(spark).gateway._gateway_client
+    send, calls = client.send_command, []
+
+    def counting(command: str, *arguments: object, **named: object) -> object:
+        if not command.startswith("m\nd\n"):  # releases of objects
+            calls.append(command)
+        return send(command, *arguments, **named)
+
+    output = plan.output()
+    monkeypatch.setattr(client, "send_command", counting)
+    listed = java_list(output)
+    monkeypatch.undo()
+    assert len(calls) == 3
+    assert [column.name() for column in listed] == ["id", "more"]

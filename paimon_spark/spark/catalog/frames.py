@@ -254,13 +254,13 @@ def _plan(
     known = list(proxy.struct.names)
     if not set(known).issuperset(names or ()):
         relation = relation.withMetadataColumns()
-        known = [str(column.name()) for column in java_list(gateway, relation.output())]
+        known = [str(column.name()) for column in java_list(relation.output())]
     plan = relation
     if condition is not None:
         plan = compat.FILTER(gateway, state.sqlParser().parseExpression(condition), plan)
     if names is None or shown is None:
         return plan
-    output = dict(zip(known, java_list(gateway, relation.output()), strict=True))
+    output = dict(zip(known, java_list(relation.output()), strict=True))
     chosen = [
         output[name]
         if name == alias

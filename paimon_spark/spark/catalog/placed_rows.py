@@ -71,7 +71,7 @@ class PlacedRows:
         if self.distribution.places_keys:
             placed = self._with_places(child)
             wide = self._clustered(query, placed, clustering(partitions, PLACED_BUCKET, tasks))
-            return self._widened(command, list(java_list(self.gateway, placed.output()))[-1]).withNewQuery(wide)
+            return self._widened(command, java_list(placed.output())[-1]).withNewQuery(wide)
         return command
 
     def _clustered(self, shuffle: JavaObject, child: JavaObject, texts: list[str]) -> JavaObject:
@@ -97,7 +97,7 @@ class PlacedRows:
 
     def _grafted(self, plan: JavaObject, child: JavaObject) -> JavaObject:
         """The plan over the rows themselves, instead of over their columns only."""
-        below = list(java_list(self.gateway, plan.children()))
+        below = java_list(plan.children())
         if not below:
             return child
         return plan.withNewChildren(scala_seq(self.gateway, [self._grafted(each, child) for each in below]))
@@ -106,7 +106,7 @@ class PlacedRows:
         """The write into a relation that has the column of places as well: Spark compares their columns."""
         relation = command.table()
         values = [relation.productElement(number) for number in range(relation.productArity())]
-        values[_OUTPUT] = scala_seq(self.gateway, [*java_list(self.gateway, relation.output()), places.newInstance()])
+        values[_OUTPUT] = scala_seq(self.gateway, [*java_list(relation.output()), places.newInstance()])
         return command.withNewTable(relation.copy(*values))
 
     def written_schema(self, schema: JavaObject) -> JavaObject:

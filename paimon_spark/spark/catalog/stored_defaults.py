@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.plan_tables import java_list
 from paimon_spark.spark.sql.stored_defaults import CONSTRUCTORS, NESTED, nested_default
 from paimon_spark.spec import data_types as t
 
@@ -54,7 +55,7 @@ def _literal(gateway: Gateway, sql: str, parsed: JavaObject) -> str | None:
 
 
 def _nested(gateway: Gateway, sql: str, parsed: JavaObject, field: t.DataField) -> str | None:
-    if not _is_constant(gateway, parsed):
+    if not _is_constant(parsed):
         raise UnsupportedError(
             f"the default of column {field.name} must be an array, a map or a struct of literals, not {sql}"
         )
@@ -66,14 +67,14 @@ def _nested(gateway: Gateway, sql: str, parsed: JavaObject, field: t.DataField) 
     return nested_default(sql, rows[0][0], field)
 
 
-def _is_constant(gateway: Gateway, node: JavaObject) -> bool:
+def _is_constant(node: JavaObject) -> bool:
     if node.resolved():
         return bool(node.foldable() and node.deterministic())
-    children = gateway.jvm.scala.jdk.javaapi.CollectionConverters.asJava(node.children())
+    children = java_list(node.children())
     kind = node.getClass().getSimpleName()
     if kind == "UnresolvedFunction":
         if node.nameParts().mkString(".").lower() not in CONSTRUCTORS:
             return False
     elif kind not in ("Cast", "UnaryMinus", "UnaryPositive", "CreateNamedStruct"):
         return False
-    return all(_is_constant(gateway, child) for child in children)
+    return all(_is_constant(child) for child in children)

@@ -51,9 +51,9 @@ class DropPartitionsProxy(Proxy):
         schema = table.partitionSchema()
         columns = list(schema.names())
         resolve = getattr(compat.PARTITION_SPECS.of(self.gateway), compat.PARTITION_SPECS.methods[0])
-        specs = java_list(self.gateway, statement.parts())
+        specs = java_list(statement.parts())
         resolved = [resolve(table.name(), spec, schema, True) for spec in specs]
-        names = [list(java_list(self.gateway, spec.names())) for spec in resolved]
+        names = [java_list(spec.names()) for spec in resolved]
         if any(own != columns[: len(own)] for own in names) or all(len(own) == len(columns) for own in names):
             return None
         return resolved, names
@@ -66,7 +66,7 @@ class DropPartitionsProxy(Proxy):
             for own, spec in zip(names, resolved, strict=True)
         ]
         if not all(there) and not statement.ifExists():
-            given = java_list(self.gateway, statement.parts())
+            given = java_list(statement.parts())
             missing = [spec.spec() for spec, found in zip(given, there, strict=True) if not found]
             _, database, name = table.name().split(".", 2)
             thrown = compat.NO_SUCH_PARTITIONS(self.gateway, database, name, scala_seq(self.gateway, missing))

@@ -87,7 +87,7 @@ class FormatPlansProxy(Proxy):
         converters = self.gateway.jvm.scala.jdk.javaapi.CollectionConverters
         given = self.gateway.string_dict(converters.asJava(node.options().originalMap()))
         options = {key.lower(): value for key, value in given.items()}  # as Spark gives them to a Python source
-        paths = [str(path) for path in java_list(self.gateway, node.paths())]
+        paths = [str(path) for path in java_list(node.paths())]
         if paths and ("path" in options or "paths" in options):
             return node  # Spark says so
         where = {} if not paths else {"path": paths[0]} if len(paths) == 1 else {"paths": json.dumps(paths)}
@@ -97,7 +97,7 @@ class FormatPlansProxy(Proxy):
         return node if plan is None else plan
 
     def _by_name(self, node: JavaObject) -> JavaObject:
-        name, path = (str(part) for part in java_list(self.gateway, node.multipartIdentifier()))
+        name, path = (str(part) for part in java_list(node.multipartIdentifier()))
         if self.state.catalogManager().isCatalogRegistered(name) or not is_path_name(path):
             return node
         options = self.gateway.string_dict(node.options().asCaseSensitiveMap())

@@ -14,7 +14,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
-from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, scala_seq
+from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, java_map, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spec.filter_text import quoted_name
 
@@ -54,10 +54,10 @@ class InsertProxy(Proxy):
     def _completed(self, statement: JavaObject) -> JavaObject:
         insert = statement.getClass().getSimpleName() == "InsertIntoStatement"
         table = self._table(statement.table())
-        partition = dict(java_list(self.gateway, statement.partitionSpec())) if insert else {}
+        partition = java_map(statement.partitionSpec()) if insert else {}
         if table is None or any(value.isEmpty() for value in partition.values()):
             return statement
-        listed = [str(name) for name in java_list(self.gateway, statement.userSpecifiedCols())] if insert else []
+        listed = [str(name) for name in java_list(statement.userSpecifiedCols())] if insert else []
         given = listed or self._names(statement.query())
         known = {name.lower() for name in (*given, *partition)}
         missing = [column for column in table.columns() if column.name().lower() not in known]
@@ -84,7 +84,7 @@ class InsertProxy(Proxy):
         if not query.resolved():
             mode = compat.COMMAND_EXECUTION_MODE.of(self.gateway).SKIP()
             query = self.state.executePlan(query, mode).analyzed()
-        return [str(column.name()) for column in java_list(self.gateway, query.output())]
+        return [str(column.name()) for column in java_list(query.output())]
 
     def _table(self, relation: JavaObject) -> JavaObject | None:
         """The table that a relation is, or is going to be, if it is one written in Python."""

@@ -44,7 +44,7 @@ def install_partition_shuffle(gateway: Gateway, state: JavaObject) -> None:
 
 
 def _installed(gateway: Gateway, state: JavaObject) -> JavaObject | None:
-    rules = java_list(gateway, state.experimentalMethods().extraOptimizations())
+    rules = java_list(state.experimentalMethods().extraOptimizations())
     return next((rule for rule in rules if rule.getClass().getName() == _CLASS), None)
 
 

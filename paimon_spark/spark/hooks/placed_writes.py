@@ -24,7 +24,7 @@ def install_placed_writes(gateway: Gateway, state: JavaObject) -> None:
     """
     methods = state.experimentalMethods()
     rules = methods.extraOptimizations()
-    if _CLASS in [rule.getClass().getName() for rule in java_list(gateway, rules)]:
+    if _CLASS in [rule.getClass().getName() for rule in java_list(rules)]:
         return
     rule = new_object(gateway, _CLASS)
     getattr(methods, "extraOptimizations_$eq")(rules.appended(rule))

@@ -43,7 +43,7 @@ class Target:
     @property
     def attributes(self) -> list[JavaObject]:
         """The columns, in order."""
-        return list(java_list(self.gateway, self.relation.output()))
+        return java_list(self.relation.output())
 
     def rows(
         self, condition: JavaObject | None, values: Mapping[str, JavaObject], snapshot_id: int | None
@@ -77,7 +77,7 @@ class Target:
         """
         true = compat.LITERAL.of(self.gateway).TrueLiteral()
         source, raw = self._padded(self._at_snapshot(snapshot_id).withMetadataColumns())
-        visible = list(java_list(self.gateway, source.output()))
+        visible = java_list(source.output())
         path = next(column for column in visible if column.name() == FILE_PATH)
         hit = self._alias(true if condition is None else compat.EQUAL_NULL_SAFE(self.gateway, condition, true), HIT)
         source = compat.PROJECT(self.gateway, scala_seq(self.gateway, [*visible, hit]), source)
@@ -100,7 +100,7 @@ class Target:
         """
         keys = table.schema.partition_keys
         own = {attribute.name(): attribute for attribute in self.attributes if attribute.name() in keys}
-        named = java_list(self.gateway, condition.references().toSeq())
+        named = java_list(condition.references().toSeq())
         if any(all(str(a.exprId()) != str(key.exprId()) for key in own.values()) for a in named):
             return None
         found = live_partitions_of(table)
@@ -140,7 +140,7 @@ class Target:
             if getattr(error, "java_exception", None) is not None:
                 raise
             aligned = utils.alignUpdateAssignments(output, assignments, False, False)
-        pairs = zip(self.attributes, java_list(self.gateway, aligned), strict=True)
+        pairs = zip(self.attributes, java_list(aligned), strict=True)
         return {
             attribute.name(): assignment.value()
             for attribute, assignment in pairs
@@ -153,7 +153,7 @@ class Target:
         conf = compat.SQL_CONF.of(self.gateway).get()
         raw: dict[str, JavaObject] = {}
         output, columns = [], []
-        for attribute in java_list(self.gateway, relation.output()):
+        for attribute in java_list(relation.output()):
             declared = utils.getRawType(attribute.metadata())
             if not conf.readSideCharPadding() or declared.isEmpty() or "char(" not in _chars(declared.get()):
                 output.append(attribute)

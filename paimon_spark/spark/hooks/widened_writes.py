@@ -24,7 +24,7 @@ from paimon_spark.spark.columns.merge_schema import with_columns
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
-from paimon_spark.spark.jvm.plan_tables import catalog_ident, python_object
+from paimon_spark.spark.jvm.plan_tables import catalog_ident, java_map, python_object
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.session.foreign_options import SAME_AS, as_paimon_options
 from paimon_spark.spark.source.source_options import MERGE_SCHEMA
@@ -123,7 +123,7 @@ class WidenedWriteProxy(Proxy):
     def _write_options(self, statement: JavaObject) -> dict[str, str]:
         if statement.getClass().getSimpleName() == "InsertIntoStatement":
             return {}
-        return dict(self.gateway.jvm.scala.jdk.javaapi.CollectionConverters.asJava(statement.writeOptions()))
+        return java_map(statement.writeOptions())
 
     def _new_relation(self, table: TableProxy, target: _Target) -> JavaObject:
         """A ``DataSourceV2Relation``; only without options do all versions of Spark make one in the same way."""

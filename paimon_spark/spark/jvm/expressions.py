@@ -36,7 +36,7 @@ def resolved_expressions(gateway: Gateway, plan: JavaObject, texts: Sequence[str
     analyzed = compat.DATASET.of(gateway).ofRows(session, project).queryExecution().analyzed()
     replaced = compat.REPLACE_EXPRESSIONS.of(gateway).apply(analyzed)
     quick = _little_endian(gateway)
-    found = [alias.child() for alias in java_list(gateway, replaced.projectList())]
+    found = [alias.child() for alias in java_list(replaced.projectList())]
     return found if quick is None else [expression.transformUp(quick) for expression in found]
 
 

@@ -181,7 +181,7 @@ def _probed(gateway: Gateway) -> frozenset[str]:
     probes = {name: p for feature in FEATURES for member in feature.members for name, p in member.probes()}
     texts = [text for alternatives in probes.values() for text in alternatives]
     try:
-        answer = str(new_object(gateway, "PaimonMembers").probe(gateway.strings(texts)))
+        answer = str(new_object(gateway, "PaimonMembers").probe("\n".join(texts)))
     except (Py4JError, TypeError) as error:
         _LOG.warning("Spark's members cannot be probed: %s", str(error).partition("\n")[0])
         return frozenset()

@@ -157,11 +157,14 @@ class Gateway:
         if key in self._fields:
             return self._fields[key]
         while java_class is not None:
-            for candidate in java_class.getDeclaredFields():
-                if candidate.getName() == name:
-                    candidate.setAccessible(True)
-                    self._fields[key] = candidate
-                    return candidate
+            fields = java_class.getDeclaredFields()
+            texts = self.jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(fields).mkString("\n")  # in one call
+            names = [text.rpartition(".")[2] for text in texts.split("\n")]
+            if name in names:
+                candidate = fields[names.index(name)]
+                candidate.setAccessible(True)
+                self._fields[key] = candidate
+                return candidate
             java_class = java_class.getSuperclass()
         return None
 

@@ -19,7 +19,7 @@ def catalog_ident(gateway: Gateway, state: JavaObject, relation: JavaObject) -> 
     """The catalog and the identifier that an unresolved name means, if the catalog is written in Python."""
     if relation.getClass().getSimpleName() not in ("UnresolvedRelation", "UnresolvedTable"):
         return None
-    parts = [str(part) for part in java_list(gateway, relation.multipartIdentifier())]
+    parts = [str(part) for part in java_list(relation.multipartIdentifier())]
     manager = state.catalogManager()
     named = len(parts) > 1 and manager.isCatalogRegistered(parts[0])
     catalog = manager.catalog(parts.pop(0)) if named else manager.currentCatalog()
@@ -29,9 +29,14 @@ def catalog_ident(gateway: Gateway, state: JavaObject, relation: JavaObject) -> 
     return catalog, gateway.identifier(namespace, parts[-1])
 
 
-def java_list(gateway: Gateway, collection: JavaObject) -> Any:
-    """A Scala collection as one of Java."""
-    return gateway.jvm.scala.jdk.javaapi.CollectionConverters.asJava(collection)
+def java_list(sequence: JavaObject) -> list[Any]:
+    """The elements of a Scala sequence, in one call each: py4j's iterators end by a Java exception, 80 calls more."""
+    return [sequence.apply(index) for index in range(sequence.size())]
+
+
+def java_map(scala_map: JavaObject) -> dict[str, Any]:
+    """The entries of a Scala map whose keys are strings."""
+    return {key: scala_map.apply(key) for key in java_list(scala_map.keys().toSeq())}
 
 
 def scala_seq(gateway: Gateway, values: list[Any]) -> JavaObject:

@@ -14,6 +14,7 @@ from datetime import UTC, timedelta, timezone, tzinfo
 from functools import wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from paimon_spark.errors import OptionError
@@ -31,6 +32,7 @@ PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _CARRIED = (TIME_ZONE, PARTITION_OVERWRITE_MODE)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
 _MARK = "_paimon_carries_settings"
+_MAPPERS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -44,9 +46,16 @@ def settings_of(spark: SparkSession) -> dict[str, str]:
         every: Mapping[str, str] = spark.conf.getAll
     else:
         java = java_state(spark).conf().settings()
-        mapper = jvm_of(spark).com.fasterxml.jackson.databind.ObjectMapper()
-        every = json.loads(mapper.writeValueAsString(java))  # in one call, however many there are
+        every = json.loads(_mapper(spark).writeValueAsString(java))  # in one call, however many there are
     return carried(every, str(spark.conf.get(TIME_ZONE)))
+
+
+def _mapper(spark: SparkSession) -> Any:
+    """The JVM's writer of JSON, made once: its name alone takes five calls."""
+    context = spark.sparkContext
+    if context not in _MAPPERS:
+        _MAPPERS[context] = jvm_of(spark).com.fasterxml.jackson.databind.ObjectMapper()
+    return _MAPPERS[context]
 
 
 def carried(settings: Mapping[str, str], zone: str) -> dict[str, str]:

@@ -5,11 +5,11 @@ import java.lang.reflect.Method;
 /** Says which classes, fields, methods and constructors this Spark lacks. */
 public final class PaimonMembers {
     /**
-     * @param given texts "class name", "field name owner", "method name owner", "constructor count owner"
+     * @param given lines "class name", "field name owner", "method name owner", "constructor count owner"
      * @return a text of one character for each: 1 where it is there, 0 where not
      */
-    public String probe(Object given) {
-        String[] wanted = (String[]) given;
+    public String probe(String given) {
+        String[] wanted = given.split("\n");
         StringBuilder found = new StringBuilder();
         for (int at = 0; at < wanted.length; at++) {
             found.append(has(wanted[at].split(" ")) ? '1' : '0');
