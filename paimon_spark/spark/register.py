@@ -101,7 +101,7 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
     given = {key: str(value) for key, value in options.items()}
     check_catalog_options(given)
     register(spark)
-    from paimon_spark.spark.hooks.install import install_catalog  # needs py4j, which a Connect client may lack
+    from paimon_spark.spark.hooks.install_catalog import install_catalog  # needs py4j, as above
 
     install_catalog(spark, name, str(warehouse), given, parser=parser)
     _follow_new_sessions(spark, lambda new: register_catalog(new, name, warehouse=warehouse, parser=parser, **options))

@@ -1,4 +1,4 @@
-"""Puts what a session needs into it, and into the sessions that are made of it: the format, and a catalog.
+"""Puts what ``format("paimon")`` needs into a session, and into the sessions that are made of it.
 
 Answers ``scala.Function2``: Spark clones the session of a streaming query, without the catalogs that were put into it.
 """
@@ -6,7 +6,7 @@ Answers ``scala.Function2``: Spark clones the session of a streaming query, with
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -14,43 +14,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.spark.catalog.catalog import CatalogProxy
 from paimon_spark.spark.hooks.format_plans import has_format_plans, install_format_plans
-from paimon_spark.spark.hooks.functions import install_functions
-from paimon_spark.spark.hooks.insert_columns import install_insert_columns
 from paimon_spark.spark.hooks.local_rows import install_local_rows
-from paimon_spark.spark.hooks.parser import install_parser
 from paimon_spark.spark.hooks.partition_shuffle import install_partition_shuffle
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
-from paimon_spark.spark.hooks.row_level import install_row_level
-from paimon_spark.spark.hooks.widened_writes import install_widened_writes
 from paimon_spark.spark.jvm import compat, features
-from paimon_spark.spark.jvm.faces import faced
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, gateway_of
 from paimon_spark.spark.session.pyspark_members import java_state
-from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 Install = Callable[[Gateway, JavaObject], None]
-
-HOOKS: tuple[tuple[features.Feature, Install], ...] = (
-    (features.TABLE_FUNCTIONS, install_functions),
-    (features.LOCAL_ROWS, install_local_rows),
-    (features.PLACED_WRITES, install_placed_writes),
-    (features.REBALANCED_WRITES, install_partition_shuffle),
-    (features.LEFT_OUT_COLUMNS, install_insert_columns),
-    (features.WIDENED_WRITES, install_widened_writes),
-    (features.ROW_LEVEL, install_row_level),
-)
-"""What is put into each session state beside the catalog, and the feature that is lost without it."""
-_NOT_INSTALLED = (
-    features.PYTHON_READS,
-    features.NATIVE_READS,
-    features.FRAMES,
-    features.METADATA_ANSWERS,
-    features.WRITES,
-)
-"""Features of the catalog itself."""
-
 
 FORMAT_HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.FORMAT_PLANS, install_format_plans),
@@ -77,49 +49,14 @@ def install_format(spark: SparkSession) -> bool:
 
     def install(session_state: JavaObject) -> None:
         for feature, hook in FORMAT_HOOKS:
-            _install(gateway, feature, partial(hook, gateway, session_state))
+            install_feature(gateway, feature, partial(hook, gateway, session_state))
 
     install(state)
-    _install(gateway, features.CLONES, lambda: _follow_clones(gateway, state, install))
+    install_feature(gateway, features.CLONES, lambda: follow_clones(gateway, state, install))
     return True
 
 
-def install_catalog(
-    spark: SparkSession, name: str, warehouse: str, options: Mapping[str, str], *, parser: bool = True
-) -> CatalogProxy:
-    """Make `name` a catalog of this session over a warehouse directory; with `parser`, it knows Paimon's statements.
-
-    Clones of the session, which ``foreachBatch`` is given, have the catalog too. Where this Spark lacks a private
-    member, the session goes without the feature that needs it, and the log says so.
-
-    Raises:
-        PaimonError: this Spark does not let a catalog be added.
-    """
-    gateway = gateway_of(spark)
-    proxy = CatalogProxy(gateway, name, FilesystemCatalog(warehouse, dict(options)))
-    state, face = java_state(spark), faced(proxy)
-    hooks = (*HOOKS, (features.PARSER, install_parser)) if parser else HOOKS
-    for feature in (
-        features.PYTHON_READS,
-        features.NATIVE_READS,
-        features.FACES,
-        features.FRAMES,
-        features.METADATA_ANSWERS,
-        features.WRITES,
-    ):
-        _is_whole(gateway, feature)
-
-    def install(session_state: JavaObject) -> None:
-        compat.CATALOGS.get(gateway, session_state.catalogManager()).put(name, face)
-        for feature, hook in hooks:
-            _install(gateway, feature, partial(hook, gateway, session_state))
-
-    install(state)
-    _install(gateway, features.CLONES, lambda: _follow_clones(gateway, state, install))
-    return proxy
-
-
-def _is_whole(gateway: Gateway, feature: features.Feature) -> bool:
+def is_whole(gateway: Gateway, feature: features.Feature) -> bool:
     """Tell whether this Spark has all members of a feature; log which one it lacks."""
     missing = features.missing_of(gateway, feature)
     if missing:
@@ -127,9 +64,9 @@ def _is_whole(gateway: Gateway, feature: features.Feature) -> bool:
     return not missing
 
 
-def _install(gateway: Gateway, feature: features.Feature, hook: Callable[[], None]) -> None:
+def install_feature(gateway: Gateway, feature: features.Feature, hook: Callable[[], None]) -> None:
     """Install one feature, or log that the session goes without it."""
-    if not _is_whole(gateway, feature):
+    if not is_whole(gateway, feature):
         return
     try:
         hook()
@@ -138,7 +75,8 @@ def _install(gateway: Gateway, feature: features.Feature, hook: Callable[[], Non
         features.note_loss(feature, str(reason).partition("\n")[0])
 
 
-def _follow_clones(gateway: Gateway, state: JavaObject, install: Callable[[JavaObject], None]) -> None:
+def follow_clones(gateway: Gateway, state: JavaObject, install: Callable[[JavaObject], None]) -> None:
+    """Let clones of a session state be prepared in the same way."""
     original = compat.CREATE_CLONE.get(gateway, state)
     compat.CREATE_CLONE.set(gateway, state, CloningProxy(gateway, original, install))
 
@@ -165,7 +103,7 @@ class CloningProxy(Proxy):
             self.install(clone)
         finally:
             self._installing.discard(thread)
-        _follow_clones(self.gateway, clone, self.install)
+        follow_clones(self.gateway, clone, self.install)
         return clone
 
     def curried(self) -> JavaObject:

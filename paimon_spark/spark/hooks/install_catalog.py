@@ -1,0 +1,73 @@
+"""Puts a catalog into a session, with the hooks of its statements; `register` alone imports none of them.
+
+The format needs less (see `install`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from paimon_spark.spark.catalog.catalog import CatalogProxy
+from paimon_spark.spark.hooks.functions import install_functions
+from paimon_spark.spark.hooks.insert_columns import install_insert_columns
+from paimon_spark.spark.hooks.install import Install, follow_clones, install_feature, is_whole
+from paimon_spark.spark.hooks.local_rows import install_local_rows
+from paimon_spark.spark.hooks.parser import install_parser
+from paimon_spark.spark.hooks.partition_shuffle import install_partition_shuffle
+from paimon_spark.spark.hooks.placed_writes import install_placed_writes
+from paimon_spark.spark.hooks.row_level import install_row_level
+from paimon_spark.spark.hooks.widened_writes import install_widened_writes
+from paimon_spark.spark.jvm import compat, features
+from paimon_spark.spark.jvm.faces import faced
+from paimon_spark.spark.jvm.gateway import JavaObject, gateway_of
+from paimon_spark.spark.session.pyspark_members import java_state
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+
+HOOKS: tuple[tuple[features.Feature, Install], ...] = (
+    (features.TABLE_FUNCTIONS, install_functions),
+    (features.LOCAL_ROWS, install_local_rows),
+    (features.PLACED_WRITES, install_placed_writes),
+    (features.REBALANCED_WRITES, install_partition_shuffle),
+    (features.LEFT_OUT_COLUMNS, install_insert_columns),
+    (features.WIDENED_WRITES, install_widened_writes),
+    (features.ROW_LEVEL, install_row_level),
+)
+"""What is put into each session state beside the catalog, and the feature that is lost without it."""
+
+
+def install_catalog(
+    spark: SparkSession, name: str, warehouse: str, options: Mapping[str, str], *, parser: bool = True
+) -> CatalogProxy:
+    """Make `name` a catalog of this session over a warehouse directory; with `parser`, it knows Paimon's statements.
+
+    Clones of the session, which ``foreachBatch`` is given, have the catalog too. Where this Spark lacks a private
+    member, the session goes without the feature that needs it, and the log says so.
+
+    Raises:
+        PaimonError: this Spark does not let a catalog be added.
+    """
+    gateway = gateway_of(spark)
+    proxy = CatalogProxy(gateway, name, FilesystemCatalog(warehouse, dict(options)))
+    state, face = java_state(spark), faced(proxy)
+    hooks = (*HOOKS, (features.PARSER, install_parser)) if parser else HOOKS
+    for feature in (
+        features.PYTHON_READS,
+        features.NATIVE_READS,
+        features.FACES,
+        features.FRAMES,
+        features.METADATA_ANSWERS,
+        features.WRITES,
+    ):
+        is_whole(gateway, feature)
+
+    def install(session_state: JavaObject) -> None:
+        compat.CATALOGS.get(gateway, session_state.catalogManager()).put(name, face)
+        for feature, hook in hooks:
+            install_feature(gateway, feature, partial(hook, gateway, session_state))
+
+    install(state)
+    install_feature(gateway, features.CLONES, lambda: follow_clones(gateway, state, install))
+    return proxy
