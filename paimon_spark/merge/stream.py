@@ -52,31 +52,50 @@ def merge_sorted_runs(
     Yields:
         Merged rows, sorted by key over all batches.
     """
-    blocks = [_RunBlocks(run, engine.keys) for run in runs]
-    share = max(budget_bytes // (_BLOCKS_SHARE * max(len(blocks), 1)), 1)
-    while True:
-        for block in blocks:
-            block.load(share)
-        blocks = [block for block in blocks if block.has_rows]
-        if not blocks:
-            return
-        open_ends = [block.last_key() for block in blocks if not block.exhausted]
-        bound = min(open_ends) if open_ends else None
-        ready = [batch for block in blocks for batch in block.take_below(bound)]
-        if not ready:
-            # one key fills a whole block: load more of the run that ends first
-            for block in blocks:
-                if not block.exhausted and block.last_key() == bound:
-                    block.load_next()
-            continue
+    for ready in aligned_batches(runs, engine.keys, budget_bytes=budget_bytes):
         merged = engine.merge(
-            pa.Table.from_batches(ready),
+            pa.Table.from_batches([batch for run in ready for batch in run]),
             drop_deletes=drop_deletes,
             columns=columns,
             key_value_columns=key_value_columns,
         )
         del ready
         yield from merged.to_batches()
+
+
+def aligned_batches(
+    runs: Sequence[Iterator[pa.RecordBatch]], keys: Sequence[str], *, budget_bytes: int, followers: int = 0
+) -> Iterator[list[list[pa.RecordBatch]]]:
+    """Cuts sorted runs at the same keys; all rows of a key come in one piece.
+
+    Args:
+        runs: For each run its rows sorted by key; runs may have different columns besides the keys.
+        keys: Key columns, in key order.
+        budget_bytes: Memory for the rows that are loaded at one time.
+        followers: The first so many runs are only of interest where the others have rows: reading ends with these.
+
+    Yields:
+        For each run the batches of the next piece, in key order over all pieces; not all are empty.
+    """
+    blocks = [_RunBlocks(run, keys) for run in runs]
+    share = max(budget_bytes // (_BLOCKS_SHARE * max(len(blocks), 1)), 1)
+    while True:
+        for block in blocks[followers:]:
+            block.load(share)
+        if not any(block.has_rows for block in blocks[followers:]):
+            return
+        for block in blocks[:followers]:
+            block.load(share)
+        open_ends = [block.last_key() for block in blocks if block.has_rows and not block.exhausted]
+        bound = min(open_ends) if open_ends else None
+        ready = [block.take_below(bound) for block in blocks]
+        if any(ready):
+            yield ready
+            continue
+        # one key fills a whole block: load more of the run that ends first
+        for block in blocks:
+            if block.has_rows and not block.exhausted and block.last_key() == bound:
+                block.load_next()
 
 
 class _RunBlocks:

@@ -16,7 +16,7 @@ from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.errors import CommitError, CommitStateUnknownError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.levels import CompactStrategy
-from paimon_spark.maintain.compact.rewrite import Rewrite, delete_written, rewrite_files
+from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, delete_written, rewrite_files
 from paimon_spark.maintain.compact.scope import CompactScope
 from paimon_spark.maintain.compact.step import AppendCompactPlanner, BucketFiles, CompactStep, MergeTreeCompactPlanner
 from paimon_spark.merge.factory import merge_engine_for
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-Executor = Callable[["FileStoreTable", Sequence[Rewrite]], Iterable[tuple["DataFileMeta", ...]]]
-"""Does `rewrite_files` for each of the rewrites and gives the new files in the same order."""
+Executor = Callable[["FileStoreTable", Sequence[Rewrite]], Iterable[RewriteResult]]
+"""Does `rewrite_files` for each of the rewrites and gives the results in the same order."""
 
 
-def rewrite_here(table: FileStoreTable, rewrites: Sequence[Rewrite]) -> Iterable[tuple[DataFileMeta, ...]]:
+def rewrite_here(table: FileStoreTable, rewrites: Sequence[Rewrite]) -> Iterable[RewriteResult]:
     """Rewrite in this process, one after the other: the simplest executor."""
     return (rewrite_files(table, rewrite) for rewrite in rewrites)
 
@@ -112,6 +112,7 @@ class _Work:
         self._before = list(buckets)
         self._now = [list(bucket.files) for bucket in buckets]
         self._created: list[tuple[BucketFiles, DataFileMeta]] = []
+        self._changelog: list[list[DataFileMeta]] = [[] for _ in buckets]
         self._strategy = CompactStrategy.of(table.options, full=full)
         keyed = bool(table.schema.primary_keys)
         self._keyed = MergeTreeCompactPlanner(table, rewrite_all=self._strategy.rewrite_all) if keyed else None
@@ -128,9 +129,10 @@ class _Work:
             _LOG.info("Compacting %s: %d rewrites of %d bytes.", self._table.path, len(rewrites), size)
         results = iter(execute(self._table, [rewrite for _, rewrite in rewrites])) if rewrites else iter(())
         made: list[list[DataFileMeta]] = [[] for _ in steps]
-        for (at, _), new in zip(rewrites, results, strict=True):
-            self._created += [(self._before[at], file) for file in new]
-            made[at] += new
+        for (at, _), result in zip(rewrites, results, strict=True):
+            self._created += [(self._before[at], file) for file in result.written]
+            made[at] += result.files
+            self._changelog[at] += result.changelog_files
         for at, step in enumerate(steps):
             gone = {file.file_name for old in (step.upgrades, *(old for _, old in step.rewrites)) for file in old}
             lifted = [file.upgraded(step.level) for file in step.upgrades]
@@ -152,18 +154,26 @@ class _Work:
         A bucket keeps the number of buckets that its partition has. Java: it refuses partitions with another number
         than the table's.
         """
-        self.discard(keep={file.file_name for files in self._now for file in files})
+        self.discard(keep={file.file_name for files in (*self._now, *self._changelog) for file in files})
         drop_stats = self._table.options.value("manifest.delete-file-drop-stats")
         messages = []
-        for bucket, files in zip(self._before, self._now, strict=True):
+        for bucket, files, changelog in zip(self._before, self._now, self._changelog, strict=True):
             old, new = ({(file.file_name, file.level) for file in some} for some in (bucket.files, files))
             gone = tuple(file for file in bucket.files if (file.file_name, file.level) not in new)
             come = tuple(file for file in files if (file.file_name, file.level) not in old)
-            if gone or come:
+            if gone or come or changelog:
                 if drop_stats:
                     gone = tuple(replace(file, value_stats=EMPTY_STATS, value_stats_cols=()) for file in gone)
                 place = (bucket.partition, bucket.bucket, bucket.total_buckets)
-                messages.append(CommitMessage(*place, (), compact_before=gone, compact_after=come))
+                messages.append(
+                    CommitMessage(
+                        *place,
+                        (),
+                        compact_before=gone,
+                        compact_after=come,
+                        compact_changelog_files=tuple(changelog),
+                    )
+                )
         return messages
 
     def discard(self, keep: Container[str] = ()) -> None:

@@ -56,7 +56,22 @@ class Rewrite:
         return sum(file.size for section in self.sections for file in section)
 
 
-def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> tuple[DataFileMeta, ...]:
+@dataclass(frozen=True, slots=True)
+class RewriteResult:
+    """What a rewrite made. Picklable and small: it is the answer of a task."""
+
+    files: tuple[DataFileMeta, ...]
+    """New data files, in key order (without keys: in row order)."""
+    changelog_files: tuple[DataFileMeta, ...] = ()
+    """Changelog files of the rewritten rows (``changelog-producer`` full-compaction and lookup)."""
+
+    @property
+    def written(self) -> tuple[DataFileMeta, ...]:
+        """All files that the rewrite made, to be deleted when it does not count."""
+        return (*self.files, *self.changelog_files)
+
+
+def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> RewriteResult:
     """Write the rows of some files into new ones and return these; on any error they are deleted.
 
     Args:
@@ -99,7 +114,7 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> tuple[DataFileMeta
         len(written),
         rewrite.level,
     )
-    return written
+    return RewriteResult(written)
 
 
 def delete_written(

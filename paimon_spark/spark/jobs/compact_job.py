@@ -17,13 +17,12 @@ from pyspark.sql.types import BinaryType
 
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.maintain.compact.compaction import compact, rewrite_here
-from paimon_spark.maintain.compact.rewrite import Rewrite, delete_written, rewrite_files
+from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, delete_written, rewrite_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from paimon_spark.maintain.compact.scope import CompactScope
-    from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.table.table import FileStoreTable
 
 _DRIVER_BYTES = 16 << 20
@@ -46,32 +45,30 @@ def compact_table(
     return compact(table, scope, full=full, execute=partial(_execute, spark))
 
 
-def _execute(
-    spark: SparkSession, table: FileStoreTable, rewrites: Sequence[Rewrite]
-) -> Iterable[tuple[DataFileMeta, ...]]:
+def _execute(spark: SparkSession, table: FileStoreTable, rewrites: Sequence[Rewrite]) -> Iterable[RewriteResult]:
     size = sum(rewrite.size_bytes for rewrite in rewrites)
     if size <= _DRIVER_BYTES and len(rewrites) <= _DRIVER_REWRITES:
         return rewrite_here(table, rewrites)
     return rewrite_in_tasks(spark, table, rewrites)
 
 
-def rewrite_in_tasks(
-    spark: SparkSession, table: FileStoreTable, rewrites: Sequence[Rewrite]
-) -> list[tuple[DataFileMeta, ...]]:
-    """Rewrite files in the tasks of one Spark job; return the new files of each rewrite, in order."""
+def rewrite_in_tasks(spark: SparkSession, table: FileStoreTable, rewrites: Sequence[Rewrite]) -> list[RewriteResult]:
+    """Rewrite files in the tasks of one Spark job; return what each rewrite made, in order."""
     shares = shared_out([rewrite.size_bytes for rewrite in rewrites], _number_of_tasks(spark, len(rewrites)))
     work = [[(at, rewrites[at]) for at in share] for share in shares]
     # not deterministic: Spark must not run it twice in one plan
     run = _udf_of(spark)(_task(table, work), BinaryType(), useArrow=False).asNondeterministic()
     answers = spark.range(0, len(work), 1, len(work)).select(run("id").alias("files")).collect()
-    found: dict[int, tuple[DataFileMeta, ...]] = {}
+    found: dict[int, RewriteResult] = {}
     errors: list[PaimonError] = []
     for answer in answers:
         written, error = pickle.loads(bytes(answer.files))
         found.update(written)
         errors += [error] if error is not None else []
     if errors:
-        delete_written(table, [(rewrites[at].partition, rewrites[at].bucket, f) for at in found for f in found[at]])
+        delete_written(
+            table, [(rewrites[at].partition, rewrites[at].bucket, f) for at in found for f in found[at].written]
+        )
         raise errors[0]
     return [found[at] for at in range(len(rewrites))]
 
@@ -89,7 +86,7 @@ def _task(table: FileStoreTable, work: Sequence[Sequence[tuple[int, Rewrite]]]) 
     """
 
     def rewrite_share(task: int) -> bytes:
-        written: dict[int, tuple[DataFileMeta, ...]] = {}
+        written: dict[int, RewriteResult] = {}
         try:
             for at, rewrite in work[task]:
                 written[at] = rewrite_files(table, rewrite)
