@@ -37,6 +37,16 @@ def test_an_unknown_write_option_names_the_nearest(key: str, nearest: str) -> No
         write_request({"path": "/wh/t", key: "1"}, overwrite=True)
 
 
+@pytest.mark.parametrize(
+    "key", ["files", "snapshot", "replaces", "operation", "one-task-per-bucket", "snapshot-id", "snapshot_id"]
+)
+def test_no_option_tells_a_statements_read_or_write_what_to_do(key: str) -> None:
+    with pytest.raises(OptionError, match=f"Unknown option 'paimon.{key}'"):
+        read_request({"path": "/wh/t", f"paimon.{key}": "1"})
+    with pytest.raises(OptionError, match=f"Unknown option 'paimon.{key}'"):
+        write_request({"path": "/wh/t", f"paimon.{key}": "1"}, overwrite=True)
+
+
 @pytest.mark.parametrize("options", [{}, {"path": " "}])
 def test_a_missing_path(options: dict[str, str]) -> None:
     with pytest.raises(OptionError, match=r"needs the path of a table directory: \.load\('/warehouse"):

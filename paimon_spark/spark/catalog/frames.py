@@ -161,7 +161,12 @@ class PathSystemTableProxy(SystemTableProxy):
 
 
 def read_relation(
-    gateway: Gateway, state: JavaObject, options: Mapping[str, str], schema: StructType | None = None
+    gateway: Gateway,
+    state: JavaObject,
+    options: Mapping[str, str],
+    schema: StructType | None = None,
+    *,
+    snapshot_id: int | None = None,
 ) -> JavaObject | None:
     """The logical plan of a load, of the snapshot that it means now.
 
@@ -170,18 +175,17 @@ def read_relation(
         state: the state of that session.
         options: of ``format("paimon")``, the path among them.
         schema: the columns that the user gave.
+        snapshot_id: the snapshot that a statement reads of the table that it changes; its rows come as files hold them.
 
     Returns:
-        None where the plain source must read: for statements that change rows, for filters that Spark has no equal
-        for, and in a Spark whose classes are others.
+        None where the plain source must read: for filters that Spark has no equal for, and in a Spark whose classes
+        are others.
 
     Raises:
         PaimonError: as of a load by the plain source.
     """
     with without_secrets(options):
-        request = read_request(options)
-        if request.files is not None:
-            return None
+        request = read_request(options, snapshot_id=snapshot_id)
         found = _table_of(gateway, request, options, schema)
         if found is None:
             return None
@@ -204,14 +208,14 @@ def read_relation(
         return None
 
 
-def path_frame(spark: SparkSession, options: Mapping[str, str]) -> DataFrame | None:
+def path_frame(spark: SparkSession, options: Mapping[str, str], *, snapshot_id: int | None = None) -> DataFrame | None:
     """The rows that a load with these options asks for; None and errors as of `read_relation`."""
     try:
         gateway = gateway_of(spark)
     except PaimonError as error:  # the JVM cannot call Python
         note_refusal(error)
         return None
-    plan = read_relation(gateway, java_state(spark), options)
+    plan = read_relation(gateway, java_state(spark), options, snapshot_id=snapshot_id)
     if plan is None:
         return None
     return DataFrame(compat.DATASET.of(gateway).ofRows(java_session(spark), plan), spark)

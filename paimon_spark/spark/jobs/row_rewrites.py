@@ -6,8 +6,7 @@ files in place of the old ones. Both passes read the same snapshot. Equals Java'
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
@@ -16,13 +15,11 @@ from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.shuffled_write import run_write
-from paimon_spark.spark.session.active_session import activate
-from paimon_spark.spark.source.source_options import FILES, SNAPSHOT
 from paimon_spark.spark.source.table_write import ReplacedFiles, planned
 from paimon_spark.spec.snapshot import Operation
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from paimon_spark.table.table import FileStoreTable
 
@@ -31,23 +28,6 @@ HIT = "_paimon_hit"
 
 Marked = Callable[[Sequence[str] | None], "DataFrame"]
 """Gives the rows of some files (None: all) of one snapshot, with the columns `FILE_PATH` and `HIT`."""
-
-
-def rows_of_files(
-    spark: SparkSession, options: Mapping[str, str], snapshot_id: int, files: Sequence[str] | None
-) -> DataFrame:
-    """The rows of some files (None: all) of a snapshot, with the path of their file as the last column.
-
-    Args:
-        spark: the session.
-        options: what ``format("paimon")`` needs to open the table.
-        snapshot_id: what is read.
-        files: their paths.
-    """
-    activate(spark)
-    reader = spark.read.format("paimon").options(**options)
-    named = None if files is None else list(files)
-    return reader.option(SNAPSHOT, str(snapshot_id)).option(FILES, json.dumps(named)).load()
 
 
 def rewrite_rows(marked: Marked, table: FileStoreTable, snapshot_id: int, operation: Operation) -> None:

@@ -9,7 +9,6 @@ reader per DataFrame, so filters pushed by one query would be applied to the nex
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
@@ -19,31 +18,22 @@ from pyspark.sql.datasource import (
     DataSourceReader,
 )
 
-from paimon_spark.read.metadata_columns import FILE_PATH, METADATA_COLUMNS, metadata_fields, refuse_merged_splits
-from paimon_spark.read.metadata_pruning import prune_by_metadata
-from paimon_spark.read.row_views import ROWS
-from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spark.columns.char_columns import padded_by_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
-from paimon_spark.spark.source.read_columns import match_columns, read_columns
-from paimon_spark.spark.source.reader import PaimonReader
+from paimon_spark.spark.source.read_columns import read_columns
 from paimon_spark.spark.source.refused_streams import refuse_stream_read, refuse_stream_write
-from paimon_spark.spark.source.source_options import read_request, row_condition, write_request
-from paimon_spark.spark.source.splits import cores_here
-from paimon_spark.spark.source.system_read import metadata_reader, metadata_source, row_view_of
+from paimon_spark.spark.source.source_options import read_request, write_request
+from paimon_spark.spark.source.system_read import metadata_reader, metadata_source
+from paimon_spark.spark.source.table_read import TableRead
 from paimon_spark.spark.source.table_write import TableWrite, planned
 from paimon_spark.spark.source.write_target import overwrite_of, target_table
 from paimon_spark.spark.source.writer import PaimonWriter
-from paimon_spark.spec.predicate import Leaf
 from paimon_spark.storage.secrets import without_secrets
-from paimon_spark.table.table import load_table
 from paimon_spark.write.plan import plan_write
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from paimon_spark.spark.source.source_options import ReadRequest
-    from paimon_spark.spec.data_types import DataField
     from paimon_spark.write.plan import WritePlan
 
 _P = ParamSpec("_P")
@@ -84,14 +74,8 @@ class PaimonDataSource(DataSource):
         source = metadata_source(request)
         if source is not None:
             return to_spark_struct(read_columns(source.fields, request.columns))
-        view = row_view_of(request.path)
-        scan = TableScan.of(load_table(request.path, options=request.options), view, snapshot_id=request.snapshot_id)
-        fields = [*scan.columns]
-        if request.files is not None or request.columns is not None:
-            fields += _metadata_fields(scan, request)
-        struct = to_spark_struct(read_columns(fields, request.columns))
-        # a statement that changes rows needs them as they are stored
-        return padded_by_spark(struct, fields) if request.snapshot_id is None else struct
+        fields = TableRead.of(request).fields()
+        return padded_by_spark(to_spark_struct(read_columns(fields, request.columns)), fields)
 
     @_quiet
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -104,19 +88,7 @@ class PaimonDataSource(DataSource):
         source = metadata_source(request)
         if source is not None:
             return metadata_reader(source, request, schema)
-        view = row_view_of(request.path)
-        table = load_table(request.path, options=request.options)
-        scan = TableScan.of(table, view, snapshot_id=request.snapshot_id)
-        names = match_columns([*scan.columns, *_metadata_fields(scan, request)], schema)
-        own = {field.name for field in scan.columns}
-        metadata = [name for name in names if name not in own]
-        predicate = None if request.filter is None else row_condition(request.filter, scan.columns, request.settings)
-        columns = [name for name in names if name in own]
-        plan = scan.select(columns=columns, predicate=predicate, parallelism=cores_here()).plan()
-        if request.files is not None and (wanted := json.loads(request.files)) is not None:
-            plan = prune_by_metadata(plan, Leaf("in", FILE_PATH, tuple(wanted)))
-        refuse_merged_splits(plan.splits, metadata)
-        return PaimonReader(plan, spark_arrow_schema(schema), names=names, metadata=metadata)
+        return TableRead.of(request).reader(schema)
 
     @_quiet
     def writer(self, schema: StructType, overwrite: bool) -> PaimonWriter:
@@ -169,12 +141,3 @@ class PaimonDataSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
         """Refuse a stream where ``writeStream.start()`` could not, in a session that was not registered."""
         refuse_stream_write()
-
-
-def _metadata_fields(scan: TableScan, request: ReadRequest) -> list[DataField]:
-    """The metadata columns that a load can name; of a load of certain files only the path of a row's file."""
-    if scan.view is not ROWS:
-        return []
-    own = {field.name for field in scan.columns}
-    known = (FILE_PATH,) if request.files is not None else METADATA_COLUMNS
-    return [field for field in metadata_fields(scan.table.schema) if field.name in known and field.name not in own]

@@ -28,12 +28,8 @@ COLUMNS = "columns"
 FILTER = "filter"
 MERGE_SCHEMA = "write.merge-schema"
 REPLACE_WHERE = "replaceWhere"
-FILES = "paimon.files"
-"""Not for users: a JSON list of the files to read, or null for all; rows then have the path of their file as well."""
-SNAPSHOT = "paimon.snapshot"
-"""Not for users: id of the snapshot to read, with the columns that the table has now, whatever other options say."""
 
-READ_KEYS = (COLUMNS, FILTER, FILES, SNAPSHOT, SETTINGS)
+READ_KEYS = (COLUMNS, FILTER, SETTINGS)
 WRITE_KEYS = (MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, SETTINGS)
 
 # What Spark itself hands over: save(path), load([...]), CREATE TABLE ... USING paimon OPTIONS (...), saveAsTable.
@@ -65,10 +61,8 @@ class ReadRequest:
     """SQL predicate over the table's columns."""
     options: Mapping[str, str] = field(repr=False)
     """Dynamic table options, the session's among them, and those of the store, in Paimon's spelling."""
-    files: str | None = None
-    """What option `paimon.files` says."""
     snapshot_id: int | None = None
-    """What option `paimon.snapshot` says."""
+    """The snapshot that a statement reads of the table that it changes, with the columns that the table has now."""
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What the session has set."""
 
@@ -159,14 +153,12 @@ def _boolean(key: str, text: str) -> bool:
     return text.strip().lower() == "true"
 
 
-def _number(key: str, text: str | None) -> int | None:
-    if text is not None and not (text.isascii() and text.isdigit()):
-        raise OptionError(f"option '{key}' is a number, not '{text}'")
-    return None if text is None else int(text)
-
-
-def read_request(options: Mapping[str, str]) -> ReadRequest:
+def read_request(options: Mapping[str, str], *, snapshot_id: int | None = None) -> ReadRequest:
     """Understand the options of a load. Runs on the driver, once per load and once per plan.
+
+    Args:
+        options: of the load, the path among them.
+        snapshot_id: read this snapshot, whatever the session has set.
 
     Raises:
         OptionError: no path, an unknown option, or one that only writes know.
@@ -174,14 +166,14 @@ def read_request(options: Mapping[str, str]) -> ReadRequest:
     path = table_path(options)
     ours, others = _sorted_options(options, READ_KEYS, "a read")
     columns = parse_columns(ours[COLUMNS]) if COLUMNS in ours else None
-    settings, snapshot_id = parsed_settings(ours.get(SETTINGS)), _number(SNAPSHOT, ours.get(SNAPSHOT))
+    settings = parsed_settings(ours.get(SETTINGS))
     session = {
         key: value
         for key, value in options_for_path(settings, path).items()
         if not _is_for_writes(key) and not (snapshot_id is not None and key in POINTS_OF_TIME)
     }
     options = layered(session, others)
-    return ReadRequest(path, columns, ours.get(FILTER), options, ours.get(FILES), snapshot_id, settings)
+    return ReadRequest(path, columns, ours.get(FILTER), options, snapshot_id, settings)
 
 
 def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteRequest:

@@ -16,7 +16,8 @@ from paimon_spark.maintain.row_level import live_partitions_of
 from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.columns.char_columns import padded, stored
 from paimon_spark.spark.columns.types import to_spark_struct
-from paimon_spark.spark.jobs.row_rewrites import HIT, rows_of_files
+from paimon_spark.spark.jobs.row_rewrites import HIT
+from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spark.sql.store_assignment import assigned
@@ -81,8 +82,8 @@ class FrameRows(MatchedRows):
 
     def marked(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
         """All rows of some files; those that are hit have their new values."""
-        rows = padded(rows_of_files(self.spark, self.options, snapshot_id, files), self.table.schema.fields)
-        marked = self.marking(rows)
+        rows = snapshot_rows(self.spark, self.options, snapshot_id, files=files, with_path=True)
+        marked = self.marking(padded(rows, self.table.schema.fields))
         return _updated(marked, self.table, self.values) if self.values else marked
 
 

@@ -9,6 +9,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from paimon_spark.options import OPTIONS
+from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
 from paimon_spark.spark.source.source_options import COLUMNS, read_request
@@ -68,6 +69,22 @@ class TableHandle:
             if frame is not None:
                 return frame
         return self.spark.read.format("paimon").options(**given).load(self.path)
+
+    def snapshot_rows(self, snapshot_id: int, **options: Any) -> DataFrame:
+        """Return rows of a snapshot as files hold them, with the columns that the table has now.
+
+        Args:
+            snapshot_id: what is read, whatever the session has set.
+            options: `columns` and `filter`.
+        """
+        given = {"path": self.path, **self.options, **option_keys(options)}
+        if not is_connect(self.spark):
+            from paimon_spark.spark.catalog.frames import path_frame  # as above
+
+            frame = path_frame(self.spark, {**settings_option(self.spark), **given}, snapshot_id=snapshot_id)
+            if frame is not None:
+                return frame
+        return snapshot_rows(self.spark, given, snapshot_id)
 
     def read_system_table(self, name: str, options: Mapping[str, Any]) -> DataFrame:
         """Return the system table of that name, with read options."""

@@ -11,7 +11,6 @@ from paimon_spark.spark.columns.char_columns import padded
 from paimon_spark.spark.jobs.row_rewrites import HIT
 from paimon_spark.spark.session.session_options import SESSION_PREFIX, options_for_path
 from paimon_spark.spark.session.session_settings import settings_of
-from paimon_spark.spark.source.source_options import SNAPSHOT
 from paimon_spark.spark.sql.matched_frames import FrameRows, assigned_values
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_older_state, run_delete, run_update
 from paimon_spark.spark.sql.statement_tokens import split_name
@@ -94,8 +93,10 @@ class Rows(TablePart):
         )
 
     def _matching(self, where: str | Column | None, snapshot_id: int | None) -> DataFrame:
-        rows = self.table.to_df(**({} if snapshot_id is None else {SNAPSHOT: snapshot_id}))
-        rows = rows if snapshot_id is None else padded(rows, self.table.load().schema.fields)
+        if snapshot_id is None:
+            rows = self.table.to_df()
+        else:
+            rows = padded(self.table.snapshot_rows(snapshot_id), self.table.load().schema.fields)
         return rows if where is None else rows.where(where)
 
 

@@ -18,7 +18,7 @@ from paimon_spark.errors import OptionError, TableNotFoundError, UnsupportedErro
 from paimon_spark.options import find_option, unknown_option_error
 from paimon_spark.spark.columns.char_columns import padded
 from paimon_spark.spark.session.active_session import activate
-from paimon_spark.spark.source.source_options import FILTER, SNAPSHOT
+from paimon_spark.spark.source.source_options import FILTER
 from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.read_version import (
     POINTS_OF_TIME,
@@ -36,6 +36,7 @@ from paimon_spark.spark.sql.warehouses import (
     system_table_in,
     table_not_found,
 )
+from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.text.conditions import filter_option
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.named_columns import columns_option, has_pipe, metadata_columns, names_of_columns
@@ -225,10 +226,12 @@ def _frames(
             options |= {} if condition is None else {FILTER: condition}
         else:
             _check_system_table(read)
-        options |= {} if read.current is None else {SNAPSHOT: str(read.current)}
-        reader = context.spark.read.format("paimon").options(**read.name.options).options(**options)
-        frame = reader.load(read.name.path)
-        frames[read.key] = frame if read.current is None else padded(frame, table.schema.fields)
+        if read.current is None:
+            reader = context.spark.read.format("paimon").options(**read.name.options).options(**options)
+            frames[read.key] = reader.load(read.name.path)
+        else:
+            handle = TableHandle(context.spark, read.name.path, read.name.options)
+            frames[read.key] = padded(handle.snapshot_rows(read.current, **options), table.schema.fields)
     return frames
 
 

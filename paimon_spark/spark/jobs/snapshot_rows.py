@@ -1,0 +1,68 @@
+"""Rows of one snapshot as a DataFrame, for statements that change them. On any session.
+
+The driver plans the read, and a function of Arrow batches runs its tasks: neither needs an option, which a user could
+set as well.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.session.session_settings import settings_option
+from paimon_spark.spark.source.read_columns import read_columns
+from paimon_spark.spark.source.reader import PaimonPartition
+from paimon_spark.spark.source.source_options import read_request
+from paimon_spark.spark.source.table_read import TableRead
+from paimon_spark.storage.secrets import without_secrets
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.spark.source.reader import PaimonReader
+
+
+def snapshot_rows(
+    spark: SparkSession,
+    options: Mapping[str, str],
+    snapshot_id: int,
+    *,
+    files: Collection[str] | None = None,
+    with_path: bool = False,
+) -> DataFrame:
+    """Return rows of a snapshot as files hold them (CHAR is not padded), with the columns that the table has now.
+
+    Args:
+        spark: the session.
+        options: of a load: the path, how to reach the store, `columns`, `filter`.
+        snapshot_id: what is read, whatever the session has set.
+        files: paths of the data files to read; None for all.
+        with_path: whether the path of a row's file is the last column.
+
+    Raises:
+        PaimonError: as of a load.
+    """
+    given = {**settings_option(spark), **options}
+    with without_secrets(given):
+        request = read_request(given, snapshot_id=snapshot_id)
+        read = TableRead.of(request)
+        fields = read_columns(read.fields(), request.columns) + (read.file_path() if with_path else [])
+        schema = to_spark_struct(fields)
+        reader = read.reader(schema, files)
+    tasks = [pickle.dumps(splits) for splits in reader.packed_splits()]
+    numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
+    return map_in_arrow(numbers, partial(_read_tasks, reader, tasks), schema)
+
+
+def _read_tasks(
+    reader: PaimonReader, tasks: Sequence[bytes], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the splits whose numbers a task gets. Runs in tasks."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from reader.read(PaimonPartition(pickle.loads(tasks[number])))

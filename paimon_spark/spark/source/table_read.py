@@ -1,0 +1,80 @@
+"""A planned read of a table's rows: which columns it has, and the reader that tasks run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paimon_spark.read.metadata_columns import FILE_PATH, metadata_fields, refuse_merged_splits
+from paimon_spark.read.metadata_pruning import prune_by_metadata
+from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.table_scan import TableScan
+from paimon_spark.spark.columns.types import spark_arrow_schema
+from paimon_spark.spark.source.read_columns import match_columns
+from paimon_spark.spark.source.reader import PaimonReader
+from paimon_spark.spark.source.source_options import row_condition
+from paimon_spark.spark.source.splits import cores_here
+from paimon_spark.spark.source.system_read import row_view_of
+from paimon_spark.spec.predicate import Leaf
+from paimon_spark.table.table import load_table
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from paimon_spark.spark.source.source_options import ReadRequest
+    from paimon_spark.spec.data_types import DataField
+
+
+@dataclass(frozen=True)
+class TableRead:
+    """What a request reads, with one snapshot or range of changes chosen."""
+
+    request: ReadRequest
+    scan: TableScan
+    metadata: tuple[DataField, ...]
+    """Metadata columns that the request can name."""
+
+    @classmethod
+    def of(cls, request: ReadRequest) -> TableRead:
+        """Open the table, and choose what is read of its history.
+
+        Raises:
+            TableNotFoundError: there is no table at the path.
+            UnsupportedError: the table cannot be read yet.
+        """
+        table = load_table(request.path, options=request.options)
+        scan = TableScan.of(table, row_view_of(request.path), snapshot_id=request.snapshot_id)
+        own = {field.name for field in scan.columns}
+        fields = metadata_fields(table.schema) if scan.view is ROWS else ()
+        return cls(request, scan, tuple(field for field in fields if field.name not in own))
+
+    def fields(self) -> list[DataField]:
+        """The columns that the request chooses from: metadata columns come where it names them."""
+        return [*self.scan.columns, *(() if self.request.columns is None else self.metadata)]
+
+    def file_path(self) -> list[DataField]:
+        """The metadata column with the path of a row's file; none where a column of the table has its name."""
+        return [field for field in self.metadata if field.name == FILE_PATH]
+
+    def reader(self, schema: StructType, files: Collection[str] | None = None) -> PaimonReader:
+        """Plan the tasks.
+
+        Args:
+            schema: the columns to read.
+            files: paths of the data files to read; None for all.
+
+        Raises:
+            SchemaMismatchError: a column of `schema` is not in the table, or has another type there.
+        """
+        scan, condition = self.scan, self.request.filter
+        names = match_columns([*scan.columns, *self.metadata], schema)
+        own = {field.name for field in scan.columns}
+        metadata = [name for name in names if name not in own]
+        predicate = None if condition is None else row_condition(condition, scan.columns, self.request.settings)
+        columns = [name for name in names if name in own]
+        plan = scan.select(columns=columns, predicate=predicate, parallelism=cores_here()).plan()
+        if files is not None:
+            plan = prune_by_metadata(plan, Leaf("in", FILE_PATH, tuple(files)))
+        refuse_merged_splits(plan.splits, metadata)
+        return PaimonReader(plan, spark_arrow_schema(schema), names=names, metadata=metadata)
