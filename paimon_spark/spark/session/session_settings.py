@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SETTINGS = "paimon.secret-settings"
-"""Not for users: JSON of the settings. Spark hides the values of options that have such a name."""
+"""JSON of the settings, added by `carry_settings`: of a call, Spark gives a Python source only the options.
+
+What a user gives under this name is replaced. Spark hides the values of options that have such a name."""
 
 TIME_ZONE = "spark.sql.session.timeZone"
 PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
