@@ -47,8 +47,10 @@ class Deduplicate(MergeEngine):
     def _winners(self, merging: MergeInput) -> Indices:
         if not self.ignore_delete or not merging.has_retracts:
             return merging.newest
-        # Java: a single row of a key is never given to the merge function, so a lone -D stays.
+        # Java: a single row of a key is given to the merge function in lookup compactions only, so a lone -D stays.
         order, counts = merging.key_order.order, merging.key_order.counts
+        if self.layout.merges_single_rows:
+            counts = np.zeros_like(counts)
         positions = np.where(is_add(merging.kinds[order]), np.arange(len(order)), -1)
         last_add = np.maximum.reduceat(positions, merging.key_order.starts) if len(order) else positions
         kept = (last_add >= 0) | (counts == 1)

@@ -49,7 +49,7 @@ class Diff(MergeEngine):
             if not len(both):
                 break
             column = whole_column(rows, name)
-            same[both] = _equal(take_rows(column, earlier[both]), take_rows(column, later[both]))
+            same[both] = equal_values(take_rows(column, earlier[both]), take_rows(column, later[both]))
         gone = later < 0
         kinds[earlier[gone]] = RowKind.DELETE
         kept = np.where(gone, self.keep_deletes & adds[earlier], ~same)
@@ -79,7 +79,7 @@ def _pairs(rows: pa.Table, keys: Sequence[str]) -> tuple[Indices, Indices]:
     return pairs[0], pairs[1]
 
 
-def _equal(left: pa.Array, right: pa.Array) -> Mask:
+def equal_values(left: pa.Array, right: pa.Array) -> Mask:
     """Where values are the same: nulls and NaN equal themselves, 0.0 is not -0.0."""
     if pa.types.is_nested(left.type):
         codes = equality_codes(pa.concat_arrays([left, right]))

@@ -21,11 +21,14 @@ class KeyLayout:
         keys: Columns of the trimmed primary key.
         sequence_fields: Columns of ``sequence.field``.
         descending: ``sequence.field.sort-order`` is descending.
+        merges_single_rows: A key with one row is merged as well, as in Java's lookup compaction; otherwise such a row
+            passes as it is.
     """
 
     keys: tuple[str, ...]
     sequence_fields: tuple[str, ...] = ()
     descending: bool = False
+    merges_single_rows: bool = False
 
     def sort(self, rows: pa.Table) -> KeyOrder:
         """The merge order of KeyValue rows."""

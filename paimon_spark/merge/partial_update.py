@@ -77,7 +77,7 @@ class _PartialUpdateMerge:
         self._merging = merging
         self._names = names
         counts = merging.key_order.counts
-        several = counts > 1
+        several = counts > (0 if engine.layout.merges_single_rows else 1)
         special = several & merging.keys_with_retracts if are_disjoint(engine.groups) else several
         self._special = np.flatnonzero(special)
         self._simple = np.flatnonzero(several & ~special)
