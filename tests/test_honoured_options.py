@@ -309,6 +309,13 @@ def merged_columns(path: Path) -> None:
     assert [(row["v"], row["d"]) for row in read(table)] == [("a;b", 4)]
 
 
+def changelogs(path: Path) -> None:
+    """Rows that are kept as they came."""
+    table = make(path, KPV, {"bucket": "1", "changelog-producer": "input", "changelog-file.prefix": "c-"}, key="k")
+    write(table, days(0))
+    assert len(read(table.with_options({"incremental-between": "0,1"}))) == len(days(0))
+
+
 def altered(path: Path) -> None:
     """Changes of a schema that options allow or forbid."""
     table = make(path, KPV, {"bucket": "-1"}, parts="dt")
@@ -324,7 +331,7 @@ def altered(path: Path) -> None:
         alter_table(modes, [SetOption("deletion-vectors.enabled", "true")])
 
 
-SCENARIOS = (keyed_table, history, append_table, dynamic_buckets, row_kinds, merged_columns, altered)
+SCENARIOS = (keyed_table, history, append_table, dynamic_buckets, row_kinds, merged_columns, changelogs, altered)
 
 
 def key_in(option: Option, asked: Mapping[str, set[str]]) -> list[str]:

@@ -212,6 +212,20 @@ class CoreOptions(Mapping[str, str]):
         mode = self.value("metadata.stats-mode.per.level").get(str(level))
         return str(mode if mode is not None else self.value("metadata.stats-mode"))
 
+    def of_changelog_files(self, level: int) -> tuple[str, str, str]:
+        """Format (lower case), compression and statistics mode of changelog files; without options those of the level.
+
+        Java: ``FileWriterContextFactory``.
+        """
+        file_format, compression, mode = (
+            self.value(f"changelog-file.{what}") for what in ("format", "compression", "stats-mode")
+        )
+        return (
+            self.file_format_at(level) if file_format is None else str(file_format).lower(),
+            self.file_compression_at(level) if compression is None else str(compression),
+            self.stats_mode_at(level) if mode is None else str(mode),
+        )
+
     def target_file_size_bytes(self, has_primary_key: bool) -> int:  # the contract's signature
         """Size at which data files roll: 128 MB with a primary key, else 256 MB, unless `target-file-size` is given."""
         size = self.value("target-file-size")

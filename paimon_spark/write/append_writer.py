@@ -66,6 +66,11 @@ class AppendWriter:
         self.flush()
         return self._files.close()
 
+    @property
+    def changelog_files(self) -> tuple[DataFileMeta, ...]:
+        """None: the files of a table without keys are its changelog."""
+        return ()
+
     def abort(self) -> None:
         """Give up and delete the files."""
         self._buffer = []

@@ -77,13 +77,16 @@ class DataFileSpec:
         return key_name[len(KEY_FIELD_PREFIX) :]
 
 
-def data_file_spec(schema: TableSchema, *, level: int = 0, limit_rows: bool = True) -> DataFileSpec:
+def data_file_spec(
+    schema: TableSchema, *, level: int = 0, limit_rows: bool = True, changelog: bool = False
+) -> DataFileSpec:
     """Take from a table's schema and options how files of a level are written.
 
     Args:
         schema: the table's schema, dynamic options applied.
         level: LSM level of the files; 0 for append tables.
         limit_rows: False for compactions, which do not follow ``target-file-row-num``.
+        changelog: the files are changelog files: the options ``changelog-file.*`` count, and only bytes limit a file.
 
     Raises:
         OptionError: files with such names would lie elsewhere, or could not be read.
@@ -95,8 +98,11 @@ def data_file_spec(schema: TableSchema, *, level: int = 0, limit_rows: bool = Tr
     physical = values
     if keys:
         physical = (*(() if thin else keys), SEQUENCE_NUMBER, VALUE_KIND, *values)
-    file_format = options.file_format_at(level)
-    compression = options.file_compression_at(level)
+    file_format, compression = options.file_format_at(level), options.file_compression_at(level)
+    mode, prefix = options.stats_mode_at(level), "data-file.prefix"
+    if changelog:
+        file_format, compression, mode = options.of_changelog_files(level)
+        prefix, limit_rows = "changelog-file.prefix", False
     names = [f.name for f in physical]
     return DataFileSpec(
         schema_id=schema.id,
@@ -107,7 +113,7 @@ def data_file_spec(schema: TableSchema, *, level: int = 0, limit_rows: bool = Tr
         file_format=file_format,
         compression=compression,
         zstd_level=options.zstd_level,
-        prefix=check_prefix("data-file.prefix", str(options.value("data-file.prefix"))),
+        prefix=check_prefix(prefix, str(options.value(prefix))),
         extension=data_file_extension(
             file_format,
             options.file_compression,  # Java: not that of the level
@@ -115,25 +121,25 @@ def data_file_spec(schema: TableSchema, *, level: int = 0, limit_rows: bool = Tr
         ),
         target_size_bytes=options.target_file_size_bytes(bool(keys)),
         target_rows=int(options.value("target-file-row-num")) if limit_rows else 2**63 - 1,
-        stats_modes=stats_modes(options, names, level=level, file_format=file_format, thin_keys=_thin_keys(keys, thin)),
+        stats_modes=stats_modes(options, names, mode=mode, file_format=file_format, thin_keys=_thin_keys(keys, thin)),
         dense_stats=bool(options.value("metadata.stats-dense-store")),
         format_options=options.to_dict(),
     )
 
 
 def stats_modes(
-    options: CoreOptions, names: Sequence[str], *, level: int, file_format: str, thin_keys: frozenset[str]
+    options: CoreOptions, names: Sequence[str], *, mode: str, file_format: str, thin_keys: frozenset[str]
 ) -> dict[str, StatsMode]:
     """The statistics mode of each physical column (Java: ``StatsCollectorFactories``).
 
     Args:
         options: of the table.
         names: physical columns, in order.
-        level: LSM level of the file.
+        mode: text of the mode of columns that have none of their own.
         file_format: avro files have no statistics of their own: Java gives system columns no special mode there.
         thin_keys: key columns (``_KEY_*``) that the file leaves out.
     """
-    mode = StatsMode.parse(options.stats_mode_at(level))
+    common = StatsMode.parse(mode)
     first_columns = int(options.value("metadata.stats-keep-first-n-columns"))
     avro = file_format == "avro"
     modes: dict[str, StatsMode] = {}
@@ -146,7 +152,7 @@ def stats_modes(
             modes[name] = SYSTEM_STATS_MODE
             continue
         else:
-            modes[name] = _NONE if 0 <= first_columns <= counted else mode
+            modes[name] = _NONE if 0 <= first_columns <= counted else common
         counted += 1
     return modes
 

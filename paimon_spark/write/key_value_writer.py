@@ -14,6 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.merge.merged_rows import take_rows
+from paimon_spark.merge.sort import whole_column
 from paimon_spark.spec.arrow_types import to_arrow_field
 from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
@@ -22,7 +24,7 @@ from paimon_spark.write.rolling import RollingFiles
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from paimon_spark.merge.factory import MergeEngine
+    from paimon_spark.merge.merge_engine import MergeEngine
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.write.data_file_spec import DataFileSpec
 
@@ -40,6 +42,7 @@ class KeyValueWriter:
         *,
         first_sequence: int,
         end_sequence: int,
+        open_changelog: Callable[[], RollingFiles] | None = None,
     ) -> None:
         """Open nothing yet.
 
@@ -49,16 +52,19 @@ class KeyValueWriter:
             open_files: makes the rolling files of one flush.
             first_sequence: sequence number of the first row.
             end_sequence: sequence numbers stay below this, because the next ones belong to another task.
+            open_changelog: makes the changelog files of one flush; None where incoming rows are no changelog.
         """
         self._spec = spec
         self._engine = engine
         self._open_files = open_files
+        self._open_changelog = open_changelog
         self._next_sequence = first_sequence
         self._end_sequence = end_sequence
         self._rows: list[pa.Table] = []
         self._kinds: list[npt.NDArray[np.int8] | None] = []
         self._flushed: list[RollingFiles] = []
         self._files: list[DataFileMeta] = []
+        self._changelog: list[DataFileMeta] = []
         self.buffered_bytes = 0
 
     @property
@@ -78,14 +84,21 @@ class KeyValueWriter:
         self.buffered_bytes += rows.nbytes + 9 * rows.num_rows
 
     def flush(self) -> None:
-        """Sort and merge what is buffered and write it as level-0 files."""
+        """Sort and merge what is buffered and write it as level-0 files; the rows before merging are the changelog."""
         if not self._rows:
             return
-        merged = self._engine.merge(self._take_buffer(), drop_deletes=False, columns=None)
-        files = self._open_files()
+        rows = self._take_buffer()
+        if self._open_changelog is not None:
+            rows = _sorted(rows, self._engine)
+            self._changelog.extend(self._write(self._open_changelog(), rows))
+        merged = self._engine.merge(rows, drop_deletes=False, columns=None)
+        del rows
+        self._files.extend(self._write(self._open_files(), merged))
+
+    def _write(self, files: RollingFiles, rows: pa.Table) -> tuple[DataFileMeta, ...]:
         self._flushed.append(files)
-        files.write(self._physical(merged))
-        self._files.extend(files.close())
+        files.write(physical_rows(rows, self._spec))
+        return files.close()
 
     def _take_buffer(self) -> pa.Table:
         """All buffered rows as key-value rows; the buffer is empty afterwards."""
@@ -108,10 +121,6 @@ class KeyValueWriter:
         rows = rows.append_column(to_arrow_field(SEQUENCE_NUMBER), [pa.array(sequences)])
         return rows.append_column(to_arrow_field(VALUE_KIND), [pa.array(kinds)])
 
-    def _physical(self, merged: pa.Table) -> pa.Table:
-        """The columns of the file: keys once more under their physical names, then sequence, kind, and all columns."""
-        return physical_rows(merged, self._spec)
-
     def release_file(self) -> None:
         """Nothing is open between flushes."""
 
@@ -120,11 +129,25 @@ class KeyValueWriter:
         self.flush()
         return tuple(self._files)
 
+    @property
+    def changelog_files(self) -> tuple[DataFileMeta, ...]:
+        """The changelog files of the rows written so far."""
+        return tuple(self._changelog)
+
     def abort(self) -> None:
         """Give up and delete the files."""
         self._rows, self._kinds = [], []
         for files in self._flushed:
             files.abort()
+
+
+def _sorted(rows: pa.Table, engine: MergeEngine) -> pa.Table:
+    """Key-value rows as Java's write buffer gives them out: by key, then by what decides which of them is newer."""
+    order = engine.layout.sort(rows).order
+    if bool((order[1:] > order[:-1]).all()):
+        return rows
+    columns = [take_rows(whole_column(rows, name), order) for name in rows.column_names]
+    return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
 def physical_rows(rows: pa.Table, spec: DataFileSpec) -> pa.Table:

@@ -46,6 +46,8 @@ class WritePlan:
     """How the columns of the data become those of the table."""
     files: DataFileSpec
     """How level-0 files are written."""
+    changelog: DataFileSpec | None = None
+    """How changelog files of the incoming rows are written; None where these are no changelog."""
     max_sequences: Mapping[bytes, Mapping[int, int]] = field(default_factory=dict)
     """Greatest sequence number of the files of each partition and bucket; empty where none counts."""
     total_buckets: Mapping[bytes, int] = field(default_factory=dict)
@@ -132,6 +134,7 @@ def plan_write(
         rows_read=rows_of is not None,
         mapping=mapping,
         files=data_file_spec(schema),
+        changelog=_changelog_spec(schema, overwrite),
         max_sequences=sequences,
         total_buckets=differing,
         dynamic=dynamic,
@@ -171,6 +174,13 @@ def bucket_number_error(table: FileStoreTable, partition: bytes, wanted: int, ex
         f"Try to write {where} with a new bucket num {wanted}, but the previous bucket num is {existing}. "
         f"Please switch to batch mode, and perform INSERT OVERWRITE to rescale current data layout first."
     )
+
+
+def _changelog_spec(schema: TableSchema, overwrite: OverwriteMode | None) -> DataFileSpec | None:
+    """How incoming rows become a changelog; not in an overwrite, of which none is committed (as in Java)."""
+    if overwrite is not None or schema.core_options.changelog_producer != "input":
+        return None
+    return data_file_spec(schema, changelog=True)
 
 
 def _num_assigners(schema: TableSchema) -> int:

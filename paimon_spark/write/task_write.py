@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -48,6 +48,10 @@ class BucketWriter(Protocol):
     @property
     def is_open(self) -> bool:
         """Whether a file is open."""
+
+    @property
+    def changelog_files(self) -> tuple[DataFileMeta, ...]:
+        """Changelog files of the rows that are written."""
 
     def write(self, rows: pa.Table, kinds: npt.NDArray[np.int8] | None) -> None:
         """Take rows."""
@@ -188,7 +192,16 @@ class _TaskWrite:
             lambda: RollingFiles(table.file_io, self._spec, directory, names),
             first_sequence=first,
             end_sequence=min(first + (1 << TASK_BITS), _MAX_SEQUENCE) if shares else _MAX_SEQUENCE,
+            open_changelog=self._changelog_opener(directory),
         )
+
+    def _changelog_opener(self, directory: str) -> Callable[[], RollingFiles] | None:
+        """What makes the changelog files of a flush into a bucket; None where incoming rows are no changelog."""
+        spec, table = self._plan.changelog, self._plan.table
+        if spec is None:
+            return None
+        names = spec.file_names()
+        return lambda: RollingFiles(table.file_io, spec, directory, names)
 
     def _flush_largest(self) -> None:
         """Flush until half the budget is free, the largest buffers first."""
@@ -218,7 +231,8 @@ class _TaskWrite:
             hashes = new_hashes.get((partition, bucket))
             index = None if hashes is None else self._message_hashes(hashes)
             if files or index:
-                messages.append(CommitMessage(partition, bucket, total, files, index))
+                changelog = writer.changelog_files
+                messages.append(CommitMessage(partition, bucket, total, files, index, changelog_files=changelog))
         return tuple(messages)
 
     def _message_hashes(self, hashes: Hashes) -> NewHashes:

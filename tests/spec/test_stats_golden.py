@@ -58,7 +58,7 @@ class StatsOfFile:
         modes = stats_modes(
             options,
             [f.name for f in physical],
-            level=file.level,
+            mode=options.stats_mode_at(file.level),
             file_format=file_format if self.keys else "",
             thin_keys=frozenset(k.name for k in self.keys) if self.thin else frozenset(),
         )

@@ -92,6 +92,42 @@ def test_buffered_rows_of_one_key_become_one(tmp_path: Path) -> None:
     assert (file.delete_row_count, file.level, file.file_source) == (0, 0, 0)
 
 
+def test_rows_as_they_came_are_the_changelog(tmp_path: Path) -> None:
+    table = make(tmp_path, pk=("k",), bucket="1", changelog_producer="input", target_file_row_num="700")
+    data = pa.concat_tables([rows(np.arange(1000)[::-1]), rows([7, 3], 1)])
+    data = data.append_column("_VALUE_KIND", pa.array([0] * 1000 + [2, 3], pa.int8()))
+    message = run(table, data)
+    commit(table, [message])
+    (part,) = message.messages
+    assert [file.row_count for file in part.new_files] == [700, 300]
+    (file,) = part.changelog_files
+    assert file.file_name.startswith("changelog-")
+    assert (file.row_count, file.delete_row_count, file.level, file.file_source) == (1002, 1, 0, 0)
+    assert (file.min_sequence_number, file.max_sequence_number) == (0, 1001)
+    snapshot = table.snapshots.latest()
+    assert snapshot is not None
+    assert (snapshot.commit_kind.value, snapshot.changelog_record_count) == ("APPEND", 1002)
+    plan = plan_of(table.with_options({"incremental-between": "0,1"}))
+    batches = [b for split in plan.splits for b in plan.read(plan.table, split, plan.fields, plan.residual)]
+    found = pa.Table.from_batches(batches)
+    assert found["k"].to_pylist() == [0, 1, 2, 3, 3, 4, 5, 6, 7, 7, *range(8, 1000)]
+    assert run(table, data, overwrite=OverwriteMode.STATIC).messages[0].changelog_files == ()
+
+
+def test_changelog_files_stay_within_the_budget_and_go_with_a_failed_task(tmp_path: Path) -> None:
+    options = {"changelog_producer": "input", "write_buffer_size": "256 kb", "changelog_file__format": "avro"}
+    table = make(tmp_path, pk=("k",), bucket="1", **options)
+    data = rows(np.random.default_rng(1).permutation(50_000))
+    assert data.nbytes > 10 * 256 * 1024
+    (part,) = run(table, data).messages
+    assert len(part.changelog_files) == len(part.new_files) > 5
+    assert sum(file.row_count for file in part.changelog_files) == 50_000
+    before = {path.name for path in tmp_path.rglob("*.*")}
+    with pytest.raises(DataError):
+        run(table, pa.concat_tables([data, data.slice(0, 1).set_column(0, "k", pa.array([None], pa.int64()))]))
+    assert {path.name for path in tmp_path.rglob("*.*")} == before
+
+
 def key(row: bytes) -> Any:
     return deserialize_row(row, [parse_type("BIGINT")])[0]
 
@@ -263,7 +299,6 @@ def test_another_number_of_buckets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"changelog_producer": "input"},
         {"file_index__bloom_filter__columns": "v"},
         {"data_file__external_paths": "/elsewhere"},
         {"file__format": "csv"},

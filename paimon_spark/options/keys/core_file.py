@@ -8,7 +8,6 @@ from paimon_spark.options.option import OptionKind as K
 
 MB = 1 << 20
 _NO_EXTERNAL_PATHS = "Writes with 'data-file.external-paths' are refused."
-_NO_CHANGELOGS = "No changelog files are written here."
 
 CORE_FILE: tuple[Option, ...] = (
     Option(
@@ -79,28 +78,28 @@ CORE_FILE: tuple[Option, ...] = (
         K.STRING,
         "changelog-",
         "Start of the names of changelog files.",
-        instead=_NO_CHANGELOGS,
+        honoured=True,
     ),
     Option(
         "changelog-file.format",
         K.STRING,
         None,
         "Format of changelog files; that of data files without.",
-        instead=_NO_CHANGELOGS,
+        honoured=True,
     ),
     Option(
         "changelog-file.compression",
         K.STRING,
         None,
         "Compression of changelog files; that of data files without.",
-        instead=_NO_CHANGELOGS,
+        honoured=True,
     ),
     Option(
         "changelog-file.stats-mode",
         K.STRING,
         None,
         "Statistics of changelog files; those of data files without.",
-        instead=_NO_CHANGELOGS,
+        honoured=True,
     ),
     Option(
         "file.suffix.include.compression",

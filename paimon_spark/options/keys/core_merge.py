@@ -36,7 +36,7 @@ CORE_MERGE: tuple[Option, ...] = (
         "Where changelog files come from.",
         choices=("none", "input", "full-compaction", "lookup"),
         honoured=True,
-        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("none",)),),
+        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("none", "input")),),
     ),
     Option(
         "changelog-producer.row-deduplicate",

@@ -1,0 +1,190 @@
+"""One history of a table with a changelog, by Java and by us: the same data files, changelog files and snapshots."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.maintain.compact.compaction import compact
+from paimon_spark.read.row_views import find_view
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.manifest import ManifestEntry
+from paimon_spark.table.table import FileStoreTable, load_table
+from paimon_spark.write.plan import plan_write
+from paimon_spark.write.task_write import write_batches
+from tests.maintain.test_compact_oracle import COLUMNS, ENGINES, KEEP, facts, file_rows, in_order, maybe, ours, theirs
+from tests.support.golden import row_multiset
+from tests.support.plans import plan_of
+from tests.support.seeds import chance
+
+pytestmark = pytest.mark.oracle
+NUMBERS = count()
+FORMATS = ("parquet", "orc", "avro")
+KINDS = ("+I", "-U", "+U", "-D")
+Row = tuple[Any, ...]
+
+
+class History:
+    """A table that Java writes and an equal one that we write."""
+
+    def __init__(self, oracle: Any, folder: Path, options: dict[str, str], *, partitioned: bool = False) -> None:
+        self.oracle, self.partitioned = oracle, partitioned
+        columns = [*COLUMNS, ("p", "STRING NOT NULL")] if partitioned else COLUMNS
+        keys = ["k", "p"] if partitioned else ["k"]
+        self.name = f"changelog.t{next(NUMBERS)}"
+        made = {"bucket": "2", "write-only": "true", **KEEP, **options}
+        oracle.create(self.name, columns, pk=keys, partition=["p"] if partitioned else [], options=made)
+        self.java = oracle.location(self.name).removeprefix("file:")
+        self.mine = str(folder / f"mine{next(NUMBERS)}")
+        shutil.copytree(self.java, self.mine)
+
+    def write(self, rows: Sequence[Row], kinds: Sequence[str]) -> None:
+        """Write the same rows to both."""
+        data = [(*row, f"p{row[0] % 3}") for row in rows] if self.partitioned else list(rows)
+        self.oracle.write(self.java, data, kinds=list(kinds))
+        write_rows(self.mine, data, kinds)
+
+    def random_write(self, rng: random.Random, kinds: str, rows: int = 8, keys: int = 12) -> None:
+        values = [
+            (rng.randrange(keys), maybe(rng, 5), maybe(rng, 3, "x{}"), maybe(rng, 4), maybe(rng, 9), maybe(rng, 4))
+            for _ in range(rows)
+        ]
+        self.write(values, [rng.choice(kinds.split(",")) for _ in values])
+
+    def compact(self, *, full: bool = True) -> None:
+        """Compact both."""
+        given = {"write-only": "false"}
+        self.oracle.compact(self.java, full=full, options=given)
+        compact(load_table(self.mine, options=given), full=full)
+
+    def check(self, views: Sequence[str] = ("audit_log", "binlog")) -> int:
+        """Compare every snapshot and every changelog; return how many rows the changelogs have."""
+        java, mine = load_table(self.java), load_table(self.mine)
+        assert mine.snapshots.ids() == java.snapshots.ids()
+        assert facts(mine) == facts(java)
+        rows = 0
+        for number in mine.snapshots.ids():
+            of_mine, of_java = mine.snapshots.get(number), java.snapshots.get(number)
+            assert shape(of_mine) == shape(of_java)
+            found = changelog_facts(mine, number)
+            assert found == changelog_facts(java, number)
+            rows += sum(len(fact[-1]) for fact in found)
+            assert of_mine.changelog_record_count in (None, sum(len(fact[-1]) for fact in found))
+        self._check_reads(mine, views)
+        return rows
+
+    def _check_reads(self, mine: FileStoreTable, views: Sequence[str]) -> None:
+        latest = mine.snapshots.latest_id()
+        options = {"incremental-between": f"0,{latest}"}
+        for view in views:
+            want = row_multiset(self.oracle.read(f"{self.java}${view}", options=options))
+            assert row_multiset(self.oracle.read(f"{self.mine}${view}", options=options)) == want
+            assert row_multiset(changes(mine, view, **options)) == want
+        assert ours(mine) == theirs(self.oracle, mine) == theirs(self.oracle, load_table(self.java))
+
+
+def write_rows(path: str, rows: Sequence[Row], kinds: Sequence[str]) -> None:
+    table = load_table(path)
+    schema = to_arrow_schema(table.schema.fields)
+    data = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
+    data = data.append_column("_VALUE_KIND", pa.array([KINDS.index(kind) for kind in kinds], pa.int8()))
+    plan = plan_write(table, data_schema=data.schema, shuffled=True)
+    commit(table, [write_batches(plan, data.to_batches(), 0)])
+
+
+def shape(snapshot: Any) -> tuple[Any, ...]:
+    return (
+        (snapshot.id, snapshot.commit_kind, snapshot.total_record_count, snapshot.delta_record_count),
+        (snapshot.changelog_record_count, snapshot.changelog_manifest_list is None, snapshot.watermark),
+    )
+
+
+def changelog_entries(table: FileStoreTable, number: int) -> list[ManifestEntry]:
+    manifests = table.manifests
+    metas = manifests.changelog_manifests(table.snapshots.get(number))
+    return [entry for meta in metas for entry in manifests.read_manifest(meta)]
+
+
+def changelog_facts(table: FileStoreTable, number: int) -> list[tuple[Any, ...]]:
+    """What the metadata says of a snapshot's changelog files, and their rows in order with numbers and kinds."""
+    found = []
+    for entry in changelog_entries(table, number):
+        file = entry.file
+        name = file.file_name
+        found.append(
+            (
+                (
+                    entry.kind,
+                    entry.partition,
+                    entry.bucket,
+                    entry.total_buckets,
+                    file.level,
+                    file.min_key,
+                    file.max_key,
+                ),
+                (file.min_sequence_number, file.max_sequence_number, file.row_count, file.delete_row_count),
+                (file.schema_id, file.file_source, file.key_stats, file.value_stats, file.value_stats_cols),
+                (name.partition("-")[0], name.rpartition("-")[2], file.extra_files, file.embedded_file_index),
+                in_order(file_rows(table, entry)),
+            )
+        )
+    return sorted(found, key=lambda fact: repr(fact[:-1]))
+
+
+def changes(table: FileStoreTable, view: str, **options: str) -> pa.Table:
+    loaded = load_table(table.path, options={key.replace("_", "-"): value for key, value in options.items()})
+    found = find_view(view)
+    assert found is not None
+    plan = plan_of(loaded, found)
+    batches = [b for split in plan.splits for b in plan.read(plan.table, split, plan.fields, plan.residual)]
+    return pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
+
+
+def kinds_for(engine: str) -> str:
+    return "+I,+I,+U,-D" if engine not in ("groups",) else "+I,+U,-U"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_incoming_rows_are_the_changelog_that_java_writes(oracle: Any, tmp_path: Path, engine: str) -> None:
+    rng = chance("input", engine)
+    options = {"changelog-producer": "input", "file.format": rng.choice(FORMATS), **ENGINES[engine]}
+    history = History(oracle, tmp_path, options, partitioned=rng.random() < 0.5)
+    for _ in range(3):
+        history.random_write(rng, kinds_for(engine))
+    history.compact(full=rng.random() < 0.5)
+    history.random_write(rng, kinds_for(engine))
+    # a -U that no +U follows is packed with whatever comes next
+    assert history.check(("audit_log",) if "-U" in kinds_for(engine) else ("audit_log", "binlog")) > 20
+
+
+FILES: dict[str, dict[str, str]] = {
+    "format": {"changelog-file.format": "avro"},
+    "thin": {"data-file.thin-mode": "true", "changelog-file.stats-mode": "counts"},
+    "names": {
+        "changelog-file.prefix": "cl-",
+        "changelog-file.compression": "snappy",
+        "file.suffix.include.compression": "true",
+    },
+    "level": {"file.format.per.level": "0:orc,5:avro", "metadata.stats-mode.per.level": "0:none,5:counts"},
+}
+
+
+@pytest.mark.parametrize("options", FILES.values(), ids=FILES)
+@pytest.mark.parametrize("producer", ["input"])
+def test_changelog_files_follow_their_options(
+    oracle: Any, tmp_path: Path, producer: str, options: dict[str, str]
+) -> None:
+    history = History(oracle, tmp_path, {"changelog-producer": producer, **options})
+    rng = chance(producer, *options)
+    for _ in range(2):
+        history.random_write(rng, "+I,+U,-D")
+    history.compact()
+    assert history.check() > 10
