@@ -19,7 +19,6 @@ from paimon_spark.spec.predicate import Predicate, implied_by, rename
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField, DataType
-    from paimon_spark.spec.schema import TableSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +46,16 @@ class FieldMapping:
 
     @classmethod
     def of(
-        cls, file_schema: TableSchema, read_fields: Sequence[DataField], constants: Mapping[str, pa.Scalar]
+        cls, file_fields: Sequence[DataField], read_fields: Sequence[DataField], constants: Mapping[str, pa.Scalar]
     ) -> FieldMapping:
-        """Map ``read_fields`` onto ``file_schema`` by field id.
+        """Map ``read_fields`` onto the columns of a file by field id.
 
         Args:
-            file_schema: the schema that the file was written with.
+            file_fields: the columns that the file holds, as the schema has them that it was written with.
             read_fields: columns of the read, in order.
             constants: partition values by column name of the read; those columns are not read from the file.
         """
-        by_id = {field.id: field for field in file_schema.fields}
+        by_id = {field.id: field for field in file_fields}
         columns = []
         for target in read_fields:
             source = by_id.get(target.id)

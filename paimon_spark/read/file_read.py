@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from paimon_spark.read.data_evolution import columns_of
 from paimon_spark.read.field_mapping import FieldMapping
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Predicate, to_arrow
@@ -53,8 +54,8 @@ class FileRead:
         Raises:
             CorruptTableError: the file is missing or damaged.
         """
-        schema = self.table.schemas.get(file.schema_id)
-        mapping = FieldMapping.of(schema, self.fields, self.constants)
+        columns = columns_of(self.table.schemas.get(file.schema_id), file.write_cols)
+        mapping = FieldMapping.of(columns, self.fields, self.constants)
         extra = (*(_KEY_VALUE if self.key_value else ()), *self.special)
         file_fields = (*mapping.file_fields, *extra)
         if not file_fields and file.row_groups is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from paimon_spark.read.data_evolution import evolved_mask
 from paimon_spark.read.pruning import bucket_groups, bucket_mask
 from paimon_spark.read.stats_pruning import stats_mask
 from paimon_spark.spec.manifest import FileKind
@@ -43,13 +44,16 @@ def scan_files(
     """
     partition_predicate = implied_by(predicate, table.schema.partition_keys)
     bucket = table.options.value("scan.bucket")
+    evolves = table.options.data_evolution_enabled
     files = table.manifests.live_columns(
         snapshot,
         predicate=partition_predicate,
         bucket=None if bucket is None else int(bucket),
         statistics=statistics or predicate is not None,
-        file_filter=None if predicate is None else _file_filter(table, predicate, statistics=statistics),
+        file_filter=None if predicate is None or evolves else _file_filter(table, predicate, statistics=statistics),
     )
+    if evolves and predicate is not None and len(files):
+        return files.filter(evolved_mask(table, files, predicate))
     if predicate is None or not table.schema.primary_keys or not len(files):
         return files
     return files.filter(_value_mask(table, files))

@@ -16,6 +16,7 @@ from paimon_spark.merge.diff import SIDE, Diff
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.diff_split import DiffSplit
+from paimon_spark.read.evolved_read import read_files
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.sections import runs_of, sections_of
@@ -50,7 +51,7 @@ def read_written(
     """
     read_fields = with_filter_columns(table, plan_fields, predicate)
     reader = FileRead(table, read_fields, partition_constants(table, split))
-    return filter_and_project(reader.run(split.files, predicate), plan_fields, predicate)
+    return filter_and_project(read_files(reader, split.files, predicate), plan_fields, predicate)
 
 
 def read_changed(

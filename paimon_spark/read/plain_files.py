@@ -57,6 +57,8 @@ def holds_plain_rows(plan: ReadPlan) -> bool:
         for field in plan.fields
     ):
         return False
+    if plan.table.options.data_evolution_enabled and not all(split.raw_convertible for split in plan.splits):
+        return False
     has_keys = bool(plan.table.schema.primary_keys)
     if not all(_is_plain_split(split, has_keys=has_keys) for split in plan.splits):
         return False

@@ -18,6 +18,7 @@ from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.read.audit_log import scan_of_rows
 from paimon_spark.read.branch_plan import plan_rows, read_of_plan
 from paimon_spark.read.change_range import ChangeRange
+from paimon_spark.read.evolved_read import read_evolved
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.incremental_read import filter_and_project
 from paimon_spark.read.metadata_columns import first_row
@@ -69,20 +70,25 @@ def read_tracked(
     names = {field.name for field in plan_fields} | (set() if predicate is None else fields(predicate))
     own = tuple(field for field in table.schema.fields if field.name in names)
     reader = FileRead(table, own, partition_constants(table, split), special=_STORED)
-    batches = (batch for file in split.files for batch in _tracked(table, file, reader))
-    yield from filter_and_project(batches, plan_fields, predicate)
+    if table.options.data_evolution_enabled:
+        parts = read_evolved(reader, split.files, None)
+    else:
+        parts = ((file, reader.batches(file, None)) for file in split.files)
+    tracked = (batch for file, batches in parts for batch in _tracked(table, file, batches))
+    yield from filter_and_project(tracked, plan_fields, predicate)
 
 
-def _tracked(table: FileStoreTable, file: SplitFile, reader: FileRead) -> Iterator[pa.RecordBatch]:
+def _tracked(table: FileStoreTable, file: SplitFile, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield all rows of a file, in order, with ids and sequence numbers as the last columns."""
     position = first_row(table, file)
-    for batch in reader.batches(file, None):
+    for batch in batches:
         ids, numbers = batch.columns[-2:]
-        if ids.null_count:
+        if ids.null_count or table.options.data_evolution_enabled:  # there, an id in the file may be an earlier one
             if file.first_row_id is None:
                 raise CorruptTableError(f"Data file {file.path} has neither row ids nor a first one.", path=file.path)
             start = file.first_row_id + position
-            ids = pc.coalesce(ids, pa.array(np.arange(start, start + batch.num_rows, dtype=np.int64)))
+            by_position = pa.array(np.arange(start, start + batch.num_rows, dtype=np.int64))
+            ids = by_position if table.options.data_evolution_enabled else pc.coalesce(ids, by_position)
         position += batch.num_rows
         numbers = pc.fill_null(numbers, file.max_seq)
         yield pa.RecordBatch.from_arrays([*batch.columns[:-2], ids, numbers], names=batch.schema.names)

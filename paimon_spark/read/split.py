@@ -54,12 +54,15 @@ class SplitFile(NamedTuple):
     first_row_id: int | None = None
     """Id of the file's first row in tables with row tracking; None where its rows have their ids as a column."""
 
+    write_cols: tuple[str, ...] | None = None
+    """Columns of the file's schema that it holds, and those of row tracking; None: all of the schema."""
+
     @classmethod
     def of(cls, file: DataFileMeta, path: str) -> SplitFile:
         """Describe a file of a manifest that lies at a path."""
         taken = (getattr(file, name) for name in (*_NUMBERS, *_KEYS))
         name = file.file_name
-        return cls._make((name, path, data_file_format(name), *taken, None, file.first_row_id))
+        return cls._make((name, path, data_file_format(name), *taken, None, file.first_row_id, file.write_cols))
 
     @classmethod
     def of_columns(cls, files: ManifestColumns, paths: Sequence[str], *, has_keys: bool) -> list[SplitFile]:
@@ -67,9 +70,9 @@ class SplitFile(NamedTuple):
         names = files.file_names
         numbers = [files.file_values(f"_{name.upper()}") for name in _NUMBERS]
         keys = [files.file_values(f"_{name.upper()}") if has_keys else repeat(b"") for name in _KEYS]
-        first_row_ids = files.file_values("_FIRST_ROW_ID")
+        first_row_ids, write_cols = files.file_values("_FIRST_ROW_ID"), files.file_values("_WRITE_COLS")
         formats = map(data_file_format, names)
-        return list(map(cls, names, paths, formats, *numbers, *keys, repeat(None), first_row_ids))
+        return list(map(cls, names, paths, formats, *numbers, *keys, repeat(None), first_row_ids, write_cols))
 
     @property
     def share(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from paimon_spark.read.data_evolution import groups_of_rows
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.pruning import bucket_groups
 from paimon_spark.read.sections import has_no_deletes, is_raw_bucket, pack_ordered, sections_of
@@ -43,7 +44,9 @@ def generate_splits(
     ranks = None
     for group in groups:
         bucket = [all_files[i] for i in group]
-        if not table.schema.primary_keys:
+        if table.options.data_evolution_enabled:
+            bins = _evolved_bins(bucket, share, cost)
+        elif not table.schema.primary_keys:
             bins = [(b, True) for b in _append_bins(bucket, target, share, cost)]
         elif is_raw_bucket(bucket):
             bins = [(b, True) for b in pack_ordered(bucket, lambda f: max(f.size, cost), share)]
@@ -75,6 +78,12 @@ def _append_bins(files: Sequence[SplitFile], target: int, share: int, cost: int)
     ordered = sorted(files, key=lambda file: file.min_seq)
     pieces = [piece for file in ordered for piece in _sliced(file, target)]
     return pack_ordered(pieces, lambda file: max(file.size // file.share, cost), share)
+
+
+def _evolved_bins(files: Sequence[SplitFile], share: int, cost: int) -> list[tuple[list[SplitFile], bool]]:
+    """Pack the files of a bucket by row ids; files that hold columns of the same rows stay together."""
+    packed = pack_ordered(groups_of_rows(files), lambda group: max(sum(file.size for file in group), cost), share)
+    return [([file for group in bin_ for file in group], all(len(group) == 1 for group in bin_)) for bin_ in packed]
 
 
 def _sliced(file: SplitFile, target: int) -> list[SplitFile]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.merge_engine import MergeEngine
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
+from paimon_spark.read.evolved_read import read_files
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.sections import runs_of, sections_of
@@ -80,9 +81,12 @@ def _raw(
 ) -> Iterator[pa.RecordBatch]:
     """Read files one by one; in old files without a delete count, rows are checked for deletes."""
     plain = FileRead(table, read_fields, constants)
+    if not table.schema.primary_keys:
+        yield from read_files(plain, files, predicate)
+        return
     with_kinds = replace(plain, key_value=True)
     for file in files:
-        if table.schema.primary_keys and file.delete_row_count != 0:
+        if file.delete_row_count != 0:
             yield from _without_deletes(with_kinds.batches(file, predicate), len(read_fields))
         else:
             yield from plain.batches(file, predicate)

@@ -83,11 +83,17 @@ def column_bounds(table: FileStoreTable, files: ManifestColumns, names: Sequence
 
 def _layouts(files: ManifestColumns, *, keys: bool) -> dict[tuple[int, tuple[str, ...] | None], list[int]]:
     """Return positions of the files whose statistics are laid out alike, by (schema id, dense columns)."""
-    dense = [None] * len(files) if keys else files.file_values("_VALUE_STATS_COLS")
+    dense = [None] * len(files) if keys else _columns_of_statistics(files)
     groups: dict[tuple[int, tuple[str, ...] | None], list[int]] = {}
     for i, (schema_id, names) in enumerate(zip(files.schema_ids.tolist(), dense, strict=True)):
         groups.setdefault((schema_id, None if names is None else tuple(names)), []).append(i)
     return groups
+
+
+def _columns_of_statistics(files: ManifestColumns) -> list[tuple[str, ...] | None]:
+    """Return the columns that each file's statistics are over, if these are not all of its schema."""
+    dense, written = files.file_values("_VALUE_STATS_COLS"), files.file_values("_WRITE_COLS")
+    return [columns if names is None else names for names, columns in zip(dense, written, strict=True)]
 
 
 def _statistics(files: ManifestColumns, positions: Sequence[int], *, keys: bool) -> list[SimpleStats]:

@@ -55,6 +55,16 @@ def data_file_extension(file_format: str, compression: str | None, *, include_co
     return f".{shown}.{file_format}" if shown and include_compression else f".{file_format}"
 
 
+def is_blob_file(name: str) -> bool:
+    """Whether a data file holds the values of one BLOB column."""
+    return name.endswith(".blob")
+
+
+def is_vector_file(name: str) -> bool:
+    """Whether a data file holds VECTOR columns alone."""
+    return ".vector." in name
+
+
 def data_file_format(name: str) -> str:
     """The format of a data file by its name: the last extension, or the one before where the last is a compression's.
 

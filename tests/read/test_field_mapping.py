@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pyarrow as pa
 
 from paimon_spark.read.field_mapping import FieldMapping
 from paimon_spark.spec.data_types import BigIntType, DataField, DataType, IntType, RowType, VarCharType
 from paimon_spark.spec.predicate import And, Leaf, Not, Or
-from paimon_spark.spec.schema import TableSchema, create_schema
 
 STRING = VarCharType(VarCharType.MAX)
 
@@ -18,8 +15,8 @@ def field(field_id: int, name: str, data_type: DataType) -> DataField:
     return DataField(field_id, name, data_type)
 
 
-def file_schema(*fields: DataField) -> TableSchema:
-    return replace(create_schema(list(fields)), fields=tuple(fields))
+def file_columns(*fields: DataField) -> tuple[DataField, ...]:
+    return fields
 
 
 def mapped(mapping: FieldMapping, **columns: pa.Array) -> list[dict[str, object]]:
@@ -30,20 +27,20 @@ def mapped(mapping: FieldMapping, **columns: pa.Array) -> list[dict[str, object]
 
 
 def test_a_renamed_column_is_the_same_column() -> None:
-    mapping = FieldMapping.of(file_schema(field(0, "old", IntType())), [field(0, "new", IntType())], {})
+    mapping = FieldMapping.of(file_columns(field(0, "old", IntType())), [field(0, "new", IntType())], {})
     assert [f.name for f in mapping.file_fields] == ["old"]
     assert mapped(mapping, old=pa.array([1, None], pa.int32())) == [{"new": 1}, {"new": None}]
 
 
 def test_a_name_given_again_is_another_column() -> None:
-    mapping = FieldMapping.of(file_schema(field(0, "a", IntType())), [field(7, "a", STRING)], {})
+    mapping = FieldMapping.of(file_columns(field(0, "a", IntType())), [field(7, "a", STRING)], {})
     assert mapping.file_fields == ()
     assert mapping.batch(pa.RecordBatch.from_pydict({"x": [1, 2]})).to_pylist() == [{"a": None}] * 2
 
 
 def test_columns_may_swap_names() -> None:
     mapping = FieldMapping.of(
-        file_schema(field(0, "a", IntType()), field(1, "b", IntType())),
+        file_columns(field(0, "a", IntType()), field(1, "b", IntType())),
         [field(0, "b", IntType()), field(1, "a", IntType())],
         {},
     )
@@ -54,7 +51,7 @@ def test_columns_may_swap_names() -> None:
 
 def test_a_widened_column_is_cast_and_not_judged_in_the_file() -> None:
     mapping = FieldMapping.of(
-        file_schema(field(0, "a", IntType()), field(1, "b", IntType())),
+        file_columns(field(0, "a", IntType()), field(1, "b", IntType())),
         [field(0, "a", BigIntType()), field(1, "b", IntType(nullable=False))],
         {},
     )
@@ -71,7 +68,7 @@ def test_a_widened_column_is_cast_and_not_judged_in_the_file() -> None:
 def test_nested_fields_are_the_same_by_id_too() -> None:
     old = RowType((field(2, "x", IntType()), field(3, "y", STRING)))
     new = RowType((field(3, "z", STRING), field(4, "x", STRING)))
-    mapping = FieldMapping.of(file_schema(field(1, "r", old)), [field(1, "r", new)], {})
+    mapping = FieldMapping.of(file_columns(field(1, "r", old)), [field(1, "r", new)], {})
     assert mapping.file_fields == (field(1, "r", RowType((field(3, "y", STRING),))),)  # x is not read from the file
     rows = pa.array([{"y": "one"}, None], pa.struct([("y", pa.string())]))
     assert mapped(mapping, r=rows) == [{"r": {"z": "one", "x": None}}, {"r": None}]
@@ -79,7 +76,7 @@ def test_nested_fields_are_the_same_by_id_too() -> None:
 
 def test_partition_columns_are_constants_and_not_read() -> None:
     mapping = FieldMapping.of(
-        file_schema(field(0, "dt", STRING), field(1, "v", IntType())),
+        file_columns(field(0, "dt", STRING), field(1, "v", IntType())),
         [field(0, "dt", STRING), field(1, "v", IntType())],
         {"dt": pa.scalar("2024", pa.string())},
     )
@@ -89,5 +86,5 @@ def test_partition_columns_are_constants_and_not_read() -> None:
 
 
 def test_a_batch_without_columns_keeps_its_rows() -> None:
-    mapping = FieldMapping.of(file_schema(field(0, "a", IntType())), [], {})
+    mapping = FieldMapping.of(file_columns(field(0, "a", IntType())), [], {})
     assert mapping.batch(pa.RecordBatch.from_pydict({"x": [1, 2, 3]})).num_rows == 3

@@ -8,7 +8,7 @@ from paimon_spark.options.option import OptionKind as K
 
 MB = 1 << 20
 _NO_CHAIN_TABLES = "Chain tables are refused."
-_NO_DATA_EVOLUTION = "Tables with data evolution are refused."
+_NO_DATA_EVOLUTION = "Writes to tables with data evolution are refused."
 _NO_FORMAT_TABLES = "Format tables are refused."
 _NO_METASTORE = "A catalog here is a directory, without a metastore."
 _NO_MATERIALIZED_TABLES = "Tables of type 'materialized-table' are refused."
@@ -116,10 +116,8 @@ CORE_TABLE: tuple[Option, ...] = (
         False,
         "Whether files may hold some of the columns only.",
         immutable=True,
-        refusals=(
-            Refusal(Stage.TABLE, USE_ANOTHER_ENGINE, unless=("false",)),
-            Refusal(Stage.COMMIT, WRITE_WITH_ANOTHER_ENGINE, unless=("false",)),
-        ),
+        honoured=True,
+        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("false",)),),
     ),
     Option(
         "data-evolution.reassign.skip-contiguous-row-count",

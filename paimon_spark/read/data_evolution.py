@@ -1,0 +1,118 @@
+"""Files of tables with data evolution that hold columns of the same rows, found by their row ids.
+
+A row's columns may lie in several files: each file names its columns (``_WRITE_COLS``), and of a column that several
+files hold, the newest file counts. Equals Java's ``DataEvolutionSplitGenerator``, ``DataEvolutionFileStoreScan`` and
+``DataEvolutionSplitRead.splitFieldBunches`` (docs/format.md §12). Planning runs on the driver; no file is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.read.stats_pruning import stats_mask
+from paimon_spark.spec.file_names import is_blob_file
+from paimon_spark.spec.predicate import Predicate, fields, split_and
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from paimon_spark.read.split import SplitFile
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.table.table import FileStoreTable
+
+Mask = npt.NDArray[np.bool_]
+
+
+def row_range_groups(first_row_ids: Sequence[int | None], row_counts: Sequence[int]) -> list[list[int]]:
+    """Return the positions of files whose ranges of row ids overlap, in the order of row ids.
+
+    Args:
+        first_row_ids: of each file.
+        row_counts: of each file.
+
+    Raises:
+        CorruptTableError: a file has no row ids.
+    """
+    if any(first is None for first in first_row_ids):
+        raise CorruptTableError("A data file of a table with data evolution has no first row id.")
+    first = np.array(first_row_ids, dtype=np.int64)
+    if not len(first):
+        return []
+    end = first + np.array(row_counts, dtype=np.int64)
+    order = np.argsort(first, kind="stable")
+    reached = np.maximum.accumulate(end[order])
+    starts = np.flatnonzero(first[order][1:] >= reached[:-1]) + 1
+    return [part.tolist() for part in np.split(order, starts)]
+
+
+def groups_of_rows(files: Sequence[SplitFile]) -> list[list[SplitFile]]:
+    """Return the files of a bucket that hold columns of the same rows, in the order of row ids; see `newest_first`.
+
+    Raises:
+        CorruptTableError: a file has no row ids.
+    """
+    groups = row_range_groups([file.first_row_id for file in files], [file.row_count for file in files])
+    return [newest_first([files[i] for i in group]) for group in groups]
+
+
+def newest_first(group: Iterable[SplitFile]) -> list[SplitFile]:
+    """Return the files of a group in the order in which their columns count: the newest data file first, blobs last."""
+    return sorted(group, key=lambda file: (is_blob_file(file.name), -file.max_seq))
+
+
+def columns_of(schema: TableSchema, write_cols: Sequence[str] | None) -> tuple[DataField, ...]:
+    """Return the columns that a file of a schema holds."""
+    if write_cols is None:
+        return schema.fields
+    names = set(write_cols)
+    return tuple(field for field in schema.fields if field.name in names)
+
+
+def needed_files(table: FileStoreTable, group: Sequence[SplitFile], wanted: Sequence[DataField]) -> list[SplitFile]:
+    """Return the files of a group that a read of some columns opens; one for the number of rows, if it needs none."""
+    ids = {field.id for field in wanted}
+    needed = [
+        file
+        for file in group
+        if any(field.id in ids for field in columns_of(table.schemas.get(file.schema_id), file.write_cols))
+    ]
+    return needed or [group[0]]
+
+
+def evolved_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predicate) -> Mask:
+    """Return which files may hold columns of a row for which the predicate is true: whole groups, by statistics.
+
+    A conjunct rules a group out where one file is the newest for all its columns, and that file's statistics do.
+
+    Args:
+        table: with the schema of the read.
+        files: any files of the table, with statistics.
+        predicate: over columns of the table.
+    """
+    keep = np.ones(len(files), dtype=bool)
+    schema_ids, write_cols = files.schema_ids.tolist(), files.file_values("_WRITE_COLS")
+    names, sequences = files.file_names, files.file_values("_MAX_SEQUENCE_NUMBER")
+    held = [
+        {field.id for field in columns_of(table.schemas.get(schema_id), columns)}
+        for schema_id, columns in zip(schema_ids, write_cols, strict=True)
+    ]
+    groups = row_range_groups(files.file_values("_FIRST_ROW_ID"), files.row_counts.tolist())
+    for conjunct in split_and(predicate):
+        wanted = {table.schema.field(name).id for name in fields(conjunct)}
+        may_match = stats_mask(table, files, conjunct, keys=False)
+        for group in groups:
+            holders = [i for i in group if held[i] & wanted]
+            newest = max(holders, key=lambda i: sequences[i], default=None)
+            if newest is None or not held[newest] >= wanted or is_blob_file(names[newest]):
+                continue
+            tied = sum(sequences[i] == sequences[newest] for i in holders) > 1
+            if not tied and not may_match[newest]:
+                keep[group] = False
+    return keep

@@ -1,0 +1,125 @@
+"""Rows of data-evolution tables: their columns are put together from the files of a group. Runs in tasks.
+
+Equals Java's ``DataEvolutionSplitRead`` and ``DataEvolutionFileReader`` (docs/format.md §12). All files of a group but
+blobs hold the same rows in the same order, so their batches are joined by position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.read.data_evolution import columns_of, groups_of_rows
+from paimon_spark.read.file_read import FileRead
+from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
+
+if TYPE_CHECKING:
+    from paimon_spark.read.split import SplitFile
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.predicate import Predicate
+
+
+def read_files(reader: FileRead, files: Sequence[SplitFile], predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of files of a bucket of a table without primary key, in order; with data evolution put together.
+
+    Arguments and errors as of `read_evolved`.
+    """
+    if reader.table.options.data_evolution_enabled:
+        for _, batches in read_evolved(reader, files, predicate):
+            yield from batches
+    else:
+        yield from reader.run(files, predicate)
+
+
+def read_evolved(
+    reader: FileRead, files: Sequence[SplitFile], predicate: Predicate | None
+) -> Iterator[tuple[SplitFile, Iterator[pa.RecordBatch]]]:
+    """Yield, for each group of files, its newest file and the rows of the group in order.
+
+    Args:
+        reader: how files are read, into which columns.
+        files: of one split.
+        predicate: rows for which it is not true may be left out.
+
+    Raises:
+        CorruptTableError: a file is missing or damaged, has no row ids, or does not hold the rows of its group.
+    """
+    for group in groups_of_rows(files):
+        newest = group[0]
+        if len(group) == 1:
+            yield newest, reader.batches(newest, predicate)
+        else:
+            yield newest, _joined(reader, group)
+
+
+def _joined(reader: FileRead, group: Sequence[SplitFile]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a group, each column from the newest file that holds it; null where none does."""
+    sources: dict[SplitFile, list[DataField]] = {group[0]: []} if reader.special else {}
+    for field in reader.fields:
+        holder = next((file for file in group if _holds(reader, file, field)), None)
+        if holder is not None and field.name not in reader.constants:
+            sources.setdefault(holder, []).append(field)
+    streams = []
+    for file, fields in (sources or {group[0]: []}).items():
+        _check_range(group[0], file)
+        special = reader.special if file is group[0] else ()
+        streams.append(replace(reader, fields=tuple(fields), special=special, constants={}).batches(file, None))
+    wanted = (*reader.fields, *reader.special)
+    schema = to_arrow_schema(wanted)
+    for batches in zip_batches(streams, group[0].path):
+        found = {name: batch.column(name) for batch in batches for name in batch.schema.names}
+        rows = batches[0].num_rows
+        arrays = [_column(reader, field, found, rows) for field in wanted]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batches[0].select([])
+
+
+def _column(reader: FileRead, field: DataField, found: Mapping[str, pa.Array], rows: int) -> pa.Array:
+    if field.name in reader.constants:
+        return pa.repeat(reader.constants[field.name], rows)
+    return found[field.name] if field.name in found else pa.nulls(rows, to_arrow_type(field.type))
+
+
+def _holds(reader: FileRead, file: SplitFile, field: DataField) -> bool:
+    columns = columns_of(reader.table.schemas.get(file.schema_id), file.write_cols)
+    return any(column.id == field.id for column in columns)
+
+
+def _check_range(newest: SplitFile, file: SplitFile) -> None:
+    if (file.first_row_id, file.row_count) != (newest.first_row_id, newest.row_count):
+        raise CorruptTableError(
+            f"Data files {newest.path} and {file.path} hold columns of the same rows, but not the same range of row "
+            f"ids: {newest.row_count} from {newest.first_row_id} on, {file.row_count} from {file.first_row_id} on.",
+            path=file.path,
+        )
+
+
+def zip_batches(streams: Sequence[Iterator[pa.RecordBatch]], path: str) -> Iterator[list[pa.RecordBatch]]:
+    """Yield batches of the same rows from streams of the same rows, which may be cut at other places.
+
+    Args:
+        streams: at least one.
+        path: of a file, for the error.
+
+    Raises:
+        CorruptTableError: one stream has fewer rows than another.
+    """
+    waiting: list[pa.RecordBatch | None] = [None] * len(streams)
+    while True:
+        for i, stream in enumerate(streams):
+            while waiting[i] is None or not waiting[i].num_rows:  # type: ignore[union-attr]
+                waiting[i] = next(stream, None)
+                if waiting[i] is None:
+                    break
+        ended = [batch is None for batch in waiting]
+        if all(ended):
+            return
+        if any(ended):
+            raise CorruptTableError(f"A file that holds columns of the rows of {path} has fewer rows.", path=path)
+        batches = [batch for batch in waiting if batch is not None]
+        rows = min(batch.num_rows for batch in batches)
+        yield [batch.slice(0, rows) for batch in batches]
+        waiting = [batch.slice(rows) for batch in batches]

@@ -1,0 +1,97 @@
+"""Tables with data evolution that Java writes on the spot: rows put together from files of some columns, as Java's."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from paimon_spark.read.row_views import find_view
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.table.table import load_table
+from tests.support.golden import row_multiset
+from tests.support.plans import plan_of
+
+pytestmark = pytest.mark.oracle
+
+COLUMNS = [("k", "INT"), ("a", "STRING"), ("b", "INT"), ("c", "DOUBLE"), ("p", "INT")]
+_names = itertools.count()
+
+
+def history(oracle: Any, seed: int, **options: str) -> tuple[str, str]:
+    """A table of a few appends, of which random columns are written again; its name and path."""
+    rng = random.Random(seed)
+    name = f"evo.t{next(_names)}"
+    every = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true", **options}
+    oracle.create(name, COLUMNS, options=every)
+    starts: list[tuple[int, int]] = []
+    at = 0
+    for _ in range(rng.randint(1, 3)):
+        rows = rng.randint(1, 400)
+        oracle.write(name, [(at + i, f"a{i}", i, i / 2, seed) for i in range(rows)])
+        starts.append((at, rows))
+        at += rows
+    for turn in range(rng.randint(1, 5)):
+        first, rows = rng.choice(starts)
+        columns = rng.sample(["a", "b", "c"], rng.randint(1, 2))
+        values = {"a": f"new{turn}", "b": 1000 * (turn + 1), "c": -1.5 * turn}
+        written = [tuple(None if rng.random() < 0.1 else values[c] for c in columns) for _ in range(rows)]
+        oracle.write_columns(name, columns, written, first)
+        if rng.random() < 0.3:
+            oracle.alter(name, ("add", f"d{turn}", "BIGINT"))
+    database, table = name.split(".")
+    return name, f"{oracle.warehouse}/{database}.db/{table}"
+
+
+def ours(path: str, system: str | None = None, columns: list[str] | None = None, where: str | None = None) -> pa.Table:
+    table = load_table(path)
+    view = find_view(system)
+    assert view is not None
+    predicate = None if where is None else parse_filter(where, view.fields(table))
+    plan = plan_of(table, view, columns=columns, predicate=predicate)
+    batches = [b for split in plan.splits for b in plan.read(plan.table, split, plan.fields, plan.residual)]
+    return pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("seed", range(2))
+def test_rows_equal_javas(oracle: Any, seed: int, file_format: str) -> None:
+    name, path = history(oracle, seed, **{"file.format": file_format})
+    whole = oracle.read(name)
+    assert row_multiset(ours(path)) == row_multiset(whole)
+    assert row_multiset(ours(path, "row_tracking")) == row_multiset(oracle.read(f"{name}$row_tracking"))
+    for columns in (["b"], ["c", "k"], ["a", "p"]):
+        assert row_multiset(ours(path, columns=columns)) == row_multiset(oracle.read(name, columns=columns))
+    for where, mask in (
+        ("b >= 1000", pc.greater_equal(whole["b"], 1000)),
+        ("b < 50", pc.less(whole["b"], 50)),
+        ("a = 'new0'", pc.equal(whole["a"], "new0")),
+        ("b IS NULL", pc.is_null(whole["b"])),
+        ("k < 10 AND c < 0", pc.and_(pc.less(whole["k"], 10), pc.less(whole["c"], 0))),
+    ):
+        assert row_multiset(ours(path, where=where)) == row_multiset(whole.filter(mask)), where
+
+
+def test_statistics_of_the_newest_file_decide(oracle: Any) -> None:
+    name = "evo.pruned"
+    every = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    oracle.create(name, COLUMNS, options=every)
+    oracle.write(name, [(i, "x", i, 0.5, 1) for i in range(10)])
+    oracle.write(name, [(i, "x", i, 0.5, 1) for i in range(10, 20)])
+    oracle.write_columns(name, ["b"], [(500,)] * 10, 0)
+    path = f"{oracle.warehouse}/evo.db/pruned"
+    table = load_table(path)
+    view = find_view(None)
+    assert view is not None
+    fields = view.fields(table)
+    files = {
+        where: sum(len(split.files) for split in plan_of(table, view, predicate=parse_filter(where, fields)).splits)
+        for where in ("b = 500", "b = 3", "b = 12", "k = 3", "b = 500 AND k = 15")
+    }
+    assert files == {"b = 500": 2, "b = 3": 0, "b = 12": 1, "k = 3": 2, "b = 500 AND k = 15": 0}
+    assert ours(path, where="k = 3")["b"].to_pylist() == [500]
