@@ -56,6 +56,7 @@ ELSEWHERE = {
     "branch": "tests/test_honoured_options.py",
     "fields.<field>.sequence-group": "tests/merge/test_merge_errors.py",
     "metastore": "tests/table/test_catalog_options.py",
+    "deletion-vectors.merge-on-read": "tests/read/test_row_selection.py",
 }
 """Options whose effect another test shows, since it needs a session, Java or another store."""
 

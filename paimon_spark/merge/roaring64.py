@@ -11,7 +11,7 @@ import struct
 import numpy as np
 
 from paimon_spark.errors import DataError
-from paimon_spark.merge.roaring import Bytes, Container
+from paimon_spark.spec.roaring import Bytes, Container
 
 _LEAF = 4
 _BODY_BYTES = {0: 4, 1: 16, 2: 256, 3: 32}

@@ -180,6 +180,13 @@ class CoreOptions(Mapping[str, str]):
         return bool(self.value("deletion-vectors.enabled"))
 
     @property
+    def batch_scan_skips_level_0(self) -> bool:
+        """Whether batch reads of tables with keys leave out level 0, so that each key has one row (Java's name)."""
+        if self.deletion_vectors_enabled:
+            return not self.value("deletion-vectors.merge-on-read")
+        return self.merge_engine == "first-row"
+
+    @property
     def write_only(self) -> bool:
         """Whether writes neither compact nor expire."""
         return bool(self.value("write-only"))

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.plan import residual_filter
+from paimon_spark.read.row_selection import Vectors, vectors_of
 from paimon_spark.read.split_generator import generate_splits
 from paimon_spark.read.stats_pruning import column_bounds
 from paimon_spark.spec.data_types import (
@@ -100,13 +101,25 @@ def aggregate_snapshot(
         )
     total = snapshot.total_record_count
     only_rows = all(call == AggregateCall("count") for call in wanted.calls)
-    if only_rows and not wanted.group_by and predicate is None and not schema.primary_keys and total is not None:
+    vectors = vectors_of(table, snapshot)
+    whole = not (wanted.group_by or schema.primary_keys or vectors) and predicate is None
+    if only_rows and whole and total is not None:
         return AggregateRows(fields, ((total,) * len(wanted.calls),))
     files = scan_files(table, snapshot, predicate, statistics=bool(_bounded_columns(table, wanted)))
     files = files.filter(files.buckets != POSTPONE_BUCKET)
     if schema.primary_keys and not _is_unmerged(table, snapshot, files):
         return None
-    return _answered(table, files, wanted, fields)
+    deleted = _deleted_rows(files, vectors)
+    return None if deleted is None else _answered(table, files, deleted, wanted, fields)
+
+
+def _deleted_rows(files: ManifestColumns, vectors: Vectors) -> Rows | None:
+    """How many rows of each file a vector deletes; None where a vector does not say."""
+    if not vectors:
+        return np.zeros(len(files), dtype=np.int64)
+    names = zip(files.partitions, files.buckets.tolist(), files.file_names, strict=True)
+    counts = [0 if place is None else place.cardinality for place in map(vectors.get, names)]
+    return None if None in counts else np.array(counts, dtype=np.int64)
 
 
 def _is_exact(schema: TableSchema, wanted: Aggregation) -> bool:
@@ -145,13 +158,16 @@ def _bounded_columns(table: FileStoreTable, wanted: Aggregation) -> list[str]:
 
 
 def _answered(
-    table: FileStoreTable, files: ManifestColumns, wanted: Aggregation, fields: tuple[DataField, ...]
+    table: FileStoreTable, files: ManifestColumns, deleted: Rows, wanted: Aggregation, fields: tuple[DataField, ...]
 ) -> AggregateRows | None:
-    bounds = column_bounds(table, files, _bounded_columns(table, wanted))
+    bounded = _bounded_columns(table, wanted)
+    if bounded and deleted.any():
+        return None  # a deleted row may be the one with the extreme, or a null
+    bounds = column_bounds(table, files, bounded)
     partitions = table.manifests.partition_batch(files.partitions) if table.schema.partition_keys else None
-    counts = files.row_counts
+    counts = files.row_counts - deleted
     rows = []
-    for group in _groups(files, partitions, wanted.group_by):
+    for group in _groups(counts, partitions, wanted.group_by):
         row: list[Any] = (
             [partitions.column(name)[int(group[0])].as_py() for name in wanted.group_by] if partitions else []
         )
@@ -171,13 +187,13 @@ def _answered(
     return AggregateRows(fields, tuple(rows))
 
 
-def _groups(files: ManifestColumns, partitions: pa.RecordBatch | None, group_by: Sequence[str]) -> list[Rows]:
+def _groups(counts: Rows, partitions: pa.RecordBatch | None, group_by: Sequence[str]) -> list[Rows]:
     """Positions of the files of each group; files without rows make no group."""
     if not group_by or partitions is None:
-        return [np.arange(len(files), dtype=np.int64)]
+        return [np.arange(len(counts), dtype=np.int64)]
     keys = list(zip(*(partitions.column(name).to_pylist() for name in group_by), strict=True))
     found: dict[tuple[Any, ...], list[int]] = {}
-    for position, (key, rows) in enumerate(zip(keys, files.row_counts.tolist(), strict=True)):
+    for position, (key, rows) in enumerate(zip(keys, counts.tolist(), strict=True)):
         if rows:
             found.setdefault(key, []).append(position)
     return [np.array(group, dtype=np.int64) for group in found.values()]

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from paimon_spark.read.data_evolution import columns_of
 from paimon_spark.read.field_mapping import FieldMapping
+from paimon_spark.read.row_selection import masked, selected_rows
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Predicate, to_arrow
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
@@ -58,7 +59,7 @@ class FileRead:
         mapping = FieldMapping.of(columns, self.fields, self.constants)
         extra = (*(_KEY_VALUE if self.key_value else ()), *self.special)
         file_fields = (*mapping.file_fields, *extra)
-        if not file_fields and file.row_groups is None:
+        if not file_fields and file.row_groups is None and file.deletion_vector is None:
             yield from self._counted(mapping, file.row_count)
             return
         options = self.table.schema.options
@@ -66,20 +67,25 @@ class FileRead:
         with open_data_file(io, file.path, file.format, file.size, rows=rows, options=options) as reader:
             pushed = mapping.file_predicate(predicate)
             groups = _row_groups(reader, file, pushed)
+            selection = selected_rows(io, file, reader.num_rows)
+            if selection is not None:
+                groups = selection.without_empty_groups(reader.row_group_rows, groups)
             if groups is not None and not groups:
                 return
+            kept = None if selection is None else selection.of_groups(reader.row_group_rows, groups)
             if not file_fields:
                 rows = sum(reader.row_group_rows[group] for group in (groups or range(reader.num_row_groups)))
-                yield from self._counted(mapping, rows)
+                yield from self._counted(mapping, rows if kept is None else kept.true_count)
                 return
             filters = None if pushed is None else to_arrow(pushed, to_arrow_schema(file_fields))
-            for batch in reader.read_batches(
+            batches = reader.read_batches(
                 file_fields,
                 row_groups=groups,
-                predicate=filters,
+                predicate=filters if kept is None else None,
                 batch_rows=self.batch_rows,
                 batch_bytes=self.batch_bytes,
-            ):
+            )
+            for batch in batches if kept is None else masked(batches, kept, filters, path=file.path):
                 yield _with_extra(mapping.batch(batch), batch, extra) if extra else mapping.batch(batch)
 
     def run(self, files: Sequence[SplitFile], predicate: Predicate | None) -> Iterator[pa.RecordBatch]:

@@ -33,6 +33,8 @@ def scan_files(
 ) -> ManifestColumns:
     """Return the files of ``snapshot`` that may hold rows for which ``predicate`` is true. Runs on the driver.
 
+    Level 0 is left out where rows are hidden until they are compacted (deletion vectors, first-row).
+
     Args:
         table: with the schema of the read.
         snapshot: what to read.
@@ -54,9 +56,11 @@ def scan_files(
     )
     if evolves and predicate is not None and len(files):
         return files.filter(evolved_mask(table, files, predicate))
-    if predicate is None or not table.schema.primary_keys or not len(files):
+    if not table.schema.primary_keys or not len(files):
         return files
-    return files.filter(_value_mask(table, files))
+    if table.options.batch_scan_skips_level_0:
+        files = files.filter(files.levels > 0)
+    return files if predicate is None else files.filter(_value_mask(table, files))
 
 
 def _file_filter(table: FileStoreTable, predicate: Predicate, *, statistics: bool) -> FileFilter:
@@ -85,16 +89,18 @@ def _file_filter(table: FileStoreTable, predicate: Predicate, *, statistics: boo
 def _value_mask(table: FileStoreTable, files: ManifestColumns) -> npt.NDArray[np.bool_]:
     """Return which files of a primary-key table the whole predicate leaves, by buckets.
 
-    If no two files of a bucket can hold the same key, each file is decided alone. Otherwise a bucket is dropped as a
+    If no two files of a bucket can hold the same key, each file is decided alone; so it is where level 0 is left out,
+    since then above it each key has one row. Otherwise a bucket is dropped as a
     whole, if none of its files can match; with partial-update it never is, since a row is merged from several files.
     """
     may_match = files.mask(_MAY_MATCH)
     keep = np.ones(len(files), dtype=bool)
+    each_alone = table.options.batch_scan_skips_level_0
     whole_rows = table.options.merge_engine in ("deduplicate", "first-row")
     levels = files.levels
     for group in bucket_groups(files):
         at = np.array(group, dtype=np.int64)
-        if len(group) == 1 or (levels[at[0]] > 0 and bool((levels[at] == levels[at[0]]).all())):
+        if each_alone or len(group) == 1 or (levels[at[0]] > 0 and bool((levels[at] == levels[at[0]]).all())):
             keep[at] = may_match[at]
         elif whole_rows and not bool(may_match[at].any()):
             keep[at] = False

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.read.branch_read import BranchRead
+from paimon_spark.read.row_selection import selected_rows
 from paimon_spark.read.split_read import read_split, with_filter_columns
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema, to_arrow_type
 from paimon_spark.spec.data_types import BigIntType, DataField, IntType, RowType, VarCharType
@@ -23,6 +24,8 @@ from paimon_spark.storage.formats import open_data_file
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from paimon_spark.read.plan import ReadSplit
     from paimon_spark.read.split import DataSplit, SplitFile
     from paimon_spark.spec.schema import TableSchema
@@ -151,23 +154,37 @@ def _numbered(
         and file.delete_row_count != 0
     ):
         raise UnsupportedError(f"Column {ROW_INDEX} is not there for rows of {file.name}, which may hold deletes.")
-    position = first_row(table, file)
+    positions = RowPositions(table, file)
     schema = pa.schema([*to_arrow_schema(plan_fields), pa.field(ROW_INDEX, pa.int64(), nullable=False)])
     for batch in read(table, replace(split, files=(file,)), with_filter_columns(table, plan_fields, predicate), None):
-        rows = batch.num_rows
-        positions = pa.array(np.arange(position, position + rows, dtype=np.int64))
-        position += rows
-        arrays = [*batch.columns[: len(plan_fields)], positions]
+        arrays = [*batch.columns[: len(plan_fields)], pa.array(positions.take(batch.num_rows))]
         numbered = pa.RecordBatch.from_arrays(arrays, schema=schema)
         kept = numbered if predicate is None else numbered.filter(evaluate(predicate, batch))
         if kept.num_rows:
             yield kept
 
 
-def first_row(table: FileStoreTable, file: SplitFile) -> int:
-    """The position of the first row of a slice of a file."""
-    if file.row_groups is None or file.row_groups[0] == 0:
-        return 0
-    with open_data_file(table.file_io, file.path, file.format, file.size, rows=file.row_count) as reader:
-        part, parts = file.row_groups
-        return sum(reader.row_group_rows[: reader.num_row_groups * part // parts])
+class RowPositions:
+    """The positions in a file of the rows of one of its slices, in the order in which they are read."""
+
+    def __init__(self, table: FileStoreTable, file: SplitFile) -> None:
+        """Look up where the slice begins and what is deleted of it; opens the file if need be."""
+        self._next = 0
+        self._kept: npt.NDArray[np.int64] | None = None
+        if file.deletion_vector is None and (file.row_groups is None or file.row_groups[0] == 0):
+            return
+        with open_data_file(table.file_io, file.path, file.format, file.size, rows=file.row_count) as reader:
+            part, parts = file.row_groups or (0, 1)
+            rows, count = reader.row_group_rows, reader.num_row_groups
+            first = count * part // parts
+            selection = selected_rows(table.file_io, file, reader.num_rows)
+            if selection is None:
+                self._next = sum(rows[:first])
+            else:
+                self._kept = selection.positions(rows, range(first, count * (part + 1) // parts))
+
+    def take(self, rows: int) -> npt.NDArray[np.int64]:
+        """The positions of the next rows."""
+        start = self._next
+        self._next += rows
+        return np.arange(start, self._next) if self._kept is None else self._kept[start : self._next]

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,7 +20,7 @@ from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.evolved_read import read_evolved
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.incremental_read import filter_and_project
-from paimon_spark.read.metadata_columns import first_row
+from paimon_spark.read.metadata_columns import RowPositions
 from paimon_spark.read.plan import ReadPlan, residual_filter
 from paimon_spark.read.split_read import partition_constants
 from paimon_spark.read.table_scan import RowView, TableScan
@@ -80,16 +79,15 @@ def read_tracked(
 
 def _tracked(table: FileStoreTable, file: SplitFile, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield all rows of a file, in order, with ids and sequence numbers as the last columns."""
-    position = first_row(table, file)
+    positions = RowPositions(table, file)
     for batch in batches:
         ids, numbers = batch.columns[-2:]
+        taken = positions.take(batch.num_rows)
         if ids.null_count or table.options.data_evolution_enabled:  # there, an id in the file may be an earlier one
             if file.first_row_id is None:
                 raise CorruptTableError(f"Data file {file.path} has neither row ids nor a first one.", path=file.path)
-            start = file.first_row_id + position
-            by_position = pa.array(np.arange(start, start + batch.num_rows, dtype=np.int64))
+            by_position = pa.array(taken + file.first_row_id)
             ids = by_position if table.options.data_evolution_enabled else pc.coalesce(ids, by_position)
-        position += batch.num_rows
         numbers = pc.fill_null(numbers, file.max_seq)
         yield pa.RecordBatch.from_arrays([*batch.columns[:-2], ids, numbers], names=batch.schema.names)
 

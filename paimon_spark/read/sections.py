@@ -74,7 +74,13 @@ def has_no_deletes(file: SplitFile) -> bool:
     return not file.delete_row_count
 
 
-def is_raw_bucket(files: Sequence[SplitFile]) -> bool:
-    """Tell whether the files of a primary-key bucket can be read one by one: one level above 0, no deletes."""
+def is_raw_bucket(files: Sequence[SplitFile], *, one_row_per_key: bool = False) -> bool:
+    """Tell whether the files of a primary-key bucket can be read one by one: one level above 0, no deletes.
+
+    Args:
+        files: of the bucket.
+        one_row_per_key: above level 0 no two rows have one key, since vectors delete the older one or since no newer
+            one is written (first-row): several levels do as well.
+    """
     levels = {file.level for file in files}
-    return len(levels) == 1 and 0 not in levels and all(map(has_no_deletes, files))
+    return (one_row_per_key or len(levels) == 1) and 0 not in levels and all(map(has_no_deletes, files))

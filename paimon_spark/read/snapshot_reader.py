@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.plan import ReadPlan, residual_filter
+from paimon_spark.read.row_selection import vectors_of
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.split_generator import enough_splits, generate_splits
 from paimon_spark.spec.merge_validation import validate_merge_engine, validate_sequence_field
@@ -45,7 +46,8 @@ def plan_snapshot(scan: TableScan) -> ReadPlan:
         files = scan_files(table, snapshot, predicate)
         if scan.top_level_only and has_keys:
             files = files.filter(files.levels == table.options.num_levels - 1)
-        splits = generate_splits(table, snapshot.id, files, scan.parallelism)
+        vectors = vectors_of(table, snapshot)
+        splits = generate_splits(table, snapshot.id, files, scan.parallelism, vectors=vectors)
     residual = residual_filter(table.schema, predicate)
     if scan.limit is not None and residual is None:
         splits = enough_splits(splits, scan.limit, has_keys=has_keys)

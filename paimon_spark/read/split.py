@@ -24,6 +24,19 @@ _KEYS = ("min_key", "max_key")
 """What a `SplitFile` takes over from `DataFileMeta`, in its own order; in manifests ``_FILE_SIZE`` and so on."""
 
 
+class VectorPlace(NamedTuple):
+    """Where the deletion vector of a data file lies (Java: ``DeletionFile``)."""
+
+    path: str
+    """Of the index file."""
+    offset: int
+    """Bytes."""
+    length: int
+    """As recorded: bytes, see docs/format.md §4.2 for what it covers."""
+    cardinality: int | None = None
+    """How many rows it deletes; None where old files do not say."""
+
+
 class SplitFile(NamedTuple):
     """One data file of a split."""
 
@@ -56,13 +69,16 @@ class SplitFile(NamedTuple):
 
     write_cols: tuple[str, ...] | None = None
     """Columns of the file's schema that it holds, and those of row tracking; None: all of the schema."""
+    deletion_vector: VectorPlace | None = None
+    """Where the positions of the file's deleted rows are; None where it has none."""
 
     @classmethod
     def of(cls, file: DataFileMeta, path: str) -> SplitFile:
         """Describe a file of a manifest that lies at a path."""
         taken = (getattr(file, name) for name in (*_NUMBERS, *_KEYS))
         name = file.file_name
-        return cls._make((name, path, data_file_format(name), *taken, None, file.first_row_id, file.write_cols))
+        more = file.first_row_id, file.write_cols
+        return cls._make((name, path, data_file_format(name), *taken, None, *more, None))
 
     @classmethod
     def of_columns(cls, files: ManifestColumns, paths: Sequence[str], *, has_keys: bool) -> list[SplitFile]:
@@ -78,6 +94,14 @@ class SplitFile(NamedTuple):
     def share(self) -> int:
         """How many equal slices the file is cut into; 1 for a whole file."""
         return 1 if self.row_groups is None else self.row_groups[1]
+
+    @property
+    def kept_rows(self) -> int | None:
+        """Rows of the whole file that are not deleted by its vector; None where the vector does not say."""
+        if self.deletion_vector is None:
+            return self.row_count
+        deleted = self.deletion_vector.cardinality
+        return None if deleted is None else self.row_count - deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +121,8 @@ class DataSplit:
 
     @property
     def row_count(self) -> int:
-        """Rows of the files, before merging and filters; of a sliced file its share, rounded down."""
-        return sum(file.row_count // file.share for file in self.files)
+        """Rows of the files that no vector deletes, before merging and filters; of a sliced file its share."""
+        return sum((file.row_count if (kept := file.kept_rows) is None else kept) // file.share for file in self.files)
 
     @property
     def size_bytes(self) -> int:

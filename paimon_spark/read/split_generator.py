@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.read.data_evolution import groups_of_rows
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.pruning import bucket_groups
+from paimon_spark.read.row_selection import NO_VECTORS, Vectors
 from paimon_spark.read.sections import has_no_deletes, is_raw_bucket, pack_ordered, sections_of
 from paimon_spark.read.split import DataSplit, SplitFile
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
@@ -32,11 +33,17 @@ def fair_share(files: Sequence[SplitFile], target: int, cost: int, parallelism: 
 
 
 def generate_splits(
-    table: FileStoreTable, snapshot_id: int, files: ManifestColumns, parallelism: int = 1
+    table: FileStoreTable,
+    snapshot_id: int,
+    files: ManifestColumns,
+    parallelism: int = 1,
+    *,
+    vectors: Vectors = NO_VECTORS,
 ) -> list[DataSplit]:
     """Cut the files of every bucket into splits, buckets in the order in which they appear."""
     groups = [g for g in bucket_groups(files) if files.buckets[g[0]] != POSTPONE_BUCKET]
-    all_files = split_files(table, files)
+    all_files = split_files(table, files, vectors)
+    hides_level_0 = table.options.batch_scan_skips_level_0
     target = table.options.split_target_size_bytes
     cost = table.options.split_open_file_cost_bytes
     share = fair_share(all_files, target, cost, parallelism) if parallelism > 1 else target
@@ -48,7 +55,7 @@ def generate_splits(
             bins = _evolved_bins(bucket, share, cost)
         elif not table.schema.primary_keys:
             bins = [(b, True) for b in _append_bins(bucket, target, share, cost)]
-        elif is_raw_bucket(bucket):
+        elif is_raw_bucket(bucket, one_row_per_key=hides_level_0):
             bins = [(b, True) for b in pack_ordered(bucket, lambda f: max(f.size, cost), share)]
         else:
             if ranks is None:
@@ -94,8 +101,14 @@ def _sliced(file: SplitFile, target: int) -> list[SplitFile]:
     return [file._replace(row_groups=(i, count)) for i in range(count)]
 
 
-def split_files(table: FileStoreTable, files: ManifestColumns) -> list[SplitFile]:
-    """Turn manifest records into files of splits, in the same order; names and external paths are checked."""
+def split_files(table: FileStoreTable, files: ManifestColumns, vectors: Vectors = NO_VECTORS) -> list[SplitFile]:
+    """Turn manifest records into files of splits, in the same order; names and external paths are checked.
+
+    Args:
+        table: with the schema of the read.
+        files: of manifests.
+        vectors: the deletion vectors of the snapshot, which the files get.
+    """
     layout = DataLayout.of(table.schema)
     directories: dict[tuple[bytes, int], str] = {}
     partition_paths: dict[bytes, str] = {}
@@ -112,13 +125,21 @@ def split_files(table: FileStoreTable, files: ManifestColumns) -> list[SplitFile
                 path = partition_paths[partition] = layout.partition_path(partition)
             directory = directories[partition_bucket] = layout.bucket_dir(table.path, path, bucket)
         paths.append(layout.data_file_path(directory, name, external_path))
-    return SplitFile.of_columns(files, paths, has_keys=bool(table.schema.primary_keys))
+    result = SplitFile.of_columns(files, paths, has_keys=bool(table.schema.primary_keys))
+    if not vectors:
+        return result
+    places = map(vectors.get, zip(files.partitions, files.buckets.tolist(), names, strict=True))
+    return [
+        file if place is None else file._replace(deletion_vector=place)
+        for file, place in zip(result, places, strict=True)
+    ]
 
 
 def enough_splits(splits: Sequence[DataSplit], limit: int, *, has_keys: bool) -> list[DataSplit]:
     """Return the first splits that hold ``limit`` rows for certain, all of them when they cannot be counted on.
 
-    Merged splits cannot be counted, nor slices of files, nor old files with keys that may hold deletes.
+    Merged splits cannot be counted, nor slices of files, nor old files with keys that may hold deletes, nor vectors
+    without a cardinality.
     """
     chosen: list[DataSplit] = []
     rows = 0
@@ -127,7 +148,8 @@ def enough_splits(splits: Sequence[DataSplit], limit: int, *, has_keys: bool) ->
             break
         chosen.append(split)
         if split.raw_convertible and all(
-            file.row_groups is None and (file.delete_row_count == 0 or not has_keys) for file in split.files
+            file.row_groups is None and (file.delete_row_count == 0 or not has_keys) and file.kept_rows is not None
+            for file in split.files
         ):
             rows += split.row_count
     return chosen

@@ -35,6 +35,8 @@ class DataLayout:
     """Option ``data-file.path-directory``: a directory between the table and its partitions."""
     external_roots: tuple[str, ...] = ()
     """Option ``data-file.external-paths``: the only places outside the table where its files may lie."""
+    index_with_data: bool = False
+    """Option ``index-file-in-data-file-dir``: index files lie in the directories of their buckets."""
 
     @classmethod
     def of(cls, schema: TableSchema) -> DataLayout:
@@ -52,6 +54,7 @@ class DataLayout:
             legacy_partition_name=options.get("partition.legacy-name", "true").strip().lower() != "false",
             data_directory=data_directory(options),
             external_roots=external_roots(options),
+            index_with_data=schema.core_options.value("index-file-in-data-file-dir"),
         )
 
     def partition_values(self, partition: bytes) -> list[Any]:

@@ -17,7 +17,7 @@ from paimon_spark.spec.file_names import check_file_name
 from paimon_spark.storage.store_options import scheme_of
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.spec.manifest import DataFileMeta, IndexManifestEntry
     from paimon_spark.table.data_layout import DataLayout
 
 MAIN_BRANCH = "main"
@@ -249,6 +249,18 @@ class TablePaths:
     def index_path(self, name: str) -> str:
         """Return the path of the index file ``name``; the name is checked."""
         return f"{self.index_dir}/{check_file_name(name, path=self.index_dir)}"
+
+    def index_file_path(self, entry: IndexManifestEntry) -> str:
+        """Return the path of the index file of an index manifest, which options put elsewhere than into `index_dir`.
+
+        Raises:
+            CorruptTableError: the file's name or external path leads out of where the table's files may lie.
+        """
+        layout = self._known_layout()
+        directory = self.index_dir
+        if layout.index_with_data:
+            directory = self.bucket_dir(layout.partition_path(entry.partition), entry.bucket)
+        return layout.data_file_path(directory, entry.file_name, entry.external_path)
 
     def statistics_path(self, name: str) -> str:
         """Return the path of the statistics file ``name``; the name is checked."""

@@ -4,16 +4,19 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.read.aggregate import AggregateCall, Aggregation, aggregate_snapshot
 from paimon_spark.read.metadata_columns import BUCKET, FILE_PATH, PARTITION, ROW_INDEX, read_with_metadata
+from paimon_spark.read.row_views import find_view
+from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, DoubleType, IntType, VarCharType
 from paimon_spark.spec.predicate import Leaf, Predicate
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.table.table import FileStoreTable, create_table
+from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.plans import plan_of
@@ -98,3 +101,22 @@ def test_metadata_columns_with_a_predicate(tmp_path: Path) -> None:
     assert found.to_pylist() == [
         {"v": float(i), ROW_INDEX: i, PARTITION: {"p": "x"}, BUCKET: 0, FILE_PATH: path} for i in (7, 8, 9)
     ]
+
+
+@pytest.mark.parametrize("name", ["append_dv_v1", "append_dv_bitmap64", "append_dv_bucketed", "pk_dv_v1"])
+def test_rows_that_vectors_delete_do_not_count(name: str, golden: Path) -> None:
+    """In each state of a table of Java's: counts are those of its rows, extremes are told where nothing is deleted."""
+    table = load_table(str(golden / name / "table"))
+    column = table.schema.fields[0].name
+    for snapshot in map(table.snapshots.get, table.snapshots.ids()):
+        plan = plan_of(table.with_options({"scan.snapshot-id": str(snapshot.id)}), find_view(None))
+        batches = [batch for split in plan.splits for batch in read_split(plan.table, split, plan.fields)]
+        rows = pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
+        counted = aggregate_snapshot(table, snapshot, None, Aggregation((COUNT,)))
+        assert counted is not None
+        assert counted.rows == ((rows.num_rows,),)
+        extremes = aggregate_snapshot(table, snapshot, None, Aggregation((AggregateCall("max", column),)))
+        deleted = any(file.deletion_vector for split in plan.splits for file in split.files)
+        assert (extremes is None) == deleted
+        if extremes is not None:
+            assert extremes.rows == ((pc.max(rows.column(column)).as_py(),),)

@@ -118,7 +118,6 @@ def _literal(value: Any, sql_type: str) -> str:
 
 NOT_YET_TABLES: dict[str, tuple[str, ...]] = {
     "merge-engine": ("aggregation", "first-row"),
-    "deletion-vectors.enabled": ("true",),
     "bucket": ("-2",),
 }
 """Table options (and values) whose tables cannot be read yet; reading them must be refused by the option's name."""

@@ -108,7 +108,8 @@ CORE_MERGE: tuple[Option, ...] = (
         K.BOOL,
         False,
         "Whether deleted rows are marked in deletion vectors.",
-        refusals=(Refusal(Stage.TABLE, USE_ANOTHER_ENGINE, unless=("false",)),),
+        honoured=True,
+        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("false",)),),
     ),
     Option(
         "deletion-vectors.modifiable", K.BOOL, False, "Whether deletion-vectors.enabled may be changed.", honoured=True
@@ -125,7 +126,7 @@ CORE_MERGE: tuple[Option, ...] = (
         K.BOOL,
         False,
         "Whether rows not yet compacted are merged when read.",
-        instead=_NO_DELETION_VECTORS,
+        honoured=True,
     ),
     Option(
         "deletion-vectors.bitmap64",

@@ -6,6 +6,7 @@ Source: the RoaringBitmap format specification; Java ``RoaringBitmap32`` (which 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -139,23 +140,17 @@ class Bitmap32:
         Raises:
             DataError: The bytes are no bitmap.
         """
-        source = Bytes(data)
-        cookie = source.number("<I")
-        flags = np.zeros(_FULL, np.uint8)
-        if cookie & 0xFFFF == _WITH_RUNS:
-            size = (cookie >> 16) + 1
-            flags = np.unpackbits(np.frombuffer(source.take((size + 7) // 8), np.uint8), bitorder="little")
-        elif cookie == _NO_RUNS:
-            size = source.number("<I")
-        else:
-            raise DataError("Unable to se/deserialize roaring bitmap: I failed to find one of the right cookies.")
-        header = source.shorts(2 * min(size, _FULL + 1)).reshape(-1, 2)
-        if cookie == _NO_RUNS or size >= _NO_OFFSETS_BELOW:
-            source.take(4 * size)
+        return Bitmap32(dict(read_containers(Bytes(data))))
+
+    @staticmethod
+    def of(numbers: npt.NDArray[np.int64]) -> Bitmap32:
+        """The set of ascending numbers from 0 to 2^32 - 1, each once, in the containers that Java writes."""
+        highs = numbers >> 16
+        starts = np.flatnonzero(np.diff(highs, prepend=-1))
         containers = {}
-        for (key, count_minus_one), is_run in zip(header.tolist(), flags.tolist(), strict=False):
-            kind = RUN if is_run else ARRAY if count_minus_one < _MOST_IN_ARRAY else BITMAP
-            containers[key] = Container.decode(kind, count_minus_one + 1, source)
+        for start, values in zip(starts.tolist(), np.split(numbers, starts[1:]), strict=False):
+            kind = ARRAY if len(values) <= _MOST_IN_ARRAY else BITMAP
+            containers[int(highs[start])] = Container(kind, (values & 0xFFFF).astype(np.uint16)).run_optimized()
         return Bitmap32(containers)
 
     def add_all(self, other: Bitmap32) -> None:
@@ -179,3 +174,26 @@ class Bitmap32:
             sizes = np.array([len(body) for body in bodies], np.int64)
             head += (len(head) + 4 * size + np.cumsum(sizes) - sizes).astype("<u4").tobytes()
         return head + b"".join(bodies)
+
+
+def read_containers(source: Bytes) -> Iterator[tuple[int, Container]]:
+    """The containers of a bitmap in the portable format by the high 16 bits, ascending; one in memory at a time.
+
+    Raises:
+        DataError: The bytes are no bitmap.
+    """
+    cookie = source.number("<I")
+    flags = np.zeros(_FULL, np.uint8)
+    if cookie & 0xFFFF == _WITH_RUNS:
+        size = (cookie >> 16) + 1
+        flags = np.unpackbits(np.frombuffer(source.take((size + 7) // 8), np.uint8), bitorder="little")
+    elif cookie == _NO_RUNS:
+        size = source.number("<I")
+    else:
+        raise DataError("Unable to se/deserialize roaring bitmap: I failed to find one of the right cookies.")
+    header = source.shorts(2 * min(size, _FULL + 1)).reshape(-1, 2)
+    if cookie == _NO_RUNS or size >= _NO_OFFSETS_BELOW:
+        source.take(4 * size)
+    for (key, count_minus_one), is_run in zip(header.tolist(), flags.tolist(), strict=False):
+        kind = RUN if is_run else ARRAY if count_minus_one < _MOST_IN_ARRAY else BITMAP
+        yield key, Container.decode(kind, count_minus_one + 1, source)

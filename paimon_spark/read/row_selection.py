@@ -1,0 +1,180 @@
+"""Which rows of a data file are read: those that no deletion vector marks, and that an index does not rule out.
+
+A selection is one bit for each row of the file, by its position. Planning puts only the place of a vector into a split;
+the task loads it when it opens the file, and masks the batches of whatever row groups it reads
+(Java: ``ApplyDeletionVectorReader``, ``ApplyBitmapIndexRecordReader``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.read.split import SplitFile, VectorPlace
+from paimon_spark.spec.deletion_vector import Positions, decode_vector, stored_bytes
+from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX
+from paimon_spark.storage.store_options import redact
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.table.table import FileStoreTable
+
+
+Vectors = Mapping[tuple[bytes, int, str], VectorPlace]
+"""By partition, bucket and name of the data file."""
+NO_VECTORS: Vectors = {}
+
+
+@dataclass(frozen=True, slots=True)
+class RowSelection:
+    """The rows of a file that are read."""
+
+    kept: pa.BooleanArray
+    """One value for each row of the file, by its position; no nulls."""
+
+    @classmethod
+    def of_deleted(cls, bits: npt.NDArray[np.uint8], rows: int) -> RowSelection:
+        """Keep the rows whose bits are not set (lowest bit of a byte first)."""
+        return cls(_booleans(np.invert(bits), rows))
+
+    @classmethod
+    def of_positions(cls, positions: npt.NDArray[Any], rows: int) -> RowSelection:
+        """Keep the rows at these positions, in any order; those beyond the file are passed over."""
+        flags = np.zeros(rows, dtype=bool)
+        flags[positions[positions < rows]] = True
+        return cls(_booleans(np.packbits(flags, bitorder="little"), rows))
+
+    def __and__(self, other: RowSelection) -> RowSelection:
+        """The rows that both keep."""
+        return RowSelection(pc.and_(self.kept, other.kept))
+
+    def of_groups(self, group_rows: Sequence[int], groups: Sequence[int] | None) -> pa.BooleanArray:
+        """What is kept of some row groups, one after the other, as their rows are read.
+
+        Args:
+            group_rows: rows of each row group of the file.
+            groups: those that are read, in their order; None is all.
+        """
+        if groups is None:
+            return self.kept
+        ends = np.cumsum(group_rows).tolist()
+        parts = [self.kept.slice(ends[group] - group_rows[group], group_rows[group]) for group in groups]
+        return pa.concat_arrays(parts) if parts else self.kept.slice(0, 0)
+
+    def without_empty_groups(self, group_rows: Sequence[int], groups: Sequence[int] | None) -> list[int]:
+        """Leave out the row groups of which no row is kept."""
+        chosen = range(len(group_rows)) if groups is None else groups
+        return [group for group in chosen if self.of_groups(group_rows, [group]).true_count]
+
+    def positions(self, group_rows: Sequence[int], groups: Sequence[int] | None) -> Positions:
+        """The positions in the file of the rows that are kept of some row groups, in the order of reading."""
+        ends = np.cumsum(group_rows).tolist()
+        chosen = range(len(group_rows)) if groups is None else groups
+        parts = [
+            np.flatnonzero(self.of_groups(group_rows, [group]).to_numpy(zero_copy_only=False))
+            + (ends[group] - group_rows[group])
+            for group in chosen
+        ]
+        return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def _booleans(bits: npt.NDArray[np.uint8], rows: int) -> pa.BooleanArray:
+    return pa.BooleanArray.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(np.ascontiguousarray(bits))])
+
+
+def selected_rows(file_io: FileIO, file: SplitFile, rows: int) -> RowSelection | None:
+    """Return which rows of a file are read; None is all of them. Runs in tasks, once per file.
+
+    Args:
+        file_io: the store.
+        file: of the split.
+        rows: of the file, as the opened file says.
+
+    Raises:
+        CorruptTableError: the file's deletion vector is missing or damaged.
+    """
+    return None if file.deletion_vector is None else load_vector(file_io, file.deletion_vector, rows)
+
+
+def masked(
+    batches: Iterable[pa.RecordBatch], kept: pa.BooleanArray, predicate: pc.Expression | None, *, path: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file that are kept.
+
+    Args:
+        batches: the rows of some row groups, complete and in order.
+        kept: which of these rows stay (`RowSelection.of_groups`).
+        predicate: rows for which it is not true may be left out as well.
+        path: of the file, for messages.
+
+    Raises:
+        CorruptTableError: there are not as many rows as the file's footer says.
+    """
+    position = 0
+    for batch in batches:
+        mask = kept.slice(position, batch.num_rows)
+        position += batch.num_rows
+        if len(mask) < batch.num_rows:
+            break
+        if mask.true_count < batch.num_rows:
+            batch = batch.filter(mask)
+        if predicate is not None and batch.num_rows:
+            batch = batch.filter(predicate)
+        if batch.num_rows:
+            yield batch
+    if position != len(kept):
+        raise CorruptTableError(
+            f"The data file gives {position} rows or more where its footer says {len(kept)}.", path=path
+        )
+
+
+def load_vector(file_io: FileIO, place: VectorPlace, rows: int) -> RowSelection:
+    """Read the deletion vector of a file of ``rows`` rows. Runs in tasks, once per file.
+
+    Raises:
+        CorruptTableError: the index file is missing or damaged, or marks rows that the file does not have.
+    """
+    if place.offset < 0 or place.length < 0:
+        raise CorruptTableError(f"A deletion vector has {place.length} bytes at {place.offset}.", path=place.path)
+    try:
+        with file_io.open_input(place.path) as source:
+            source.seek(place.offset)
+            data = source.read(min(stored_bytes(place.length), max(0, source.size() - place.offset)))
+    except FileNotFoundError:
+        raise CorruptTableError("The index file of deletion vectors is missing.", path=redact(place.path)) from None
+    selection = RowSelection.of_deleted(decode_vector(data, place.length, rows, path=redact(place.path)), rows)
+    deleted = rows - selection.kept.true_count
+    if place.cardinality is not None and place.cardinality != deleted:
+        raise CorruptTableError(
+            f"A deletion vector marks {deleted} rows, but its index manifest says {place.cardinality}.",
+            path=redact(place.path),
+        )
+    return selection
+
+
+def vectors_of(table: FileStoreTable, snapshot: Snapshot | None) -> Vectors:
+    """Return where the deletion vectors of a snapshot lie; none where the table does not use them. Runs on the driver.
+
+    Raises:
+        CorruptTableError: the index manifest is missing or damaged, or names a file outside the table.
+    """
+    if snapshot is None or not table.options.deletion_vectors_enabled:
+        return NO_VECTORS
+    found: dict[tuple[bytes, int, str], VectorPlace] = {}
+    for entry in table.manifests.index_entries(snapshot):
+        if entry.index_type != DELETION_VECTORS_INDEX or not entry.deletion_vectors:
+            continue
+        path = table.paths.index_file_path(entry)
+        for meta in entry.deletion_vectors:
+            place = VectorPlace(path, meta.offset, meta.length, meta.cardinality)
+            found[entry.partition, entry.bucket, meta.data_file_name] = place
+    return found
