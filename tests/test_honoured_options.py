@@ -311,10 +311,21 @@ def merged_columns(path: Path) -> None:
 
 
 def changelogs(path: Path) -> None:
-    """Rows that are kept as they came."""
+    """Rows that are kept as they came, and what a full compaction tells of them."""
     table = make(path, KPV, {"bucket": "1", "changelog-producer": "input", "changelog-file.prefix": "c-"}, key="k")
     write(table, days(0))
     assert len(read(table.with_options({"incremental-between": "0,1"}))) == len(days(0))
+    options = {
+        "bucket": "1",
+        "changelog-producer": "full-compaction",
+        "changelog-producer.row-deduplicate": "true",
+        "changelog-producer.row-deduplicate-ignore-fields": "v",
+    }
+    table = make(path / "full", KPV, options, key="k")
+    for _ in range(2):
+        write(table, days(0))
+        compact(table)
+    assert [table.snapshots.get(number).changelog_record_count for number in (1, 2, 3, 4)] == [None, 20, None, None]
 
 
 def altered(path: Path) -> None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from paimon_spark.maintain.compact.output_files import OutputFiles
+from paimon_spark.maintain.compact.top_level_changelog import rows_with_changelog
 from paimon_spark.maintain.files.deletion import delete_files
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
@@ -22,9 +24,6 @@ from paimon_spark.read.split_read import partition_scalars
 from paimon_spark.spec.manifest import FileSource
 from paimon_spark.spec.row_kind import without_retracts
 from paimon_spark.write.data_file_spec import data_file_spec
-from paimon_spark.write.key_value_writer import physical_rows
-from paimon_spark.write.rolling import RollingFiles
-from paimon_spark.write.task_write import combine_batches
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import SplitFile
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _LOG = logging.getLogger(__name__)
-_CHUNK_BYTES = 16 << 20
-_FLUSH_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +46,10 @@ class Rewrite:
     drop_deletes: bool = False
     first_sequence: int = 0
     """Without keys: sequence number of the first row."""
+    changelog: bool = False
+    """Write the changelog of the rows as well: `level` is the top level (``changelog-producer`` full-compaction)."""
+    new_files: bool = True
+    """Whether the rows are written; otherwise only their changelog is, and the files are lifted as they are."""
 
     @property
     def size_bytes(self) -> int:
@@ -83,38 +84,32 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> RewriteResult:
         DataError: the merge engine cannot take a row.
     """
     schema = table.schema
-    spec = data_file_spec(schema, level=rewrite.level, limit_rows=False)
     directory = table.paths.bucket_dir(table.paths.partition_path(rewrite.partition), rewrite.bucket)
-    files = RollingFiles(
-        table.file_io,
-        spec,
-        directory,
-        spec.file_names(),
-        next_sequence=rewrite.first_sequence,
-        source=FileSource.COMPACT,
-    )
-    batches = _merged(table, rewrite) if schema.primary_keys else _appended(table, rewrite)
-    budget, unflushed = int(table.options.value("read.merge.memory-budget")), 0
+    spec = data_file_spec(schema, level=rewrite.level, limit_rows=False)
+    output = OutputFiles(table, spec, directory, FileSource.COMPACT, first_sequence=rewrite.first_sequence)
+    log_spec = data_file_spec(schema, level=rewrite.level, changelog=True) if rewrite.changelog else spec
+    log = OutputFiles(table, log_spec, directory, FileSource.APPEND)
     try:
-        for rows in combine_batches(batches, spec.arrow_schema, min(_CHUNK_BYTES, budget)):
-            files.write(physical_rows(rows, spec) if spec.keyed else rows)
-            unflushed += rows.nbytes
-            if unflushed >= _FLUSH_BYTES:
-                files.flush()
-                unflushed = 0
-        written = files.close()
+        for rows, changelog in _pieces(table, rewrite):
+            if rewrite.new_files:
+                output.write(rows)
+            if changelog is not None:
+                log.write(changelog)
+        result = RewriteResult(output.close(), log.close())
     except BaseException:
-        files.abort()
+        output.abort()
+        log.abort()
         raise
     _LOG.info(
-        "Compacted %d files (%d bytes) of %s to %d files of level %d.",
+        "Compacted %d files (%d bytes) of %s to %d files of level %d, with %d changelog files.",
         sum(map(len, rewrite.sections)),
         rewrite.size_bytes,
         directory,
-        len(written),
+        len(result.files),
         rewrite.level,
+        len(result.changelog_files),
     )
-    return RewriteResult(written)
+    return result
 
 
 def delete_written(
@@ -130,6 +125,16 @@ def delete_written(
     paths = [table.paths.data_file_path(*place) for place in written if place[2].file_name not in keep]
     if paths:
         delete_files(table, paths)
+
+
+def _pieces(table: FileStoreTable, rewrite: Rewrite) -> Iterator[tuple[pa.Table | pa.RecordBatch, pa.Table | None]]:
+    """Yield rows of the new files, and rows of the changelog that come with them."""
+    if rewrite.changelog:
+        yield from rows_with_changelog(table, rewrite.partition, rewrite.sections, rewrite.level)
+        return
+    batches = _merged(table, rewrite) if table.schema.primary_keys else _appended(table, rewrite)
+    for batch in batches:
+        yield batch, None
 
 
 def _appended(table: FileStoreTable, rewrite: Rewrite) -> Iterator[pa.RecordBatch]:

@@ -39,7 +39,7 @@ class CompactStep:
     """What is done to a bucket at once."""
 
     rewrites: tuple[tuple[Rewrite, tuple[DataFileMeta, ...]], ...] = ()
-    """What a task does, and the files that its result replaces."""
+    """What a task does, and the files that its result replaces; none where it only writes a changelog."""
     upgrades: tuple[DataFileMeta, ...] = ()
     """Files that move to `level` as they are."""
     level: int = 0
@@ -66,6 +66,7 @@ class MergeTreeCompactPlanner:
         self._table = table
         self._rewrite_all = rewrite_all
         self._small_bytes = small_file_bytes(table.options, keyed=True)
+        self._logs_top_level = table.options.changelog_producer == "full-compaction"
 
     def step(self, bucket: BucketFiles, unit: CompactUnit, top: int) -> CompactStep:
         """Return what a unit of compaction does.
@@ -103,17 +104,18 @@ class MergeTreeCompactPlanner:
                 upgrade(section[0])
         rewrite()
         metas = {file.file_name: file for file in unit.files}
-        return CompactStep(
-            tuple(
-                (
-                    Rewrite(bucket.partition, bucket.bucket, unit.level, _frozen(sections), unit.drop_deletes),
-                    tuple(metas[file.name] for section in sections for file in section),
-                )
-                for sections in chosen
-            ),
-            tuple(metas[file.name] for file in upgrades),
-            unit.level,
-        )
+        logs = unit.level == top and self._logs_top_level
+        place = (bucket.partition, bucket.bucket, unit.level)
+        rewrites = [
+            (
+                Rewrite(*place, _frozen(sections), unit.drop_deletes, changelog=logs),
+                tuple(metas[file.name] for section in sections for file in section),
+            )
+            for sections in chosen
+        ]
+        if logs:  # Java: UpgradeStrategy.CHANGELOG_NO_REWRITE
+            rewrites += [(Rewrite(*place, ((file,),), True, changelog=True, new_files=False), ()) for file in upgrades]
+        return CompactStep(tuple(rewrites), tuple(metas[file.name] for file in upgrades), unit.level)
 
     def _sections(self, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> list[list[SplitFile]]:
         low, high = key_ranks(

@@ -5,7 +5,6 @@ from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
 MB = 1 << 20
-_NO_CHANGELOGS = "No changelog files are written here."
 _NO_DELETION_VECTORS = "Tables with deletion vectors are refused."
 _NO_KEY_INDEXES = "Writes to tables with primary-key indexes are refused."
 
@@ -36,21 +35,21 @@ CORE_MERGE: tuple[Option, ...] = (
         "Where changelog files come from.",
         choices=("none", "input", "full-compaction", "lookup"),
         honoured=True,
-        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("none", "input")),),
+        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("none", "input", "full-compaction")),),
     ),
     Option(
         "changelog-producer.row-deduplicate",
         K.BOOL,
         False,
         "Whether unchanged rows make no changelog.",
-        instead=_NO_CHANGELOGS,
+        honoured=True,
     ),
     Option(
         "changelog-producer.row-deduplicate-ignore-fields",
         K.STRING,
         None,
         "Columns that do not count as a change.",
-        instead=_NO_CHANGELOGS,
+        honoured=True,
     ),
     Option(
         "sequence.field", K.STRING, None, "Columns that say which of two rows with one key is newer.", honoured=True
