@@ -56,6 +56,8 @@ ELSEWHERE = {
     "branch": "tests/test_honoured_options.py",
     "fields.<field>.sequence-group": "tests/merge/test_merge_errors.py",
     "metastore": "tests/table/test_catalog_options.py",
+    "deletion-vectors.bitmap64": "tests/write/test_deletion_vectors.py",
+    "deletion-vector.index-file.target-size": "tests/write/test_deletion_vectors.py",
     "deletion-vectors.merge-on-read": "tests/read/test_row_selection.py",
 }
 """Options whose effect another test shows, since it needs a session, Java or another store."""

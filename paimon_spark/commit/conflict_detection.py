@@ -175,22 +175,36 @@ def check_deletion_vectors(
     delta_files: Sequence[ManifestEntry],
     delta_index: Sequence[IndexManifestEntry],
     context: ConflictContext,
+    *,
+    bucketed: bool,
 ) -> None:
-    """Check, for append tables without buckets, that deletion vectors replace the ones that were read.
+    """Check that deletion vectors replace the ones that were read.
 
     Equals Java's comparison of (data file, vector file) pairs: a vector that is deleted must be the one the table has,
-    a file that goes must go together with its vector, and a new vector must not hide one made meanwhile.
+    a file that goes must go together with its vector, and a new vector must not hide one made meanwhile. Java compares
+    them in tables without buckets only, and loses vectors of others where two commits change one bucket.
+
+    Args:
+        base_files: live files.
+        base_index: the latest index manifest.
+        delta_files: entries to commit.
+        delta_index: entries to commit.
+        context: the table and the users.
+        bucketed: a bucket has one index file of vectors, which a new one replaces.
 
     Raises:
-        CommitConflictError: another commit changed the vectors of the same data file.
+        CommitConflictError: another commit changed the vectors of the same data file, or of the same bucket's files.
     """
+    base_index = list(base_index)
+    if bucketed:
+        _check_vectors_of_buckets(base_index, delta_index, context)
     holder = _vector_holders(entry for entry in base_index if entry.kind == FileKind.ADD)
     live = {entry.file.file_name for entry in base_files}
     removed = _vector_holders(entry for entry in delta_index if entry.kind == FileKind.DELETE)
     added = _vector_holders(entry for entry in delta_index if entry.kind == FileKind.ADD)
     gone = {entry.file.file_name for entry in delta_files if entry.kind == FileKind.DELETE}
     new = {entry.file.file_name for entry in delta_files if entry.kind == FileKind.ADD}
-    for data_file in removed.keys() | added.keys() | gone:
+    for data_file in removed.keys() | added.keys() | gone - new:  # a file that changes its level keeps its vector
         reason = None
         if data_file not in live and data_file not in new:
             reason = f"Trying to create deletion vector on file {data_file} which is not previously added."
@@ -198,6 +212,21 @@ def check_deletion_vectors(
             reason = f"The deletion vector of file {data_file} was changed by another commit."
         if reason:
             raise context.conflict(f"File deletion conflicts detected! Give up committing. {reason}")
+
+
+def _check_vectors_of_buckets(
+    base_index: Sequence[IndexManifestEntry], delta_index: Sequence[IndexManifestEntry], context: ConflictContext
+) -> None:
+    """Check that the index file of each changed bucket is the one that was read."""
+    vectors = [entry for entry in delta_index if entry.index_type == DELETION_VECTORS_INDEX]
+    read = {(e.partition, e.bucket): e.file_name for e in vectors if e.kind == FileKind.DELETE}
+    latest = {(e.partition, e.bucket): e.file_name for e in base_index if e.index_type == DELETION_VECTORS_INDEX}
+    for place in dict.fromkeys((entry.partition, entry.bucket) for entry in vectors):
+        if read.get(place) != latest.get(place):
+            raise context.conflict(
+                f"File deletion conflicts detected! Give up committing. The deletion vectors of bucket {place[1]} in "
+                f"partition {{{context.partition_text(place[0])}}} were changed by another commit."
+            )
 
 
 def _vector_holders(entries: Iterable[IndexManifestEntry]) -> dict[str, str]:

@@ -242,8 +242,9 @@ class SnapshotBuilder:
             known = {entry.identifier() for entry in base}
             changes = replace(changes, files=tuple(e for e in changes.files if e.identifier() not in known))
         check_conflicts(base, changes.files, context, overwrite=overwrite)
-        if table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE and part.scope is None:
-            check_deletion_vectors(base, index, changes.files, changes.index, context)
+        if part.scope is None:
+            bucketed = table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
+            check_deletion_vectors(base, index, changes.files, changes.index, context, bucketed=bucketed)
         return changes
 
     def _live_in(self, latest: Snapshot, partitions: frozenset[bytes]) -> list[ManifestEntry]:

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.plan import residual_filter
-from paimon_spark.read.row_selection import Vectors, vectors_of
 from paimon_spark.read.split_generator import generate_splits
 from paimon_spark.read.stats_pruning import column_bounds
 from paimon_spark.spec.data_types import (
@@ -32,6 +31,7 @@ from paimon_spark.spec.data_types import (
     TinyIntType,
 )
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
+from paimon_spark.table.deletion_vectors import Vectors, vectors_of
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest_columns import ManifestColumns

@@ -7,7 +7,7 @@ the task loads it when it opens the file, and masks the batches of whatever row 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,22 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError
-from paimon_spark.read.split import SplitFile, VectorPlace
-from paimon_spark.spec.deletion_vector import Positions, decode_vector, stored_bytes
-from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX
-from paimon_spark.storage.store_options import redact
+from paimon_spark.spec.deletion_vector import Positions
+from paimon_spark.table.deletion_vectors import deleted_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.read.split import SplitFile
     from paimon_spark.storage.file_io import FileIO
-    from paimon_spark.table.table import FileStoreTable
-
-
-Vectors = Mapping[tuple[bytes, int, str], VectorPlace]
-"""By partition, bucket and name of the data file."""
-NO_VECTORS: Vectors = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +94,9 @@ def selected_rows(file_io: FileIO, file: SplitFile, rows: int) -> RowSelection |
     Raises:
         CorruptTableError: the file's deletion vector is missing or damaged.
     """
-    return None if file.deletion_vector is None else load_vector(file_io, file.deletion_vector, rows)
+    if file.deletion_vector is None:
+        return None
+    return RowSelection.of_deleted(deleted_rows(file_io, file.deletion_vector, rows), rows)
 
 
 def masked(
@@ -135,46 +129,3 @@ def masked(
         raise CorruptTableError(
             f"The data file gives {position} rows or more where its footer says {len(kept)}.", path=path
         )
-
-
-def load_vector(file_io: FileIO, place: VectorPlace, rows: int) -> RowSelection:
-    """Read the deletion vector of a file of ``rows`` rows. Runs in tasks, once per file.
-
-    Raises:
-        CorruptTableError: the index file is missing or damaged, or marks rows that the file does not have.
-    """
-    if place.offset < 0 or place.length < 0:
-        raise CorruptTableError(f"A deletion vector has {place.length} bytes at {place.offset}.", path=place.path)
-    try:
-        with file_io.open_input(place.path) as source:
-            source.seek(place.offset)
-            data = source.read(min(stored_bytes(place.length), max(0, source.size() - place.offset)))
-    except FileNotFoundError:
-        raise CorruptTableError("The index file of deletion vectors is missing.", path=redact(place.path)) from None
-    selection = RowSelection.of_deleted(decode_vector(data, place.length, rows, path=redact(place.path)), rows)
-    deleted = rows - selection.kept.true_count
-    if place.cardinality is not None and place.cardinality != deleted:
-        raise CorruptTableError(
-            f"A deletion vector marks {deleted} rows, but its index manifest says {place.cardinality}.",
-            path=redact(place.path),
-        )
-    return selection
-
-
-def vectors_of(table: FileStoreTable, snapshot: Snapshot | None) -> Vectors:
-    """Return where the deletion vectors of a snapshot lie; none where the table does not use them. Runs on the driver.
-
-    Raises:
-        CorruptTableError: the index manifest is missing or damaged, or names a file outside the table.
-    """
-    if snapshot is None or not table.options.deletion_vectors_enabled:
-        return NO_VECTORS
-    found: dict[tuple[bytes, int, str], VectorPlace] = {}
-    for entry in table.manifests.index_entries(snapshot):
-        if entry.index_type != DELETION_VECTORS_INDEX or not entry.deletion_vectors:
-            continue
-        path = table.paths.index_file_path(entry)
-        for meta in entry.deletion_vectors:
-            place = VectorPlace(path, meta.offset, meta.length, meta.cardinality)
-            found[entry.partition, entry.bucket, meta.data_file_name] = place
-    return found

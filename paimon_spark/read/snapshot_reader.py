@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.plan import ReadPlan, residual_filter
-from paimon_spark.read.row_selection import vectors_of
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.split_generator import enough_splits, generate_splits
 from paimon_spark.spec.merge_validation import validate_merge_engine, validate_sequence_field
 from paimon_spark.spec.predicate import Always
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.deletion_vectors import vectors_of
 
 if TYPE_CHECKING:
     from paimon_spark.read.table_scan import TableScan

@@ -12,6 +12,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paimon_spark.spec.file_names import data_file_format
+from paimon_spark.table.deletion_vectors import VectorPlace
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta
@@ -22,19 +23,6 @@ _NUMBERS = (
 )  # fmt: skip
 _KEYS = ("min_key", "max_key")
 """What a `SplitFile` takes over from `DataFileMeta`, in its own order; in manifests ``_FILE_SIZE`` and so on."""
-
-
-class VectorPlace(NamedTuple):
-    """Where the deletion vector of a data file lies (Java: ``DeletionFile``)."""
-
-    path: str
-    """Of the index file."""
-    offset: int
-    """Bytes."""
-    length: int
-    """As recorded: bytes, see docs/format.md §4.2 for what it covers."""
-    cardinality: int | None = None
-    """How many rows it deletes; None where old files do not say."""
 
 
 class SplitFile(NamedTuple):

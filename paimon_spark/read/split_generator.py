@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from paimon_spark.read.data_evolution import groups_of_rows
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.pruning import bucket_groups
-from paimon_spark.read.row_selection import NO_VECTORS, Vectors
 from paimon_spark.read.sections import has_no_deletes, is_raw_bucket, pack_ordered, sections_of
 from paimon_spark.read.split import DataSplit, SplitFile
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.table.data_layout import DataLayout
+from paimon_spark.table.deletion_vectors import NO_VECTORS, Vectors
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest_columns import ManifestColumns

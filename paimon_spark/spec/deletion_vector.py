@@ -51,18 +51,7 @@ def decode_vector(data: bytes, length: int, rows: int, *, path: str) -> Bits:
         CorruptTableError: the bytes are no vector of that length, or mark rows that the data file does not have.
     """
     try:
-        source = Bytes(data)
-        size = source.number(">i")
-        magic = bytes(source.take(_NUMBER_BYTES))
-        wide = magic == struct.pack("<i", _MAGIC_64)
-        if not wide and magic != struct.pack(">i", _MAGIC):
-            raise DataError(f"Invalid magic number: {magic.hex()}.")
-        expected = length - 2 * _NUMBER_BYTES if wide else length
-        if size != expected:
-            raise DataError(f"Size not match, actual size: {size}, expected size: {expected}.")
-        bitmap = bytes(source.take(size - _NUMBER_BYTES))
-        if source.number(">I") != zlib.crc32(magic + bitmap):
-            raise DataError("Its checksum is another one.")
+        wide, bitmap = _unpacked(data, length)
         bits = np.zeros((rows + 7) // 8, np.uint8)
         body = Bytes(bitmap)
         before = -1
@@ -80,6 +69,36 @@ def decode_vector(data: bytes, length: int, rows: int, *, path: str) -> Bits:
     except (DataError, MemoryError, OverflowError, ValueError) as error:
         raise CorruptTableError(f"A deletion vector of the index file is damaged. {error}", path=path) from None
     return bits
+
+
+def whole_vector(data: bytes, length: int, *, path: str) -> bytes:
+    """Cut the bytes of a vector out of what was read from its place, for another index file; arguments as above.
+
+    Raises:
+        CorruptTableError: the bytes are no vector of that length.
+    """
+    try:
+        _, bitmap = _unpacked(data, length)
+    except DataError as error:
+        raise CorruptTableError(f"A deletion vector of the index file is damaged. {error}", path=path) from None
+    return data[: 3 * _NUMBER_BYTES + len(bitmap)]
+
+
+def _unpacked(data: bytes, length: int) -> tuple[bool, bytes]:
+    """Whether a vector is one of 64-bit positions, and its bitmap."""
+    source = Bytes(data)
+    size = source.number(">i")
+    magic = bytes(source.take(_NUMBER_BYTES))
+    wide = magic == struct.pack("<i", _MAGIC_64)
+    if not wide and magic != struct.pack(">i", _MAGIC):
+        raise DataError(f"Invalid magic number: {magic.hex()}.")
+    expected = length - 2 * _NUMBER_BYTES if wide else length
+    if size != expected:
+        raise DataError(f"Size not match, actual size: {size}, expected size: {expected}.")
+    bitmap = bytes(source.take(size - _NUMBER_BYTES))
+    if source.number(">I") != zlib.crc32(magic + bitmap):
+        raise DataError("Its checksum is another one.")
+    return wide, bitmap
 
 
 def _mark(bits: Bits, key: int, container: Container, rows: int) -> None:

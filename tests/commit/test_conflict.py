@@ -176,15 +176,26 @@ def vectors(name, *data_files, kind=ADD):
         ([vectors("v0", "a")], [file("a", kind=DELETE)], [], False),
         ([vectors("v0", "a")], [file("a", kind=DELETE)], [vectors("v0", "a", kind=DELETE)], True),
         ([], [file("a", kind=DELETE), file("n")], [], True),
+        ([vectors("v0", "a")], [file("a", kind=DELETE), file("a")], [], True),
     ],
 )
-def test_deletion_vectors_fit_only_what_they_were_made_for(base_index, files, index, fits):
+@pytest.mark.parametrize("bucketed", [False, True])
+def test_deletion_vectors_fit_only_what_they_were_made_for(base_index, files, index, fits, bucketed):
     base = [file("a"), file("b")]
     if fits:
-        check_deletion_vectors(base, base_index, files, index, context())
+        check_deletion_vectors(base, base_index, files, index, context(), bucketed=bucketed)
     else:
         with pytest.raises(CommitConflictError, match="File deletion conflicts detected"):
-            check_deletion_vectors(base, base_index, files, index, context())
+            check_deletion_vectors(base, base_index, files, index, context(), bucketed=bucketed)
+
+
+def test_index_files_of_buckets_are_replaced_only_by_who_read_them():
+    base, latest = [file("a"), file("b")], [vectors("v2", "b")]
+    for read in ([], [vectors("v0", "a", kind=DELETE)]):
+        with pytest.raises(CommitConflictError, match="deletion vectors of bucket 0 in partition"):
+            check_deletion_vectors(base, latest, [], [*read, vectors("v1", "a")], context(), bucketed=True)
+    both = [vectors("v2", "b", kind=DELETE), vectors("v1", "a", "b")]
+    check_deletion_vectors(base, latest, [], both, context(), bucketed=True)
 
 
 def test_key_ranks_of_no_keys():

@@ -15,13 +15,14 @@ from paimon_spark.errors import CorruptTableError
 from paimon_spark.read.metadata_columns import ROW_INDEX, read_with_metadata
 from paimon_spark.read.row_selection import RowSelection
 from paimon_spark.read.row_views import find_view
-from paimon_spark.read.split import DataSplit, VectorPlace
+from paimon_spark.read.split import DataSplit
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.deletion_vector import encode_vector
 from paimon_spark.spec.predicate import Leaf
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.table.deletion_vectors import VectorPlace
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches

@@ -5,7 +5,6 @@ from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
 MB = 1 << 20
-_NO_DELETION_VECTORS = "Tables with deletion vectors are refused."
 _NO_KEY_INDEXES = "Writes to tables with primary-key indexes are refused."
 
 CORE_MERGE: tuple[Option, ...] = (
@@ -118,7 +117,7 @@ CORE_MERGE: tuple[Option, ...] = (
         K.MEMORY,
         2 * MB,
         "Size of a deletion vector file.",
-        instead=_NO_DELETION_VECTORS,
+        honoured=True,
     ),
     Option(
         "deletion-vectors.merge-on-read",
@@ -132,7 +131,7 @@ CORE_MERGE: tuple[Option, ...] = (
         K.BOOL,
         False,
         "Whether deletion vectors have 64 bit positions.",
-        instead=_NO_DELETION_VECTORS,
+        honoured=True,
     ),
     Option(
         "delete.force-produce-changelog", K.BOOL, False, "Whether deletes by statement make a changelog.", honoured=True

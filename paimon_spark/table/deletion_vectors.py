@@ -1,0 +1,95 @@
+"""The deletion vectors of a snapshot: where they lie, and what they delete (Java: ``DeletionFile``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pyarrow as pa
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.spec.deletion_vector import Bits, decode_vector, stored_bytes
+from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX
+from paimon_spark.storage.store_options import redact
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import IndexManifestEntry
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.table.table import FileStoreTable
+
+
+class VectorPlace(NamedTuple):
+    """Where the deletion vector of a data file lies."""
+
+    path: str
+    """Of the index file."""
+    offset: int
+    """Bytes."""
+    length: int
+    """As recorded: bytes, see docs/format.md §4.2 for what it covers."""
+    cardinality: int | None = None
+    """How many rows it deletes; None where old files do not say."""
+
+
+FileKey = tuple[bytes, int, str]
+"""Partition, bucket and name of a data file."""
+Vectors = Mapping[FileKey, VectorPlace]
+NO_VECTORS: Final[Vectors] = {}
+
+
+def vectors_of(table: FileStoreTable, snapshot: Snapshot | None) -> Vectors:
+    """Return where the deletion vectors of a snapshot lie; none where the table does not use them. Runs on the driver.
+
+    Raises:
+        CorruptTableError: the index manifest is missing or damaged, or names a file outside the table.
+    """
+    if snapshot is None or not table.options.deletion_vectors_enabled:
+        return NO_VECTORS
+    return vector_places(table, table.manifests.index_entries(snapshot))
+
+
+def vector_places(table: FileStoreTable, entries: Iterable[IndexManifestEntry]) -> dict[FileKey, VectorPlace]:
+    """Return where the deletion vectors of index files lie."""
+    found: dict[FileKey, VectorPlace] = {}
+    for entry in entries:
+        if entry.index_type != DELETION_VECTORS_INDEX or not entry.deletion_vectors:
+            continue
+        path = table.paths.index_file_path(entry)
+        for meta in entry.deletion_vectors:
+            place = VectorPlace(path, meta.offset, meta.length, meta.cardinality)
+            found[entry.partition, entry.bucket, meta.data_file_name] = place
+    return found
+
+
+def vector_bytes(file_io: FileIO, place: VectorPlace) -> bytes:
+    """Read what an index file holds at a place: the vector, and a few bytes behind it.
+
+    Raises:
+        CorruptTableError: the index file is missing, or there cannot be a vector.
+    """
+    if place.offset < 0 or place.length < 0:
+        raise CorruptTableError(f"A deletion vector has {place.length} bytes at {place.offset}.", path=place.path)
+    try:
+        with file_io.open_input(place.path) as source:
+            source.seek(place.offset)
+            data: bytes = source.read(min(stored_bytes(place.length), max(0, source.size() - place.offset)))
+    except FileNotFoundError:
+        raise CorruptTableError("The index file of deletion vectors is missing.", path=redact(place.path)) from None
+    return data
+
+
+def deleted_rows(file_io: FileIO, place: VectorPlace, rows: int) -> Bits:
+    """Read the deletion vector of a data file of ``rows`` rows: one bit for each row, set where it is deleted.
+
+    Raises:
+        CorruptTableError: the index file is missing or damaged, or marks rows that the data file does not have.
+    """
+    bits = decode_vector(vector_bytes(file_io, place), place.length, rows, path=redact(place.path))
+    deleted = pa.BooleanArray.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(bits)]).true_count
+    if place.cardinality is not None and place.cardinality != deleted:
+        raise CorruptTableError(
+            f"A deletion vector marks {deleted} rows, but its index manifest says {place.cardinality}.",
+            path=redact(place.path),
+        )
+    return bits
