@@ -53,7 +53,7 @@ ONLY_FOR = {"merge": {"errors", "options", "spec"}}  # narrower than its height
 # Third-party package -> the places (folder or module) that may import it.
 PLACES = {
     "pyspark": ("paimon_spark/spark/", "pyspark_paimon/"),
-    "py4j": ("paimon_spark/spark/jvm/", "paimon_spark/spark/catalog/", "paimon_spark/spark/hooks/"),
+    "py4j": ("paimon_spark/spark/jvm/",),
     "fsspec": ("paimon_spark/storage/file_io.py",),
     "fastavro": ("paimon_spark/spec/avro_codec.py", "paimon_spark/storage/avro_format.py"),
     # conditions; and whole statements, whose tables paimon_spark.sql finds where Spark offers no catalog

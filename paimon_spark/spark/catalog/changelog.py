@@ -8,11 +8,12 @@ from typing import Any
 from paimon_spark.errors import OptionError, SnapshotNotFoundError
 from paimon_spark.read.change_feed import CHANGE_FEED, feed_source, refuse_without_changelog
 from paimon_spark.spark.catalog.loading import LoadedTable
-from paimon_spark.spark.catalog.scan import ScanBuilderProxy, quoted
+from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.table import FileStoreTable
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS
 
@@ -66,7 +67,7 @@ class ChangelogProxy(Proxy):
     def rowId(self) -> JavaObject:
         """The primary key; nothing of Spark's asks for it."""
         expressions = self.gateway.jvm.org.apache.spark.sql.connector.expressions
-        keys = [expressions.Expressions.column(quoted(name)) for name in self.loaded.table.schema.primary_keys]
+        keys = [expressions.Expressions.column(quoted_name(name)) for name in self.loaded.table.schema.primary_keys]
         return self.gateway.array("org.apache.spark.sql.connector.expressions.NamedReference", keys)
 
     def rowVersion(self) -> JavaObject:

@@ -20,7 +20,7 @@ from paimon_spark.read.metadata_columns import metadata_fields
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spark.catalog.loading import LoadedTable
-from paimon_spark.spark.catalog.native_scan import REFUSALS, note_refusal
+from paimon_spark.spark.catalog.native_scan import note_refusal
 from paimon_spark.spark.catalog.saved_table import SaveBuilderProxy
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.catalog.scan_plan import ScanPlan
@@ -32,6 +32,7 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.faces import Value, faced, none_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, gateway_of, named_text
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
+from paimon_spark.spark.jvm.spark_errors import MISFITS
 from paimon_spark.spark.session.pyspark_members import java_session, java_state
 from paimon_spark.spark.source.read_columns import find_field, match_columns, read_columns
 from paimon_spark.spark.source.source_options import read_request, row_condition
@@ -96,13 +97,10 @@ class PathTableProxy(TableProxy):
         found = super().answers()
         if self.view is not ROWS:
             found["metadataColumns"] = none_of(f"{_CATALOG}.MetadataColumn")
-        return found | {"capabilities": ["constants", f"{_CATALOG}.TableCapability", self._capabilities()]}
+        return found
 
-    def capabilities(self) -> JavaObject:
+    def _capabilities(self) -> Sequence[str]:
         """Batch reads, and writes into the table itself, by which a temporary view of a load can be inserted into."""
-        return self.gateway.enum_set(f"{_CATALOG}.TableCapability", self._capabilities())
-
-    def _capabilities(self) -> list[str]:
         return ["BATCH_READ", "BATCH_WRITE", "TRUNCATE"] if self.view is ROWS else ["BATCH_READ"]
 
     def metadataColumns(self) -> JavaObject:
@@ -151,7 +149,7 @@ class PathSystemTableProxy(SystemTableProxy):
 
         self.rows = rows
 
-    def scan_builder(self, given: Mapping[str, str]) -> SystemScanBuilderProxy:
+    def scan_builder(self, options: Mapping[str, str]) -> SystemScanBuilderProxy:
         """A builder for one scan."""
         return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, self.rows)
 
@@ -203,7 +201,7 @@ def read_relation(
                 return None
     try:
         return _plan(gateway, state, proxy, condition, names, names if schema is None else schema.names)
-    except REFUSALS as error:
+    except MISFITS as error:
         note_refusal(error)
         return None
 

@@ -22,7 +22,7 @@ class GlobalTableProxy(SystemTableProxy):
         self.catalog = catalog
         self.global_table = table
 
-    def scan_builder(self, given: Mapping[str, str]) -> FacedProxy:
+    def scan_builder(self, options: Mapping[str, str]) -> FacedProxy:
         """A builder for one scan."""
         table, catalog = self.global_table, self.catalog
         return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, lambda: table.read(catalog))

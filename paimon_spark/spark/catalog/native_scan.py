@@ -12,14 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from paimon_spark.errors import PaimonError
 from paimon_spark.spark.catalog.file_partitions import file_uri, task_files
 from paimon_spark.spark.jvm.faces import Value, has_faces
 from paimon_spark.spark.jvm.gateway import Gateway
+from paimon_spark.spark.jvm.spark_errors import misfit_reason
 from paimon_spark.spec.data_types import DoubleType, FloatType
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
 
@@ -45,9 +43,6 @@ _FIRST_SAFE_YEAR: Final = 1900
 """Dates and times before it change on their way through ``java.sql``, in which Spark passes them to its reader."""
 
 WANTED_SETTINGS: Final = (_SHIFTS_TIMES,)
-
-REFUSALS: Final = (Py4JError, PySparkException, PaimonError, TypeError)
-"""What comes of calling classes and methods that another Spark has not."""
 
 
 def parquet_batch(scan: ScanPlan, tasks: Sequence[Sequence[DataSplit]], pushed: Sequence[Predicate]) -> Value:
@@ -79,8 +74,7 @@ def parquet_batch(scan: ScanPlan, tasks: Sequence[Sequence[DataSplit]], pushed: 
 
 def note_refusal(error: Exception | str) -> None:
     """Log why rows come by our reader that Spark's could give."""
-    reason = error.java_exception if isinstance(error, Py4JJavaError) else str(error).partition("\n")[0]
-    _LOG.warning("Spark's own Parquet reader cannot be used here, Paimon's is: %s", reason)
+    _LOG.warning("Spark's own Parquet reader cannot be used here, Paimon's is: %s", misfit_reason(error))
 
 
 def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) -> bool:

@@ -11,8 +11,6 @@ import decimal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import truncate
 from paimon_spark.spark.catalog.loading import LoadedTable
@@ -21,6 +19,7 @@ from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.faces import FacedProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown
 from paimon_spark.spark.sql.row_changes import refuse_older_state
 from paimon_spark.spark.sql.table_partitions import empty_partitions, missing_clauses
 from paimon_spark.spec import data_types as t
@@ -156,9 +155,9 @@ class PartitionsProxy(FacedProxy):
         fields = self.loaded.table.schema.partition_fields[: ident.numFields()]
         return {field.name: _value(ident, index, field.type) for index, field in enumerate(fields)}
 
-    def _no_such_partition(self, ident: JavaObject) -> Py4JJavaError:
+    def _no_such_partition(self, ident: JavaObject) -> JavaThrownError:
         table = self.gateway.identifier([], self.loaded.name)
-        return Py4JJavaError("", compat.NO_SUCH_PARTITION(self.gateway, table.name(), ident, self.partitionSchema()))
+        return thrown(compat.NO_SUCH_PARTITION(self.gateway, table.name(), ident, self.partitionSchema()))
 
 
 def catalyst_row(gateway: Gateway, fields: Sequence[t.DataField], values: Mapping[str, Any], *more: int) -> JavaObject:

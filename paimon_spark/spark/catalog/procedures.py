@@ -6,15 +6,15 @@ that can be bound (`docs/spark_sql.md`, "More traps").
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
 from paimon_spark.errors import TableNotFoundError, UnsupportedError
+from paimon_spark.spark.catalog.basic_scan import LocalRowsProxy
 from paimon_spark.spark.catalog.loading import load_catalog_table
-from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.source.source_options import refuse_system_table
@@ -58,10 +58,8 @@ class ProcedureCatalogProxy(Proxy):
         return self.gateway.array("org.apache.spark.sql.connector.catalog.Identifier", identifiers)
 
 
-class UnboundProcedureProxy(Proxy):
-    """A procedure by its name."""
-
-    interfaces = (f"{_PROCEDURES}.UnboundProcedure",)
+class ProcedureProxy(Proxy):
+    """A procedure of a catalog, by its name."""
 
     def __init__(self, gateway: Gateway, owner: ProcedureCatalogProxy, procedure: Procedure) -> None:
         super().__init__(gateway)
@@ -75,6 +73,12 @@ class UnboundProcedureProxy(Proxy):
     def description(self) -> str:
         """What DESCRIBE PROCEDURE shows."""
         return self.procedure.described
+
+
+class UnboundProcedureProxy(ProcedureProxy):
+    """A procedure before Spark knows the arguments of the call."""
+
+    interfaces = (f"{_PROCEDURES}.UnboundProcedure",)
 
     def bind(self, _arguments: JavaObject) -> Any:
         """The procedure for the types of a call's arguments: always the same."""
@@ -104,23 +108,10 @@ class MissingProcedureProxy(Proxy):
         raise self.error
 
 
-class BoundProcedureProxy(Proxy):
+class BoundProcedureProxy(ProcedureProxy):
     """A procedure that can be called."""
 
     interfaces = (f"{_PROCEDURES}.BoundProcedure",)
-
-    def __init__(self, gateway: Gateway, owner: ProcedureCatalogProxy, procedure: Procedure) -> None:
-        super().__init__(gateway)
-        self.owner = owner
-        self.procedure = procedure
-
-    def name(self) -> str:
-        """The name in plans."""
-        return f"{self.owner.catalog_name}.{SYSTEM_DATABASE}.{self.procedure.name}"
-
-    def description(self) -> str:
-        """What DESCRIBE PROCEDURE shows."""
-        return self.procedure.description
 
     def isDeterministic(self) -> bool:
         """Whether two calls do the same: never, they change tables."""
@@ -150,58 +141,22 @@ class BoundProcedureProxy(Proxy):
         rows = list(self.procedure.function(context, arguments))
         results = self.gateway.jvm.java.util.ArrayList()
         if self.procedure.result:
-            results.add(RowsProxy(self.gateway, self.procedure.result, rows))
+            results.add(ProcedureRowsProxy(self.gateway, self.procedure.result, rows))
         return results.iterator()
 
 
-class RowsProxy(Proxy):
-    """Rows that are known already, as a scan."""
+class ProcedureRowsProxy(LocalRowsProxy):
+    """The rows of a procedure's result, made without the private members that `LocalRowsProxy` needs."""
 
-    interfaces = ("org.apache.spark.sql.connector.read.LocalScan",)
-
-    def __init__(self, gateway: Gateway, columns: Iterable[ResultColumn], rows: list[tuple[Any, ...]]) -> None:
-        super().__init__(gateway)
+    def __init__(self, gateway: Gateway, columns: Sequence[ResultColumn], rows: list[tuple[Any, ...]]) -> None:
+        struct = StructType([StructField(column.name, column.type, column.nullable) for column in columns])
+        super().__init__(gateway, struct, "result of a Paimon procedure", rows)
         self.result_columns = tuple(columns)
-        self.result_rows = rows
-
-    def readSchema(self) -> JavaObject:
-        """The columns."""
-        fields = [StructField(column.name, column.type, column.nullable) for column in self.result_columns]
-        return java_struct(self.gateway, StructType(fields))
 
     def rows(self) -> JavaObject:
         """The rows."""
-        rows = [_internal_row(self.gateway, self.result_columns, row) for row in self.result_rows]
+        rows = [_internal_row(self.gateway, self.result_columns, row) for row in self.values]
         return self.gateway.array("org.apache.spark.sql.catalyst.InternalRow", rows)
-
-    def description(self) -> str:
-        """What EXPLAIN shows."""
-        return "result of a Paimon procedure"
-
-    def toBatch(self) -> None:
-        """Never called: Spark takes the rows as they are."""
-        raise UnsupportedError("the result of a procedure is no batch")
-
-    def toMicroBatchStream(self, _checkpoint: str) -> None:
-        """Never called."""
-        raise UnsupportedError("the result of a procedure is no stream")
-
-    def toContinuousStream(self, _checkpoint: str) -> None:
-        """Never called."""
-        raise UnsupportedError("the result of a procedure is no stream")
-
-    def supportedCustomMetrics(self) -> JavaObject:
-        """Metrics: none."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
-
-    def reportDriverMetrics(self) -> JavaObject:
-        """Metrics: none."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
-
-    def columnarSupportMode(self) -> JavaObject:
-        """Whether batches are columnar: there are none."""
-        mode = self.gateway.java_class("org.apache.spark.sql.connector.read.Scan$ColumnarSupportMode")
-        return next(constant for constant in mode.getEnumConstants() if constant.name() == "UNSUPPORTED")
 
 
 def open_table(owner: ProcedureCatalogProxy, session: JavaObject, text: str) -> FileStoreTable:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from py4j.protocol import Py4JJavaError
-
 from paimon_spark.errors import OptionError
 from paimon_spark.spark.catalog.procedures import ProcedureCatalogProxy, open_table
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
-from paimon_spark.spark.jvm.spark_errors import no_such_function
+from paimon_spark.spark.jvm.spark_errors import no_such_function, thrown
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 from paimon_spark.table.largest_partition import largest_partition
 
@@ -74,7 +72,7 @@ class MaxPtProxy(Proxy):
         types = [field.dataType().simpleString() for field in arguments.fields()]
         if types != ["string"]:
             text = f"{MAX_PT} takes one text, the name of a table; not ({', '.join(types)})"
-            raise Py4JJavaError("", self.gateway.jvm.java.lang.UnsupportedOperationException(text))
+            raise thrown(self.gateway.jvm.java.lang.UnsupportedOperationException(text))
         return BoundMaxPtProxy(self.gateway, self.owner)
 
 

@@ -18,7 +18,8 @@ from paimon_spark.read.metadata_pruning import pruned_metadata_fields
 from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
-from paimon_spark.spark.catalog.aggregates import LocalScanProxy, aggregated_rows, aggregation_trees, to_aggregation
+from paimon_spark.spark.catalog.aggregates import aggregated_rows, aggregation_trees, to_aggregation
+from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy
 from paimon_spark.spark.catalog.expressions import Tree, to_predicate, tree_of
 from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, note_refusal, parquet_batch
 from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
@@ -28,6 +29,7 @@ from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, none_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.sql.read_version import with_read_options
+from paimon_spark.spec.filter_text import quoted_name
 
 if TYPE_CHECKING:
     from paimon_spark.read.aggregate import AggregateRows
@@ -176,7 +178,7 @@ class ScanBuilderProxy(FacedProxy):
 
     def _scan(self) -> FacedProxy:
         if self.aggregated is not None:
-            return LocalScanProxy(self.gateway, self.loaded.name, self.aggregated)
+            return _answered(self.gateway, self.loaded.name, self.aggregated)
         struct = partition_columns_last(self.struct, self.table.schema.partition_keys)
         plan = ScanPlan(self.table, struct, self.predicates, self.metadata_predicates, self.limit, self.view)
         scan = ScanProxy(self.gateway, self.loaded.name, self._on_source(plan), self.skipping)
@@ -187,7 +189,7 @@ class ScanBuilderProxy(FacedProxy):
         return plan if self.first is None else plan.after(self.first)
 
 
-class ScanProxy(FacedProxy):
+class ScanProxy(BasicScanProxy):
     """One scan. Its batch is made once: plans compare batches by identity when they reuse exchanges."""
 
     interfaces = (f"{_READ}.Scan", f"{_READ}.SupportsReportStatistics", f"{_READ}.SupportsRuntimeV2Filtering")
@@ -213,19 +215,15 @@ class ScanProxy(FacedProxy):
     def answers(self) -> dict[str, Value]:
         """What does not depend on the files."""
         return {
-            "readSchema": ["struct", self.plan.struct.json()],
+            **super().answers(),
             "filterAttributes": ["references", self._filterable()],
             "pushedPredicates": none_of(_PREDICATE),
             "supportsIterativePushdown": False,
             "reflectsFullyPushedDownFilters": True,
-            "supportedCustomMetrics": none_of("org.apache.spark.sql.connector.metric.CustomMetric"),
-            "reportDriverMetrics": none_of("org.apache.spark.sql.connector.metric.CustomTaskMetric"),
-            "columnarSupportMode": ["constant", f"{_READ}.Scan$ColumnarSupportMode", "PARTITION_DEFINED"],
         }
 
-    def readSchema(self) -> JavaObject:
-        """The columns that come out."""
-        return java_struct(self.gateway, self.plan.struct)
+    def _struct(self) -> StructType:
+        return self.plan.struct
 
     def description(self) -> str:
         """For EXPLAIN."""
@@ -281,7 +279,7 @@ class ScanProxy(FacedProxy):
     def _filterable(self) -> list[str]:
         schema = self.plan.table.schema
         known = (*schema.partition_keys, *(field.name for field in pruned_metadata_fields(schema)))
-        return [quoted(name) for name in known if name in self.plan.struct.names and self.plan.view is ROWS]
+        return [quoted_name(name) for name in known if name in self.plan.struct.names and self.plan.view is ROWS]
 
     def filter(self, predicates: JavaObject) -> None:
         """Leave out files by what the other side of a join turned out to hold; the snapshot stays."""
@@ -332,17 +330,12 @@ class ScanProxy(FacedProxy):
         """Files that the predicates rule out are not counted."""
         return True
 
-    def supportedCustomMetrics(self) -> JavaObject:
-        """None."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
 
-    def reportDriverMetrics(self) -> JavaObject:
-        """None."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
-
-    def columnarSupportMode(self) -> JavaObject:
-        """As Spark's Python reader says of each partition."""
-        return columnar_support(self.gateway, "PARTITION_DEFINED")
+def _answered(gateway: Gateway, name: str, answer: AggregateRows) -> LocalRowsProxy:
+    """The scan of an aggregation that metadata answers: the columns of the groups, then those of the functions."""
+    struct = to_spark_struct(answer.fields)
+    text = f"paimon {name} metadata only: {', '.join(struct.names)}"
+    return LocalRowsProxy(gateway, struct, text, [struct.toInternal(row) for row in answer.rows])
 
 
 def pushed_down(view: RowView, table: FileStoreTable, predicate: Tree) -> tuple[Predicate | None, Predicate | None]:
@@ -377,13 +370,3 @@ class StatisticsProxy(Proxy):
     def columnStats(self) -> JavaObject:
         """None are kept."""
         return self.gateway.jvm.java.util.Collections.emptyMap()
-
-
-def columnar_support(gateway: Gateway, name: str) -> JavaObject:
-    """A constant of ``Scan.ColumnarSupportMode``."""
-    return gateway.enum_constant(f"{_READ}.Scan$ColumnarSupportMode", name)
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark parses it."""
-    return f"`{name.replace('`', '``')}`"

@@ -11,20 +11,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from paimon_spark.errors import OptionError
 from paimon_spark.read.table_scan import RowView
-from paimon_spark.spark.catalog.aggregates import LocalScanProxy
+from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy
 from paimon_spark.spark.catalog.loading import LoadedTable
+from paimon_spark.spark.catalog.named_table import NamedTableProxy
 from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
-from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
-from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, none_of
+from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.source.system_read import SystemTableReader
 from paimon_spark.spark.sql.read_version import with_read_options
@@ -35,11 +33,10 @@ MOST_LOCAL_ROWS = 1000
 _READ = "org.apache.spark.sql.connector.read"
 
 
-class SystemTableProxy(FacedProxy):
+class SystemTableProxy(NamedTableProxy):
     """One system table of one table at one version, as one statement sees it. It cannot be written."""
 
     interfaces = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsRead")
-    asked: ClassVar[Mapping[str, str]] = {"newScanBuilder": "_asked_scan_builder"}
 
     def __init__(self, gateway: Gateway, catalog_name: str, loaded: LoadedTable, system: SystemTable | RowView) -> None:
         super().__init__(gateway)
@@ -50,74 +47,13 @@ class SystemTableProxy(FacedProxy):
         fields = system.fields(loaded.table) if isinstance(system, RowView) else system.fields
         self.struct: StructType = to_spark_struct(fields)
 
-    def answers(self) -> dict[str, Value]:
-        """What the table is."""
-        struct = self.struct.json()
-        return {
-            "name": self.table_name,
-            "id": None,
-            "version": None,
-            "schema": ["struct", struct],
-            "columns": ["columns", struct],
-            "constraints": none_of(f"{_CATALOG}.constraints.Constraint"),
-            "partitioning": none_of("org.apache.spark.sql.connector.expressions.Transform"),
-            "properties": ["map", {"provider": "paimon"}],
-            "capabilities": ["constants", f"{_CATALOG}.TableCapability", ["BATCH_READ"]],
-        }
-
-    def name(self) -> str:
-        """The name in plans and messages."""
-        return self.table_name
-
-    def id(self) -> None:
-        """Identity over time: none is kept."""
-
-    def version(self) -> None:
-        """Version for transactions: none."""
-
-    def schema(self) -> JavaObject:
-        """Columns with nullability."""
-        return java_struct(self.gateway, self.struct)
-
-    def columns(self) -> JavaObject:
-        """The same as ``Column[]``."""
-        util = compat.V2_COLUMNS.of(self.gateway)
-        struct = self.schema()
-        try:
-            return util.structTypeToV2Columns(struct, False)  # 4.3: whether to keep ids
-        except Py4JError:
-            return util.structTypeToV2Columns(struct)
-
-    def constraints(self) -> JavaObject:
-        """None."""
-        return self.gateway.array(f"{_CATALOG}.constraints.Constraint", [])
-
-    def partitioning(self) -> JavaObject:
-        """None."""
-        return self.gateway.array("org.apache.spark.sql.connector.expressions.Transform", [])
-
-    def properties(self) -> JavaObject:
-        """The provider only."""
-        return self.gateway.string_map({"provider": "paimon"})
-
-    def capabilities(self) -> JavaObject:
-        """Batch reads."""
-        return self.gateway.enum_set(f"{_CATALOG}.TableCapability", ["BATCH_READ"])
-
-    def newScanBuilder(self, options: JavaObject) -> Any:
-        """A builder for one scan."""
-        return faced(self.scan_builder(self.gateway.string_dict(options.asCaseSensitiveMap())))
-
-    def _asked_scan_builder(self, question: Question) -> Reply:
-        return Reply(face_of(self.scan_builder(question.arguments[0])))
-
-    def scan_builder(self, given: Mapping[str, str]) -> FacedProxy:
+    def scan_builder(self, options: Mapping[str, str]) -> FacedProxy:
         """A builder for one scan with the options of the read."""
         if isinstance(self.system, RowView):
-            builder = ScanBuilderProxy(self.gateway, self.loaded, given, self.system)
+            builder = ScanBuilderProxy(self.gateway, self.loaded, options, self.system)
             refuse_other_columns(self.struct, builder.struct, self.table_name)
             return builder
-        system, table = self.system, with_read_options(self.table, given, pinned=self.loaded.pinned)
+        system, table = self.system, with_read_options(self.table, options, pinned=self.loaded.pinned)
         return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, lambda: system.read(table))
 
     def toString(self) -> str:
@@ -169,31 +105,12 @@ class SystemScanBuilderProxy(FacedProxy):
         """The scan; few rows are made now and become constants of the query, so that no task is run for them."""
         rows = self.rows().select(self.struct.names)
         if rows.num_rows <= MOST_LOCAL_ROWS and not _holds_maps(self.struct):
-            return Reply(face_of(SystemRowsProxy(self.gateway, self.table_name, self.struct, rows)))
+            text, values = _description(self.table_name, self.struct), _internal_rows(self.struct, rows)
+            return Reply(face_of(LocalRowsProxy(self.gateway, self.struct, text, values)))
         return Reply(face_of(SystemScanProxy(self.gateway, self.table_name, self.struct, lambda: rows)))
 
 
-class SystemRowsProxy(LocalScanProxy):
-    """One scan of a system table whose rows are there already."""
-
-    def __init__(self, gateway: Gateway, name: str, struct: StructType, rows: pa.Table) -> None:
-        super(LocalScanProxy, self).__init__(gateway)
-        self.struct = struct
-        self.table_name = name
-        self.arrow = rows
-
-    def description(self) -> str:
-        """For EXPLAIN."""
-        return _description(self.table_name, self.struct)
-
-    def internal_rows(self) -> list[tuple[Any, ...]]:
-        """The rows as Spark keeps them."""
-        batches = convert_batches(self.arrow.to_batches(), self.struct.names, spark_arrow_schema(self.struct))
-        rows = (row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
-        return [self.struct.toInternal(row) for row in rows]
-
-
-class SystemScanProxy(FacedProxy):
+class SystemScanProxy(BasicScanProxy):
     """One scan of a system table. Its batch is made once."""
 
     interfaces = (f"{_READ}.Scan",)
@@ -208,17 +125,10 @@ class SystemScanProxy(FacedProxy):
 
     def answers(self) -> dict[str, Value]:
         """What does not depend on the rows."""
-        return {
-            "readSchema": ["struct", self.struct.json()],
-            "description": self.description(),
-            "supportedCustomMetrics": none_of("org.apache.spark.sql.connector.metric.CustomMetric"),
-            "reportDriverMetrics": none_of("org.apache.spark.sql.connector.metric.CustomTaskMetric"),
-            "columnarSupportMode": ["constant", f"{_READ}.Scan$ColumnarSupportMode", "PARTITION_DEFINED"],
-        }
+        return {**super().answers(), "description": self.description()}
 
-    def readSchema(self) -> JavaObject:
-        """The columns that come out."""
-        return java_struct(self.gateway, self.struct)
+    def _struct(self) -> StructType:
+        return self.struct
 
     def description(self) -> str:
         """For EXPLAIN."""
@@ -236,22 +146,16 @@ class SystemScanProxy(FacedProxy):
     def _reader(self) -> SystemTableReader:
         return SystemTableReader(self.rows().select(self.struct.names), spark_arrow_schema(self.struct))
 
-    def supportedCustomMetrics(self) -> JavaObject:
-        """None."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
-
-    def reportDriverMetrics(self) -> JavaObject:
-        """None."""
-        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
-
-    def columnarSupportMode(self) -> JavaObject:
-        """As Spark's Python reader says of each partition."""
-        mode = self.gateway.java_class(f"{_READ}.Scan$ColumnarSupportMode")
-        return self.gateway.jvm.java.lang.Enum.valueOf(mode, "PARTITION_DEFINED")
-
 
 def _description(name: str, struct: StructType) -> str:
     return f"paimon system table {name} {struct.simpleString()}"
+
+
+def _internal_rows(struct: StructType, rows: pa.Table) -> list[tuple[Any, ...]]:
+    """Rows as Spark keeps them."""
+    batches = convert_batches(rows.to_batches(), struct.names, spark_arrow_schema(struct))
+    values = (row for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True))
+    return [struct.toInternal(row) for row in values]
 
 
 def _holds_maps(data_type: DataType) -> bool:

@@ -7,18 +7,16 @@ they are: the table is asked to drop rows with fewer values than it has partitio
 
 from __future__ import annotations
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors.exceptions.captured import CapturedException
-
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.function_proxy import FunctionProxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, scala_seq
+from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS, thrown
 
 
-class DropPartitionsProxy(Proxy):
+class DropPartitionsProxy(FunctionProxy):
     """Resolves the partitions of one statement; answers ``java.util.function.Function``, on the driver."""
 
-    interfaces = ("java.util.function.Function",)
     caller_unwraps = True
 
     def __init__(self, gateway: Gateway, state: JavaObject) -> None:
@@ -31,20 +29,14 @@ class DropPartitionsProxy(Proxy):
         Anything else stays as it is, so that Spark says what is wrong with it.
 
         Raises:
-            Py4JJavaError: there are no such partitions, and the statement has no IF EXISTS.
+            JavaThrownError: there are no such partitions, and the statement has no IF EXISTS.
         """
         try:
             table = catalog_table(self.gateway, self.state, statement.table())
             parts = None if table is None else self._named(statement, table)
-        except (Py4JError, CapturedException):  # an unknown table or column, say
+        except CALL_ERRORS:  # an unknown table or column, say
             return statement
         return statement if parts is None else self._existing(statement, table, *parts)
-
-    def andThen(self, _after: JavaObject) -> None:
-        """Never called."""
-
-    def compose(self, _before: JavaObject) -> None:
-        """Never called."""
 
     def _named(self, statement: JavaObject, table: JavaObject) -> tuple[list[JavaObject], list[list[str]]] | None:
         """The partitions, resolved, and the columns that they name; None where Spark resolves them as well."""
@@ -69,7 +61,7 @@ class DropPartitionsProxy(Proxy):
             given = java_list(statement.parts())
             missing = [spec.spec() for spec, found in zip(given, there, strict=True) if not found]
             _, database, name = table.name().split(".", 2)
-            thrown = compat.NO_SUCH_PARTITIONS(self.gateway, database, name, scala_seq(self.gateway, missing))
-            raise Py4JJavaError("", thrown)
+            missing_error = compat.NO_SUCH_PARTITIONS(self.gateway, database, name, scala_seq(self.gateway, missing))
+            raise thrown(missing_error)
         kept = [spec for spec, found in zip(resolved, there, strict=True) if found]
         return statement.copy(statement.table(), scala_seq(self.gateway, kept), statement.ifExists(), statement.purge())

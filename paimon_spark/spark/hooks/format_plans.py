@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import PaimonError
@@ -20,9 +19,11 @@ from paimon_spark.options import Scope, with_scope
 from paimon_spark.spark.catalog.frames import read_relation
 from paimon_spark.spark.catalog.saved_table import SavedTableProxy
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, named_text
+from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, named_text
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule
+from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown
 from paimon_spark.spark.session.session_settings import SETTINGS, TIME_ZONE, carried
 from paimon_spark.spark.source.placed_columns import placed_columns
 from paimon_spark.spark.source.source_options import write_request
@@ -40,9 +41,9 @@ def install_format_plans(gateway: Gateway, state: JavaObject) -> None:
     """Let loads and saves of a session be planned as by a catalog. Does nothing when done.
 
     Raises:
-        Py4JError: this Spark lacks a class that the rule is made of.
+        JavaCallError: this Spark lacks a class that the rule is made of.
     """
-    proxy = ("java.util.function.Function", FormatPlansProxy(gateway, state))
+    proxy = (FUNCTION, FormatPlansProxy(gateway, state))
     add_rule(gateway, state, (compat.RESOLUTION_RULES,), _CLASS, proxy, first=True)
 
 
@@ -51,10 +52,9 @@ def has_format_plans(gateway: Gateway, state: JavaObject) -> bool:
     return _CLASS in str(compat.RESOLUTION_RULES.get(gateway, state.analyzer()))
 
 
-class FormatPlansProxy(Proxy):
+class FormatPlansProxy(FunctionProxy):
     """Answers ``java.util.function.Function`` for one session."""
 
-    interfaces = ("java.util.function.Function",)
     caller_unwraps = True
 
     def __init__(self, gateway: Gateway, state: JavaObject) -> None:
@@ -65,7 +65,7 @@ class FormatPlansProxy(Proxy):
         """The plan for a node; the node itself where Spark's own rules are to see it.
 
         Raises:
-            Py4JJavaError: Spark's ``AnalysisException`` for an error of a Python source, with the text of ours.
+            JavaThrownError: Spark's ``AnalysisException`` for an error of a Python source, with the text of ours.
         """
         try:
             kind = node.getClass().getSimpleName()
@@ -76,12 +76,6 @@ class FormatPlansProxy(Proxy):
             return self._save(node)
         except PaimonError as error:
             raise self._analysis_error(error) from error
-
-    def andThen(self, _after: JavaObject) -> None:
-        """Never called."""
-
-    def compose(self, _before: JavaObject) -> None:
-        """Never called."""
 
     def _load(self, node: JavaObject) -> JavaObject:
         converters = self.gateway.jvm.scala.jdk.javaapi.CollectionConverters
@@ -141,8 +135,8 @@ class FormatPlansProxy(Proxy):
         settings = carried(self.gateway.string_dict(conf.settings()), str(conf.getConfString(TIME_ZONE)))
         return {SETTINGS: json.dumps(settings)}
 
-    def _analysis_error(self, error: PaimonError) -> Py4JJavaError:
+    def _analysis_error(self, error: PaimonError) -> JavaThrownError:
         parameters = {"action": "plan", "type": _FORMAT, "msg": named_text(error)}
         told = compat.PYTHON_UTILS.of(self.gateway).toScalaMap(self.gateway.string_map(parameters))
         made = compat.ANALYSIS_EXCEPTION(self.gateway, "PYTHON_DATA_SOURCE_ERROR", told)
-        return Py4JJavaError("", made)
+        return thrown(made)

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from py4j.protocol import Py4JJavaError
-
 from paimon_spark.errors import OptionError, TableNotFoundError
 from paimon_spark.spark.hooks.parser import paimon_catalog_of
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.spark_errors import JavaThrownError
 from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS
 
@@ -56,7 +55,7 @@ def install_functions(gateway: Gateway, state: JavaObject) -> None:
     """Let the session of a session state know the table functions. Calling it again does no harm.
 
     Raises:
-        Py4JError: this Spark does not let functions be added.
+        JavaCallError: this Spark does not let functions be added.
     """
     registry = state.tableFunctionRegistry()
     for function in FUNCTIONS:
@@ -100,7 +99,7 @@ class TableFunctionProxy(Proxy):
     def _value(self, expression: JavaObject) -> str:
         try:
             value = expression.eval(None) if expression.foldable() else None
-        except Py4JJavaError as error:
+        except JavaThrownError as error:
             raise OptionError(f"{self.function.name} cannot take {expression.sql()}: {error.java_exception}") from error
         if value is None:
             raise OptionError(f"{self.function.name} takes texts or numbers that are not NULL, not {expression.sql()}.")

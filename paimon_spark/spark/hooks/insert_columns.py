@@ -9,13 +9,12 @@ make is a write already, so it is looked at before Spark resolves it.
 
 from __future__ import annotations
 
-from py4j.protocol import Py4JError
-from pyspark.errors.exceptions.captured import CapturedException
-
 from paimon_spark.spark.jvm import compat, features
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, java_map, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule
+from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS
 from paimon_spark.spec.filter_text import quoted_name
 
 _RULES = (compat.HINT_RULES, compat.RESOLUTION_RULES)
@@ -25,14 +24,12 @@ _RULES = (compat.HINT_RULES, compat.RESOLUTION_RULES)
 def install_insert_columns(gateway: Gateway, state: JavaObject) -> None:
     """Let writes of a session leave out columns. Does nothing where Spark can, or when done."""
     if features.LEFT_OUT_COLUMNS.is_for(features.spark_version(gateway)):
-        proxy = ("java.util.function.Function", InsertProxy(gateway, state))
+        proxy = (FUNCTION, InsertProxy(gateway, state))
         add_rule(gateway, state, _RULES, "PaimonLeftOutColumns", proxy)
 
 
-class InsertProxy(Proxy):
+class InsertProxy(FunctionProxy):
     """Completes the columns of a write into one of our tables; answers ``java.util.function.Function``."""
-
-    interfaces = ("java.util.function.Function",)
 
     def __init__(self, gateway: Gateway, state: JavaObject) -> None:
         super().__init__(gateway)
@@ -42,14 +39,8 @@ class InsertProxy(Proxy):
         """The statement, completed where that is possible: else Spark says what is wrong with it."""
         try:
             return self._completed(statement)
-        except (Py4JError, CapturedException):  # there is no such table, say
+        except CALL_ERRORS:  # there is no such table, say
             return statement
-
-    def andThen(self, _after: JavaObject) -> None:
-        """Never called."""
-
-    def compose(self, _before: JavaObject) -> None:
-        """Never called."""
 
     def _completed(self, statement: JavaObject) -> JavaObject:
         insert = statement.getClass().getSimpleName() == "InsertIntoStatement"

@@ -9,8 +9,6 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from paimon_spark.errors import PaimonError
@@ -20,6 +18,7 @@ from paimon_spark.spark.hooks.partition_shuffle import install_partition_shuffle
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, gateway_of
+from paimon_spark.spark.jvm.spark_errors import MISFITS, misfit_reason
 from paimon_spark.spark.session.pyspark_members import java_state
 
 Install = Callable[[Gateway, JavaObject], None]
@@ -70,9 +69,8 @@ def install_feature(gateway: Gateway, feature: features.Feature, hook: Callable[
         return
     try:
         hook()
-    except (Py4JError, PySparkException, PaimonError, TypeError) as error:
-        reason = error.java_exception if isinstance(error, Py4JJavaError) else error
-        features.note_loss(feature, str(reason).partition("\n")[0])
+    except MISFITS as error:
+        features.note_loss(feature, misfit_reason(error))
 
 
 def follow_clones(gateway: Gateway, state: JavaObject, install: Callable[[JavaObject], None]) -> None:

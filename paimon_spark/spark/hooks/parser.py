@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from py4j.protocol import Py4JError
-
 from paimon_spark.spark.hooks.drop_partitions import DropPartitionsProxy
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.java_sources import new_object
+from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_foreign_statement
 from paimon_spark.spark.sql.procedures.tag_statements import ALTER_TAGS, DESCRIPTION, SHOW_TAGS, parse_tag_statement
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
@@ -35,28 +35,25 @@ def install_parser(gateway: Gateway, state: JavaObject) -> None:
     """Let the session of a session state understand Paimon's statements about tags. Calling it again does no harm.
 
     Raises:
-        Py4JError: this Spark's parser has methods that cannot be answered.
+        JavaCallError: this Spark's parser has methods that cannot be answered.
         PaimonError: this Spark does not let its parser be replaced.
     """
     parser = state.sqlParser()
     if parser.getClass().getSimpleName() == _CLASS:
         return
-    function = "java.util.function.Function"
     hooked = new_object(
         gateway,
         _CLASS,
         (_INTERFACE, parser),
-        (function, StatementProxy(gateway, state)),
-        (function, DropPartitionsProxy(gateway, state)),
+        (FUNCTION, StatementProxy(gateway, state)),
+        (FUNCTION, DropPartitionsProxy(gateway, state)),
         generated=_source(gateway),
     )
     compat.SQL_PARSER.set(gateway, state, hooked)
 
 
-class StatementProxy(Proxy):
+class StatementProxy(FunctionProxy):
     """Says what a statement that Spark's parser refuses means in Paimon."""
-
-    interfaces = ("java.util.function.Function",)
 
     def __init__(self, gateway: Gateway, state: JavaObject) -> None:
         super().__init__(gateway)
@@ -77,12 +74,6 @@ class StatementProxy(Proxy):
         procedure = SHOW_TAGS if statement.action == "SHOW" else ALTER_TAGS
         return f"CALL {quoted}.{SYSTEM_DATABASE}.{procedure}(concat('{literal}'))"
 
-    def andThen(self, _after: JavaObject) -> None:
-        """Never called."""
-
-    def compose(self, _before: JavaObject) -> None:
-        """Never called."""
-
 
 def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...]) -> str | None:
     """The catalog that a table's name leads to in a session, if it is one of ours: one that knows our procedures."""
@@ -92,7 +83,7 @@ def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...
     try:
         found = catalog.loadProcedure(gateway.identifier([SYSTEM_DATABASE], ALTER_TAGS))
         return str(catalog.name()) if str(found.description()).startswith(DESCRIPTION) else None
-    except Py4JError:
+    except JavaCallError:
         return None
 
 

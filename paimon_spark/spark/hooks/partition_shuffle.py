@@ -17,9 +17,10 @@ from pyspark.sql.functions import col
 from paimon_spark.spark.catalog.distribution import write_distribution
 from paimon_spark.spark.catalog.write import WriteProxy, session_parallelism
 from paimon_spark.spark.jvm import features
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, gateway_of
-from paimon_spark.spark.jvm.java_sources import new_object
-from paimon_spark.spark.jvm.plan_tables import java_list, python_object
+from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, gateway_of
+from paimon_spark.spark.jvm.plan_tables import python_object
+from paimon_spark.spark.jvm.rules import add_optimizer_rule, optimizer_rule
 from paimon_spark.spark.session.pyspark_members import java_frame, java_state
 from paimon_spark.spec.filter_text import quoted_name
 
@@ -32,20 +33,8 @@ _CLASS = "PaimonPartitionShuffle"
 
 
 def install_partition_shuffle(gateway: Gateway, state: JavaObject) -> None:
-    """Let the optimizer of the session of a session state know the rule. Calling it again does no harm.
-
-    Raises:
-        Py4JError: this Spark lacks a class that the rule is made of.
-    """
-    if _installed(gateway, state) is None:
-        methods = state.experimentalMethods()
-        rule = new_object(gateway, _CLASS, ("java.util.function.Function", PartitionShuffleProxy(gateway)))
-        getattr(methods, "extraOptimizations_$eq")(methods.extraOptimizations().appended(rule))
-
-
-def _installed(gateway: Gateway, state: JavaObject) -> JavaObject | None:
-    rules = java_list(state.experimentalMethods().extraOptimizations())
-    return next((rule for rule in rules if rule.getClass().getName() == _CLASS), None)
+    """Let the optimizer of a session state know the rule; errors as of `add_optimizer_rule`."""
+    add_optimizer_rule(gateway, state, _CLASS, (FUNCTION, PartitionShuffleProxy(gateway)))
 
 
 def rebalanced(df: DataFrame, table: FileStoreTable) -> DataFrame:
@@ -66,25 +55,17 @@ def rebalanced(df: DataFrame, table: FileStoreTable) -> DataFrame:
         return df
     state = java_state(spark)
     install_partition_shuffle(gateway, state)
-    rule = _installed(gateway, state)
+    rule = optimizer_rule(state, _CLASS)
     if rule is None or not rule.isFree(java_frame(df).queryExecution().optimizedPlan(), gateway.strings(columns)):
         return df
     return df.hint("rebalance", *(col(quoted_name(name)) for name in columns))
 
 
-class PartitionShuffleProxy(Proxy):
+class PartitionShuffleProxy(FunctionProxy):
     """Gives the columns by which rows of a write are brought together; answers ``java.util.function.Function``."""
-
-    interfaces = ("java.util.function.Function",)
 
     def apply(self, write: JavaObject) -> JavaObject:
         """A ``String[]``; empty where rows stay where they are, or the write itself asks Spark to move them."""
         found = python_object(self.gateway, write)
         names = found.distribution.rebalanced_by if isinstance(found, WriteProxy) else ()
         return self.gateway.strings(names)
-
-    def andThen(self, _after: JavaObject) -> None:
-        """Never called."""
-
-    def compose(self, _before: JavaObject) -> None:
-        """Never called."""

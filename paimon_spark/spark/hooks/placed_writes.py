@@ -10,21 +10,11 @@ right, and leaves a file of every task in every bucket.
 from __future__ import annotations
 
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
-from paimon_spark.spark.jvm.java_sources import new_object
-from paimon_spark.spark.jvm.plan_tables import java_list
+from paimon_spark.spark.jvm.rules import add_optimizer_rule
 
 _CLASS = "PaimonPlacedWrites"
 
 
 def install_placed_writes(gateway: Gateway, state: JavaObject) -> None:
-    """Let the optimizer of the session of a session state know the rule. Calling it again does no harm.
-
-    Raises:
-        Py4JError: this Spark lacks a class that the rule is made of.
-    """
-    methods = state.experimentalMethods()
-    rules = methods.extraOptimizations()
-    if _CLASS in [rule.getClass().getName() for rule in java_list(rules)]:
-        return
-    rule = new_object(gateway, _CLASS)
-    getattr(methods, "extraOptimizations_$eq")(rules.appended(rule))
+    """Let the optimizer of a session state know the rule; errors as of `add_optimizer_rule`."""
+    add_optimizer_rule(gateway, state, _CLASS)

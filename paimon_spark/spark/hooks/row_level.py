@@ -18,6 +18,7 @@ from paimon_spark.spark.catalog.system_table import SystemTableProxy
 from paimon_spark.spark.catalog.table import STATEMENT_MARK, TableProxy
 from paimon_spark.spark.hooks.row_level_plans import AnalyzedRows, Target
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import java_class, new_object
 from paimon_spark.spark.jvm.plan_tables import python_object
@@ -33,14 +34,12 @@ _LONG_LIST = 1000
 def install_row_level(gateway: Gateway, state: JavaObject) -> None:
     """Let DELETE and UPDATE of a session's statements reach our tables. Calling it again does no harm."""
     java_class(gateway, _TABLE_CLASS)
-    proxy = ("java.util.function.Function", StatementProxy(gateway))
+    proxy = (FUNCTION, StatementProxy(gateway))
     add_rule(gateway, state, (compat.RESOLUTION_RULES,), "PaimonRowLevelStatements", proxy)
 
 
-class StatementProxy(Proxy):
+class StatementProxy(FunctionProxy):
     """Gives what is run in place of a DELETE or UPDATE; answers ``java.util.function.Function``."""
-
-    interfaces = ("java.util.function.Function",)
 
     def __init__(self, gateway: Gateway) -> None:
         super().__init__(gateway)
@@ -86,12 +85,6 @@ class StatementProxy(Proxy):
         catalog, ident = relation.catalog().get(), relation.identifier().get()
         named = compat.RESOLVED_TABLE.of(self.gateway).create(catalog, ident, emptied)
         return compat.TRUNCATE_TABLE(self.gateway, named)
-
-    def andThen(self, _after: JavaObject) -> None:
-        """Never called."""
-
-    def compose(self, _before: JavaObject) -> None:
-        """Never called."""
 
 
 def _relation(plan: JavaObject) -> JavaObject:

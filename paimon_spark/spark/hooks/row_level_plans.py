@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
@@ -20,6 +19,7 @@ from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.catalog.partitions import catalyst_row
 from paimon_spark.spark.jobs.row_rewrites import HIT
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.expressions import aligned_assignments
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spec.data_types import CharType
@@ -132,15 +132,8 @@ class Target:
 
     def assigned(self, assignments: JavaObject) -> dict[str, JavaObject]:
         """The expressions of the columns that an UPDATE assigns, cast and checked as Spark stores values."""
-        utils = compat.ASSIGNMENTS.of(self.gateway)
-        output = self.relation.output()
-        try:
-            aligned = utils.alignUpdateAssignments(output, assignments)  # 4.0
-        except Py4JError as error:
-            if getattr(error, "java_exception", None) is not None:
-                raise
-            aligned = utils.alignUpdateAssignments(output, assignments, False, False)
-        pairs = zip(self.attributes, java_list(aligned), strict=True)
+        aligned = aligned_assignments(self.gateway, self.relation.output(), assignments)
+        pairs = zip(self.attributes, aligned, strict=True)
         return {
             attribute.name(): assignment.value()
             for attribute, assignment in pairs

@@ -13,7 +13,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from py4j.protocol import Py4JError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql.types import StructType
 
@@ -23,9 +22,11 @@ from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.merge_schema import with_columns
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.plan_tables import catalog_ident, java_map, python_object
 from paimon_spark.spark.jvm.rules import add_rule
+from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.session.foreign_options import SAME_AS, as_paimon_options
 from paimon_spark.spark.source.source_options import MERGE_SCHEMA
 from paimon_spark.spark.source.system_read import named_system_table
@@ -40,7 +41,7 @@ _RULES = (compat.HINT_RULES, compat.RESOLUTION_RULES)
 
 def install_widened_writes(gateway: Gateway, state: JavaObject) -> None:
     """Let writes of a session bring new columns. Does nothing when done."""
-    proxy = ("java.util.function.Function", WidenedWriteProxy(gateway, state))
+    proxy = (FUNCTION, WidenedWriteProxy(gateway, state))
     keys = ("[Ljava.lang.String;", gateway.strings(_KEYS))
     add_rule(gateway, state, _RULES, "PaimonWidenedWrites", proxy, keys, first=True)
 
@@ -59,10 +60,8 @@ class _Target:
     """Of the relation."""
 
 
-class WidenedWriteProxy(Proxy):
+class WidenedWriteProxy(FunctionProxy):
     """Gives a write the table with the columns of its rows; answers ``java.util.function.Function``."""
-
-    interfaces = ("java.util.function.Function",)
 
     def __init__(self, gateway: Gateway, state: JavaObject) -> None:
         super().__init__(gateway)
@@ -77,7 +76,7 @@ class WidenedWriteProxy(Proxy):
         try:
             target = self._target(statement.table())
             query = self._schema(statement.query())
-        except (Py4JError, CapturedException, TableNotFoundError):  # Spark says so
+        except (JavaCallError, CapturedException, TableNotFoundError):  # Spark says so
             return statement
         if target is None or not _merges({**target.options, **self._write_options(statement)}, target.loaded):
             return statement
@@ -91,12 +90,6 @@ class WidenedWriteProxy(Proxy):
             return statement.withNewTable(relation)
         values = [statement.productElement(number) for number in range(statement.productArity())]
         return statement.copy(relation, *values[1:])
-
-    def andThen(self, _after: JavaObject) -> None:
-        """Never called."""
-
-    def compose(self, _before: JavaObject) -> None:
-        """Never called."""
 
     def _target(self, relation: JavaObject) -> _Target | None:
         """The table of ours that a relation is, or is going to be; None for one of Spark's."""

@@ -40,6 +40,23 @@ def resolved_expressions(gateway: Gateway, plan: JavaObject, texts: Sequence[str
     return found if quick is None else [expression.transformUp(quick) for expression in found]
 
 
+def aligned_assignments(gateway: Gateway, output: JavaObject, assignments: JavaObject) -> list[JavaObject]:
+    """An assignment for each column of a table that an UPDATE changes, cast and checked as Spark stores values.
+
+    Args:
+        gateway: the JVM.
+        output: the columns of the table.
+        assignments: those of the statement.
+    """
+    utils = compat.ASSIGNMENTS.of(gateway)
+    try:
+        return java_list(utils.alignUpdateAssignments(output, assignments))  # 4.0
+    except Py4JError as error:
+        if getattr(error, "java_exception", None) is not None:
+            raise
+        return java_list(utils.alignUpdateAssignments(output, assignments, False, False))
+
+
 def _little_endian(gateway: Gateway) -> JavaObject | None:
     """Return what turns hexadecimal digits into ``Long.reverseBytes``; None where this Spark lacks the classes."""
     try:

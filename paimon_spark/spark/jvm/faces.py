@@ -18,7 +18,7 @@ Values are JSON, or a list whose first element says what Java makes of the other
 ``["statistics", rows, bytes]``       ``Statistics``; ``["long", n]`` an ``OptionalLong``
 ``["picked", [...]]``                 those elements of the question's first argument, an array
 ``["face", {...}]``                   a faced proxy (`face_of`)
-``["rows", json, pickle]``            ``InternalRow[]`` (`packed_rows`)
+``["rows", json, pickle]``            ``InternalRow[]`` (`LocalRowsProxy`)
 ``["python batch", ...]``             a ``PythonBatch`` (`python_source`); ``["parquet batch", {...}]`` (`native_scan`)
 ===================================== =====================================================
 """

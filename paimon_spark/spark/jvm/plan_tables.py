@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from py4j.protocol import Py4JError
+
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 
@@ -42,6 +44,15 @@ def java_map(scala_map: JavaObject) -> dict[str, Any]:
 def scala_seq(gateway: Gateway, values: list[Any]) -> JavaObject:
     """A ``scala.collection.immutable.Seq``."""
     return compat.PYTHON_UTILS.of(gateway).toSeq(values).toList()
+
+
+def v2_columns(gateway: Gateway, struct: JavaObject) -> JavaObject:
+    """The columns of a ``StructType`` as ``Column[]``."""
+    util = compat.V2_COLUMNS.of(gateway)
+    try:
+        return util.structTypeToV2Columns(struct, False)  # 4.3: whether to keep ids
+    except Py4JError:
+        return util.structTypeToV2Columns(struct)
 
 
 def python_object(gateway: Gateway, proxy: JavaObject) -> Any:

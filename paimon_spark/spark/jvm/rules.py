@@ -1,4 +1,4 @@
-"""Rules of ours in a session's analyzer: Java classes that ask Python about the plans that concern it."""
+"""Rules of ours in the analyzer and the optimizer of a session: Java classes, which may ask Python about plans."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.java_sources import new_object
+from paimon_spark.spark.jvm.plan_tables import java_list
 
 
 def add_rule(
@@ -38,3 +39,27 @@ def add_rule(
     for rules in lists:
         held = rules.get(gateway, analyzer)
         rules.set(gateway, analyzer, held.prepended(rule) if first else held.appended(rule))
+
+
+def add_optimizer_rule(gateway: Gateway, state: JavaObject, java_class: str, *values: tuple[str, Any]) -> None:
+    """Put a rule behind those of the optimizer of a session state. Does nothing when it is there.
+
+    Args:
+        gateway: the JVM.
+        state: the ``SessionState``.
+        java_class: the rule, one of this package's Java classes.
+        values: class and value of each argument of its constructor.
+
+    Raises:
+        Py4JError: this Spark lacks a class that the rule is made of.
+    """
+    if optimizer_rule(state, java_class) is None:
+        methods = state.experimentalMethods()
+        rule = new_object(gateway, java_class, *values)
+        getattr(methods, "extraOptimizations_$eq")(methods.extraOptimizations().appended(rule))
+
+
+def optimizer_rule(state: JavaObject, java_class: str) -> JavaObject | None:
+    """Return the rule of that class that `add_optimizer_rule` has put into a session state."""
+    rules = java_list(state.experimentalMethods().extraOptimizations())
+    return next((rule for rule in rules if rule.getClass().getName() == java_class), None)

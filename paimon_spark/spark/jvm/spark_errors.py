@@ -1,13 +1,36 @@
-"""Spark's own analysis exceptions, made so that a proxy can raise them."""
+"""Exceptions of the JVM: those of calls that fail, and Spark's own, made so that a proxy can raise them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import CapturedException
 
+from paimon_spark.errors import PaimonError
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+
+JavaCallError = Py4JError
+"""A call of the JVM failed: there is no such member, or Java threw an exception."""
+JavaThrownError = Py4JJavaError
+"""Java threw an exception: the attribute `java_exception`. Where a proxy raises it, it is thrown in Java."""
+CALL_ERRORS = (Py4JError, CapturedException)
+"""What a call of the JVM raises; PySpark has a class of its own for some exceptions of Spark."""
+MISFITS = (Py4JError, PySparkException, PaimonError, TypeError)
+"""What comes of calling classes and methods that another Spark lacks."""
+
+
+def misfit_reason(error: Exception | str) -> str:
+    """Return the first line of what one of `MISFITS` says."""
+    reason = error.java_exception if isinstance(error, Py4JJavaError) else error
+    return str(reason).partition("\n")[0]
+
+
+def thrown(exception: JavaObject) -> Py4JJavaError:
+    """Return what a proxy raises so that an exception is thrown in Java."""
+    return Py4JJavaError("", exception)
 
 
 def no_such_table(gateway: Gateway, ident: JavaObject) -> Py4JJavaError:
@@ -47,8 +70,8 @@ def unsupported_table_change(gateway: Gateway, message: str) -> Py4JJavaError:
         name = "_LEGACY_ERROR_TEMP_2045"  # its name up to Spark 4.2
     parameters = compat.PYTHON_UTILS.of(gateway).toScalaMap(gateway.string_map({key: message}))
     context = gateway.array("org.apache.spark.QueryContext", [])
-    return Py4JJavaError("", compat.RUNTIME_EXCEPTION(gateway, name, parameters, None, context, ""))
+    return thrown(compat.RUNTIME_EXCEPTION(gateway, name, parameters, None, context, ""))
 
 
 def _analysis(gateway: Gateway, java_class: compat.SparkClass, subject: JavaObject) -> Py4JJavaError:
-    return Py4JJavaError("", java_class(gateway, subject))
+    return thrown(java_class(gateway, subject))

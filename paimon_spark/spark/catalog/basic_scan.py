@@ -1,0 +1,122 @@
+"""Answers what Spark's ``Scan`` asks of every scan; and ``LocalScan``, whose rows are there already."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from pyspark.sql import types as spark
+
+from paimon_spark.spark.catalog.schemas import java_struct
+from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.faces import FacedProxy, Value, none_of
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+
+_READ = "org.apache.spark.sql.connector.read"
+_METRIC = "org.apache.spark.sql.connector.metric"
+_JAVA_PICKLE_PROTOCOL = 3
+
+Rows = Sequence[tuple[Any, ...]]
+
+
+class BasicScanProxy(FacedProxy):
+    """One scan: the columns that come out, and no metrics."""
+
+    columnar_mode: ClassVar[str] = "PARTITION_DEFINED"
+    """The constant of ``Scan.ColumnarSupportMode``: as Spark's Python reader says of each partition."""
+
+    @abstractmethod
+    def _struct(self) -> spark.StructType:
+        """The columns that come out."""
+
+    @abstractmethod
+    def description(self) -> str:
+        """What EXPLAIN shows."""
+
+    def answers(self) -> dict[str, Value]:
+        """What does not depend on the rows."""
+        return {
+            "readSchema": ["struct", self._struct().json()],
+            "supportedCustomMetrics": none_of(f"{_METRIC}.CustomMetric"),
+            "reportDriverMetrics": none_of(f"{_METRIC}.CustomTaskMetric"),
+            "columnarSupportMode": ["constant", f"{_READ}.Scan$ColumnarSupportMode", self.columnar_mode],
+        }
+
+    def readSchema(self) -> JavaObject:
+        """The columns that come out."""
+        return java_struct(self.gateway, self._struct())
+
+    def supportedCustomMetrics(self) -> JavaObject:
+        """None."""
+        return self.gateway.array(f"{_METRIC}.CustomMetric", [])
+
+    def reportDriverMetrics(self) -> JavaObject:
+        """None."""
+        return self.gateway.array(f"{_METRIC}.CustomTaskMetric", [])
+
+    def columnarSupportMode(self) -> JavaObject:
+        """Whether tasks give rows or batches of columns."""
+        return self.gateway.enum_constant(f"{_READ}.Scan$ColumnarSupportMode", self.columnar_mode)
+
+
+class LocalRowsProxy(BasicScanProxy):
+    """A scan whose rows are there already: no task reads them."""
+
+    interfaces = (f"{_READ}.LocalScan",)
+    columnar_mode = "UNSUPPORTED"
+
+    def __init__(self, gateway: Gateway, struct: spark.StructType, text: str, values: Rows) -> None:
+        """Hold the rows.
+
+        Args:
+            gateway: the JVM.
+            struct: the columns.
+            text: what EXPLAIN shows.
+            values: the rows, their values as Spark keeps them (``StructType.toInternal``).
+        """
+        super().__init__(gateway)
+        self.struct = struct
+        self.text = text
+        self.values = values
+
+    def _struct(self) -> spark.StructType:
+        return self.struct
+
+    def description(self) -> str:
+        """What EXPLAIN shows."""
+        return self.text
+
+    def answers(self) -> dict[str, Value]:
+        """Everything: Python is asked nothing."""
+        rows = base64.b64encode(_packed_rows(self.values)).decode()
+        return {
+            **super().answers(),
+            "description": self.text,
+            "rows": ["rows", self.struct.json(), rows],
+            "toBatch": None,
+        }
+
+    def rows(self) -> JavaObject:
+        """The rows as an ``InternalRow[]``, in calls whose number does not depend on them."""
+        packed = compat.UNPICKLER(self.gateway).loads(_packed_rows(self.values))
+        array_type = self.gateway.data_type(spark.ArrayType(self.struct, False).json())
+        converted = compat.EVALUATE_PYTHON.of(self.gateway).makeFromJava(array_type).apply(packed)
+        row_class = self.gateway.java_class("[Lorg.apache.spark.sql.catalyst.InternalRow;")
+        return self.gateway.jvm.java.util.Arrays.copyOf(converted.array(), len(self.values), row_class)
+
+    def toBatch(self) -> None:
+        """Never called for a local scan."""
+
+    def toMicroBatchStream(self, _checkpoint: str) -> None:
+        """Never called for a local scan."""
+
+    def toContinuousStream(self, _checkpoint: str) -> None:
+        """Never called for a local scan."""
+
+
+def _packed_rows(rows: Rows) -> bytes:
+    """Rows as Java unpickles them."""
+    return pickle.dumps([*rows], _JAVA_PICKLE_PROTOCOL)
