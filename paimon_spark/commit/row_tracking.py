@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
@@ -15,7 +16,7 @@ _ROW_ID = "_ROW_ID"
 
 
 def with_row_ids(
-    entries: Iterable[ManifestEntry], *, snapshot_id: int, next_row_id: int
+    entries: Iterable[ManifestEntry], *, snapshot_id: int, next_row_id: int, by_partition: bool = False
 ) -> tuple[tuple[ManifestEntry, ...], int]:
     """Give new files of a row-tracking table their sequence numbers and first row ids.
 
@@ -23,6 +24,7 @@ def with_row_ids(
         entries: the files of the snapshot, in their order.
         snapshot_id: id of the snapshot to be.
         next_row_id: the latest snapshot's ``nextRowId``.
+        by_partition: files of a partition get ids next to each other (``row-tracking.partition-group-on-commit``).
 
     Returns:
         The stamped entries, and the new ``nextRowId``.
@@ -30,6 +32,11 @@ def with_row_ids(
     Raises:
         UnsupportedError: there are blob or vector files.
     """
+    if by_partition:
+        groups: dict[bytes, list[ManifestEntry]] = {}
+        for entry in entries:
+            groups.setdefault(entry.partition, []).append(entry)
+        entries = chain.from_iterable(groups.values())
     stamped = []
     for entry in entries:
         file = _with_snapshot_sequence(entry.file, snapshot_id)

@@ -47,6 +47,7 @@ class CommitSettings:
     """``commit.strict-mode.last-safe-snapshot``."""
     user_prefix: str | None
     row_tracking: bool
+    row_ids_by_partition: bool
     snapshot_ordering: bool
     sequence_in_properties: bool
     """Whether snapshots carry the highest sequence number (``write.sequence-number-init-mode`` = snapshot)."""
@@ -81,6 +82,7 @@ class CommitSettings:
             strict_after=options.value("commit.strict-mode.last-safe-snapshot"),
             user_prefix=options.value("commit.user-prefix"),
             row_tracking=options.row_tracking_enabled,
+            row_ids_by_partition=bool(options.value("row-tracking.partition-group-on-commit")),
             snapshot_ordering=options.value("sequence.snapshot-ordering"),
             sequence_in_properties=options.value("write.sequence-number-init-mode") == "snapshot",
         )

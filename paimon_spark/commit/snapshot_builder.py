@@ -167,7 +167,10 @@ class SnapshotBuilder:
         """Return the files with row ids and sequence numbers that depend on the snapshot, and ``nextRowId``."""
         next_row_id = (latest.next_row_id if latest else None) or 0
         if self._settings.row_tracking:
-            files, next_row_id = with_row_ids(files, snapshot_id=new_id, next_row_id=next_row_id)
+            by_partition = self._settings.row_ids_by_partition
+            files, next_row_id = with_row_ids(
+                files, snapshot_id=new_id, next_row_id=next_row_id, by_partition=by_partition
+            )
         if self._settings.snapshot_ordering and self._part.kind is not CommitKind.COMPACT:
             files = with_snapshot_sequences(files, snapshot_id=new_id)
         return files, next_row_id

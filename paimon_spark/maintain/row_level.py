@@ -92,6 +92,11 @@ def check_update(table: FileStoreTable, columns: Collection[str]) -> None:
 def _check_changeable(table: FileStoreTable, statement: str) -> None:
     check_readable(table.schema)
     check_writable(table.schema)
+    if table.options.row_tracking_enabled:
+        raise UnsupportedError(
+            f"{statement} of single rows is not supported yet with option 'row-tracking.enabled' = 'true': the rows "
+            "would lose their ids. Change the rows with another Paimon engine."
+        )
     if other_branch(table) is not None:
         raise UnsupportedError(
             f"{statement} is not supported for a table that reads a second branch as well: change each branch by its "

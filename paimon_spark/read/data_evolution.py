@@ -63,8 +63,13 @@ def groups_of_rows(files: Sequence[SplitFile]) -> list[list[SplitFile]]:
 
 
 def newest_first(group: Iterable[SplitFile]) -> list[SplitFile]:
-    """Return the files of a group in the order in which their columns count: the newest data file first, blobs last."""
-    return sorted(group, key=lambda file: (is_blob_file(file.name), -file.max_seq))
+    """Return the files of a group in the order in which their columns count: the newest data file first, blobs last.
+
+    The deletion vector of the group, which its oldest file has, goes for each of them.
+    """
+    ordered = sorted(group, key=lambda file: (is_blob_file(file.name), -file.max_seq))
+    vector = next((file.deletion_vector for file in ordered if file.deletion_vector is not None), None)
+    return ordered if vector is None else [file._replace(deletion_vector=vector) for file in ordered]
 
 
 def columns_of(schema: TableSchema, write_cols: Sequence[str] | None) -> tuple[DataField, ...]:

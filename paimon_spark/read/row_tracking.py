@@ -6,7 +6,7 @@ file's first one and the row's position, its sequence number that of the file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -68,13 +68,34 @@ def read_tracked(
     """
     names = {field.name for field in plan_fields} | (set() if predicate is None else fields(predicate))
     own = tuple(field for field in table.schema.fields if field.name in names)
-    reader = FileRead(table, own, partition_constants(table, split), special=_STORED)
-    if table.options.data_evolution_enabled:
-        parts = read_evolved(reader, split.files, None)
-    else:
-        parts = ((file, reader.batches(file, None)) for file in split.files)
-    tracked = (batch for file, batches in parts for batch in _tracked(table, file, batches))
+    tracked = tracked_rows(table, split.files, own, partition_constants(table, split))
     yield from filter_and_project(tracked, plan_fields, predicate)
+
+
+def tracked_rows(
+    table: FileStoreTable,
+    files: Sequence[SplitFile],
+    fields: tuple[DataField, ...],
+    constants: Mapping[str, pa.Scalar],
+) -> Iterator[pa.RecordBatch]:
+    """Yield all rows of files, in order, with ids and sequence numbers as the last columns.
+
+    Args:
+        table: with the schema of the read.
+        files: of one bucket.
+        fields: columns of the table, in order.
+        constants: partition values by column name.
+
+    Raises:
+        CorruptTableError: a data file is missing or damaged, or has no row ids.
+    """
+    reader = FileRead(table, fields, constants, special=_STORED)
+    if table.options.data_evolution_enabled:
+        parts = read_evolved(reader, files, None)
+    else:
+        parts = ((file, reader.batches(file, None)) for file in files)
+    for file, batches in parts:
+        yield from _tracked(table, file, batches)
 
 
 def _tracked(table: FileStoreTable, file: SplitFile, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

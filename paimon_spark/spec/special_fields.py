@@ -29,6 +29,12 @@ ROW_KIND = DataField(_MAX_INT - 4, "rowkind", VarCharType(VarCharType.MAX))
 ROW_ID = DataField(_MAX_INT - 5, "_ROW_ID", BigIntType(nullable=False))
 """Id of a row in tables with row tracking."""
 
+TRACKED_FIELDS = (ROW_ID, replace(SEQUENCE_NUMBER, type=BigIntType()))
+"""What files of tables with row tracking hold besides when rows are written again.
+
+A row whose sequence number is null was changed by the snapshot that wrote it (``rowTypeWithRowTracking``).
+"""
+
 SEQUENCE_NUMBER_FIELD = SEQUENCE_NUMBER
 VALUE_KIND_FIELD = VALUE_KIND
 

@@ -52,11 +52,20 @@ class DataFileSpec:
     """Statistics mode of each physical column, by name."""
     dense_stats: bool
     format_options: Mapping[str, str]
+    write_cols: tuple[str, ...] | None = None
+    """Columns of the file where they are not those of the schema."""
+    numbered_anew: bool = False
+    """Whether the sequence numbers of each file start at zero, which stands for the id of the snapshot to be."""
 
     @property
     def keyed(self) -> bool:
         """Whether files hold key-value rows (primary-key tables)."""
         return bool(self.key_fields)
+
+    @property
+    def tracked(self) -> bool:
+        """Whether rows bring their ids and sequence numbers (tables with row tracking)."""
+        return not self.keyed and any(field.name == SEQUENCE_NUMBER.name for field in self.physical_fields)
 
     @property
     def thin(self) -> bool:
@@ -78,7 +87,12 @@ class DataFileSpec:
 
 
 def data_file_spec(
-    schema: TableSchema, *, level: int = 0, limit_rows: bool = True, changelog: bool = False
+    schema: TableSchema,
+    *,
+    level: int = 0,
+    limit_rows: bool = True,
+    changelog: bool = False,
+    columns: tuple[DataField, ...] | None = None,
 ) -> DataFileSpec:
     """Take from a table's schema and options how files of a level are written.
 
@@ -87,13 +101,14 @@ def data_file_spec(
         level: LSM level of the files; 0 for append tables.
         limit_rows: False for compactions, which do not follow ``target-file-row-num``.
         changelog: the files are changelog files: the options ``changelog-file.*`` count, and only bytes limit a file.
+        columns: of the files of a table without keys, where these are not all of the table's.
 
     Raises:
         OptionError: files with such names would lie elsewhere, or could not be read.
     """
     options = schema.core_options
     keys = tuple(key_field(schema.field(name)) for name in schema.trimmed_primary_keys)
-    values = tuple(schema.fields)
+    values = tuple(schema.fields) if columns is None else columns
     thin = bool(keys) and bool(options.value("data-file.thin-mode"))
     physical = values
     if keys:
@@ -124,6 +139,8 @@ def data_file_spec(
         stats_modes=stats_modes(options, names, mode=mode, file_format=file_format, thin_keys=_thin_keys(keys, thin)),
         dense_stats=bool(options.value("metadata.stats-dense-store")),
         format_options=options.to_dict(),
+        write_cols=None if columns is None else tuple(names),
+        numbered_anew=options.data_evolution_enabled,
     )
 
 

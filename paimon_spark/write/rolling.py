@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError
 from paimon_spark.spec.binary_row import encode_rows
@@ -108,7 +109,8 @@ class RollingFiles:
         except BaseException:
             self._file_io.delete_quietly(f"{self._directory}/{current.name}")
             raise
-        self._next_sequence += meta.row_count
+        if not self._spec.numbered_anew:
+            self._next_sequence += meta.row_count
         self._finished.append(meta)
         _LOG.info("Wrote %s/%s: %d rows, %d bytes.", self._directory, meta.file_name, meta.row_count, meta.file_size)
 
@@ -147,6 +149,7 @@ class _OpenFile:
         self._deletes = 0
         self._min_sequence = 2**63 - 1
         self._max_sequence = -(2**63)
+        self._changed = False  # whether the rows of a table with row tracking have new values
         self._first: pa.Table | None = None
         self._last: pa.Table | None = None
 
@@ -160,6 +163,8 @@ class _OpenFile:
         self.rows += rows.num_rows
         if self._spec.keyed:
             self._note_keys(rows)
+        elif self._spec.tracked:
+            self._note_sequences(rows.column(SEQUENCE_NUMBER.name))
 
     def flush(self) -> None:
         self._writer.flush()
@@ -172,6 +177,13 @@ class _OpenFile:
         if self._first is None:
             self._first = rows.slice(0, 1)
         self._last = rows.slice(rows.num_rows - 1, 1)
+
+    def _note_sequences(self, numbers: pa.ChunkedArray) -> None:
+        self._changed |= bool(numbers.null_count)
+        known = pc.min_max(numbers).as_py()
+        if known["min"] is not None:
+            self._min_sequence = min(known["min"], self._min_sequence)
+            self._max_sequence = max(known["max"], self._max_sequence)
 
     def _key(self, row: pa.Table | None) -> bytes:
         assert row is not None
@@ -196,9 +208,18 @@ class _OpenFile:
             creation_time_millis=wall_clock_millis(),
             delete_row_count=self._deletes,
             file_source=int(source),
+            write_cols=self._spec.write_cols,
         )
         if self._spec.keyed:
             meta = self._with_keys(meta, stats.key_stats)
+        elif self._spec.tracked:
+            # zero stands for the id of the snapshot to be (Java: RowDataFileSequenceNumberTracker)
+            known = self._min_sequence <= self._max_sequence
+            meta = replace(
+                meta,
+                min_sequence_number=self._min_sequence if known else 0,
+                max_sequence_number=0 if self._changed else self._max_sequence,
+            )
         metadata_bytes = sum(map(len, (meta.min_key, meta.max_key))) + sum(
             len(bound) for stats in (meta.key_stats, meta.value_stats) for bound in (stats.min_values, stats.max_values)
         )

@@ -437,7 +437,6 @@ def test_statistics_are_inherited_while_the_schema_stays(table):
     [
         {"commit.callbacks": "a.B"},
         {"tag.callbacks": "a.B"},
-        {"data-evolution.enabled": "true"},
     ],
 )
 def test_what_a_commit_cannot_do_is_refused_by_name(tmp_path, options):

@@ -10,10 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.table import load_table
+from paimon_spark.write.plan import plan_write
+from paimon_spark.write.task_write import write_batches
 from tests.support.golden import row_multiset
 from tests.support.plans import plan_of
 
@@ -95,3 +98,26 @@ def test_statistics_of_the_newest_file_decide(oracle: Any) -> None:
     }
     assert files == {"b = 500": 2, "b = 3": 0, "b = 12": 1, "k = 3": 2, "b = 500 AND k = 15": 0}
     assert ours(path, where="k = 3")["b"].to_pylist() == [500]
+
+
+def test_what_we_append_is_read_by_java_and_goes_on_there(oracle: Any) -> None:
+    name = "evo.ours"
+    every = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    oracle.create(name, COLUMNS, options={**every, "target-file-row-num": "30"})
+    path = f"{oracle.warehouse}/evo.db/ours"
+    schema = to_arrow_schema(load_table(path).schema.fields)
+    rows = pa.RecordBatch.from_pylist([{"k": i, "a": "x", "b": i, "c": 0.5, "p": 1} for i in range(70)], schema)
+    for start in (0, 40):
+        plan = plan_write(load_table(path), data_schema=schema)
+        commit(plan.table, [write_batches(plan, [rows.slice(start, 40)], 0)])
+    assert row_multiset(ours(path, "row_tracking")) == row_multiset(oracle.read(f"{name}$row_tracking"))
+    assert {(file["firstRowId"], file["min_seq"], file["max_seq"]) for file in oracle.files(name)} == {
+        (0, 1, 1), (30, 1, 1), (40, 2, 2)
+    }  # fmt: skip
+    oracle.write_columns(name, ["b"], [(1000 + i,) for i in range(30)], 0)
+    oracle.write_columns(name, ["b"], [(2000 + i,) for i in range(30)], 40)
+    found = ours(path)
+    assert row_multiset(found) == row_multiset(oracle.read(name))
+    assert sorted(found["b"].to_pylist()) == sorted(
+        [*range(1000, 1030), *range(30, 40), *(2000 + i for i in range(30))]
+    )

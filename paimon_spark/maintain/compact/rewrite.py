@@ -19,10 +19,12 @@ from paimon_spark.maintain.files.deletion import delete_files
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.row_tracking import tracked_rows
 from paimon_spark.read.sections import runs_of
 from paimon_spark.read.split_read import partition_scalars
 from paimon_spark.spec.manifest import FileSource
 from paimon_spark.spec.row_kind import without_retracts
+from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
 from paimon_spark.write.data_file_spec import data_file_spec
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.table.table import FileStoreTable
 
+_TRACKED = (ROW_ID, SEQUENCE_NUMBER)
 _LOG = logging.getLogger(__name__)
 
 
@@ -85,7 +88,9 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> RewriteResult:
     """
     schema = table.schema
     directory = table.paths.bucket_dir(table.paths.partition_path(rewrite.partition), rewrite.bucket)
-    spec = data_file_spec(schema, level=rewrite.level, limit_rows=False)
+    # rows that are moved take their ids with them
+    columns = (*schema.fields, *_TRACKED) if table.options.row_tracking_enabled else None
+    spec = data_file_spec(schema, level=rewrite.level, limit_rows=False, columns=columns)
     output = OutputFiles(table, spec, directory, FileSource.COMPACT, first_sequence=rewrite.first_sequence)
     log_spec = data_file_spec(schema, level=rewrite.level, changelog=True) if rewrite.changelog else spec
     log = OutputFiles(table, log_spec, directory, FileSource.APPEND)
@@ -138,9 +143,13 @@ def _pieces(table: FileStoreTable, rewrite: Rewrite) -> Iterator[tuple[pa.Table 
 
 
 def _appended(table: FileStoreTable, rewrite: Rewrite) -> Iterator[pa.RecordBatch]:
-    reader = FileRead(table, tuple(table.schema.fields), partition_scalars(table, rewrite.partition))
+    fields, constants = tuple(table.schema.fields), partition_scalars(table, rewrite.partition)
+    reader = FileRead(table, fields, constants)
     for section in rewrite.sections:
-        yield from reader.run(section, None)
+        if table.options.row_tracking_enabled:
+            yield from tracked_rows(table, section, fields, constants)
+        else:
+            yield from reader.run(section, None)
 
 
 def _merged(table: FileStoreTable, rewrite: Rewrite) -> Iterator[pa.RecordBatch]:

@@ -8,7 +8,7 @@ from paimon_spark.options.option import OptionKind as K
 
 MB = 1 << 20
 _NO_CHAIN_TABLES = "Chain tables are refused."
-_NO_DATA_EVOLUTION = "Writes to tables with data evolution are refused."
+_NO_DATA_EVOLUTION = "Compactions and changes of single rows of tables with data evolution are refused."
 _NO_FORMAT_TABLES = "Format tables are refused."
 _NO_METASTORE = "A catalog here is a directory, without a metastore."
 _NO_MATERIALIZED_TABLES = "Tables of type 'materialized-table' are refused."
@@ -52,14 +52,13 @@ CORE_TABLE: tuple[Option, ...] = (
         "Whether every row has an id.",
         immutable=True,
         honoured=True,
-        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("false",)),),
     ),
     Option(
         "row-tracking.partition-group-on-commit",
         K.BOOL,
         True,
         "Whether row ids are given partition by partition.",
-        instead="Writes to tables with row tracking are refused.",
+        honoured=True,
     ),
     Option(
         "index-file-in-data-file-dir",
@@ -117,7 +116,7 @@ CORE_TABLE: tuple[Option, ...] = (
         "Whether files may hold some of the columns only.",
         immutable=True,
         honoured=True,
-        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("false",)),),
+        refusals=(Refusal(Stage.COMPACT, "Compact it with another Paimon engine.", unless=("false",)),),
     ),
     Option(
         "data-evolution.reassign.skip-contiguous-row-count",

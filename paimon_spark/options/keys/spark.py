@@ -4,7 +4,7 @@ from paimon_spark.options.option import Option, Refusal, Scope, Stage
 from paimon_spark.options.option import OptionKind as K
 
 MB = 1 << 20
-_NO_DATA_EVOLUTION = "Writes to tables with data evolution are refused."
+_NO_DATA_EVOLUTION = "Compactions and changes of single rows of tables with data evolution are refused."
 _OF_ONE_READ = "It counts where it is given with a read."
 _STREAMS = "Streams are refused."
 _NO_FORMAT_TABLES = "Format tables are refused."
