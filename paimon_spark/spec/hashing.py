@@ -107,6 +107,28 @@ def murmur_hash_rows(rows: BinaryRows) -> HashArray:
     return hashes
 
 
+def hash_bytes(strings: ByteStrings) -> HashArray:
+    """Return the murmur3 hash of each string, whose last bytes count as words of their own (Java: ``hashBytes``)."""
+    words, count = strings.lengths >> 2, len(strings.lengths)
+    order = np.argsort(-words, kind="stable")
+    starts, words, lengths = strings.starts[order], words[order], strings.lengths[order]
+    hashes = np.full(count, _SEED, dtype=np.uint32)
+    ends = np.searchsorted(-words, -np.arange(int(words[0]) if count else 0), side="left")
+    for i, active in enumerate(ends.tolist()):
+        at = starts[:active] + 4 * i
+        parts = [strings.source[at + j].astype(np.uint32) << np.uint32(8 * j) for j in range(4)]
+        _mix(hashes[:active], parts[0] | parts[1] | parts[2] | parts[3])
+    for j in range(3):
+        rows = np.flatnonzero(lengths & 3 > j)
+        word = strings.source[starts[rows] + 4 * words[rows] + j].view(np.int8).astype(np.int32).view(np.uint32)
+        mixed = hashes[rows]
+        _mix(mixed, word)
+        hashes[rows] = mixed
+    result = np.empty(count, dtype=np.int32)
+    result[order] = _finish(hashes, lengths.astype(np.uint32))
+    return result
+
+
 def key_hashes(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> HashArray:
     """Return the hash code of the BinaryRow of each row of the columns.
 

@@ -1,17 +1,19 @@
-"""The head of a file index container: which columns have which index, and how large (Java: ``FileIndexFormat``)."""
+"""The container of the indexes of a data file: a head that says what is where, and bodies (``FileIndexFormat``)."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from paimon_spark.errors import CorruptTableError
+from paimon_spark.errors import CorruptTableError, DataError
 
 _MAGIC = 1_493_475_289_347_502
 _VERSION = 1
 _FIXED = struct.Struct(">qii")
 _EMPTY = -1
+_MOST_BYTES = 2**31 - 1
+_MOST_TEXT = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,44 @@ class FileIndexPart:
     """Where it begins in the container; None of an index without a body."""
     length: int
     """Bytes; 0 of an index without a body."""
+
+
+def encode_container(indexes: Mapping[str, Mapping[str, bytes | None]]) -> bytes:
+    """The bytes of a container.
+
+    Args:
+        indexes: for each column (of a key of a map ``column[key]``) its indexes by their type, in the order of the
+            file; None is an index without a body, of a file without rows.
+
+    Raises:
+        DataError: a name is longer than 65,535 bytes, or the container than 2 GB.
+    """
+    names = {name: _encode_text(name) for column, types in indexes.items() for name in (column, *types)}
+    length = (
+        _FIXED.size
+        + 8
+        + sum(len(names[column]) + 4 + sum(len(names[kind]) + 8 for kind in types) for column, types in indexes.items())
+    )
+    head, bodies, at = [_FIXED.pack(_MAGIC, _VERSION, length), struct.pack(">i", len(indexes))], [], length
+    for column, types in indexes.items():
+        head += [names[column], struct.pack(">i", len(types))]
+        for kind, body in types.items():
+            if at + len(body or b"") > _MOST_BYTES:
+                raise DataError("The indexes of one data file take more than 2 GB: index fewer columns.")
+            head += [names[kind], struct.pack(">ii", _EMPTY if body is None else at, len(body or b""))]
+            bodies.append(body or b"")
+            at += len(bodies[-1])
+    return b"".join((*head, struct.pack(">i", 0), *bodies))
+
+
+def _encode_text(text: str) -> bytes:
+    """Java's ``writeUTF``: each UTF-16 unit as one character, U+0000 as two bytes."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    apart = "".join(chr(units[i] | units[i + 1] << 8) for i in range(0, len(units), 2))
+    data = apart.encode("utf-8", "surrogatepass").replace(b"\x00", b"\xc0\x80")
+    if len(data) > _MOST_TEXT:
+        raise DataError(f"The name of an index is {len(data)} bytes long, and {_MOST_TEXT} are the most.")
+    return struct.pack(">H", len(data)) + data
 
 
 def head_length(data: bytes, *, path: str) -> int:
@@ -85,7 +125,8 @@ class _Head:
     def text(self) -> str:
         raw = self._take(int.from_bytes(self._take(2), "big"))
         try:
-            return raw.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
+            units = raw.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
+            return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
         except UnicodeDecodeError as error:
             raise _damaged(self._path, "a name in its head is no text") from error
 

@@ -1,0 +1,264 @@
+"""The index ``bitmap``, versions 1 and 2: the rows of each value (Java: ``BitmapFileIndex``)."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.errors import DataError
+from paimon_spark.spec.arrow_buffers import ByteStrings
+from paimon_spark.spec.file_index.errors import IndexDamageError
+from paimon_spark.spec.file_index.java_order import hash_map_order
+from paimon_spark.spec.file_index.roaring_rows import (
+    Bits,
+    Numbers,
+    all_bits,
+    bits_of_rows,
+    decode_bitmap,
+    encode_bitmaps,
+    no_bits,
+)
+from paimon_spark.spec.file_index.section import Section
+from paimon_spark.spec.file_index.values import Distinct, Key, KeyKind, key_hashes, loaded_keys, stored_keys
+from paimon_spark.spec.hashing import hash_bytes
+
+_ENTRY_BYTES = 8
+_MOST_BITMAP_BYTES = 1 << 29
+
+
+def encode_bitmap_index(rows: Distinct, *, version: int, block_bytes: int) -> bytes:
+    """The bytes of the index over all rows of a file.
+
+    Args:
+        rows: of the file.
+        version: 1 or 2.
+        block_bytes: size of a block of the dictionary, of version 2.
+
+    Raises:
+        DataError: a value is larger than a block; or version 2 has none that fit.
+    """
+    nulls = np.flatnonzero(rows.codes < 0)
+    null_bytes = encode_bitmaps(nulls, np.array([len(nulls)]))[0]
+    counts = np.bincount(rows.codes[rows.codes >= 0], minlength=rows.count)
+    order = hash_map_order(_hashes(rows), rows.first_rows, size_at_last_call=_size_at_last_row(rows))
+    body, lengths = _bodies(rows, counts, order)
+    first = len(null_bytes) if len(nulls) > 1 else 0
+    laid = np.where(counts[order] > 1, lengths, 0)
+    offsets = np.empty(rows.count, np.int64)
+    offsets[order] = np.where(counts[order] > 1, first + np.cumsum(laid) - laid, -1 - rows.first_rows[order])
+    sizes = np.full(rows.count, -1, np.int64)
+    sizes[order] = np.where(counts[order] > 1, lengths, -1)
+    null_offset = -1 - int(nulls[0]) if len(nulls) == 1 else 0
+    head = struct.pack(">bii?", version, len(rows.codes), rows.count, len(nulls) > 0)
+    if len(nulls):
+        head += struct.pack(">i", null_offset) + (struct.pack(">i", len(null_bytes)) if version == 2 else b"")
+    dictionary = _entries(rows, order, [offsets])[0] if version == 1 else _blocks(rows, offsets, sizes, block_bytes)
+    return b"".join((head, dictionary, null_bytes if len(nulls) > 1 else b"", body))
+
+
+def _hashes(rows: Distinct) -> npt.NDArray[np.int32]:
+    return key_hashes(rows.numbers, rows.kind) if rows.texts is None else hash_bytes(_strings(rows.texts))
+
+
+def _size_at_last_row(rows: Distinct) -> int:
+    """How many keys there are before the last row that has one."""
+    if not rows.count:
+        return 0
+    last = len(rows.codes) - 1 - int(np.argmax(rows.codes[::-1] >= 0))
+    return rows.count - int(rows.first_rows[rows.codes[last]] == last)
+
+
+def _strings(texts: pa.Array) -> ByteStrings:
+    return ByteStrings.from_array(texts, None)
+
+
+def _bodies(rows: Distinct, counts: Numbers, order: Numbers) -> tuple[bytes, Numbers]:
+    """The bitmaps of the keys that have more than one row, in an order of the keys; and the length of each key's."""
+    place = np.empty(rows.count + 1, np.int64)
+    place[order] = np.arange(rows.count)
+    many = np.append(counts > 1, False)  # -1 of a null is the last
+    at = np.flatnonzero(many[rows.codes])
+    placed = place[rows.codes[at]]
+    sort = np.argsort(placed, kind="stable")
+    wanted = counts[order] > 1
+    body, found = encode_bitmaps(at[sort], np.cumsum(counts[order][wanted]))
+    lengths = np.zeros(rows.count, np.int64)
+    lengths[wanted] = found
+    return body, lengths
+
+
+def _entries(rows: Distinct, order: Numbers, columns: Sequence[Numbers]) -> tuple[bytes, Numbers]:
+    """Keys in an order, each with some 32-bit numbers behind it; and where each entry ends."""
+    numbers = np.stack([column[order] for column in columns], axis=1).astype(">i4")
+    tail = numbers.view(np.uint8).reshape(len(order), 4 * len(columns))
+    if rows.texts is None:
+        keys = stored_keys(rows.numbers[order], rows.kind)
+        width = keys.dtype.itemsize
+        flat = np.concatenate([keys.view(np.uint8).reshape(len(order), width), tail], axis=1)
+        return flat.tobytes(), np.arange(1, len(order) + 1) * flat.shape[1]
+    strings = _strings(rows.texts.take(pa.array(order)))
+    sizes = 4 + strings.lengths + tail.shape[1]
+    ends = np.cumsum(sizes)
+    out = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+    starts = ends - sizes
+    _place(out, starts, strings.lengths.astype(">i4").view(np.uint8).reshape(-1, 4))
+    lengths = strings.lengths
+    inner = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    out[np.repeat(starts + 4, lengths) + inner] = strings.source[np.repeat(strings.starts, lengths) + inner]
+    _place(out, ends - tail.shape[1], tail)
+    return out.tobytes(), ends
+
+
+def _place(out: npt.NDArray[np.uint8], at: Numbers, values: npt.NDArray[np.uint8]) -> None:
+    for i in range(values.shape[1]):
+        out[at + i] = values[:, i]
+
+
+def _blocks(rows: Distinct, offsets: Numbers, sizes: Numbers, block_bytes: int) -> bytes:
+    """The dictionary of version 2: blocks of entries in the order of the keys, and the first key of each block."""
+    order = np.arange(rows.count)
+    data, ends = _entries(rows, order, [offsets, sizes])
+    starts = np.append(0, ends)
+    firsts = []
+    first = 0
+    while first < rows.count:
+        after = int(np.searchsorted(ends, starts[first] + block_bytes - 4, side="right"))
+        if after == first:
+            raise DataError(
+                f"A value takes {ends[first] - starts[first]} bytes of a bitmap index with blocks of {block_bytes}: "
+                "set 'file-index.bitmap.<column>.index-block-size' higher, or do not index the column."
+            )
+        firsts.append((first, after))
+        first = after
+    heads, bodies, at = [], [], 0
+    for first, after in firsts:
+        begin, end = int(starts[first]), int(starts[after])
+        key_end = int(ends[first]) - _ENTRY_BYTES
+        heads.append(data[begin:key_end] + struct.pack(">i", at))
+        bodies.append(struct.pack(">i", after - first) + data[begin:end])
+        at += len(bodies[-1])
+    return b"".join((struct.pack(">i", len(heads)), *heads, struct.pack(">i", at), *bodies))
+
+
+class BitmapReader:
+    """Gives the rows of values."""
+
+    def __init__(self, section: Section, kind: KeyKind, row_count: int) -> None:
+        """Read the head; the dictionary is read as far as values are asked for."""
+        self._section, self._kind, self._count = section, kind, row_count
+        version, rows, self._keys, has_null = section.unpack(">biib", 0)
+        if version not in (1, 2):
+            raise IndexDamageError(f"its bitmap index has version {version}, known are 1 and 2")
+        if rows != row_count:
+            raise IndexDamageError(f"its bitmap index is over {rows} rows, the file has {row_count}")
+        if self._keys < 0:
+            raise IndexDamageError(f"its bitmap index has {self._keys} values")
+        self._version = int(version)
+        self._null: tuple[int, int] | None = None
+        at = 10
+        if has_null:
+            offset, length = section.unpack(">ii", at) if version == 2 else (*section.unpack(">i", at), -1)
+            self._null = (offset, length)
+            at += 8 if version == 2 else 4
+        self._at = at
+        self._first: dict[Key, tuple[int, int]] | None = None
+        self._heads: tuple[list[Key], list[int]] | None = None
+        self._blocks_at = self._body = 0
+
+    def equal(self, keys: Sequence[Key]) -> Bits:
+        """The rows that have one of the values."""
+        bits = no_bits(self._count)
+        for key in keys:
+            entry = self._entry(key)
+            if entry is not None:
+                bits |= self._rows(*entry)
+        return bits
+
+    def null(self) -> Bits:
+        """The rows without a value."""
+        if self._null is None:
+            return no_bits(self._count)
+        self._load()
+        return self._rows(*self._null)
+
+    def not_null(self) -> Bits:
+        """The rows with a value."""
+        return all_bits(self._count) & ~self.null()
+
+    def _rows(self, offset: int, length: int) -> Bits:
+        if offset < 0:
+            if -1 - offset >= self._count:
+                raise IndexDamageError(f"its bitmap index holds row {-1 - offset} of {self._count}")
+            return bits_of_rows(np.array([-1 - offset], np.int64), self._count)
+        at = self._body + offset
+        data = self._section.take(at, length) if length >= 0 else self._section.upto(at, _MOST_BITMAP_BYTES)
+        return decode_bitmap(data, self._count)[0]
+
+    def _entry(self, key: Key) -> tuple[int, int] | None:
+        self._load()
+        if self._first is not None:
+            return self._first.get(key)
+        assert self._heads is not None
+        firsts, offsets = self._heads
+        block = bisect_right(firsts, key) - 1
+        if block < 0:
+            return None
+        begin = self._blocks_at + offsets[block]
+        end = self._blocks_at + offsets[block + 1] if block + 1 < len(offsets) else self._body
+        data = self._section.take(begin, end - begin)
+        (count,) = struct.unpack_from(">i", data)
+        for found, (offset, length), _ in _walk(data, 4, count, self._kind, 2):
+            if found == key:
+                return offset, length
+        return None
+
+    def _load(self) -> None:
+        """Read the whole dictionary of version 1, the first key of each block of version 2."""
+        if self._first is not None or self._heads is not None:
+            return
+        data = self._section.upto(self._at, self._section.length)
+        try:
+            if self._version == 1:
+                entries = list(_walk(data, 0, self._keys, self._kind, 1))
+                self._body = self._at + (entries[-1][2] if entries else 0)
+                # a bitmap tells its own end
+                self._first = {key: (numbers[0], -1) for key, numbers, _ in entries}
+                return
+            (blocks,) = struct.unpack_from(">i", data)
+            heads = list(_walk(data, 4, blocks, self._kind, 1))
+            at = heads[-1][2] if heads else 4
+            (dictionary,) = struct.unpack_from(">i", data, at)
+        except struct.error as error:
+            raise IndexDamageError("its bitmap index is cut off") from error
+        self._blocks_at = self._at + at + 4
+        self._body = self._blocks_at + dictionary
+        self._heads = [key for key, _, _ in heads], [numbers[0] for _, numbers, _ in heads]
+
+
+def _walk(data: bytes, at: int, count: int, kind: KeyKind, numbers: int) -> Iterator[tuple[Key, tuple[int, ...], int]]:
+    """Entries one after the other: (key, the numbers behind it, where the entry ends)."""
+    tail = struct.Struct(f">{numbers}i")
+    if count < 0 or count * (tail.size + max(1, kind.width)) > len(data) + 4 * tail.size:
+        raise IndexDamageError(f"its bitmap index announces {count} values")
+    if not kind.is_bytes:
+        step = kind.width + tail.size
+        if at + count * step > len(data):
+            raise IndexDamageError("its bitmap index is cut off")
+        flat = np.frombuffer(data, np.uint8, count * step, at).reshape(count, step)
+        keys = loaded_keys(flat[:, : kind.width].tobytes(), kind).tolist()
+        rest = np.frombuffer(flat[:, kind.width :].tobytes(), ">i4").reshape(count, numbers).tolist()
+        for i, (key, found) in enumerate(zip(keys, rest, strict=True)):
+            yield key, tuple(found), at + (i + 1) * step
+        return
+    for _ in range(count):
+        (length,) = struct.unpack_from(">i", data, at)
+        end = at + 4 + length
+        if length < 0 or end + tail.size > len(data):
+            raise IndexDamageError("its bitmap index is cut off")
+        yield data[at + 4 : end], tail.unpack_from(data, end), end + tail.size
+        at = end + tail.size

@@ -1,0 +1,359 @@
+"""Keys: what an index is over. Each value of a column as a 64-bit number that keeps Java's order, or as bytes.
+
+Integers, dates and times are their own keys; timestamps are milliseconds (precision 3 at most) or microseconds;
+decimals their unscaled value; FLOAT and DOUBLE have their bits turned so that they order as in Java (-0.0 below 0.0,
+NaN last). Strings and binaries are bytes. Source: Java ``getValueMapper``, ``KeyFactory``, ``FastHash``.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import ROUND_FLOOR, Context, Decimal
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.spec.arrow_buffers import boolean_values, decimal_words, fixed_values, null_mask, one_array
+from paimon_spark.spec.data_types import (
+    BigIntType,
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntType,
+    LocalZonedTimestampType,
+    SmallIntType,
+    TimestampType,
+    TimeType,
+    TinyIntType,
+    VarBinaryType,
+    VarCharType,
+)
+from paimon_spark.spec.file_index.java_order import fold_longs
+
+Numbers = npt.NDArray[np.int64]
+Key = int | bytes
+"""A key of a column: a number, or the bytes of a string or binary."""
+
+_LOW, _HIGH = -(2**63), 2**63 - 1
+_MOST_DIGITS = 18
+_REAL = (int, float, Decimal, np.integer, np.floating)
+_EXACT = Context(prec=100)
+_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+
+
+class KeyKind(Enum):
+    """How the values of a type become keys; the value is the ``struct`` form of a key in Java's streams."""
+
+    BOOLEAN = "?"
+    BYTE = "b"
+    SHORT = "h"
+    INT = "i"
+    LONG = "q"
+    FLOAT = "f"
+    DOUBLE = "d"
+    DECIMAL = "Q"
+    STRING = "s"
+    BINARY = "p"
+
+    @property
+    def width(self) -> int:
+        """Bytes of a key in an index; 0 where each key tells its own length."""
+        return _WIDTHS[self]
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether keys are bytes and not numbers."""
+        return self in (KeyKind.STRING, KeyKind.BINARY)
+
+
+_WIDTHS = {
+    KeyKind.BOOLEAN: 1, KeyKind.BYTE: 1, KeyKind.SHORT: 2, KeyKind.INT: 4, KeyKind.FLOAT: 4, KeyKind.STRING: 0,
+    KeyKind.BINARY: 0, KeyKind.LONG: 8, KeyKind.DOUBLE: 8, KeyKind.DECIMAL: 8,
+}  # fmt: skip
+_KINDS: dict[type[DataType], KeyKind] = {
+    BooleanType: KeyKind.BOOLEAN,
+    TinyIntType: KeyKind.BYTE,
+    SmallIntType: KeyKind.SHORT,
+    IntType: KeyKind.INT,
+    DateType: KeyKind.INT,
+    TimeType: KeyKind.INT,
+    BigIntType: KeyKind.LONG,
+    TimestampType: KeyKind.LONG,
+    LocalZonedTimestampType: KeyKind.LONG,
+    FloatType: KeyKind.FLOAT,
+    DoubleType: KeyKind.DOUBLE,
+    DecimalType: KeyKind.DECIMAL,
+    CharType: KeyKind.STRING,
+    VarCharType: KeyKind.STRING,
+    BinaryType: KeyKind.BINARY,
+    VarBinaryType: KeyKind.BINARY,
+}
+
+
+def key_kind(data_type: DataType) -> KeyKind | None:
+    """How values of a type become keys; None where no index is over such a type."""
+    if isinstance(data_type, DecimalType) and data_type.precision > _MOST_DIGITS:
+        return None
+    return _KINDS.get(type(data_type))
+
+
+def numbers_of(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> tuple[Numbers, npt.NDArray[np.bool_] | None]:
+    """Return the key of each row of a column of numbers, and where it is null; what stands at nulls is undefined."""
+    kind = key_kind(data_type)
+    array = one_array(column, data_type)
+    nulls = null_mask(array)
+    match kind:
+        case KeyKind.BOOLEAN:
+            return boolean_values(array).astype(np.int64), nulls
+        case KeyKind.DECIMAL:
+            return decimal_words(array)[0].view(np.int64).copy(), nulls
+        case KeyKind.FLOAT:
+            return float_keys(fixed_values(array, "<f4")), nulls
+        case KeyKind.DOUBLE:
+            return float_keys(fixed_values(array, "<f8")), nulls
+    width = array.type.bit_width // 8
+    numbers = fixed_values(array, f"<i{width}").astype(np.int64)
+    unit = array.type.unit if pa.types.is_timestamp(array.type) else ""
+    if unit in ("s", "ns"):
+        numbers = numbers * 1000 if unit == "s" else numbers // 1000
+    return numbers, nulls
+
+
+def float_keys(values: npt.NDArray[Any]) -> Numbers:
+    """Return the keys of FLOAT or DOUBLE values: ordered as ``Float.compareTo`` orders them, all NaN the same."""
+    values = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
+    bits: Numbers = values.view(f"<i{values.dtype.itemsize}").astype(np.int64)
+    return _turned(bits, values.dtype.itemsize)
+
+
+def _turned(bits: Numbers, width: int) -> Numbers:
+    """Turn bits into keys and keys into bits: those of negative values are complemented, except for the sign."""
+    turned: Numbers = np.where(bits < 0, bits ^ (2 ** (8 * width - 1) - 1), bits)
+    return turned
+
+
+def key_bits(keys: Numbers, kind: KeyKind) -> Numbers:
+    """Return keys as the numbers that an index stores, sign-extended: of FLOAT and DOUBLE the bits."""
+    return _turned(keys, kind.width) if kind in (KeyKind.FLOAT, KeyKind.DOUBLE) else keys
+
+
+def stored_keys(keys: Numbers, kind: KeyKind) -> npt.NDArray[Any]:
+    """Return keys as an array whose bytes are those of Java's streams."""
+    return key_bits(keys, kind).astype(f">i{kind.width}")
+
+
+def loaded_keys(data: bytes | memoryview, kind: KeyKind, *, count: int = -1) -> Numbers:
+    """Return the keys whose bytes stand one after the other."""
+    numbers: Numbers = np.frombuffer(data, f">i{kind.width}", count).astype(np.int64)
+    if kind is KeyKind.BOOLEAN:
+        return np.asarray(numbers != 0, np.int64)
+    if kind in (KeyKind.FLOAT, KeyKind.DOUBLE):
+        return float_keys(numbers.astype(f"i{kind.width}").view(f"f{kind.width}"))
+    return numbers
+
+
+def key_hashes(keys: Numbers, kind: KeyKind) -> npt.NDArray[np.int32]:
+    """Return ``hashCode`` of the Java object of each key."""
+    if kind is KeyKind.BOOLEAN:
+        return np.where(keys != 0, 1231, 1237).astype(np.int32)
+    bits = key_bits(keys, kind)
+    return fold_longs(bits) if kind.width == 8 else bits.astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """The rows of a column by their keys.
+
+    Attributes:
+        kind: Of the column's type.
+        codes: For each row the position of its key among the distinct ones; -1 for null.
+        numbers: The distinct keys, ascending; empty for bytes.
+        texts: The distinct keys, ascending, as a binary array; None for numbers.
+        count: How many keys there are.
+    """
+
+    kind: KeyKind
+    codes: npt.NDArray[np.int32]
+    numbers: Numbers
+    texts: pa.Array | None
+
+    @property
+    def count(self) -> int:  # noqa: D102
+        return len(self.numbers) if self.texts is None else len(self.texts)
+
+    @property
+    def first_rows(self) -> Numbers:
+        """The first row of each key."""
+        rows = np.full(self.count, -1, np.int64)
+        seen = np.flatnonzero(self.codes >= 0)[::-1]
+        rows[self.codes[seen]] = seen
+        return rows
+
+
+class KeyCollector:
+    """The keys of a column of a file, taken chunk by chunk: numbers as they are, strings once for each chunk."""
+
+    def __init__(self, data_type: DataType) -> None:
+        """Hold nothing yet."""
+        kind = key_kind(data_type)
+        assert kind is not None
+        self._type, self._kind = data_type, kind
+        self._numbers: list[Numbers] = [np.empty(0, np.int64)]
+        self._there: list[npt.NDArray[np.bool_]] = [np.empty(0, bool)]
+        self._texts: list[pa.Array] = []
+
+    def add(self, column: pa.Array | pa.ChunkedArray) -> None:
+        """Take rows, in their order."""
+        if not self._kind.is_bytes:
+            numbers, nulls = numbers_of(column, self._type)
+            self._numbers.append(numbers)
+            self._there.append(np.ones(len(numbers), bool) if nulls is None else ~nulls)
+            return
+        for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+            wide = chunk.cast(pa.large_binary() if pa.types.is_binary(chunk.type) else pa.large_string())
+            self._texts.append(wide.view(pa.large_binary()).dictionary_encode())
+
+    def numbers(self) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+        """The key of each row, and whether it has one."""
+        return np.concatenate(self._numbers), np.concatenate(self._there)
+
+    def distinct(self) -> Distinct:
+        """The distinct keys, and which each row has."""
+        if not self._kind.is_bytes:
+            keys, there = self.numbers()
+            found, inverse = np.unique(keys[there], return_inverse=True)
+            codes = np.full(len(keys), -1, np.int32)
+            codes[there] = inverse
+            return Distinct(self._kind, codes, found, None)
+        arrow_type = pa.dictionary(pa.int32(), pa.large_binary())
+        whole = pa.chunked_array(self._texts, arrow_type).unify_dictionaries().combine_chunks()
+        if isinstance(whole, pa.ChunkedArray):
+            whole = whole.chunk(0) if whole.num_chunks else pa.array([], pa.large_binary()).dictionary_encode()
+        order = pc.sort_indices(whole.dictionary).to_numpy().astype(np.int64)
+        ranks = np.empty(len(order) + 1, np.int32)
+        ranks[order], ranks[-1] = np.arange(len(order)), -1
+        codes = ranks[whole.indices.fill_null(len(order)).to_numpy(zero_copy_only=False)]
+        return Distinct(self._kind, codes, np.empty(0, np.int64), whole.dictionary.take(pa.array(order)))
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where a literal stands among the keys of a column.
+
+    Attributes:
+        below: The greatest key of the column's type that is not above the literal; None if there is none.
+        exact: Whether the literal is that key.
+        least: As `below`, of the least key that equals the literal (-0.0 of 0.0); the same for all other literals.
+        coarse: Whether a key stands for many values, so that one with the literal's key may be greater than it.
+    """
+
+    below: Key | None
+    exact: bool
+    least: Key | None
+    coarse: bool = False
+
+    @property
+    def equal(self) -> tuple[Key, ...]:
+        """The keys that equal the literal."""
+        if not (self.exact or self.coarse) or self.below is None or self.least is None:
+            return ()
+        return (self.below,) if self.below == self.least else (self.least, self.below)
+
+
+def bound_of(literal: Any, data_type: DataType) -> Bound | None:
+    """Return where a literal of a predicate stands among the keys of a type; None where it does not compare."""
+    kind = key_kind(data_type)
+    match kind:
+        case None:
+            return None
+        case KeyKind.STRING:
+            return _exactly(literal.encode("utf-8", "surrogatepass")) if isinstance(literal, str) else None
+        case KeyKind.BINARY:
+            return _exactly(bytes(literal)) if isinstance(literal, bytes | bytearray) else None
+        case KeyKind.BOOLEAN:
+            return _exactly(int(literal)) if isinstance(literal, bool | np.bool_) else None
+        case KeyKind.FLOAT | KeyKind.DOUBLE:
+            return _float_bound(literal, np.dtype(f"f{kind.width}"))
+    scaled = _scaled(literal, data_type)
+    if scaled is None or not scaled.is_finite():
+        return None
+    floor = int(scaled.to_integral_value(ROUND_FLOOR, _EXACT))
+    if floor > _HIGH:
+        return Bound(_HIGH, False, _HIGH)
+    coarse = isinstance(data_type, TimestampType | LocalZonedTimestampType) and data_type.precision > 6
+    return Bound(None, False, None) if floor < _LOW else Bound(floor, floor == scaled, floor, coarse)
+
+
+def _exactly(key: Key) -> Bound:
+    return Bound(key, True, key)
+
+
+def _scaled(literal: Any, data_type: DataType) -> Decimal | None:
+    """The literal in the unit of the type's keys, as an exact number."""
+    if isinstance(literal, bool | np.bool_):
+        return None
+    match data_type:
+        case DateType():
+            # a datetime is a date as well
+            return Decimal(literal.toordinal() - _EPOCH_ORDINAL) if type(literal) is date else None
+        case TimeType():
+            if not isinstance(literal, time):
+                return None
+            seconds = (literal.hour * 60 + literal.minute) * 60 + literal.second
+            return Decimal(seconds * 1_000_000 + literal.microsecond) / 1000
+        case TimestampType() | LocalZonedTimestampType():
+            nanos = _nanos(literal, local=isinstance(data_type, LocalZonedTimestampType))
+            return None if nanos is None else Decimal(nanos) / (1_000_000 if data_type.precision <= 3 else 1000)
+    if not isinstance(literal, _REAL):
+        return None
+    plain = literal.item() if isinstance(literal, np.generic) else literal
+    number = plain if isinstance(plain, Decimal) else Decimal(plain)
+    return number.scaleb(data_type.scale, _EXACT) if isinstance(data_type, DecimalType) else number
+
+
+def _nanos(literal: Any, *, local: bool) -> int | None:
+    if isinstance(literal, np.datetime64):
+        return int(literal.astype("datetime64[ns]").astype(np.int64))
+    if not isinstance(literal, datetime) or (literal.tzinfo is not None) != local:
+        return None
+    return int(pa.scalar(literal, pa.timestamp("us", tz="UTC" if local else None)).value) * 1000
+
+
+def _float_bound(literal: Any, dtype: np.dtype[Any]) -> Bound | None:
+    if isinstance(literal, bool | np.bool_) or not isinstance(literal, _REAL):
+        return None
+    with np.errstate(over="ignore"):
+        try:
+            near = np.array([literal], "f8").astype(dtype)
+        except OverflowError:
+            return None
+    value = float(near[0])
+    if value != value:
+        key = int(float_keys(near)[0])
+        return Bound(key, True, key)
+    exact = literal == value
+    if value > literal:
+        near = np.nextafter(near, np.array(-np.inf, dtype))
+    if exact and value == 0:
+        zeros = float_keys(np.array([-0.0, 0.0], dtype)).tolist()
+        return Bound(zeros[1], True, zeros[0])
+    key = int(float_keys(near)[0])
+    return Bound(key, exact, key)
+
+
+def packed_key(key: Key, kind: KeyKind) -> bytes:
+    """The bytes of one key: of a string with its length before it."""
+    if isinstance(key, bytes):
+        return struct.pack(">i", len(key)) + key
+    return stored_keys(np.array([key], np.int64), kind).tobytes()
