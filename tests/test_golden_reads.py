@@ -11,12 +11,23 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import DataError, OptionError, PaimonError, SnapshotNotFoundError, UnsupportedError
+from paimon_spark.maintain.compact.step import BucketFiles, split_files
+from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.row_views import find_view
 from paimon_spark.read.table_scan import resolve_source
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.table import load_table
-from tests.support.golden import GoldenRead, assert_same_rows, follows_a_java_bug, golden_reads, not_yet
+from tests.support.golden import (
+    GoldenRead,
+    assert_same_rows,
+    by_newer_rules,
+    follows_a_java_bug,
+    golden_reads,
+    not_yet,
+)
+from tests.support.merge_cases import rows_of as plain_rows
+from tests.support.merge_model import ModelError, ModelTable
 from tests.support.plans import plan_of
 
 CASES = golden_reads()
@@ -94,6 +105,34 @@ def test_a_projection_has_the_rows_of_the_full_read(case: GoldenRead) -> None:
     assert case.columns is not None
     full = read_rows(case.table.path, options=case.options, branch=case.branch).select(case.columns)
     assert sorted(map(repr, full.to_pylist())) == sorted(map(repr, rows_of(case).to_pylist()))
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if by_newer_rules(c)], ids=lambda c: c.id)
+def test_where_javas_versions_differ_the_rows_are_those_of_the_newer_rules(case: GoldenRead) -> None:
+    """The model of tests/support/merge_model.py has the rules of 2.1, row by row."""
+    columns = dict(map(tuple, case.table.expect["columns"]))
+    table = load_table(str(case.table.path), options=case.options)
+    snapshot = table.snapshots.get(int(case.options.get("scan.snapshot-id", table.snapshots.latest_id() or 0)))
+    entries = sorted(table.manifests.live_entries(snapshot), key=lambda entry: entry.file.min_sequence_number)
+    reader = FileRead(table, tuple(table.schema.fields), {}, key_value=True)
+    files = split_files(table, BucketFiles(b"", 0, 1, ()), [entry.file for entry in entries])
+    batches = [batch for file in files for batch in reader.batches(file, None)]
+    rows = plain_rows(pa.Table.from_batches(batches))
+    try:
+        expected = ModelTable(columns, case.table.expect["primary_keys"], case.table.options()).merge(
+            rows, drop_deletes=True
+        )
+    except ModelError:
+        with pytest.raises(DataError, match="overflow"):
+            rows_of(case)
+        return
+    loose = case.read.get("unordered_columns") or ()
+    for row in (found := plain_rows(rows_of(case))):
+        row.update({name: sorted(row[name], key=repr) for name in loose if row[name] is not None})
+    for row in expected:
+        row.update({name: sorted(row[name], key=repr) for name in loose if row[name] is not None})
+    wanted_rows = [{name: row[name] for name in columns} for row in expected]
+    assert sorted(found, key=repr) == sorted(wanted_rows, key=repr)
 
 
 def test_the_cases_cover_what_is_claimed(golden: Path) -> None:

@@ -312,6 +312,20 @@ def merged_columns(path: Path) -> None:
     assert [(row["v"], row["d"]) for row in read(table)] == [("a;b", 4)]
 
 
+def aggregated(path: Path) -> None:
+    """Sums that a delete begins anew."""
+    options = {
+        "bucket": "1",
+        "merge-engine": "aggregation",
+        "aggregation.remove-record-on-delete": "true",
+        "fields.v.aggregate-function": "sum",
+    }
+    table = make(path, {"k": "INT NOT NULL", "v": "INT", "t": "INT"}, options, key="k")
+    for rows in ([(1, 1, None), (2, 1, 5)], [(1, 2, None)]):
+        write(table, [{"k": k, "v": v, "t": t} for k, v, t in rows])
+    assert [(row["k"], row["v"]) for row in read(table)] == [(1, 3), (2, 1)]
+
+
 def changelogs(path: Path) -> None:
     """Rows that are kept as they came, and what a full compaction tells of them."""
     table = make(path, KPV, {"bucket": "1", "changelog-producer": "input", "changelog-file.prefix": "c-"}, key="k")
@@ -345,7 +359,17 @@ def altered(path: Path) -> None:
         alter_table(modes, [SetOption("deletion-vectors.enabled", "true")])
 
 
-SCENARIOS = (keyed_table, history, append_table, dynamic_buckets, row_kinds, merged_columns, changelogs, altered)
+SCENARIOS = (
+    keyed_table,
+    history,
+    append_table,
+    dynamic_buckets,
+    row_kinds,
+    merged_columns,
+    aggregated,
+    changelogs,
+    altered,
+)
 
 
 def key_in(option: Option, asked: Mapping[str, set[str]]) -> list[str]:

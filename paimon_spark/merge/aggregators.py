@@ -17,13 +17,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
-from paimon_spark.errors import DataError, OptionError, UnsupportedError
-from paimon_spark.merge.segments import Indices, Segments
+from paimon_spark.errors import DataError, OptionError
+from paimon_spark.merge.segments import Indices, Mask, Segments
 from paimon_spark.spec.data_types import DataType
 
 PRIMARY_KEY = "primary-key"
+_RETRACTING = frozenset(
+    ("sum", "product", "last_value", "last_non_null_value", "collect", "merge_map", "nested_update", PRIMARY_KEY)
+)
+_FIRST_AS_IS = frozenset(
+    (
+        *("sum", "product", "max", "min", "last_value", "last_non_null_value", "bool_and", "bool_or", "merge_map"),
+        *("rbm32", "rbm64", "hll_sketch", "theta_sketch", PRIMARY_KEY),
+    )
+)
+_FOLD_CLASSES = (16, 1024)
 _UNBOUNDED = 2**31 - 1
 
 Merged: TypeAlias = Indices | pa.Array
@@ -159,6 +170,33 @@ class Aggregator(ABC):
         """Folds the rows of each segment; segment rows are positions in ``values``."""
         return fold(self.state(values, len(segments.starts)), segments)
 
+    def merge_retracting(self, values: pa.Array, segments: Segments, retracts: Mask) -> Merged:
+        """Folds the rows of each segment, none of which is late, of which some are taken back.
+
+        Args:
+            values: The column.
+            segments: Their rows are positions in ``values``.
+            retracts: For each of ``segments.rows``, whether it is taken back.
+
+        Raises:
+            DataError: The function cannot take a row back.
+        """
+        return fold_retracting(self, values, segments, retracts, None)
+
+    @property
+    def takes_first_as_is(self) -> bool:
+        """Whether a row that meets nothing is held as it is, and nothing else is remembered of it."""
+        return self.options.function in _FIRST_AS_IS
+
+    def check_retracts(self, retracts: Mask) -> None:
+        """Refuses rows to be taken back by a function that cannot.
+
+        Raises:
+            DataError: The function cannot take a row back.
+        """
+        if self.options.function not in _RETRACTING and bool(retracts.any()):
+            raise no_retraction(self.options)
+
 
 def fold(state: FieldState, segments: Segments) -> Merged:
     """Folds rows position by position inside their segments."""
@@ -175,14 +213,50 @@ def fold(state: FieldState, segments: Segments) -> Merged:
     return state.result()
 
 
+def fold_retracting(
+    aggregator: Aggregator, values: pa.Array, segments: Segments, retracts: Mask, replaces: Mask | None
+) -> Merged:
+    """Folds rows position by position, long and short segments apart.
+
+    Args:
+        aggregator: The function.
+        values: The column.
+        segments: Their rows are positions in ``values``; none is late.
+        retracts: For each of ``segments.rows``, whether it is taken back.
+        replaces: For each of them, whether it replaces what is held; None when none does.
+    """
+    classes = np.searchsorted(_FOLD_CLASSES, segments.counts)
+    places = Segments(np.arange(len(segments.rows)), segments.starts)
+    parts: list[tuple[Indices, Merged]] = []
+    for number in np.unique(classes):
+        chosen = np.flatnonzero(classes == number)
+        state = aggregator.state(values, len(chosen))
+        part = places.pick(chosen)
+        for keys, positions in part.by_position():
+            at = part.rows[positions]
+            _fold_one(state, keys, segments.rows[at], retracts[at], None if replaces is None else replaces[at])
+        parts.append((chosen, state.result()))
+    if len(parts) == 1:
+        return parts[0][1]
+    where = np.empty(len(classes), np.int64)
+    where[np.concatenate([chosen for chosen, _ in parts])] = np.arange(len(classes))
+    arrays = [
+        values.take(pa.array(merged, mask=merged < 0)) if isinstance(merged, np.ndarray) else merged
+        for _, merged in parts
+    ]
+    return pa.concat_arrays(arrays).take(pa.array(where))
+
+
+def _fold_one(state: FieldState, keys: Indices, rows: Indices, retracts: Mask, replaces: Mask | None) -> None:
+    if replaces is not None and replaces.any():
+        state.assign(keys[replaces], rows[replaces])
+        keys, rows, retracts = keys[~replaces], rows[~replaces], retracts[~replaces]
+    if retracts.any():
+        state.retract(keys[retracts], rows[retracts])
+    if not retracts.all():
+        state.add(keys[~retracts], rows[~retracts])
+
+
 def unknown_function(name: str) -> OptionError:
     """The error of a name that is no aggregate function."""
     return OptionError(f"Use unsupported aggregation: {name} or spell aggregate function incorrectly!")
-
-
-def unsupported_function(options: AggregateOptions) -> UnsupportedError:
-    """The error of a function of Paimon that this package does not have."""
-    return UnsupportedError(
-        f"Aggregate function '{options.function}' (column '{options.field}') is not supported: it needs the Apache "
-        "DataSketches library. Read or write this table with the Java connector."
-    )

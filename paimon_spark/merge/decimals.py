@@ -131,8 +131,14 @@ def decimals_from_integers(numbers: npt.NDArray[Any], arrow_type: pa.DataType) -
     return decimals_from_words(np.frombuffer(data, np.int64).reshape(-1, 2), missing, arrow_type)
 
 
-def sum_longs(values: pa.Array, segments: Segments) -> pa.Array | None:
-    """Sums of each segment where all unscaled numbers and all sums fit a long, else None."""
+def sum_longs(values: pa.Array, segments: Segments, negative: npt.NDArray[np.bool_] | None = None) -> pa.Array | None:
+    """Sums of each segment where all unscaled numbers and all sums fit a long, else None.
+
+    Args:
+        values: The decimals.
+        segments: Their rows are positions in ``values``.
+        negative: For each of ``values``, whether it is subtracted; None when none is.
+    """
     valid = values.is_valid().to_numpy(zero_copy_only=False)
     chosen, present = segments.select(valid[segments.rows])
     words = decimal_words(values)[chosen.rows]
@@ -144,6 +150,8 @@ def sum_longs(values: pa.Array, segments: Segments) -> pa.Array | None:
         largest = np.maximum.reduceat(np.abs(low.astype(np.float64)), chosen.starts)
         if bool((largest * chosen.counts >= _LONG / 2).any()):
             return None
+        if negative is not None:
+            low = np.where(negative[chosen.rows], -low, low)
         totals[present] = np.add.reduceat(low, chosen.starts)
     missing = np.ones(len(totals), np.bool_)
     missing[present] = False

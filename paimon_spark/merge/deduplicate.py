@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
-from paimon_spark.merge.merged_rows import MergeInput, output_table, take_rows
+from paimon_spark.merge.merged_rows import MergeInput, rows_table
 from paimon_spark.merge.segments import Indices
-from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.spec.row_kind import is_add
 
 
@@ -36,13 +35,7 @@ class Deduplicate(MergeEngine):
         winners = self._winners(merging)
         if drop_deletes and merging.has_retracts:
             winners = winners[is_add(merging.kinds[winners])]
-        wanted = [*names, *((SEQUENCE_NUMBER, VALUE_KIND) if key_value_columns else ())]
-        if len(winners) == rows.num_rows and bool((winners[1:] > winners[:-1]).all()):
-            return rows.select(wanted)
-        taken = {name: take_rows(merging.column(name), winners) for name in wanted}
-        return output_table(
-            [(name, taken[name]) for name in names], rows.schema, taken.get(SEQUENCE_NUMBER), taken.get(VALUE_KIND)
-        )
+        return rows_table(merging, winners, names, key_value_columns=key_value_columns)
 
     def _winners(self, merging: MergeInput) -> Indices:
         if not self.ignore_delete or not merging.has_retracts:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from paimon_spark.errors import SchemaError, UnsupportedError
+from paimon_spark.merge.aggregation import aggregation_for
 from paimon_spark.merge.deduplicate import Deduplicate
+from paimon_spark.merge.first_row import FirstRow
 from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
 from paimon_spark.merge.partial_update import partial_update_for
 from paimon_spark.spec.merge_validation import validate_merge_engine, validate_sequence_field
@@ -31,6 +33,8 @@ def merge_engine_for(schema: TableSchema) -> MergeEngine:
             return Deduplicate(layout, options.ignore_delete)
         case "partial-update":
             return partial_update_for(schema, layout)
-    raise UnsupportedError(
-        f"Merge engine '{options.merge_engine}' is not supported; supported are deduplicate and partial-update."
-    )
+        case "aggregation":
+            return aggregation_for(schema, layout)
+        case "first-row":
+            return FirstRow(layout, options.ignore_delete)
+    raise UnsupportedError(f"Merge engine '{options.merge_engine}' is not supported.")

@@ -11,12 +11,12 @@ from paimon_spark.merge.aggregators import (
     Aggregator,
     aggregate_options,
     unknown_function,
-    unsupported_function,
 )
 from paimon_spark.merge.bitmap_aggregators import UniteBitmaps
 from paimon_spark.merge.collection_aggregators import Collect, MergeMap, MergeMapWithKeyTime
 from paimon_spark.merge.nested_aggregators import NestedPartialUpdate, NestedUpdate
 from paimon_spark.merge.number_aggregators import And, Or, Product, Sum
+from paimon_spark.merge.sketch_aggregators import UniteHllSketches, UniteThetaSketches
 from paimon_spark.merge.text_aggregators import ListAgg
 from paimon_spark.merge.value_aggregators import (
     FirstNonNullValue,
@@ -50,8 +50,9 @@ FUNCTIONS: dict[str, Callable[[AggregateOptions], Aggregator]] = {
     "nested_partial_update": NestedPartialUpdate,
     "rbm32": UniteBitmaps,
     "rbm64": UniteBitmaps,
+    "hll_sketch": UniteHllSketches,
+    "theta_sketch": UniteThetaSketches,
 }
-_UNSUPPORTED = ("hll_sketch", "theta_sketch")
 
 
 def create_aggregator(function: str, field: str, data_type: DataType, options: Mapping[str, str]) -> Aggregator:
@@ -59,11 +60,9 @@ def create_aggregator(function: str, field: str, data_type: DataType, options: M
 
     Raises:
         OptionError: The function does not exist, or its options do not fit the column.
-        UnsupportedError: The function is known but not supported.
+        UnsupportedError: The function needs a library that is not installed.
     """
     given = aggregate_options(function, field, data_type, options)
-    if function in _UNSUPPORTED:
-        raise unsupported_function(given)
     factory = FUNCTIONS.get(function)
     if factory is None:
         raise unknown_function(function)

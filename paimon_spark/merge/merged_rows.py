@@ -81,6 +81,11 @@ class MergedColumn:
         self._rows = rows
         self._owned = False
 
+    @property
+    def values(self) -> pa.Array:
+        """The input column."""
+        return self._column
+
     def put(self, keys: Indices, merged: Merged, rows: Indices | None = None) -> None:
         """Sets the values of these keys.
 
@@ -108,6 +113,17 @@ class MergedColumn:
         """The column, for the kept keys (None: all)."""
         pool = self._pool[0] if len(self._pool) == 1 else pa.concat_arrays(self._pool)
         return take_rows(pool, self._rows if kept is None else self._rows[kept])
+
+
+def rows_table(merging: MergeInput, winners: Indices, names: Sequence[str], *, key_value_columns: bool) -> pa.Table:
+    """These rows of the input, one per key and in key order, with the named columns and the KeyValue columns last."""
+    wanted = [*names, *((SEQUENCE_NUMBER, VALUE_KIND) if key_value_columns else ())]
+    if len(winners) == merging.rows.num_rows and bool((winners[1:] > winners[:-1]).all()):
+        return merging.rows.select(wanted)
+    taken = {name: take_rows(merging.column(name), winners) for name in wanted}
+    return output_table(
+        [(name, taken[name]) for name in names], merging.rows.schema, taken.get(SEQUENCE_NUMBER), taken.get(VALUE_KIND)
+    )
 
 
 def output_table(

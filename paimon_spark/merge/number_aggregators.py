@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import DataError
-from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState
+from paimon_spark.merge.aggregators import AggregateOptions, Aggregator, FieldState, Merged
 from paimon_spark.merge.decimals import DecimalNumbers, sum_longs
 from paimon_spark.merge.segments import Indices, Mask, Segments, reduce_exactly
 from paimon_spark.merge.value_aggregators import valid_mask
@@ -72,10 +72,12 @@ class _Arithmetic:
                 "while a row is retracted."
             )
         self._check((right == -1) & (left == np.iinfo(self.dtype).min), left, right, "/")
-        wide = left.astype(np.int64)
-        quotient = np.abs(wide) // np.abs(right.astype(np.int64))
+        wide, divisor = left.astype(np.int64), right.astype(np.int64)
+        quotient = np.abs(wide) // np.abs(divisor)
         if self.dtype.itemsize == 8:  # abs of the smallest long is itself
-            quotient = np.where(wide == np.iinfo(np.int64).min, _divide_smallest(right), quotient)
+            smallest = np.iinfo(np.int64).min
+            quotient = np.where(wide == smallest, _divide_smallest(right), quotient)
+            quotient = np.where(divisor == smallest, wide == smallest, quotient)
         return np.where((left < 0) != (right < 0), -quotient, quotient).astype(self.dtype)
 
     def negate(self, values: Numbers) -> Numbers:
@@ -161,7 +163,31 @@ class Sum(Aggregator):
             totals = sum_longs(values, segments) if type(self) is Sum else None
             return super().merge(values, segments) if totals is None else totals
         chosen, present = segments.select(valid_mask(values)[segments.rows])
-        numbers = _numbers(values)[chosen.rows]
+        return self._merged(values, _numbers(values)[chosen.rows], chosen, present, len(segments.starts))
+
+    def merge_retracting(self, values: pa.Array, segments: Segments, retracts: Mask) -> Merged:
+        """Sums with the sign of each row; what cannot be negated, and products, row by row."""
+        if type(self) is not Sum:
+            return super().merge_retracting(values, segments, retracts)
+        if pa.types.is_decimal(values.type):
+            gone = np.zeros(len(values), np.bool_)
+            gone[segments.rows[retracts]] = True
+            totals = sum_longs(values, segments, negative=gone)
+            return super().merge_retracting(values, segments, retracts) if totals is None else totals
+        valid = valid_mask(values)[segments.rows]
+        chosen, present = segments.select(valid)
+        numbers, negative = _numbers(values)[chosen.rows], retracts[valid]
+        if numbers.dtype.kind == "i" and bool((negative & (numbers == np.iinfo(np.int64).min)).any()):
+            return super().merge_retracting(values, segments, retracts)
+        if numbers.dtype.kind == "i":
+            numbers = numbers.astype(np.int64)  # -(-128) of a TINYINT is only too large when it is the sum
+        signed = np.where(negative, -numbers, numbers)
+        return self._merged(values, signed, chosen, present, len(segments.starts))
+
+    def _merged(
+        self, values: pa.Array, numbers: Numbers, chosen: Segments, present: Indices, segments: int
+    ) -> pa.Array:
+        """Folds the numbers of the chosen rows; segments without any are null."""
         arithmetic = self.arithmetic(values.type)
         if not len(present):
             merged = numbers[:0]
@@ -171,9 +197,9 @@ class Sum(Aggregator):
             with np.errstate(all="ignore"):
                 whole = None if arithmetic.exact else self._whole
                 merged = reduce_exactly(chosen.starts, chosen.counts, numbers, self.forward(arithmetic), whole)
-        held = np.zeros(len(segments.starts), numbers.dtype)
+        held = np.zeros(segments, arithmetic.dtype)
         held[present] = merged
-        missing = np.ones(len(segments.starts), np.bool_)
+        missing = np.ones(segments, np.bool_)
         missing[present] = False
         return pa.array(held, mask=missing).cast(values.type)
 

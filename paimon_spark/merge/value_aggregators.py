@@ -73,9 +73,18 @@ class LastValue(Aggregator):
             return segments.last_rows
         return segments.last_where(~segments.late)
 
+    def merge_retracting(self, values: pa.Array, segments: Segments, retracts: Mask) -> Indices:
+        """The last row, or null when it is taken back."""
+        gone = retracts[np.append(segments.starts[1:], len(segments.rows)) - 1]
+        return np.where(gone, -1, segments.last_rows)
+
 
 class PrimaryKey(LastValue):
     """primary-key: every row has the same value; a retraction keeps it."""
+
+    def merge_retracting(self, values: pa.Array, segments: Segments, retracts: Mask) -> Indices:
+        """The last row."""
+        return segments.last_rows
 
     def state(self, values: pa.Array, keys: int) -> FieldState:
         """Accumulators."""
@@ -102,6 +111,11 @@ class LastNonNullValue(Aggregator):
             return segments.last_where(valid)
         newest = segments.last_where(valid & ~segments.late)
         return np.where(newest >= 0, newest, segments.first_where(valid))
+
+    def merge_retracting(self, values: pa.Array, segments: Segments, retracts: Mask) -> Indices:
+        """The last row with a value, or null when that is taken back."""
+        last = segments.last_position(valid_mask(values)[segments.rows])
+        return np.where((last < 0) | retracts[last], -1, segments.rows[last])
 
 
 class _LastNonNullState(_NullAwareState):

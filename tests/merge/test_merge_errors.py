@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from typing import Any
 
 import pyarrow as pa
@@ -133,10 +134,20 @@ def test_bad_options_are_refused_when_the_engine_is_made(
         engine_of({"k": "INT", **columns}, ["k"], {**PARTIAL, **options})
 
 
-def test_engines_that_are_not_there_are_refused_by_name() -> None:
-    for engine in ("aggregation", "first-row"):
-        with pytest.raises(UnsupportedError, match=engine):
-            engine_of({"k": "INT", "v": "INT"}, ["k"], {"merge-engine": engine})
+def test_a_function_whose_library_is_not_installed_is_refused_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "datasketches", None)
+    for function in ("hll_sketch", "theta_sketch"):
+        with pytest.raises(UnsupportedError, match=r"'datasketches'.*pip install 'paimon-spark\[sketches\]'"):
+            engine_of(
+                {"k": "INT", "v": "BYTES"},
+                ["k"],
+                {"merge-engine": "aggregation", "fields.v.aggregate-function": function},
+            )
+
+
+def test_a_table_without_keys_has_no_merge_engine() -> None:
     with pytest.raises(SchemaError, match="primary key"):
         merge_engine_for(create_schema([DataField(0, "v", IntType())]))
 

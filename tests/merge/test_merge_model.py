@@ -13,8 +13,10 @@ from support.merge_cases import (
     TYPES_OF,
     MergeCase,
     aggregate_options,
+    aggregation_cases,
     canonical,
     deduplicate_cases,
+    first_row_cases,
     partial_update_cases,
     rows_for,
     rows_of,
@@ -60,6 +62,40 @@ def test_partial_update_with_aggregates_is_the_model(case: MergeCase, drop_delet
     check(case, drop_deletes=drop_deletes)
 
 
+@CHECKS
+@given(aggregation_cases(), st.booleans())
+def test_aggregation_is_the_model(case: MergeCase, drop_deletes: bool) -> None:
+    check(case, drop_deletes=drop_deletes)
+
+
+@CHECKS
+@given(first_row_cases(), st.booleans())
+def test_first_row_is_the_model(case: MergeCase, drop_deletes: bool) -> None:
+    check(case, drop_deletes=drop_deletes)
+
+
+@st.composite
+def one_column(draw: st.DrawFn, function: str) -> MergeCase:
+    """One column of an aggregation table, many rows of few keys."""
+    columns = {"k": "INT NOT NULL", "v": draw(st.sampled_from(TYPES_OF[function]))}
+    options = {"merge-engine": "aggregation", **draw(aggregate_options("v", function))}
+    if draw(st.integers(0, 2)) == 0:
+        options["aggregation.remove-record-on-delete"] = "true"
+        options.pop("fields.v.ignore-retract", None)
+    retracts = draw(st.booleans())
+    return MergeCase(columns, ["k"], options, draw(rows_for(columns, ["k"], retracts=retracts, nulls=0.3, most=20)))
+
+
+@pytest.mark.parametrize("function", sorted(TYPES_OF))
+def test_every_function_of_aggregation_is_the_model(function: str) -> None:
+    @settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
+    @given(one_column(function), st.booleans())
+    def run(case: MergeCase, drop_deletes: bool) -> None:
+        check(case, drop_deletes=drop_deletes)
+
+    run()
+
+
 @st.composite
 def one_aggregate(draw: st.DrawFn, function: str) -> MergeCase:
     """One aggregated column in one sequence group, many rows of few keys."""
@@ -90,7 +126,7 @@ def test_every_aggregate_in_a_group_is_the_model(function: str) -> None:
 
 @CHECKS
 @given(
-    st.one_of(deduplicate_cases(), partial_update_cases(aggregates=False)),
+    st.one_of(deduplicate_cases(), partial_update_cases(aggregates=False), aggregation_cases(), first_row_cases()),
     st.integers(1, 4),
     st.integers(1, 5),
     st.integers(1, 600),

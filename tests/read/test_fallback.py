@@ -126,8 +126,8 @@ def test_columns_must_be_the_same(table: FileStoreTable) -> None:
 
 
 def test_the_other_branch_keeps_its_own_options(table: FileStoreTable) -> None:
-    schema_file(table, lambda text: text.replace('"bucket" : "1"', '"merge-engine" : "aggregation", "bucket" : "1"'))
-    with pytest.raises(UnsupportedError, match="aggregation"):
+    schema_file(table, lambda text: text.replace('"bucket" : "1"', '"chain-table.enabled" : "true", "bucket" : "1"'))
+    with pytest.raises(UnsupportedError, match="chain-table"):
         rows(table.path, FALLBACK)
 
 

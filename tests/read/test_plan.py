@@ -26,7 +26,9 @@ LATEST = {"id": "latest", "options": {}}
 READABLE = [
     table
     for table in golden_tables()
-    if not_yet(GoldenRead(table, LATEST)) is None and any(read["id"] == "latest" for read in table.expect["reads"])
+    if not_yet(GoldenRead(table, LATEST)) is None
+    and not table.name.startswith("pk_aggregation_overflow")  # an error in Java 2.x and here
+    and any(read["id"] == "latest" for read in table.expect["reads"])
 ]
 
 

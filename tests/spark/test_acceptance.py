@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CASES = Path(__file__).resolve().parents[1] / "acceptance"
-GROUPS = ("pu", "sq", "tt", "tg", "rb", "br", "ex", "wr", "se", "sc", "sn", "agp", "sy", "inc", "an", "cp", "ro")
+GROUPS = ("pu", "sq", "tt", "tg", "rb", "br", "ex", "wr", "se", "sc", "sn", "agp", "sy", "inc", "an", "cp", "ro", "ag")
 FILES = sorted(path for group in GROUPS for path in CASES.glob(f"{group}_*.slt"))
 
 _CROSS_PARTITION = ("keys that move between partitions come with a later issue", "rows of a key may move")

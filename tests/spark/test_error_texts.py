@@ -215,10 +215,10 @@ CREATIONS = {
         {"primary-key": "id", "merge-engine": "newest"},
         "merge-engine.*newest|newest.*merge-engine",
     ),
-    "engine of a later version": (
-        "id int",
-        {"primary-key": "id", "merge-engine": "aggregation"},
-        "'merge-engine' = 'aggregation' is not supported yet",
+    "aggregate function that is none": (
+        "id int, v int",
+        {"primary-key": "id", "merge-engine": "aggregation", "fields.v.aggregate-function": "count"},
+        "Use unsupported aggregation: count or spell aggregate function incorrectly!",
     ),
     "deletion vectors": (
         "id int",

@@ -309,3 +309,44 @@ def deduplicate_cases(draw: st.DrawFn) -> MergeCase:
     if draw(st.booleans()):
         options["ignore-delete"] = "true"
     return MergeCase(columns, keys, options, draw(rows_for(columns, keys, retracts=draw(st.booleans()), nulls=0.3)))
+
+
+@st.composite
+def aggregation_cases(draw: st.DrawFn, *, pools: Mapping[str, st.SearchStrategy[Any]] = VALUES) -> MergeCase:
+    """Tables with aggregation: every function, a default one, `sequence.field`, deletes that remove the record."""
+    columns = draw(key_columns())
+    keys = list(columns)
+    options: dict[str, str] = {"merge-engine": "aggregation"}
+    removes = draw(st.integers(0, 3)) == 0
+    if removes:
+        options["aggregation.remove-record-on-delete"] = "true"
+    if draw(st.integers(0, 2)) == 0:
+        columns["s0"] = draw(st.sampled_from(["INT", "DOUBLE", "STRING", "TIMESTAMP(6)"]))
+        options["sequence.field"] = "s0"
+        if draw(st.booleans()):
+            options["sequence.field.sort-order"] = "descending"
+    for i in range(draw(st.integers(1, 3))):
+        function = draw(st.sampled_from(sorted(TYPES_OF)))
+        columns[f"v{i}"] = draw(st.sampled_from(TYPES_OF[function]))
+        options.update(draw(aggregate_options(f"v{i}", function)))
+        if removes:
+            options.pop(f"fields.v{i}.ignore-retract", None)
+    if draw(st.booleans()):
+        columns["d"] = draw(st.sampled_from(["INT", "STRING", "DOUBLE", "ARRAY<INT>", "BIGINT NOT NULL"]))
+        if draw(st.booleans()):
+            options["fields.default-aggregate-function"] = draw(
+                st.sampled_from(["last_value", "first_value", "first_non_null_value", "last_non_null_value"])
+            )
+    rows = draw(rows_for(columns, keys, retracts=draw(st.booleans()), nulls=0.3, pools=pools))
+    return MergeCase(columns, keys, options, rows)
+
+
+@st.composite
+def first_row_cases(draw: st.DrawFn) -> MergeCase:
+    """Tables with first-row, with and without deletes that are ignored."""
+    columns = {**draw(key_columns()), "v": draw(st.sampled_from([*SCALARS, NESTED, "MAP<STRING, INT>"]))}
+    keys = [name for name in columns if name != "v"]
+    options = {"merge-engine": "first-row"}
+    if draw(st.booleans()):
+        options["ignore-delete"] = "true"
+    return MergeCase(columns, keys, options, draw(rows_for(columns, keys, retracts=draw(st.booleans()), nulls=0.3)))

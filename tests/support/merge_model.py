@@ -61,6 +61,9 @@ class Fold:
             raise ModelError(self.function)
         return handler(acc, value)
 
+    def _primary_key(self, acc: Any, value: Any) -> Any:
+        return value
+
     def _last_value(self, acc: Any, value: Any) -> Any:
         return value
 
@@ -379,6 +382,63 @@ class PartialUpdateModel:
         return {**self.row, "_SEQUENCE_NUMBER": self.sequence, "_VALUE_KIND": kind}
 
 
+class AggregationModel:
+    """One key of an aggregation table; Java ``AggregateMergeFunction`` line by line."""
+
+    def __init__(self, table: ModelTable) -> None:
+        self.table = table
+        self.row: Row = dict.fromkeys(table.names)
+        self.folds = {name: table.fold(name) for name in table.names}
+        self.deleted = False
+        self.sequence = 0
+        self.failed: dict[str, ModelError] = {}
+
+    def add(self, row: Row) -> None:
+        self.sequence = row["_SEQUENCE_NUMBER"]
+        self.deleted = self.table.remove_on_delete and row["_VALUE_KIND"] == 3
+        if self.deleted:
+            if any(row[name] is None for name in self.table.not_null):
+                raise ModelError("can not be null")
+            self.row = {name: row[name] for name in self.table.names}
+            self.failed = {}  # a sum that overflowed is not looked at any more: Java fails where we do not
+            return
+        for name, fold in self.folds.items():
+            if fold is None:
+                raise TypeError(name)
+            if row["_VALUE_KIND"] % 2 and fold.function == "primary_key":
+                self.row[name] = row[name]
+                continue
+            try:
+                self.row[name] = (fold.retract if row["_VALUE_KIND"] % 2 else fold.agg)(self.row[name], row[name])
+            except ModelError as error:
+                if fold.function not in ("sum", "product"):
+                    raise
+                self.failed.setdefault(name, error)
+
+    def result(self) -> Row | None:
+        for error in self.failed.values():
+            raise error
+        return {**self.row, "_SEQUENCE_NUMBER": self.sequence, "_VALUE_KIND": 3 if self.deleted else 0}
+
+
+class FirstRowModel:
+    """One key of a first-row table."""
+
+    def __init__(self, table: ModelTable) -> None:
+        self.table = table
+        self.first: Row | None = None
+
+    def add(self, row: Row) -> None:
+        if row["_VALUE_KIND"] % 2:
+            if not self.table.ignore_delete:
+                raise ModelError("By default, First row merge engine can not accept DELETE/UPDATE_BEFORE records")
+        elif self.first is None:
+            self.first = row
+
+    def result(self) -> Row | None:
+        return self.first
+
+
 class DeduplicateModel:
     """One key of a deduplicate table."""
 
@@ -393,6 +453,14 @@ class DeduplicateModel:
         return self.newest
 
 
+MODELS: dict[str, Any] = {
+    "deduplicate": DeduplicateModel,
+    "partial-update": PartialUpdateModel,
+    "aggregation": AggregationModel,
+    "first-row": FirstRowModel,
+}
+
+
 class ModelTable:
     """A table of the model: columns with SQL types, keys and options."""
 
@@ -401,7 +469,8 @@ class ModelTable:
         self.names = list(columns)
         self.not_null = {name for name, kind in columns.items() if kind.endswith("NOT NULL")} | set(keys)
         self.ignore_delete = options.get("ignore-delete") == "true"
-        self.remove_on_delete = options.get("partial-update.remove-record-on-delete") == "true"
+        self.engine = options.get("merge-engine", "deduplicate")
+        self.remove_on_delete = options.get(f"{self.engine}.remove-record-on-delete") == "true"
         self.removing = set(options.get("partial-update.remove-record-on-sequence-group", "").split(",")) - {""}
         self.groups: dict[str, list[str]] = {}
         self.sequences: set[str] = set()
@@ -417,6 +486,12 @@ class ModelTable:
         prefix = f"fields.{name}."
         given = {key.removeprefix(prefix): text for key, text in self.options.items() if key.startswith(prefix)}
         function = given.get("aggregate-function", self.options.get("fields.default-aggregate-function"))
+        if self.engine == "aggregation":
+            if name in self.order_fields:
+                function = "last_value"
+            elif name in self.keys:
+                function = "primary_key"
+            return Fold(function or "last_non_null_value", self.columns[name].removesuffix(" NOT NULL"), given)
         if function is None or name in self.keys or name in self.sequences:
             return None
         return Fold(function, self.columns[name].removesuffix(" NOT NULL"), given)
@@ -444,8 +519,7 @@ class ModelTable:
             if len(several) == 1:
                 merged.append(dict(several[0]))
                 continue
-            kind = PartialUpdateModel if self.options.get("merge-engine") == "partial-update" else DeduplicateModel
-            model = kind(self)
+            model = MODELS[self.engine](self)
             for row in several:
                 model.add(row)
             if (result := model.result()) is not None:

@@ -110,8 +110,6 @@ def test_options_of_the_store_are_no_options_of_the_table(table: FileStoreTable)
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("merge-engine", "aggregation"),
-        ("merge-engine", "first-row"),
         ("deletion-vectors.enabled", "true"),
         ("data-evolution.enabled", "true"),
         ("bucket", "-2"),
@@ -129,9 +127,9 @@ def test_what_is_not_supported_is_refused_by_name(key: str, value: str) -> None:
         check_readable(refused)
 
 
-@pytest.mark.parametrize("key", ["merge-engine", "deletion-vectors.enabled", "data-evolution.enabled", "bucket"])
+@pytest.mark.parametrize("key", ["deletion-vectors.enabled", "data-evolution.enabled", "bucket"])
 def test_what_cannot_be_read_cannot_be_written(key: str) -> None:
-    value = {"merge-engine": "aggregation", "bucket": "-2"}.get(key, "true")
+    value = {"bucket": "-2"}.get(key, "true")
     with pytest.raises(UnsupportedError, match=f"Writing with option '{key}'"):
         check_writable(schema().with_options({key: value}))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.settings import CommitSettings
-from paimon_spark.errors import CommitError, CommitStateUnknownError
+from paimon_spark.errors import CommitError, CommitStateUnknownError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.levels import CompactStrategy
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, delete_written, rewrite_files
@@ -63,6 +63,11 @@ def compact(
         CorruptTableError: a file is missing or damaged.
     """
     check_compactable(table)
+    if table.options.merge_engine == "first-row" and table.schema.primary_keys and not full:
+        raise UnsupportedError(
+            "A minor compaction with option 'merge-engine' = 'first-row' is not supported yet: it would have to look "
+            "keys up in the higher levels. Compact fully."
+        )
     # Java: only writes make the tags of batches
     batches = table.options.value("tag.automatic-creation") == "batch"
     after = maintenance(table.without_options(("tag.automatic-creation",)) if batches else table)

@@ -16,7 +16,6 @@ CORE_MERGE: tuple[Option, ...] = (
         immutable=True,
         choices=("deduplicate", "partial-update", "aggregation", "first-row"),
         honoured=True,
-        refusals=(Refusal(Stage.TABLE, USE_ANOTHER_ENGINE, unless=("deduplicate", "partial-update")),),
     ),
     Option(
         "ignore-delete",
@@ -75,7 +74,7 @@ CORE_MERGE: tuple[Option, ...] = (
         False,
         "Whether a -D row removes the row of an aggregation table.",
         immutable=True,
-        instead="Tables with 'merge-engine' = 'aggregation' are refused.",
+        honoured=True,
     ),
     Option(
         "partial-update.remove-record-on-delete",

@@ -1,0 +1,163 @@
+"""Merge engine aggregation: each column has a function that folds its values (Java ``AggregateMergeFunction``).
+
+Keys are of three sorts: with one row (passed through, as Java's ``ReducerMergeFunctionWrapper`` does), with several
+rows and no retraction (each column by one segment operation), and with retractions (``_RetractingKeys``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.errors import DataError
+from paimon_spark.merge.aggregators import PRIMARY_KEY, Aggregator, Merged, fold_retracting
+from paimon_spark.merge.functions import create_aggregator
+from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
+from paimon_spark.merge.merged_rows import MergedColumn, MergeInput, output_table, rows_table
+from paimon_spark.merge.segments import Indices, Mask, Segments
+from paimon_spark.spec.row_kind import RowKind, is_add, is_retract
+from paimon_spark.spec.schema import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation(MergeEngine):
+    """Every column but those of the key is aggregated.
+
+    Attributes:
+        layout: Keys and order of rows.
+        aggregators: The function of each column, in schema order.
+        not_null: The place in the schema of each NOT NULL column.
+        removes_record: ``aggregation.remove-record-on-delete``.
+    """
+
+    layout: KeyLayout
+    aggregators: Mapping[str, Aggregator]
+    not_null: Mapping[str, int]
+    removes_record: bool = False
+
+    def required_columns(self, projection: Sequence[str]) -> list[str]:
+        """The projection, the key and the sequence fields."""
+        return self.layout.with_order_columns(projection)
+
+    def _merge_rows(self, rows: pa.Table, names: list[str], drop_deletes: bool, key_value_columns: bool) -> pa.Table:
+        merging = MergeInput(rows, self.layout.sort(rows))
+        kinds = merging.kinds[merging.newest]
+        several = merging.key_order.counts > (0 if self.layout.merges_single_rows else 1)
+        if not several.any():
+            winners = merging.newest[is_add(kinds)] if drop_deletes and merging.has_retracts else merging.newest
+            return rows_table(merging, winners, names, key_value_columns=key_value_columns)
+        whole = Segments(merging.key_order.order, merging.key_order.starts)
+        plain = np.flatnonzero(several & ~merging.keys_with_retracts)
+        retracting = np.flatnonzero(several & merging.keys_with_retracts)
+        plain_rows = whole.pick(plain)
+        special = _RetractingKeys(self, merging, whole.pick(retracting), names) if len(retracting) else None
+        columns: list[tuple[str, MergedColumn]] = []
+        for name in names:
+            column = MergedColumn(merging.column(name), merging.newest)
+            aggregator = self.aggregators.get(name)
+            if aggregator is not None and name not in self.layout.keys:
+                if len(plain):
+                    column.put(plain, aggregator.merge(merging.column(name), plain_rows))
+                if special is not None:
+                    special.put(column, retracting, aggregator)
+            columns.append((name, column))
+        kinds[plain] = RowKind.INSERT
+        if special is not None:
+            kinds[retracting] = special.kinds
+        kept = np.flatnonzero(is_add(kinds)) if drop_deletes and merging.has_retracts else None
+        sequences = merging.sequences[merging.newest]
+        if kept is not None:
+            sequences, kinds = sequences[kept], kinds[kept]
+        return output_table(
+            [(name, column.result(kept)) for name, column in columns],
+            rows.schema,
+            pa.array(sequences) if key_value_columns else None,
+            pa.array(kinds) if key_value_columns else None,
+        )
+
+
+class _RetractingKeys:
+    """Keys of several rows of which some are -U or -D.
+
+    With ``remove-record-on-delete`` a -D row replaces what is held by its own values, and later rows go on from there.
+
+    Attributes:
+        kinds: Row kind of each key's merged row.
+    """
+
+    def __init__(self, engine: Aggregation, merging: MergeInput, segments: Segments, names: Sequence[str]) -> None:
+        self._segments = segments
+        kinds = merging.kinds[segments.rows]
+        deletes = RowKind.DELETE.mask(kinds) if engine.removes_record else np.zeros(len(kinds), np.bool_)
+        self._retracts: Mask = is_retract(kinds) & ~deletes
+        self._deletes = deletes
+        ends = np.append(segments.starts[1:], len(kinds)) - 1
+        self.kinds = np.where(deletes[ends], RowKind.DELETE, RowKind.INSERT).astype(np.int8)
+        self._since_delete, self._retracts_since = self._cut() if deletes.any() else (segments, self._retracts)
+        for name in names if deletes.any() else ():
+            if name in engine.not_null and merging.column(name).take(pa.array(segments.rows[deletes])).null_count:
+                raise DataError(
+                    f"Field {engine.not_null[name]} can not be null: column '{name}' is NOT NULL, "
+                    "but a row to merge has no value for it."
+                )
+
+    def _cut(self) -> tuple[Segments, Mask]:
+        """The rows of each key from its last -D on, which counts as an insert of its values."""
+        last = self._segments.last_position(self._deletes)
+        kept = np.arange(len(self._deletes)) >= last[self._segments.owners]
+        return self._segments.select(kept)[0], self._retracts[kept]
+
+    def put(self, merged: MergedColumn, keys: Indices, aggregator: Aggregator) -> None:
+        """Sets one column of these keys.
+
+        Raises:
+            DataError: The function cannot take a row back.
+        """
+        values = merged.values
+        if not aggregator.options.ignore_retract:
+            merged.put(keys, self._retracted(aggregator, values))
+            return
+        # ignore-retract and remove-record-on-delete exclude each other
+        chosen, present = self._segments.select(~self._retracts)
+        merged.put(keys, np.full(len(keys), -1, np.int64))
+        if len(present):
+            merged.put(keys[present], aggregator.merge(values, chosen))
+
+    def _retracted(self, aggregator: Aggregator, values: pa.Array) -> Merged:
+        if not self._deletes.any():
+            return aggregator.merge_retracting(values, self._segments, self._retracts)
+        if not aggregator.takes_first_as_is:
+            # functions that know whether they have seen a row, or change the first one
+            return fold_retracting(aggregator, values, self._segments, self._retracts, self._deletes)
+        aggregator.check_retracts(self._retracts)
+        return aggregator.merge_retracting(values, self._since_delete, self._retracts_since)
+
+
+def aggregation_for(schema: TableSchema, layout: KeyLayout) -> Aggregation:
+    """The engine of a table with ``merge-engine`` = aggregation whose options are valid.
+
+    Raises:
+        OptionError: Options of an aggregate function do not fit the column.
+        UnsupportedError: An aggregate function is not supported.
+    """
+    options = schema.core_options
+    aggregators = {
+        field.name: create_aggregator(function_of(schema, field.name), field.name, field.type, options)
+        for field in schema.fields
+    }
+    not_null = {field.name: place for place, field in enumerate(schema.fields) if not field.type.nullable}
+    return Aggregation(layout, aggregators, not_null, bool(options.value("aggregation.remove-record-on-delete")))
+
+
+def function_of(schema: TableSchema, name: str) -> str:
+    """The aggregate function of a column (Java: ``AggregateMergeFunction.getAggFuncName``)."""
+    options = schema.core_options
+    if name in options.sequence_fields:
+        return "last_value"
+    if name in schema.primary_keys:
+        return PRIMARY_KEY
+    function = options.field_option(name, "aggregate-function") or options.value("fields.default-aggregate-function")
+    return function or "last_non_null_value"
