@@ -10,22 +10,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.read.branch_read import BranchRead
-from paimon_spark.read.row_selection import selected_rows
+from paimon_spark.read.row_positions import RowPositions
+from paimon_spark.read.row_tracking import read_tracked
 from paimon_spark.read.split_read import read_split, with_filter_columns
 from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema, to_arrow_type
 from paimon_spark.spec.data_types import BigIntType, DataField, IntType, RowType, VarCharType
 from paimon_spark.spec.predicate import Predicate, evaluate
-from paimon_spark.storage.formats import open_data_file
+from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from paimon_spark.read.plan import ReadSplit
     from paimon_spark.read.split import DataSplit, SplitFile
     from paimon_spark.spec.schema import TableSchema
@@ -36,18 +34,21 @@ ROW_INDEX = "__paimon_row_index"
 PARTITION = "__paimon_partition"
 BUCKET = "__paimon_bucket"
 
-METADATA_COLUMNS = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET)
+METADATA_COLUMNS = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET, ROW_ID.name, SEQUENCE_NUMBER.name)
 _OF_FILES = (FILE_PATH, ROW_INDEX)
+_TRACKED = frozenset((ROW_ID.name, SEQUENCE_NUMBER.name))
 
 
 def metadata_fields(schema: TableSchema) -> tuple[DataField, ...]:
     """The metadata columns of a table as fields; their ids mean nothing."""
+    tracked = (ROW_ID, SEQUENCE_NUMBER) if schema.core_options.row_tracking_enabled else ()
     partition = RowType(fields=tuple(schema.field(name) for name in schema.partition_keys), nullable=False)
     return (
         DataField(-1, FILE_PATH, VarCharType(length=VarCharType.MAX, nullable=False)),
         DataField(-1, ROW_INDEX, BigIntType(nullable=False)),
         DataField(-1, PARTITION, partition),
         DataField(-1, BUCKET, IntType(nullable=False)),
+        *tracked,
     )
 
 
@@ -88,13 +89,18 @@ def read_with_metadata(
         UnsupportedError: the rows of this split do not have one of the columns.
     """
     refuse_merged_splits((split,), names)
+    columns = tuple(plan_fields)
+    if _TRACKED.intersection(names):
+        if read is not read_split:
+            raise UnsupportedError(f"Columns {' and '.join(sorted(_TRACKED))} are not there in this view of a table.")
+        read, columns = read_tracked, (*columns, ROW_ID, SEQUENCE_NUMBER)
     parts: list[tuple[SplitFile | None, Iterator[pa.RecordBatch]]]
     if not set(names) & set(_OF_FILES):
-        parts = [(None, read(table, split, plan_fields, predicate))]
+        parts = [(None, read(table, split, columns, predicate))]
     elif ROW_INDEX in names:
-        parts = [(file, _numbered(table, split, file, plan_fields, predicate, read)) for file in split.files]
+        parts = [(file, _numbered(table, split, file, columns, predicate, read)) for file in split.files]
     else:
-        parts = [(file, read(table, replace(split, files=(file,)), plan_fields, predicate)) for file in split.files]
+        parts = [(file, read(table, replace(split, files=(file,)), columns, predicate)) for file in split.files]
     wanted = {field.name: field for field in metadata_fields(table.schema)}
     for file, batches in parts:
         constants = _constants(table, split, file)
@@ -108,8 +114,8 @@ def _with_columns(
     rows = batch.num_rows
     arrays = list(batch.columns[:data_columns])
     for field in wanted:
-        if field.name == ROW_INDEX:
-            arrays.append(batch.column(data_columns))
+        if field.name == ROW_INDEX or field.name in _TRACKED:
+            arrays.append(batch.column(field.name))
         elif field.name == PARTITION:
             arrays.append(_repeated_row(constants, field, rows))
         else:
@@ -162,29 +168,3 @@ def _numbered(
         kept = numbered if predicate is None else numbered.filter(evaluate(predicate, batch))
         if kept.num_rows:
             yield kept
-
-
-class RowPositions:
-    """The positions in a file of the rows of one of its slices, in the order in which they are read."""
-
-    def __init__(self, table: FileStoreTable, file: SplitFile) -> None:
-        """Look up where the slice begins and what is deleted of it; opens the file if need be."""
-        self._next = 0
-        self._kept: npt.NDArray[np.int64] | None = None
-        if file.deletion_vector is None and (file.row_groups is None or file.row_groups[0] == 0):
-            return
-        with open_data_file(table.file_io, file.path, file.format, file.size, rows=file.row_count) as reader:
-            part, parts = file.row_groups or (0, 1)
-            rows, count = reader.row_group_rows, reader.num_row_groups
-            first = count * part // parts
-            selection = selected_rows(table.file_io, file, reader.num_rows)
-            if selection is None:
-                self._next = sum(rows[:first])
-            else:
-                self._kept = selection.positions(rows, range(first, count * (part + 1) // parts))
-
-    def take(self, rows: int) -> npt.NDArray[np.int64]:
-        """The positions of the next rows."""
-        start = self._next
-        self._next += rows
-        return np.arange(start, self._next) if self._kept is None else self._kept[start : self._next]

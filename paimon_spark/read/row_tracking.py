@@ -20,8 +20,8 @@ from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.evolved_read import read_evolved
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.incremental_read import filter_and_project
-from paimon_spark.read.metadata_columns import RowPositions
 from paimon_spark.read.plan import ReadPlan, residual_filter
+from paimon_spark.read.row_positions import RowPositions
 from paimon_spark.read.split_read import partition_constants
 from paimon_spark.read.table_scan import RowView, TableScan
 from paimon_spark.spec.predicate import Predicate, fields

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.read.metadata_columns import METADATA_COLUMNS
+from paimon_spark.read.metadata_columns import metadata_fields
 from paimon_spark.spark.source.source_options import COLUMNS
 from paimon_spark.spark.sql.warehouses import quoted
 from paimon_spark.spark.text.parsing import Kind, Token
@@ -15,6 +15,7 @@ from paimon_spark.spec.filter_text import quoted_name
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.schema import TableSchema
 
 _PATTERN_SIGNS = frozenset("()*+?|[]")
 
@@ -36,11 +37,12 @@ def names_of_columns(tokens: Sequence[Token]) -> frozenset[str] | None:
     return frozenset(token.text.lower() for token in tokens)
 
 
-def metadata_columns(fields: Sequence[DataField], tokens: Sequence[Token]) -> list[str]:
+def metadata_columns(schema: TableSchema, tokens: Sequence[Token]) -> list[str]:
     """The metadata columns that the query names, where the table has no column of that name."""
     named = {token.text.lower() for token in tokens}
-    own = {field.name.lower() for field in fields}
-    return [name for name in METADATA_COLUMNS if name in named and name not in own]
+    own = {field.name.lower() for field in schema.fields}
+    names = [field.name for field in metadata_fields(schema)]
+    return [name for name in names if name.lower() in named and name.lower() not in own]
 
 
 def columns_option(

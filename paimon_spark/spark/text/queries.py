@@ -220,8 +220,9 @@ def _frames(
         options = dict(read.options)
         table = read.name.load()
         if system_table_in(read.name) is None:
-            fields = at_version(table, options).schema.fields
-            options |= columns_option(read.name.parts, fields, names, metadata_columns(fields, tokens))
+            schema = at_version(table, options).schema
+            fields = schema.fields
+            options |= columns_option(read.name.parts, fields, names, metadata_columns(schema, tokens))
             condition = None if pipes or counts[read.key] > 1 else filter_option(read.reference.comparisons, fields)
             options |= {} if condition is None else {FILTER: condition}
         else:

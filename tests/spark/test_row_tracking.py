@@ -1,0 +1,58 @@
+"""Row ids and sequence numbers of tables with row tracking: columns that a query may name, by every door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import paimon_spark
+
+pytestmark = pytest.mark.spark
+
+Rows = list[tuple[object, ...]]
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with a table that was written twice."""
+    path = tmp_path_factory.mktemp("tracked")
+    paimon_spark.register_catalog(spark, "tracked", warehouse=str(path))
+    spark.sql("CREATE DATABASE tracked.db")
+    spark.sql("CREATE TABLE tracked.db.t (k INT, v STRING) TBLPROPERTIES ('row-tracking.enabled'='true')")
+    spark.sql("INSERT INTO tracked.db.t VALUES (1, 'a'), (2, 'b')")
+    spark.sql("INSERT INTO tracked.db.t VALUES (3, 'c')")
+    return path
+
+
+@pytest.fixture(params=["catalog", "statement"])
+def query(request: pytest.FixtureRequest, spark: SparkSession, warehouse: Path) -> Callable[[str], Rows]:
+    """Rows of a query, by the catalog or as a session without one runs it."""
+
+    def run(text: str) -> Rows:
+        if request.param == "catalog":
+            return sorted(tuple(row) for row in spark.sql(text).collect())
+        found = paimon_spark.sql(spark, text, warehouse=str(warehouse), catalog="tracked")
+        return sorted(tuple(row) for row in found.collect())
+
+    return run
+
+
+def test_a_query_may_name_ids_and_sequence_numbers(query: Callable[[str], Rows]) -> None:
+    found = query("SELECT k, _ROW_ID, _SEQUENCE_NUMBER FROM tracked.db.t")
+    assert [row[0] for row in found] == [1, 2, 3]
+    assert sorted(row[1] for row in found) == [0, 1, 2]
+    assert [row[2] for row in found] == [1, 1, 2]
+    assert query("SELECT _row_id, v, __paimon_bucket FROM tracked.db.t WHERE _row_id = 2") == [(2, "c", 0)]
+    assert query("SELECT k, _ROW_ID FROM tracked.db.t WHERE k > 2") == [(3, 2)]
+    assert query("SELECT * FROM tracked.db.t WHERE k = 3") == [(3, "c")]
+
+
+def test_a_load_may_name_them(spark: SparkSession, warehouse: Path) -> None:
+    rows = spark.read.format("paimon").load(str(warehouse / "db.db" / "t"))
+    assert rows.columns == ["k", "v"]
+    assert max(map(tuple, rows.select("k", "_ROW_ID", "__paimon_row_index").collect())) == (3, 2, 0)
+    plain = spark.read.format("paimon").option("columns", "k, _SEQUENCE_NUMBER").load(str(warehouse / "db.db" / "t"))
+    assert sorted(map(tuple, plain.collect())) == [(1, 1), (2, 1), (3, 2)]
