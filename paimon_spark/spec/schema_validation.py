@@ -28,6 +28,7 @@ from paimon_spark.spec.data_types import (
     VectorType,
     nested_types,
 )
+from paimon_spark.spec.file_index.settings import validate_index_settings
 from paimon_spark.spec.format_validation import validate_formats
 from paimon_spark.spec.merge_validation import validate_merge_engine, validate_sequence_field
 from paimon_spark.spec.placement import validate_placement
@@ -66,7 +67,7 @@ def validate(schema: TableSchema) -> None:
         raise OptionError(f"Rowkind field: '{rowkind}' can not be found in table schema.")
     _validate_deletion_vectors(options)
     _validate_snapshot_ordering(schema)
-    _validate_file_index(schema)
+    validate_index_settings(schema.options, schema.fields)
     _validate_row_tracking(schema)
     _validate_clustering(schema)
     _validate_others(schema)
@@ -257,24 +258,6 @@ def _validate_snapshot_ordering(schema: TableSchema) -> None:
             f"{key} = true requires write-only = true. Snapshot ordering relies on snapshot id to determine record "
             "order, but inline compaction happens before snapshot creation. Use dedicated compaction job instead."
         )
-
-
-def _validate_file_index(schema: TableSchema) -> None:
-    for key, text in schema.options.items():
-        if not (key.startswith("file-index.") and key.endswith(".columns")):
-            continue
-        for entry in (part.strip() for part in text.split(",")):
-            name, bracket, _ = entry.partition("[")
-            if not schema.has_field(name):
-                raise OptionError(
-                    f"Column '{name}' specified in '{key}' does not exist in table schema. "
-                    f"Existing columns: {list(schema.field_names)}."
-                )
-            if bracket and not isinstance(schema.field(name).type, MapType):
-                raise OptionError(
-                    f"Column '{name}' is configured as nested column in '{key}' but is not a map type. "
-                    "Only map type supports nested column."
-                )
 
 
 def _is_blob(data_type: DataType) -> bool:

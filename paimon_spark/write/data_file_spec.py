@@ -25,6 +25,7 @@ from paimon_spark.spec.special_fields import (
 )
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.stats_collect import SYSTEM_STATS_MODE
+from paimon_spark.write.file_indexes import NO_INDEXES, FileIndexSpec
 
 _NONE = StatsMode.parse("none")
 
@@ -56,6 +57,7 @@ class DataFileSpec:
     """Columns of the file where they are not those of the schema."""
     numbered_anew: bool = False
     """Whether the sequence numbers of each file start at zero, which stands for the id of the snapshot to be."""
+    indexes: FileIndexSpec = NO_INDEXES
 
     @property
     def keyed(self) -> bool:
@@ -141,6 +143,7 @@ def data_file_spec(
         format_options=options.to_dict(),
         write_cols=None if columns is None else tuple(names),
         numbered_anew=options.data_evolution_enabled,
+        indexes=NO_INDEXES if changelog else FileIndexSpec.of(schema, [field.name for field in values]),
     )
 
 

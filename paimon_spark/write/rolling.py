@@ -17,10 +17,12 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError
 from paimon_spark.spec.binary_row import encode_rows
+from paimon_spark.spec.file_index.writer import FileIndexBuilder
 from paimon_spark.spec.manifest import DataFileMeta, FileSource
 from paimon_spark.spec.row_kind import is_retract
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.storage.formats import DataFileWriter, create_data_file
+from paimon_spark.write.file_indexes import index_path, keep_indexes
 from paimon_spark.write.file_stats import FileStatsCollector
 
 if TYPE_CHECKING:
@@ -108,6 +110,8 @@ class RollingFiles:
             meta = current.close(self._next_sequence, self._source)
         except BaseException:
             self._file_io.delete_quietly(f"{self._directory}/{current.name}")
+            if self._spec.indexes.settings:
+                self._file_io.delete_quietly(index_path(f"{self._directory}/{current.name}"))
             raise
         if not self._spec.numbered_anew:
             self._next_sequence += meta.row_count
@@ -125,7 +129,8 @@ class RollingFiles:
             self._current.abort()
             self._current = None
         for meta in self._finished:
-            self._file_io.delete_quietly(f"{self._directory}/{meta.file_name}")
+            for name in (meta.file_name, *meta.extra_files):
+                self._file_io.delete_quietly(f"{self._directory}/{name}")
         self._finished.clear()
 
 
@@ -135,9 +140,13 @@ class _OpenFile:
     def __init__(self, file_io: FileIO, spec: DataFileSpec, directory: str, name: str) -> None:
         self._spec = spec
         self.name = name
+        self._file_io = file_io
+        self._path = f"{directory}/{name}"
+        types = {field.name: field.type for field in spec.value_fields}
+        self._indexes = FileIndexBuilder(spec.indexes.settings, types) if spec.indexes.settings else None
         self._writer: DataFileWriter = create_data_file(
             file_io,
-            f"{directory}/{name}",
+            self._path,
             spec.file_format,
             spec.physical_fields,
             compression=spec.compression,
@@ -160,6 +169,8 @@ class _OpenFile:
     def write(self, rows: pa.Table) -> None:
         self._writer.write(rows)
         self._stats.add(rows)
+        if self._indexes is not None:
+            self._indexes.add(rows)
         self.rows += rows.num_rows
         if self._spec.keyed:
             self._note_keys(rows)
@@ -220,15 +231,11 @@ class _OpenFile:
                 min_sequence_number=self._min_sequence if known else 0,
                 max_sequence_number=0 if self._changed else self._max_sequence,
             )
-        metadata_bytes = sum(map(len, (meta.min_key, meta.max_key))) + sum(
-            len(bound) for stats in (meta.key_stats, meta.value_stats) for bound in (stats.min_values, stats.max_values)
-        )
-        if metadata_bytes > _MAX_METADATA_BYTES:
-            raise DataError(
-                f"The keys and statistics of a data file would take {metadata_bytes >> 20} MB in the table's metadata, "
-                f"and {_MAX_METADATA_BYTES >> 20} MB are the most. A primary key is too long, or the option "
-                "'metadata.stats-mode' keeps values whole: use shorter keys, or 'truncate(16)'."
-            )
+        if self._indexes is not None:
+            found, threshold = self._indexes.finish(), self._spec.indexes.threshold_bytes
+            embedded, files = keep_indexes(self._file_io, found, index_path(self._path), threshold_bytes=threshold)
+            meta = replace(meta, embedded_file_index=embedded, extra_files=files)
+        _check_size(meta)
         return meta
 
     def _with_keys(self, meta: DataFileMeta, key_stats: SimpleStats) -> DataFileMeta:
@@ -243,6 +250,19 @@ class _OpenFile:
 
     def abort(self) -> None:
         self._writer.abort()
+
+
+def _check_size(meta: DataFileMeta) -> None:
+    metadata_bytes = sum(map(len, (meta.min_key, meta.max_key, meta.embedded_file_index or b""))) + sum(
+        len(bound) for stats in (meta.key_stats, meta.value_stats) for bound in (stats.min_values, stats.max_values)
+    )
+    if metadata_bytes > _MAX_METADATA_BYTES:
+        raise DataError(
+            f"The keys, statistics and indexes of a data file would take {metadata_bytes >> 20} MB in the table's "
+            f"metadata, and {_MAX_METADATA_BYTES >> 20} MB are the most. A primary key is too long, the option "
+            "'metadata.stats-mode' keeps values whole, or 'file-index.in-manifest-threshold' keeps indexes there: "
+            "use shorter keys, 'truncate(16)', or a lower threshold."
+        )
 
 
 def wall_clock_millis() -> int:

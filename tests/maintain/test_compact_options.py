@@ -89,7 +89,6 @@ REFUSED: dict[str, dict[str, str]] = {
     "row-tracking.enabled": {"bucket": "-1", "row-tracking.enabled": "true"},
     "data-evolution.enabled": {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"},
     "clustering.incremental": {"bucket": "-1", "clustering.incremental": "true", "clustering.columns": "k"},
-    "file-index.bloom-filter.columns": {"bucket": "-1", "file-index.bloom-filter.columns": "v"},
 }
 
 

@@ -27,7 +27,7 @@ from paimon_spark.spec.file_index.roaring_rows import (
     encode_bitmaps,
     rows_of_bits,
 )
-from paimon_spark.spec.file_index.settings import IndexSetting, index_settings, supports, validate_settings
+from paimon_spark.spec.file_index.settings import IndexSetting, index_settings, supports, validate_index_settings
 from paimon_spark.spec.file_index.writer import FileIndexBuilder
 from paimon_spark.spec.predicate import Leaf, Not, Or, Predicate, evaluate
 
@@ -233,7 +233,7 @@ def test_settings_that_cannot_be(options: dict[str, str], message: str) -> None:
     types = {"i": "INT", "s": "STRING", "d": "DECIMAL(20, 2)", "m": "MAP<STRING, INT>"}
     fields = [DataField(i, name, parse_type_sql(sql)) for i, (name, sql) in enumerate(types.items())]
     with pytest.raises(OptionError, match=message):
-        validate_settings(options, fields)
+        validate_index_settings(options, fields)
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def table_options(threshold: str = "0 b") -> dict[str, str]:
         for name in of if index == "bloom-filter" else ():
             options[f"file-index.bloom-filter.{name}.items"] = "1000"
             options[f"file-index.bloom-filter.{name}.fpp"] = "0.01"
-    options["file-index.bitmap.i.version"] = "1"
+    options["file-index.bitmap.i.version"] = "1"  # file-index.<type>.<field>.<option>
     options["file-index.bitmap.s.index-block-size"] = "300 b"
     options["file-index.range-bitmap.s.chunk-size"] = "200 b"
     options["file-index.range-bitmap.bi.chunk-size"] = "64 b"

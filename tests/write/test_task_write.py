@@ -299,7 +299,6 @@ def test_another_number_of_buckets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"file_index__bloom_filter__columns": "v"},
         {"data_file__external_paths": "/elsewhere"},
         {"file__format": "csv"},
     ],

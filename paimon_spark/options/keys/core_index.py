@@ -4,7 +4,6 @@ from paimon_spark.options.advice import USE_ANOTHER_ENGINE, WRITE_WITH_ANOTHER_E
 from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
-_NO_FILE_INDEXES = "Writes of file indexes are refused."
 _NO_INDEX_IS_READ = "Scans read the data files and no index: the rows are the same."
 
 CORE_INDEX: tuple[Option, ...] = (
@@ -13,13 +12,13 @@ CORE_INDEX: tuple[Option, ...] = (
         K.MEMORY,
         500,
         "File indexes up to this size are kept in the manifest.",
-        instead=_NO_FILE_INDEXES,
+        honoured=True,
     ),
     Option(
         "file-index.read.enabled",
         K.BOOL,
         True,
-        "Whether file indexes are used to skip files.",
+        "Whether file indexes are used to skip files and rows.",
         instead="Files are skipped by their statistics, not by file indexes: the rows are the same.",
     ),
     Option("global-index.external-path", K.STRING, None, "Directory of global indexes.", instead=_NO_INDEX_IS_READ),
@@ -124,13 +123,13 @@ CORE_INDEX: tuple[Option, ...] = (
         K.STRING,
         None,
         "Columns that get a file index of this type.",
-        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE),),
+        honoured=True,
     ),
     Option(
         "file-index.<type>.<field>.<option>",
         K.STRING,
         None,
         "Setting of one column's file index.",
-        instead=_NO_FILE_INDEXES,
+        honoured=True,
     ),
 )

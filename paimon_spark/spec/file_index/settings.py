@@ -179,7 +179,7 @@ def value_type(setting: IndexSetting, data_type: DataType) -> DataType:
     return data_type
 
 
-def validate_settings(options: Mapping[str, str], fields: Sequence[DataField]) -> None:
+def validate_index_settings(options: Mapping[str, str], fields: Sequence[DataField]) -> None:
     """Check the index options of a table against its columns.
 
     Raises:
