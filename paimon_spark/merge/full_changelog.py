@@ -14,7 +14,7 @@ from paimon_spark.merge.changelog_rows import changelog_rows
 from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
 from paimon_spark.merge.merged_rows import take_rows
 from paimon_spark.merge.segments import Indices
-from paimon_spark.merge.sort import VALUE_KIND, sort_order, whole_column
+from paimon_spark.merge.sort import VALUE_KIND, KeyOrder, sort_order, whole_column
 from paimon_spark.spec.row_kind import RowKind, is_add
 
 
@@ -35,14 +35,9 @@ def merge_with_changelog(
     rows = pa.concat_tables([top, newer])
     found = engine.layout.sort(rows)
     merged = engine.merge(rows, drop_deletes=False, columns=None)
-    keys = len(found.starts)
-    # of each key its row in the top level and its merged row
-    before = np.full(keys, -1, np.int64)
-    is_top = found.order < top.num_rows
-    owners = np.repeat(np.arange(keys), found.counts)
-    before[owners[is_top]] = found.order[is_top]
+    before = _top_rows(found, top.num_rows)
     after = _rows_of_keys(rows, found.order[found.starts], merged, engine.layout)
-    changed = np.flatnonzero(np.logical_or.reduceat(~is_top, found.starts))
+    changed = np.flatnonzero((before < 0) | (found.counts > 1))
     changelog = changelog_rows(*_taken(top, before[changed]), *_taken(merged, after[changed]), ignored=ignored)
     return without_deletes(merged), changelog
 
@@ -59,6 +54,17 @@ def without_deletes(rows: pa.Table) -> pa.Table:
     """The rows that are no -U or -D."""
     adds = is_add(whole_column(rows, VALUE_KIND).to_numpy())
     return rows if adds.all() else rows.filter(pa.array(adds))
+
+
+def _top_rows(found: KeyOrder, top_rows: int) -> Indices:
+    """For each key its row of the top level, which are the first of all rows; -1 where it has none."""
+    first = found.order[found.starts]
+    if np.count_nonzero(first < top_rows) == top_rows:  # they have the lowest sequence numbers
+        return np.where(first < top_rows, first, -1)
+    at = np.flatnonzero(found.order < top_rows)
+    rows = np.full(len(found.starts), -1, np.int64)
+    rows[np.searchsorted(found.starts, at, side="right") - 1] = found.order[at]
+    return rows
 
 
 def _rows_of_keys(rows: pa.Table, firsts: Indices, merged: pa.Table, layout: KeyLayout) -> Indices:

@@ -19,6 +19,9 @@ _PART_ROWS: Final = 256
 LEAST_ROWS: Final = _PARTS * _PART_ROWS
 """With fewer rows no sample is taken: every column gets a dictionary."""
 
+_WORTH: Final = 0.45
+"""Dictionary entries by row up to which a dictionary pays."""
+
 
 def dictionary_columns(rows: pa.Table, limit_bytes: int) -> bool | list[str]:
     """What pyarrow's ``use_dictionary`` should be for a file that starts with these rows.
@@ -52,18 +55,26 @@ def _sample(rows: pa.Table) -> pa.Table:
 
 
 def _mostly_distinct(column: pa.ChunkedArray, rows: int, limit_bytes: int) -> bool:
-    """Whether half of a column's rows would be dictionary entries, or the dictionary would be given up."""
+    """Whether nearly half of a column's rows would be dictionary entries, or the dictionary would be given up."""
     kind = column.type
     if pa.types.is_nested(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return False
     known = len(column) - column.null_count
     if known < LEAST_ROWS // 4:
         return False
-    repeated = known - pc.count_distinct(column).as_py()
-    # `known` draws from n equally likely values collide about known² / 2n times.
-    distinct = known * known / (2 * repeated) if repeated else float("inf")
+    # values that stand next to their like (a changelog has each key twice) tell only how long the runs are
+    runs = known - _equal_neighbours(column)
+    repeated = runs - pc.count_distinct(column).as_py()
+    # that many draws from n equally likely values collide about runs² / 2n times
+    distinct = min(runs * runs / (2 * repeated) if repeated > 0 else float("inf"), rows * runs / len(column))
     width = _value_bytes(column, known)
-    return 2 * distinct > rows * known / len(column) or distinct * width > 2 * limit_bytes
+    return bool(distinct > _WORTH * rows * known / len(column) or distinct * width > 2 * limit_bytes)
+
+
+def _equal_neighbours(column: pa.ChunkedArray) -> int:
+    whole = column.combine_chunks()
+    equal = pc.equal(whole.slice(1), whole.slice(0, len(whole) - 1))
+    return int(pc.sum(equal).as_py() or 0)
 
 
 def _value_bytes(column: pa.ChunkedArray, known: int) -> float:
