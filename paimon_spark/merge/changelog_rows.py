@@ -45,21 +45,26 @@ def changelog_rows(
     both = np.flatnonzero(was & now)
     if ignored is not None:
         both = both[_changed(before, before_rows[both], after, after_rows[both], ignored)]
-    updated = np.zeros(len(was), np.bool_)
-    updated[both] = True
     # two places for each key: what it was, then what it is
-    kinds = np.full((len(was), 2), -1, np.int8)
-    kinds[was & ~now, 0] = RowKind.DELETE
-    kinds[now & ~was, 1] = RowKind.INSERT
-    kinds[updated] = RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER
-    rows = np.stack([before_rows, after_rows + before.num_rows], axis=1).ravel()
-    flat = kinds.ravel()
-    chosen = np.flatnonzero(flat >= 0)
-    given = pa.array(flat[chosen])
+    kinds = np.empty((len(was), 2), np.int8)
+    kinds[:] = RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER
+    rows = np.empty((len(was), 2), np.int64)
+    rows[:, 0] = before_rows
+    np.add(after_rows, before.num_rows, out=rows[:, 1])
+    flat, chosen = kinds.ravel(), rows.ravel()
+    if len(both) < len(was):
+        updated = np.zeros(len(was), np.bool_)
+        updated[both] = True
+        kinds[~updated] = -1
+        kinds[was & ~now, 0] = RowKind.DELETE
+        kinds[now & ~was, 1] = RowKind.INSERT
+        there = np.flatnonzero(flat >= 0)
+        flat, chosen = flat[there], chosen[there]
+    given, places = pa.array(flat), pa.array(chosen)
     columns = []
     for name in after.schema.names:
         pool = pa.concat_arrays([whole_column(before, name), whole_column(after, name)])
-        columns.append(given if name == VALUE_KIND else take_rows(pool, rows[chosen]))
+        columns.append(given if name == VALUE_KIND else pool.take(places))
     return pa.Table.from_arrays(columns, schema=after.schema)
 
 

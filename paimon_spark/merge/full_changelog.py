@@ -6,6 +6,8 @@ The row of the top level is what a key was at the last full compaction; the merg
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -34,12 +36,28 @@ def merge_with_changelog(
     """
     rows = pa.concat_tables([top, newer])
     found = engine.layout.sort(rows)
-    merged = engine.merge(rows, drop_deletes=False, columns=None)
+    sorted_once: Any = replace(cast("Any", engine), layout=_SortedLayout.of(engine.layout, found))
+    merged = sorted_once.merge(rows, drop_deletes=False, columns=None)
     before = _top_rows(found, top.num_rows)
     after = _rows_of_keys(rows, found.order[found.starts], merged, engine.layout)
     changed = np.flatnonzero((before < 0) | (found.counts > 1))
     changelog = changelog_rows(*_taken(top, before[changed]), *_taken(merged, after[changed]), ignored=ignored)
     return without_deletes(merged), changelog
+
+
+@dataclass(frozen=True, slots=True)
+class _SortedLayout(KeyLayout):
+    """The layout of rows whose order is known."""
+
+    order: KeyOrder | None = None
+
+    @classmethod
+    def of(cls, layout: KeyLayout, order: KeyOrder) -> _SortedLayout:
+        return cls(**{field.name: getattr(layout, field.name) for field in fields(layout)}, order=order)
+
+    def sort(self, rows: pa.Table) -> KeyOrder:
+        assert self.order is not None
+        return self.order
 
 
 def inserted(rows: pa.Table) -> pa.Table:

@@ -27,6 +27,7 @@ def _table(rows: int = ROWS) -> pa.Table:
             "some": random.integers(0, 3000, rows),
             "cycle": pa.array([f"left-{i}" for i in range(5000)]).take(pa.array(at % 5000)),
             "runs": at // 40,
+            "pairs": at // 2,
             "name": pa.array(at).cast(pa.string()),
             "nothing": pa.nulls(rows, pa.int64()),
             "list.of": pa.array([[1, 2]] * rows),

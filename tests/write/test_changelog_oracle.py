@@ -22,7 +22,6 @@ from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.maintain.test_compact_oracle import (
     COLUMNS,
-    ENGINES,
     KEEP,
     MINOR,
     facts,
@@ -32,6 +31,7 @@ from tests.maintain.test_compact_oracle import (
     ours,
     theirs,
 )
+from tests.maintain.test_compact_oracle import ENGINES as MERGING
 from tests.support.golden import row_multiset
 from tests.support.plans import plan_of
 from tests.support.seeds import chance
@@ -41,6 +41,20 @@ NUMBERS = count()
 FORMATS = ("parquet", "orc", "avro")
 KINDS = ("+I", "-U", "+U", "-D")
 Row = tuple[Any, ...]
+AGGREGATION = {
+    "merge-engine": "aggregation",
+    "fields.a.aggregate-function": "sum",
+    "fields.b.aggregate-function": "listagg",
+    "fields.g.aggregate-function": "last_value",
+    "fields.s.aggregate-function": "max",
+}
+IGNORING = {"fields.b.ignore-retract": "true", "fields.s.ignore-retract": "true"}
+ENGINES = {
+    **MERGING,
+    "aggregation": {**AGGREGATION, **IGNORING},
+    "removing_aggregation": {**AGGREGATION, "aggregation.remove-record-on-delete": "true"},
+}
+RETRACTING = ("groups", "aggregation")
 
 
 class History:
@@ -179,7 +193,7 @@ def changes(table: FileStoreTable, view: str, **options: str) -> pa.Table:
 
 
 def kinds_for(engine: str) -> str:
-    return "+I,+I,+U,-D" if engine not in ("groups",) else "+I,+U,-U"
+    return "+I,+U,-U" if engine in RETRACTING else "+I,+I,+U,-D"
 
 
 @pytest.mark.parametrize("engine", ENGINES)
