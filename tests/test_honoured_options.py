@@ -315,17 +315,21 @@ def merged_columns(path: Path) -> None:
 
 
 def aggregated(path: Path) -> None:
-    """Sums that a delete begins anew."""
+    """Sums that a delete begins anew; rows that leave by age when they are compacted."""
     options = {
         "bucket": "1",
         "merge-engine": "aggregation",
         "aggregation.remove-record-on-delete": "true",
         "fields.v.aggregate-function": "sum",
+        "record-level.expire-time": "1 d",
+        "record-level.time-field": "t",
     }
     table = make(path, {"k": "INT NOT NULL", "v": "INT", "t": "INT"}, options, key="k")
     for rows in ([(1, 1, None), (2, 1, 5)], [(1, 2, None)]):
         write(table, [{"k": k, "v": v, "t": t} for k, v, t in rows])
     assert [(row["k"], row["v"]) for row in read(table)] == [(1, 3), (2, 1)]
+    compact(table)
+    assert [(row["k"], row["v"]) for row in read(table)] == [(1, 3)]
 
 
 def changelogs(path: Path) -> None:

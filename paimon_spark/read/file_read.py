@@ -20,6 +20,7 @@ from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.storage.formats import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS, DataFileReader, open_data_file
 
 if TYPE_CHECKING:
+    from paimon_spark.read.record_expiry import RecordExpiry
     from paimon_spark.read.split import SplitFile
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
@@ -43,6 +44,8 @@ class FileRead:
     batch_rows: int = DEFAULT_BATCH_ROWS
     batch_bytes: int = DEFAULT_BATCH_BYTES
     """Maximum bytes of a batch, by the sizes that the file records."""
+    expiry: RecordExpiry | None = None
+    """Leaves out rows that are too old, in `run`: compactions have it, other reads show such rows."""
 
     def batches(self, file: SplitFile, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``file`` in order.
@@ -91,7 +94,8 @@ class FileRead:
     def run(self, files: Sequence[SplitFile], predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of several files, one after the other."""
         for file in files:
-            yield from self.batches(file, predicate)
+            batches = self.batches(file, predicate)
+            yield from batches if self.expiry is None else self.expiry.kept(batches)
 
     def _counted(self, mapping: FieldMapping, rows: int) -> Iterator[pa.RecordBatch]:
         """Yield ``rows`` rows of constants and nulls, when no column of the file is wanted."""

@@ -85,7 +85,6 @@ REFUSED: dict[str, dict[str, str]] = {
     "deletion-vectors.enabled": {"primary": "k", "deletion-vectors.enabled": "true"},
     "changelog-producer": {"primary": "k", "changelog-producer": "lookup"},
     "bucket": {"primary": "k", "bucket": "-2"},
-    "record-level.expire-time": {"primary": "k", "record-level.expire-time": "1 d", "record-level.time-field": "k"},
     "row-tracking.enabled": {"bucket": "-1", "row-tracking.enabled": "true"},
     "data-evolution.enabled": {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"},
     "clustering.incremental": {"bucket": "-1", "clustering.incremental": "true", "clustering.columns": "k"},

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import shutil
+import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from paimon_spark.errors import DataError, UnsupportedError
@@ -35,6 +39,15 @@ GROUPS = {
     "fields.h.sequence-group": "s",
     "fields.s.aggregate-function": "sum",
 }
+AGGREGATES = {
+    "merge-engine": "aggregation",
+    "fields.a.aggregate-function": "sum",
+    "fields.b.aggregate-function": "listagg",
+    "fields.b.ignore-retract": "true",
+    "fields.g.aggregate-function": "last_value",
+    "fields.h.aggregate-function": "max",
+    "fields.h.ignore-retract": "true",
+}
 ENGINES: dict[str, dict[str, str]] = {
     "deduplicate": {},
     "sequence": {"sequence.field": "g"},
@@ -42,8 +55,24 @@ ENGINES: dict[str, dict[str, str]] = {
     "partial_update": {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
     "groups": GROUPS,
     "removing_group": {**GROUPS, "partial-update.remove-record-on-sequence-group": "g"},
+    "aggregation": AGGREGATES,
+    "aggregation_by_sequence": {
+        "merge-engine": "aggregation",
+        "sequence.field": "g",
+        "fields.default-aggregate-function": "first_value",
+        "fields.s.aggregate-function": "sum",
+        **{f"fields.{name}.ignore-retract": "true" for name in "abh"},
+    },
+    "aggregation_removing": {
+        "merge-engine": "aggregation",
+        "aggregation.remove-record-on-delete": "true",
+        "fields.a.aggregate-function": "sum",
+        "fields.b.aggregate-function": "listagg",
+        "fields.h.aggregate-function": "first_non_null_value",
+    },
 }
 MINOR = {"num-sorted-run.compaction-trigger": "3", "num-levels": "4"}
+UPGRADES = {"target-file-size": "100 b"}
 KEEP = {"snapshot.num-retained.min": "1000", "snapshot.num-retained.max": "1000"}
 Facts = list[tuple[Any, ...]]
 
@@ -59,10 +88,11 @@ class Twins:
         *,
         partitioned: bool = False,
         keys: Sequence[str] = ("k",),
+        columns: Sequence[tuple[str, str]] = COLUMNS,
     ) -> None:
         self.oracle, self.folder = oracle, folder
         self.name = f"compact.t{next(NUMBERS)}"
-        columns = [*COLUMNS, ("p", "STRING NOT NULL")] if partitioned else COLUMNS
+        columns = [*columns, ("p", "STRING NOT NULL")] if partitioned else columns
         pk = [*keys, "p"] if partitioned and keys else list(keys)
         made = {"bucket": "1", "write-only": "true", **options}
         oracle.create(self.name, columns, pk=pk, partition=["p"] if partitioned else [], options=made)
@@ -138,7 +168,7 @@ def theirs(oracle: Any, table: FileStoreTable, **options: str) -> list[tuple[Any
 
 
 def kinds_for(engine: str) -> str:
-    return "+I,+I,+U,-D" if engine != "groups" else "+I,+U,-U"
+    return {"groups": "+I,+U,-U", "aggregation": "+I,+I,-U,+U,-D"}.get(engine, "+I,+I,+U,-D")
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
@@ -204,7 +234,55 @@ def test_compacted_tables_change_hands(oracle: Any, tmp_path: Path) -> None:
         assert theirs(oracle, table) == ours(table) == expected
 
 
-UPGRADES = {"target-file-size": "100 b"}
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_first_row_is_compacted_as_in_java(oracle: Any, tmp_path: Path, file_format: str) -> None:
+    """Level 0 is hidden before; Java's lookup of older rows has nothing to find in a full compaction."""
+    rng = random.Random(file_format)
+    options = {"merge-engine": "first-row", "ignore-delete": "true", "file.format": file_format}
+    twins = Twins(oracle, tmp_path, options, partitioned=file_format == "orc")
+    for _ in range(3):
+        for _ in range(3):
+            twins.write(rng, kinds="+I,+U,-D")
+        java, mine = twins.both(full=True)
+        assert facts(mine) == facts(java)
+        assert theirs(oracle, mine) == ours(mine) == theirs(oracle, java)
+        assert ours(mine)
+
+
+TIMES = {
+    "INT": lambda seconds: seconds,
+    "BIGINT": lambda seconds: seconds if seconds % 2 else seconds * 1000,
+    "TIMESTAMP(3)": lambda seconds: datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None),
+    "TIMESTAMP(6) WITH LOCAL TIME ZONE": lambda seconds: datetime.fromtimestamp(seconds, UTC),
+}
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "aggregation"])
+@pytest.mark.parametrize("kind", TIMES)
+def test_rows_leave_by_age_where_java_drops_them(oracle: Any, tmp_path: Path, kind: str, engine: str) -> None:
+    """Reads show them all; compactions read past them, file by file, before anything is merged."""
+    rng = random.Random(kind + engine)
+    columns = [("k", "INT NOT NULL"), ("v", "INT"), ("t", kind)]
+    options = {"record-level.expire-time": "1 d", "record-level.time-field": "t", "merge-engine": engine}
+    if engine == "aggregation":
+        options["fields.v.aggregate-function"] = "sum"
+    twins = Twins(oracle, tmp_path, {**options, **UPGRADES, **MINOR}, columns=columns)
+    now = int(time.time())
+    ages = [None, 10, 3600, 200_000, 10**9, now + 1000]
+    for number in range(4):
+        for low in (0, 100, 0):
+            rows = [(low + rng.randrange(9), rng.randrange(5), rng.choice(ages)) for _ in range(6)]
+            oracle.write(twins.path, [(k, v, None if a is None else TIMES[kind](now - a)) for k, v, a in rows])
+        before = theirs(oracle, load_table(twins.path))
+        assert ours(load_table(twins.path)) == before
+        java, mine = twins.both(full=number % 2 == 0)
+        assert facts(mine) == facts(java)
+        assert theirs(oracle, mine) == ours(mine)
+    old = [(k, 1, TIMES[kind](now - 200_000)) for k in range(300, 306)]
+    oracle.write(twins.path, old)
+    java, mine = twins.both(full=True)
+    assert facts(mine) == facts(java)
+    assert not any(row[0] >= 300 for row in ours(mine))
 
 
 @pytest.mark.parametrize("options", [{}, MINOR, {"num-levels": "3"}], ids=["usual", "few", "three"])
@@ -375,19 +453,41 @@ def test_golden_tables(oracle: Any, tmp_path: Path, name: str) -> None:
     for path in (ours_path, java_path):
         shutil.copytree(GOLDEN / name / "table", path)
     options = {"write-only": "false", "compaction.min.file-num": "2", **KEEP}
+    expect = json.loads((GOLDEN / name / "expect.json").read_text())
+    loose = {column for read in expect["reads"] for column in read.get("unordered_columns") or ()}
+    newer_rules = bool(expect.get("version_dependent"))
+
+    def multiset(rows: pa.Table) -> Any:
+        return row_multiset(rows, loose)
+
     try:
         made = compact(load_table(str(ours_path), options=options))
     except DataError as error:
         if "cannot be written to ORC" not in str(error):  # times before 1970: a fault of the ORC library
-            with pytest.raises(Exception, match=r"not support retraction|can not accept delete records"):
-                oracle.compact(str(java_path), options=options)
+            if newer_rules:  # the Java at hand has the older ones
+                if "overflow" not in str(error):
+                    raise
+            else:
+                with pytest.raises(Exception, match=r"not support retraction|can not accept delete records"):
+                    oracle.compact(str(java_path), options=options)
         assert table_files(load_table(str(ours_path))) == table_files(load_table(str(GOLDEN / name / "table")))
         return
-    before, of_java = row_multiset(read_by_us(java_path)), row_multiset(oracle.read(str(java_path)))
-    assert row_multiset(read_by_us(ours_path)) == before
-    assert row_multiset(oracle.read(str(ours_path))) == of_java
+    before, of_java = multiset(read_by_us(java_path)), multiset(oracle.read(str(java_path)))
+    assert multiset(read_by_us(ours_path)) == before
+    assert multiset(oracle.read(str(ours_path))) == (before if newer_rules else of_java)
+    if newer_rules:
+        return
     oracle.compact(str(java_path), options=options)
     mine, java = load_table(str(ours_path)), load_table(str(java_path))
     assert made in (None, mine.snapshots.latest_id())
     assert mine.snapshots.latest_id() == java.snapshots.latest_id()
-    assert facts(mine, row_multiset) == facts(java, row_multiset)
+    found, expected = facts(mine, multiset), facts(java, multiset)
+    if orc_with_nan(mine):  # ours are right: tests/spec/test_stats_golden.py
+        found, expected = ([(*fact[:2], *fact[3:]) for fact in some] for some in (found, expected))
+    assert found == expected
+
+
+def orc_with_nan(table: FileStoreTable) -> bool:
+    files = [entry for entry in live(table) if entry.file.file_name.endswith(".orc")]
+    columns = [column for entry in files for column in file_rows(table, entry).columns]
+    return any(pa.types.is_floating(c.type) and pc.any(pc.is_nan(c)).as_py() for c in columns)

@@ -21,6 +21,7 @@ from paimon_spark.maintain.compact.scope import CompactScope
 from paimon_spark.maintain.compact.step import AppendCompactPlanner, BucketFiles, CompactStep, MergeTreeCompactPlanner
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.options import Stage, refuse
+from paimon_spark.read.record_expiry import RecordExpiry
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.simple_stats import EMPTY_STATS
 from paimon_spark.table.support import check_writable
@@ -118,9 +119,14 @@ class _Work:
         self._now = [list(bucket.files) for bucket in buckets]
         self._created: list[tuple[BucketFiles, DataFileMeta]] = []
         self._changelog: list[list[DataFileMeta]] = [[] for _ in buckets]
-        self._strategy = CompactStrategy.of(table.options, full=full)
         keyed = bool(table.schema.primary_keys)
-        self._keyed = MergeTreeCompactPlanner(table, rewrite_all=self._strategy.rewrite_all) if keyed else None
+        expiry = RecordExpiry.of(table) if keyed else None
+        has_expired = None if expiry is None else expiry.holds_expired(table)
+        self._strategy = CompactStrategy.of(table.options, full=full, has_expired=has_expired)
+        rewrite_all = self._strategy.rewrite_all
+        self._keyed = (
+            MergeTreeCompactPlanner(table, rewrite_all=rewrite_all, has_expired=has_expired) if keyed else None
+        )
         unaware = table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE
         self.rounds = 1 if full or unaware else 2  # Java picks again when it has finished what it picked first
         self._append = AppendCompactPlanner(table, full=full, unaware=unaware)

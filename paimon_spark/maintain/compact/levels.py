@@ -6,7 +6,7 @@ Equals Java's ``Levels``, ``CompactStrategy.pickFullCompaction``, ``UniversalCom
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -39,7 +39,7 @@ class CompactUnit:
     drop_deletes: bool
     """Whether nothing older than these files can hold their keys, so that deletes need not be kept."""
     each_alone: bool = False
-    """Rewrite every file by itself, whatever its size (``compaction.force-rewrite-all-files`` at the top level)."""
+    """Rewrite every file by itself, whatever its size: at the top level, where all files or those with old rows are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,25 @@ class CompactStrategy:
     rewrite_all: bool
     now_millis: int
     """The wall clock, as files have it."""
+    has_expired: Callable[[DataFileMeta], bool] | None = None
+    """Tells whether a file holds rows that are too old (`record-level.expire-time`); None where rows do not expire."""
 
     @classmethod
-    def of(cls, options: CoreOptions, *, full: bool, now: datetime | None = None) -> CompactStrategy:
+    def of(
+        cls,
+        options: CoreOptions,
+        *,
+        full: bool,
+        now: datetime | None = None,
+        has_expired: Callable[[DataFileMeta], bool] | None = None,
+    ) -> CompactStrategy:
         """Read the options of a table.
 
         Args:
             options: of the table, dynamic ones included.
             full: everything becomes one run; otherwise what a writer would compact.
             now: local wall clock.
+            has_expired: see the field.
 
         Raises:
             OptionError: an option has a value that cannot be used.
@@ -86,6 +96,7 @@ class CompactStrategy:
             incremental_size_threshold=options.value("compaction.incremental-size-threshold"),
             rewrite_all=bool(options.value("compaction.force-rewrite-all-files")),
             now_millis=(clock - datetime(1970, 1, 1)) // timedelta(milliseconds=1),
+            has_expired=has_expired,
         )
 
     def pick(self, files: Sequence[DataFileMeta]) -> CompactUnit | None:
@@ -108,8 +119,12 @@ class CompactStrategy:
 
     def _everything(self, runs: Sequence[LevelRun], top: int) -> CompactUnit | None:
         if len(runs) == 1 and runs[0].level == top:
-            return CompactUnit(top, runs[0].files, drop_deletes=True, each_alone=True) if self.rewrite_all else None
+            rewritten = tuple(file for file in runs[0].files if self.rewrite_all or self._has_expired(file))
+            return CompactUnit(top, rewritten, drop_deletes=True, each_alone=True) if rewritten else None
         return _unit(runs, len(runs), top)
+
+    def _has_expired(self, file: DataFileMeta) -> bool:
+        return self.has_expired is not None and self.has_expired(file)
 
     def _universal(self, runs: Sequence[LevelRun], top: int) -> CompactUnit | None:
         if self._is_early(runs, top):

@@ -19,6 +19,7 @@ from paimon_spark.maintain.files.deletion import delete_files
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.record_expiry import RecordExpiry
 from paimon_spark.read.row_tracking import tracked_rows
 from paimon_spark.read.sections import runs_of
 from paimon_spark.read.split_read import partition_scalars
@@ -158,7 +159,9 @@ def _merged(table: FileStoreTable, rewrite: Rewrite) -> Iterator[pa.RecordBatch]
         runs = runs_of(section)
         if len(runs) == 1:
             # every key comes once, and Java gives a single row to no merge function
-            reader = FileRead(table, tuple(table.schema.fields), constants, key_value=True)
+            reader = FileRead(
+                table, tuple(table.schema.fields), constants, key_value=True, expiry=RecordExpiry.of(table)
+            )
             rows = reader.run(runs[0], None)
             yield from map(without_retracts, rows) if rewrite.drop_deletes else rows
         else:
@@ -170,7 +173,14 @@ def _merged_section(
 ) -> Iterator[pa.RecordBatch]:
     budget = table.options.value("read.merge.memory-budget")
     most = block_bytes(budget, len(runs))
-    reader = FileRead(table, tuple(table.schema.fields), constants, key_value=True, batch_bytes=most)
+    reader = FileRead(
+        table,
+        tuple(table.schema.fields),
+        constants,
+        key_value=True,
+        batch_bytes=most,
+        expiry=RecordExpiry.of(table),
+    )
     yield from merge_sorted_runs(
         [reader.run(run, None) for run in runs],
         merge_engine_for(table.schema),

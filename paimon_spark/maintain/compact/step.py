@@ -6,7 +6,7 @@ Equals Java's ``MergeTreeCompactTask`` for tables with keys, ``AppendCompactCoor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -56,13 +56,21 @@ def small_file_bytes(options: CoreOptions, *, keyed: bool) -> int:
 class MergeTreeCompactPlanner:
     """Steps of buckets of a table with keys: small files are rewritten with their neighbours, large ones upgraded."""
 
-    def __init__(self, table: FileStoreTable, *, rewrite_all: bool) -> None:
+    def __init__(
+        self,
+        table: FileStoreTable,
+        *,
+        rewrite_all: bool,
+        has_expired: Callable[[DataFileMeta], bool] | None = None,
+    ) -> None:
         """Take what is the same for all buckets.
 
         Args:
             table: with dynamic options.
             rewrite_all: no file is upgraded, all are rewritten.
+            has_expired: tells whether a file holds rows that are too old, so that it is not upgraded.
         """
+        self._has_expired = has_expired or (lambda file: False)
         self._table = table
         self._rewrite_all = rewrite_all
         self._small_bytes = small_file_bytes(table.options, keyed=True)
@@ -76,6 +84,7 @@ class MergeTreeCompactPlanner:
             unit: the files and where they go.
             top: the highest level of the bucket.
         """
+        metas = {file.file_name: file for file in unit.files}
         groups: list[list[SplitFile]] = []
         chosen: list[list[list[SplitFile]]] = []
         upgrades: list[SplitFile] = []
@@ -89,7 +98,7 @@ class MergeTreeCompactPlanner:
 
         def upgrade(file: SplitFile) -> None:
             may_delete = unit.level == top and file.delete_row_count != 0
-            if may_delete or self._rewrite_all:
+            if may_delete or self._rewrite_all or self._has_expired(metas[file.name]):
                 chosen.append([[file]])
             elif file.level != unit.level:
                 upgrades.append(file)
@@ -103,7 +112,6 @@ class MergeTreeCompactPlanner:
                 rewrite()
                 upgrade(section[0])
         rewrite()
-        metas = {file.file_name: file for file in unit.files}
         logs = unit.level == top and self._logs_top_level
         place = (bucket.partition, bucket.bucket, unit.level)
         rewrites = [

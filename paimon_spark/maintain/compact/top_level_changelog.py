@@ -16,6 +16,7 @@ from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.full_changelog import inserted, merge_with_changelog, without_deletes
 from paimon_spark.merge.stream import aligned_batches, block_bytes
 from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.record_expiry import RecordExpiry
 from paimon_spark.read.sections import runs_of
 from paimon_spark.read.split_read import partition_scalars
 
@@ -44,7 +45,14 @@ def rows_with_changelog(
     for section in sections:
         runs = runs_of(section)
         most = block_bytes(budget, len(runs))
-        reader = FileRead(table, tuple(table.schema.fields), constants, key_value=True, batch_bytes=most)
+        reader = FileRead(
+            table,
+            tuple(table.schema.fields),
+            constants,
+            key_value=True,
+            batch_bytes=most,
+            expiry=RecordExpiry.of(table),
+        )
         if len(runs) == 1:
             yield from _unmerged(reader, runs[0], top)
         else:

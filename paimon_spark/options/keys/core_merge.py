@@ -147,16 +147,14 @@ CORE_MERGE: tuple[Option, ...] = (
         K.DURATION,
         None,
         "Age at which single rows expire in compactions.",
-        refusals=(
-            Refusal(Stage.WRITE, "Its compactions drop rows by age: write this table with another Paimon engine."),
-        ),
+        honoured=True,
     ),
     Option(
         "record-level.time-field",
         K.STRING,
         None,
-        "Column that holds a row's age.",
-        instead="Writes with 'record-level.expire-time' are refused.",
+        "Column that holds a row's time: seconds (INT, BIGINT), milliseconds (BIGINT) or TIMESTAMP.",
+        honoured=True,
     ),
     Option(
         "fields.<field>.aggregate-function",
