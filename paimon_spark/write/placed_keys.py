@@ -6,8 +6,7 @@ BIGINT: the bucket in the high 32 bits, the key's hash in the low ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -20,87 +19,47 @@ from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.hash_runs import Hashes, distinct
 from paimon_spark.write.placement_log import StoredPlacementLog, record_name
 from paimon_spark.write.plan import WritePlan
-from paimon_spark.write.routing import partition_groups, positions_of, whole
+from paimon_spark.write.routing import bucket_tasks, partition_groups, positions_of, whole
 
 PLACE = "_PAIMON_PLACE"
 """The column of places in the batches of a placed write, behind all others."""
 
-_CHUNK_ROWS = 1 << 18
 _COMPACT_AT = 1 << 22
 Places = npt.NDArray[np.int64]
+Tasks = npt.NDArray[np.int32]
 
 
-def place_columns(plan: WritePlan) -> list[int]:
-    """Positions of the columns of the data that say where a row belongs: those of the primary key."""
-    return [
-        source
-        for field, source in zip(plan.mapping.fields, plan.mapping.sources, strict=True)
-        if source is not None and field.name in plan.table.schema.primary_keys
-    ]
+class Placing:
+    """Places the keys of one task, a chunk of rows after the other."""
 
+    def __init__(self, plan: WritePlan, task_id: int) -> None:
+        """Know no key yet.
 
-def place_rows(plan: WritePlan, batches: Iterator[pa.RecordBatch], task_id: int) -> Iterator[pa.Array]:
-    """Place the keys of one task.
-
-    Args:
-        plan: of a table with dynamic buckets.
-        batches: the columns `place_columns`, named as those of the data.
-        task_id: the same for all attempts of a task.
-
-    Yields:
-        For each batch the places of its rows, BIGINT.
-
-    Raises:
-        DataError: a key is null, or a value that its column cannot hold.
-        OptionError: all buckets are full and no id is left.
-    """
-    dynamic = plan.dynamic
-    assert dynamic is not None
-    table = plan.table
-    log = None if dynamic.log is None else StoredPlacementLog(table.file_io, table.paths, dynamic.log)
-    placing = _Placing(plan, DynamicBuckets(dynamic, hash_loader(plan), log, task_id))
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= _CHUNK_ROWS:
-            yield from placing.place(waiting)
-            waiting, rows = [], 0
-    if waiting:
-        yield from placing.place(waiting)
-
-
-class _Placing:
-    """Places chunks of rows."""
-
-    def __init__(self, plan: WritePlan, buckets: DynamicBuckets) -> None:
-        schema = plan.table.schema
-        chosen = place_columns(plan)
-        position = {source: number for number, source in enumerate(chosen)}
-        pairs = [
-            (field, position[source])
-            for field, source in zip(plan.mapping.fields, plan.mapping.sources, strict=True)
-            if source is not None and source in position
-        ]
-        self._mapping = replace(
-            plan.mapping,
-            fields=tuple(field for field, _ in pairs),
-            sources=tuple(number for _, number in pairs),
-            kind_source=None,
-            kind_field=None,
-            data_names=tuple(plan.data_schema.names[source] for source in chosen),
-        )
+        Args:
+            plan: of a table with dynamic buckets.
+            task_id: the same for all attempts of a task.
+        """
+        dynamic, table = plan.dynamic, plan.table
+        assert dynamic is not None
+        schema = table.schema
+        log = None if dynamic.log is None else StoredPlacementLog(table.file_io, table.paths, dynamic.log)
         self._partition_fields = [schema.field(name) for name in schema.partition_keys]
         self._key_fields = [schema.field(name) for name in schema.trimmed_primary_keys]
-        self._buckets = buckets
+        self._buckets = DynamicBuckets(dynamic, hash_loader(plan), log, task_id)
 
-    def place(self, batches: list[pa.RecordBatch]) -> Iterator[pa.Array]:
-        data = pa.Table.from_batches(batches)
-        if not data.num_rows:
-            yield from (pa.array([], pa.int64()) for _ in batches)
-            return
-        rows = self._mapping.columns(data)
+    def place(self, rows: pa.Table, num_tasks: int) -> tuple[Places, Tasks]:
+        """Place the keys of rows, at least one.
+
+        Args:
+            rows: columns of the table in the table's types, at least those of the primary key.
+            num_tasks: number of tasks of the write.
+
+        Returns:
+            The place of each row and the task that its bucket has (`routing.bucket_tasks`), both of shape (rows,).
+
+        Raises:
+            OptionError: all buckets are full and no id is left.
+        """
         hashes = key_hashes([whole(rows, f.name) for f in self._key_fields], [f.type for f in self._key_fields])
         codes, partitions = partition_groups(rows, self._partition_fields)
         buckets = np.empty(len(hashes), dtype=np.int64)
@@ -111,11 +70,8 @@ class _Placing:
             positions = positions_of(codes, len(partitions))
             groups = [(partition, hashes[chosen]) for partition, chosen in zip(partitions, positions, strict=True)]
             buckets[np.concatenate(positions)] = np.concatenate(self._buckets.assign(groups))
-        places = buckets << 32 | hashes.view(np.uint32)
-        start = 0
-        for batch in batches:
-            yield pa.array(places[start : start + batch.num_rows])
-            start += batch.num_rows
+        tasks = bucket_tasks(codes, partitions, buckets.astype(np.int32), num_tasks)
+        return buckets << 32 | hashes.view(np.uint32), tasks
 
 
 def hash_loader(plan: WritePlan) -> Callable[[KnownBucket], Hashes]:

@@ -89,7 +89,7 @@ class Router:
             yield RoutedRows(partitions[partition], bucket, rows, mapped.kinds)
             return
         positions = positions_of(group_codes, len(groups))
-        for (partition, bucket), chosen, part in zip(groups, positions, _split(rows, positions), strict=True):
+        for (partition, bucket), chosen, part in zip(groups, positions, split_rows(rows, positions), strict=True):
             kinds = None if mapped.kinds is None else mapped.kinds[chosen]
             yield RoutedRows(partitions[partition], bucket, part, kinds)
 
@@ -201,11 +201,28 @@ def shuffle_ids(schema: TableSchema, rows: pa.Table, num_tasks: int) -> npt.NDAr
         values = bucket_ids(columns, types, options.bucket, str(options.value("bucket-function.type")))
     else:
         values = np.zeros(rows.num_rows, dtype=np.int32)
+    return bucket_tasks(codes, partitions, values, num_tasks)
+
+
+def bucket_tasks(
+    codes: Codes | None, partitions: list[bytes], buckets: npt.NDArray[np.int32], num_tasks: int
+) -> npt.NDArray[np.int32]:
+    """The task of each row: buckets of one partition are spread evenly.
+
+    Args:
+        codes: the partition of each row, as `partition_groups` gives it.
+        partitions: the bytes of each partition.
+        buckets: of each row.
+        num_tasks: number of tasks.
+
+    Returns:
+        Values from 0 to ``num_tasks`` - 1, shape (rows,).
+    """
     if codes is None:
-        return residue_classes(partitions[0], values, num_tasks)
-    result = np.empty(rows.num_rows, dtype=np.int32)
+        return residue_classes(partitions[0], buckets, num_tasks)
+    result = np.empty(len(buckets), dtype=np.int32)
     for partition, chosen in zip(partitions, positions_of(codes, len(partitions)), strict=True):
-        result[chosen] = residue_classes(partition, values[chosen], num_tasks)
+        result[chosen] = residue_classes(partition, buckets[chosen], num_tasks)
     return result
 
 
@@ -243,7 +260,7 @@ def _group(partition_codes: Codes | None, buckets: Codes | None) -> tuple[Codes,
     return dense, [divmod(pair, width) for pair in pairs.tolist()]
 
 
-def _split(rows: pa.Table, positions: list[npt.NDArray[np.int64]]) -> list[pa.Table]:
+def split_rows(rows: pa.Table, positions: list[npt.NDArray[np.int64]]) -> list[pa.Table]:
     """The rows at each group's positions, copied column by column (little memory is touched at a time)."""
     indices = [pa.array(chosen) for chosen in positions]
     columns = []

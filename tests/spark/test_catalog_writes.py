@@ -13,7 +13,6 @@ from pyspark.sql.functions import col, lit
 
 import paimon_spark
 from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistribution, write_distribution
-from paimon_spark.spark.jobs.arrow_functions import has_column_functions
 from paimon_spark.table.table import FileStoreTable, load_table
 
 pytestmark = pytest.mark.spark
@@ -284,7 +283,7 @@ def test_what_is_asked_of_spark(create: Callable[..., str], warehouse: Path) -> 
         ("k",), num_partitions=1, one_task_per_bucket=True
     )
     assert asked(FIXED, primary_key="dt,k") == WriteDistribution(
-        ("dt", "k"), num_partitions=8, partitions=dt, places_keys=has_column_functions()
+        ("dt", "k"), num_partitions=8, partitions=dt, packed=True
     )
     assert asked(FIXED, bucket="2", bucket_key="v") == WriteDistribution(("dt", "v"), num_partitions=8, partitions=dt)
     assert asked(ADAPTIVE) == WriteDistribution(rebalanced_by=("dt",))

@@ -56,7 +56,11 @@ class BatchWriteProxy(Proxy):
         """Plan the write; what this gives is all that travels to tasks. Called once, before the first task."""
         struct = StructType.fromJson(json.loads(self.schema.json()))
         self.write = PaimonDataSource(self.options).planned_write(
-            struct, overwrite=self.overwrite, shuffled=self.rows.one_task_per_bucket, placing=self.rows.placing
+            struct,
+            overwrite=self.overwrite,
+            shuffled=self.rows.one_task_per_bucket,
+            placing=self.rows.placing,
+            packed=self.rows.packed,
         )
         provider = compat.PYTHON_SOURCE(self.gateway)
         provider.setShortName(PaimonDataSource.name())

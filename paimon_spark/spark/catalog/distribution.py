@@ -2,8 +2,8 @@
 
 All rows of one key must reach one task, so that the order in which a statement gives them decides. Spark is asked to
 cluster them by key; a rule of its optimizer then puts Paimon's bucket in the place of the key (`placed_rows`), so that
-each bucket has one task. Where no expression tells the bucket, several tasks write one bucket, each with a range of
-sequence numbers of its own.
+each bucket has one task. An SQL expression tells the bucket; where there is none, Python does. Without that rule
+several tasks write one bucket, each with a range of sequence numbers of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.spark.columns.bucket_expression import bucket_expression, kept_as_given
-from paimon_spark.spark.jobs.arrow_functions import has_column_functions
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.write.routing import partitions_are_free, partitions_together
 
@@ -51,8 +50,9 @@ class WriteDistribution:
     """The partition columns."""
     rebalanced_by: tuple[str, ...] = ()
     """Columns whose rows Spark brings together where the query says nothing else (`hooks.partition_shuffle`)."""
-    places_keys: bool = False
-    """Whether keys of dynamic buckets are placed before the shuffle, which then goes by their buckets."""
+    packed: bool = False
+    """Whether Python tells the task of a row's bucket, places its key where buckets are dynamic, and packs the rows
+    for Spark's shuffle: all rows of one (partition, bucket) come to one task then."""
     may_split: bool = False
     """Whether Spark may give rows that are equal in `columns` to several tasks where there are very many (AQE)."""
 
@@ -73,14 +73,15 @@ def write_distribution(table: FileStoreTable, parallelism: Parallelism) -> Write
     kept = all(kept_as_given(schema.field(name)) for name in partitions)
     if mode is BucketMode.HASH_DYNAMIC:
         clustered = _sized(table, (*partitions, *schema.trimmed_primary_keys), parallelism, buckets=1)
-        return replace(clustered, places_keys=kept and has_column_functions(), partitions=partitions)
+        return replace(clustered, packed=True, partitions=partitions)
     buckets = table.options.bucket
     keys = tuple(schema.bucket_keys) or tuple(schema.field_names[:1])
     if buckets > 1:
         clustered = _sized(table, (*partitions, *keys), parallelism, buckets=buckets)
-        return replace(clustered, bucket=bucket_expression(schema) if kept else None, partitions=partitions)
+        bucket = bucket_expression(schema) if kept else None
+        return replace(clustered, bucket=bucket, packed=bucket is None, partitions=partitions)
     if partitions:
-        return _sized(table, partitions, parallelism, buckets=1, one_task_per_bucket=kept)
+        return replace(_sized(table, partitions, parallelism, buckets=1, one_task_per_bucket=kept), packed=not kept)
     return WriteDistribution(keys, num_partitions=1, one_task_per_bucket=True)
 
 

@@ -10,7 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from paimon_spark.spark.catalog.distribution import WriteDistribution
-from paimon_spark.spark.jobs.clustering import PLACED_BUCKET, clustering, with_places
+from paimon_spark.spark.catalog.schemas import java_struct
+from paimon_spark.spark.columns.types import spark_arrow_schema
+from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, clustering, packed
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.expressions import resolved_expressions
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
@@ -18,7 +20,7 @@ from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spec.filter_text import quoted_name
-from paimon_spark.write.placed_keys import PLACE
+from paimon_spark.write.packed_rows import TASK
 
 if TYPE_CHECKING:
     from paimon_spark.write.plan import WritePlan
@@ -47,8 +49,10 @@ class PlacedRows:
         self.overwrite = overwrite
         self.one_task_per_bucket = distribution.one_task_per_bucket
         """Whether all rows of one (partition, bucket) come to one task, of dynamic buckets all rows of one key."""
+        self.packed = False
+        """Whether rows come packed, in two columns (`write.packed_rows`)."""
         self.placing: WritePlan | None = None
-        """The plan by which keys are placed; their rows bring the column of places then."""
+        """The plan by which keys of dynamic buckets are placed."""
         self._seen = False
 
     def place(self, command: JavaObject) -> JavaObject:
@@ -66,13 +70,18 @@ class PlacedRows:
         if self.distribution.bucket is not None:
             self.one_task_per_bucket = True
             return command.withNewQuery(
-                self._clustered(query, child, clustering(partitions, self.distribution.bucket, tasks))
+                self._clustered(
+                    query, child, clustering(partitions, self.distribution.bucket, tasks or self._shuffle_partitions())
+                )
             )
-        if self.distribution.places_keys:
-            placed = self._with_places(child)
-            wide = self._clustered(query, placed, clustering(partitions, PLACED_BUCKET, tasks))
-            return self._widened(command, java_list(placed.output())[-1]).withNewQuery(wide)
+        if self.distribution.packed:
+            packed = self._packed(child, tasks or self._shuffle_partitions())
+            wide = self._clustered(query, packed, [TASK])
+            return self._of_columns(command, java_list(packed.output())).withNewQuery(wide)
         return command
+
+    def _shuffle_partitions(self) -> int:
+        return int(compat.SQL_CONF.of(self.gateway).get().numShufflePartitions())
 
     def _clustered(self, shuffle: JavaObject, child: JavaObject, texts: list[str]) -> JavaObject:
         """The shuffle of Spark's, by other expressions and over another child."""
@@ -81,19 +90,21 @@ class PlacedRows:
         values[1] = child
         return shuffle.copy(*values)
 
-    def _with_places(self, child: JavaObject) -> JavaObject:
-        """The rows with the column of places: an Arrow function of their keys, as Spark's optimizer has it."""
+    def _packed(self, child: JavaObject, tasks: int) -> JavaObject:
+        """The rows as two columns: the number of their task, and many rows in one value."""
         nothing, none = scala_seq(self.gateway, []), self.gateway.jvm.scala.Option.empty()
         struct = StructType.fromJson(json.loads(child.schema().json()))
-        self.placing = PaimonDataSource(self.options).planned_placing(struct, overwrite=self.overwrite)
+        plan = PaimonDataSource(self.options).planned_placing(struct, overwrite=self.overwrite)
+        self.packed = self.one_task_per_bucket = True
+        self.placing = None if plan.dynamic is None else plan
         stub = compat.LOCAL_RELATION(self.gateway, child.output(), nothing, False, none)
         session = compat.CLASSIC_SESSION.of(self.gateway).active()
         frame = DataFrame(
             compat.DATASET.of(self.gateway).ofRows(session, stub), SparkSession(self.gateway.context, session)
         )
-        analyzed = java_frame(with_places(frame, self.placing)).queryExecution().analyzed()
-        extracted = compat.EXTRACT_PYTHON_UDFS.of(self.gateway).apply(analyzed)
-        return self._grafted(extracted, child)
+        numbered = frame.toDF(*(str(number) for number in range(len(struct))))
+        rows = packed(numbered, spark_arrow_schema(struct), plan, tasks)
+        return self._grafted(java_frame(rows).queryExecution().analyzed(), child)
 
     def _grafted(self, plan: JavaObject, child: JavaObject) -> JavaObject:
         """The plan over the rows themselves, instead of over their columns only."""
@@ -102,13 +113,13 @@ class PlacedRows:
             return child
         return plan.withNewChildren(scala_seq(self.gateway, [self._grafted(each, child) for each in below]))
 
-    def _widened(self, command: JavaObject, places: JavaObject) -> JavaObject:
-        """The write into a relation that has the column of places as well: Spark compares their columns."""
+    def _of_columns(self, command: JavaObject, columns: list[JavaObject]) -> JavaObject:
+        """The write into a relation that has other columns: Spark compares them with those of the rows."""
         relation = command.table()
         values = [relation.productElement(number) for number in range(relation.productArity())]
-        values[_OUTPUT] = scala_seq(self.gateway, [*java_list(relation.output()), places.newInstance()])
+        values[_OUTPUT] = scala_seq(self.gateway, [column.newInstance() for column in columns])
         return command.withNewTable(relation.copy(*values))
 
     def written_schema(self, schema: JavaObject) -> JavaObject:
         """The columns that a task is given, of the JVM's type ``StructType``."""
-        return schema if self.placing is None else schema.add(PLACE, "bigint")
+        return java_struct(self.gateway, PACKED_STRUCT) if self.packed else schema

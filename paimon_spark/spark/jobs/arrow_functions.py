@@ -15,24 +15,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_COLUMNS = "SQL_SCALAR_ARROW_ITER_UDF"
-
-
-def has_column_functions() -> bool:
-    """Whether this PySpark has functions of Arrow columns (4.1 and later)."""
-    return hasattr(PythonEvalType, _COLUMNS)
-
-
-def column_function(spark: SparkSession, function: Callable[[Iterator[Any]], Iterator[pa.Array]], kind: str) -> Any:
-    """Return a function of columns, which Spark calls once in a task: batches of columns in, a column of each out.
-
-    Args:
-        spark: the session; a process may have sessions of both kinds.
-        function: gets an array, or a tuple of arrays, for each batch.
-        kind: the type of the result as Spark names it.
-    """
-    return _created(spark)(function, kind, getattr(PythonEvalType, _COLUMNS))
-
 
 def map_in_arrow(
     rows: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: StructType

@@ -1,27 +1,29 @@
-"""How rows are told the task that writes their bucket: SQL over their columns, or over a column of places."""
+"""How rows are told the task that writes their bucket: by SQL over their columns, or by Python, which packs them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
-from paimon_spark.spark.jobs.arrow_functions import column_function
-from paimon_spark.spec.filter_text import quoted_name
-from paimon_spark.write.placed_keys import PLACE, place_columns, place_rows
+from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.write.packed_rows import ROWS, TASK, pack_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from paimon_spark.write.plan import WritePlan
 
-PLACED_BUCKET = f"CAST(shiftright({PLACE}, 32) AS INT)"
-"""The bucket in a column of places, as SQL."""
+PACKED_STRUCT = StructType([StructField(TASK, IntegerType(), False), StructField(ROWS, BinaryType(), False)])
+"""The columns of packed rows."""
 
 _MOST_MAPPED_TASKS = 256
+_MOST_TARGETS = 2048
 _MASK = 0xFFFFFFFF
 
 
@@ -63,27 +65,23 @@ def spark_hash(value: int) -> int:
     return state - (1 << 32) if state >> 31 else state
 
 
-def with_places(rows: DataFrame, plan: WritePlan, names: Sequence[str] | None = None) -> DataFrame:
-    """Return the rows of a table with dynamic buckets with their places as the last column, BIGINT.
-
-    Only the keys travel to Python, and only their places come back.
+def packed(rows: DataFrame, schema: pa.Schema, plan: WritePlan, tasks: int) -> DataFrame:
+    """Return the rows packed for the tasks that write them (`write.packed_rows`); the first column tells the task.
 
     Args:
-        rows: the rows.
-        plan: by which keys are placed.
-        names: what the columns of the data are called; as in the plan, if not given.
+        rows: the rows; their columns have no dots and back quotes in their names.
+        schema: their columns under their own names, in the types in which Spark sends them.
+        plan: of the write; of a table with dynamic buckets the one that places its keys.
+        tasks: number of partitions of the shuffle that follows.
     """
-    chosen = place_columns(plan)
-    called = plan.data_schema.names if names is None else names
-    schema = pa.schema([plan.data_schema.field(position) for position in chosen])
+    targets = partition_keys(tasks) if tasks <= _MOST_TARGETS else list(range(_MOST_TARGETS))
+    return map_in_arrow(rows, partial(_pack, schema, plan, targets), PACKED_STRUCT)
 
-    def place(columns: Iterator[Any]) -> Iterator[pa.Array]:
-        context = TaskContext.get()
-        given = (
-            pa.RecordBatch.from_arrays([part] if isinstance(part, pa.Array) else list(part), names=schema.names)
-            for part in columns
-        )
-        return place_rows(plan, batches_from_spark(given, schema), context.partitionId() if context else 0)
 
-    function = column_function(rows.sparkSession, place, "bigint")
-    return rows.select("*", function(*(rows[quoted_name(called[position])] for position in chosen)).alias(PLACE))
+def _pack(
+    schema: pa.Schema, plan: WritePlan, targets: Sequence[int], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Pack the rows of one task. Runs in tasks."""
+    named = (batch.rename_columns(schema.names) for batch in batches)
+    context = TaskContext.get()
+    return pack_rows(plan, batches_from_spark(named, schema), context.partitionId() if context else 0, targets)

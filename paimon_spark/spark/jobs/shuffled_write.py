@@ -1,14 +1,15 @@
 """A write whose rows are shuffled first: each bucket has one writer, and gets one file instead of one of every task.
 
 Spark gives a Python data source no say in how rows are distributed, so this is a job of its own: a shuffle brings each
-row to the task of its bucket, which is told by an expression or by a column of places; a pass writes, and answers with
-the task's commit message. Where neither can tell the bucket, one more pass over the rows does.
+row to the task of its bucket, which is told by an SQL expression, or by Python, which packs the rows; a pass writes,
+and answers with the task's commit message.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -16,22 +17,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import functions as sf
-from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+from pyspark.sql.types import BinaryType, StructField, StructType
 
-from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.bucket_expression import bucket_expression, kept_as_given
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.arrow_functions import has_column_functions, map_in_arrow
-from paimon_spark.spark.jobs.clustering import (
-    PLACED_BUCKET,
-    clustering,
-    partition_keys,
-    with_places,
-)
+from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.jobs.clustering import clustering, packed
 from paimon_spark.spark.source.table_write import TableWrite, planned
 from paimon_spark.spec.schema import BucketMode
+from paimon_spark.write.packed_rows import TASK
 from paimon_spark.write.plan import WritePlan, plan_write
-from paimon_spark.write.routing import partitions_together, shuffle_ids
+from paimon_spark.write.routing import partitions_together
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,8 +36,6 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Operation
     from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
-
-_TASK = "_paimon_task"
 
 
 def is_shuffled(table: FileStoreTable) -> bool:
@@ -76,13 +70,17 @@ def write_shuffled(
     # mapInArrow takes names of columns for expressions: one with a dot or a back quote it would not find
     rows = df.toDF(*(str(number) for number in range(len(df.columns))))
     placing = None
-    if table.schema.bucket_mode is BucketMode.HASH_DYNAMIC and has_column_functions():
+    if table.schema.bucket_mode is BucketMode.HASH_DYNAMIC:
         mode = None if overwrite is None else overwrite.kind
         placing = plan_write(table, overwrite=mode, data_schema=arrow_schema, rows_of=rows_of)
     write = planned(
         table, arrow_schema, overwrite, shuffled=True, placing=placing, operation=operation, rows_of=rows_of
     )
-    return run_write(_placed(rows, write.plan, placing, tasks), write)
+    keys = _clustered_by(write.plan, tasks)
+    if keys is None:
+        write = replace(write, packed=True)
+        rows, keys = packed(rows, arrow_schema, placing or write.plan, tasks), [TASK]
+    return run_write(rows.repartition(tasks, *map(sf.expr, keys)), write)
 
 
 def run_write(rows: DataFrame, write: TableWrite) -> int | None:
@@ -97,24 +95,18 @@ def run_write(rows: DataFrame, write: TableWrite) -> int | None:
     return write.commit([pickle.loads(bytes(row.message)) for row in messages])
 
 
-def _placed(rows: DataFrame, plan: WritePlan, placing: WritePlan | None, tasks: int) -> DataFrame:
-    """The rows, those of one (partition, bucket) in one task."""
+def _clustered_by(plan: WritePlan, tasks: int) -> list[str] | None:
+    """SQL by which a shuffle brings the rows of one (partition, bucket) to one task; None where there is none."""
     schema, sources = plan.table.schema, plan.mapping.sources
+    if schema.bucket_mode is not BucketMode.HASH_FIXED:
+        return None
     positions = dict(zip(schema.field_names, sources, strict=True))
     partitions = _columns_as_stored(plan, schema.partition_keys, positions)
-    bucket = None
-    if placing is not None:
-        rows = with_places(rows, placing, rows.columns)
-        bucket = PLACED_BUCKET
-    elif schema.bucket_mode is BucketMode.HASH_FIXED:
-        keys = _columns_as_stored(plan, schema.bucket_keys, positions)
-        names = {} if keys is None else dict(zip(schema.bucket_keys, keys, strict=True))
-        bucket = None if keys is None else bucket_expression(schema, names)
-    if bucket is not None:  # without the partitions, a task has this bucket of all of them
-        return rows.repartition(tasks, *map(sf.expr, clustering(partitions or [], bucket, tasks)))
-    keys_of_tasks = partition_keys(tasks)
-    with_task = StructType([*rows.schema.fields, StructField(_TASK, IntegerType(), nullable=False)])
-    return map_in_arrow(rows, partial(_add_task, plan, keys_of_tasks), with_task).repartition(tasks, _TASK)
+    keys = _columns_as_stored(plan, schema.bucket_keys, positions)
+    if partitions is None or keys is None:
+        return None
+    bucket = bucket_expression(schema, dict(zip(schema.bucket_keys, keys, strict=True)))
+    return None if bucket is None else clustering(partitions, bucket, tasks)
 
 
 def _columns_as_stored(plan: WritePlan, names: Iterable[str], positions: dict[str, int | None]) -> list[str] | None:
@@ -136,18 +128,6 @@ def _number_of_tasks(df: DataFrame, table: FileStoreTable) -> int:
     tasks = shuffles if context is None else max(1, min(shuffles, context.defaultParallelism))
     buckets = table.options.bucket
     return min(tasks, buckets) if buckets > 0 and not table.schema.partition_keys else tasks
-
-
-def _add_task(plan: WritePlan, keys: list[int], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Every batch, its columns numbered, with the key of the task that each of its rows belongs to. Runs in tasks."""
-    schema = plan.data_schema
-    targets = pa.array(keys, pa.int32())
-    for batch in batches:
-        named = batch.select(range(len(schema))).rename_columns(schema.names)
-        rows = pa.Table.from_batches(list(batches_from_spark([named], schema)))
-        ids = shuffle_ids(plan.table.schema, plan.mapping.columns(rows), len(keys))
-        chosen = targets.take(pa.array(ids))
-        yield pa.RecordBatch.from_arrays([*batch.columns, chosen], names=[*batch.schema.names, _TASK])
 
 
 def _write_task(write: TableWrite, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

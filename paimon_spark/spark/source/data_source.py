@@ -103,7 +103,13 @@ class PaimonDataSource(DataSource):
 
     @_quiet
     def planned_write(
-        self, schema: StructType, *, overwrite: bool, shuffled: bool = False, placing: WritePlan | None = None
+        self,
+        schema: StructType,
+        *,
+        overwrite: bool,
+        shuffled: bool = False,
+        placing: WritePlan | None = None,
+        packed: bool = False,
     ) -> TableWrite:
         """Plan the write, for a door that commits it itself; as `writer`.
 
@@ -111,16 +117,17 @@ class PaimonDataSource(DataSource):
             schema: the columns of the rows.
             overwrite: whether something is replaced.
             shuffled: all rows of one (partition, bucket) come to one task.
-            placing: the plan by which rows of dynamic buckets were placed.
+            placing: the plan by which rows of dynamic buckets are placed.
+            packed: the rows come packed (`write.packed_rows`).
         """
         request = write_request(self.options, overwrite=overwrite)
         table = target_table(request, schema)
         spec = overwrite_of(request, table) if overwrite else None
-        return planned(table, spark_arrow_schema(schema), spec, shuffled=shuffled, placing=placing)
+        return planned(table, spark_arrow_schema(schema), spec, shuffled=shuffled, placing=placing, packed=packed)
 
     @_quiet
     def planned_placing(self, schema: StructType, *, overwrite: bool) -> WritePlan:
-        """Plan how the keys of rows are placed; changes nothing, also where the write adds columns to its table.
+        """Plan which task the bucket of a row has; changes nothing, also where the write adds columns to its table.
 
         Args:
             schema: the columns of the rows, in the types of the table.

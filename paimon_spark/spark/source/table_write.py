@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.write.message import TaskMessage
-from paimon_spark.write.placed_keys import PLACE
+from paimon_spark.write.packed_rows import PACKED_SCHEMA, unpack_rows
 from paimon_spark.write.task_write import write_batches
 
 if TYPE_CHECKING:
@@ -45,12 +45,13 @@ class TableWrite:
     """The statement that the snapshot names; None for nothing."""
     replaced: ReplacedFiles | None = None
     """Files that are written anew."""
+    packed: bool = False
+    """Whether rows come packed (`write.packed_rows`)."""
 
     @property
     def given_schema(self) -> pa.Schema:
-        """What a task is given: the columns of the data, behind them the places of a placed write."""
-        schema = self.plan.data_schema
-        return schema.append(pa.field(PLACE, pa.int64())) if self.plan.placed else schema
+        """What a task is given: the columns of the data, or packed rows."""
+        return PACKED_SCHEMA if self.packed else self.plan.data_schema
 
     def write_task(self, batches: Iterable[pa.RecordBatch], task_id: int) -> TaskMessage:
         """Write the rows of one attempt of a task. Runs in tasks.
@@ -62,7 +63,8 @@ class TableWrite:
         Raises:
             DataError: a row cannot be taken; nothing is written then.
         """
-        return write_batches(self.plan, batches_from_spark(batches, self.given_schema), task_id)
+        rows = unpack_rows(batches) if self.packed else batches_from_spark(batches, self.plan.data_schema)
+        return write_batches(self.plan, rows, task_id)
 
     def commit(self, messages: Sequence[TaskMessage]) -> int | None:
         """Make all that the tasks wrote one snapshot; returns its id. Called once, on the driver.
@@ -104,6 +106,7 @@ def planned(
     operation: Operation | None = None,
     rows_of: SnapshotIdentity | None = None,
     replaced: ReplacedFiles | None = None,
+    packed: bool = False,
 ) -> TableWrite:
     """Plan a write. Runs on the driver.
 
@@ -112,10 +115,11 @@ def planned(
         data_schema: Arrow schema of the rows.
         overwrite: what to replace; None to append.
         shuffled: all rows of one (partition, bucket) come to one task.
-        placing: the plan by which rows of dynamic buckets were placed; they bring their places then.
+        placing: the plan by which rows of dynamic buckets are placed.
         operation: what the snapshot says about the statement.
         rows_of: the snapshot that the rows are made of; None where they are new.
         replaced: files that are written anew.
+        packed: the rows come packed (`write.packed_rows`), those of dynamic buckets with their places.
 
     Raises:
         SchemaMismatchError: the rows do not fit the table's columns.
@@ -131,4 +135,4 @@ def planned(
         placing=placing,
         rows_of=rows_of,
     )
-    return TableWrite(plan, overwrite, operation, replaced)
+    return TableWrite(plan, overwrite, operation, replaced, packed)

@@ -1,0 +1,118 @@
+"""Rows on their way to the task of their bucket, packed: the shuffle moves a few Arrow streams instead of each row.
+
+The task of a row is told in Python, where keys of dynamic buckets are placed as well, so that this serves every table
+whose rows belong together. Spark's shuffle sees two columns: the number that leads a stream to its task, and the
+stream. Rows of one task keep the order in which they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.write.placed_keys import PLACE, Placing
+from paimon_spark.write.plan import WritePlan
+from paimon_spark.write.routing import positions_of, shuffle_ids, split_rows
+from paimon_spark.write.rows import RowMapping
+from paimon_spark.write.task_write import combine_batches
+
+TASK = "_PAIMON_TASK"
+"""The number by which a shuffle finds the task of packed rows."""
+ROWS = "_PAIMON_ROWS"
+"""Packed rows, an Arrow stream."""
+PACKED_SCHEMA = pa.schema([pa.field(TASK, pa.int32(), nullable=False), pa.field(ROWS, pa.binary(), nullable=False)])
+
+_CHUNK_BYTES = 64 << 20
+_PACK_BYTES = 4 << 20
+_PACK_BYTES_OF_COLUMN = 8 << 10  # a stream says its schema and its buffers: some 300 bytes of each column
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+
+
+def pack_rows(
+    plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: int, targets: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
+    """Pack the rows of one task for the tasks that write them.
+
+    Args:
+        plan: of the write; of a table with dynamic buckets the one that places its keys. Its columns are the first
+            of the rows, or some of them.
+        batches: the rows.
+        task_id: the same for all attempts of a task.
+        targets: for each writing task the number that leads to it.
+
+    Yields:
+        Batches of `PACKED_SCHEMA`. Behind the columns of rows of dynamic buckets stands that of their places.
+
+    Raises:
+        DataError: a key is null, or a value that its column cannot hold.
+        OptionError: all buckets are full and no id is left.
+    """
+    schema = plan.table.schema
+    names = {*schema.partition_keys, *schema.bucket_keys, *schema.primary_keys}
+    mapping = mapping_of(plan, names)
+    placing = None if plan.dynamic is None else Placing(plan, task_id)
+    for chunk in combine_batches(batches, plan.data_schema, _CHUNK_BYTES):
+        rows = mapping.columns(chunk.select(mapping.data_names))
+        if placing is None:
+            ids = shuffle_ids(schema, rows, len(targets))
+        else:
+            places, ids = placing.place(rows, len(targets))
+            chunk = chunk.append_column(pa.field(PLACE, pa.int64()), pa.array(places))
+        for task, part in _parts(chunk, ids, len(targets)):
+            for packed in _packed(part):
+                arrays = [pa.array([targets[task]], pa.int32()), pa.array([packed], pa.binary())]
+                yield pa.RecordBatch.from_arrays(arrays, schema=PACKED_SCHEMA)
+
+
+def unpack_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows that came to one task, from batches of `PACKED_SCHEMA`."""
+    for batch in batches:
+        packed = batch.column(1)
+        for number in range(len(packed)):
+            with pa.ipc.open_stream(packed[number].as_buffer()) as stream:
+                yield from stream
+
+
+def mapping_of(plan: WritePlan, names: Iterable[str]) -> RowMapping:
+    """The mapping of some columns of the table, those among them that the data has or that have a default."""
+    wanted = set(names)
+    mapping = plan.mapping
+    pairs = [
+        (field, source) for field, source in zip(mapping.fields, mapping.sources, strict=True) if field.name in wanted
+    ]
+    chosen = sorted({source for _, source in pairs if source is not None})
+    return replace(
+        mapping,
+        fields=tuple(field for field, _ in pairs),
+        sources=tuple(None if source is None else chosen.index(source) for _, source in pairs),
+        kind_source=None,
+        kind_field=None,
+        data_names=tuple(plan.data_schema.names[source] for source in chosen),
+    )
+
+
+def _parts(
+    rows: pa.Table, ids: np.ndarray[tuple[int], np.dtype[np.int32]], count: int
+) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each task."""
+    first = int(ids[0])
+    if np.all(ids == first):
+        yield first, rows
+        return
+    positions = positions_of(ids.astype(np.int64), count)
+    filled = [task for task, chosen in enumerate(positions) if len(chosen)]
+    yield from zip(filled, split_rows(rows, [positions[task] for task in filled]), strict=True)
+
+
+def _packed(rows: pa.Table) -> Iterator[memoryview]:
+    """The rows as streams of some megabytes."""
+    size = max(_PACK_BYTES, _PACK_BYTES_OF_COLUMN * rows.num_columns)
+    step = max(1, size * rows.num_rows // max(1, rows.nbytes))
+    for start in range(0, rows.num_rows, step):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema, options=_OPTIONS) as stream:
+            stream.write_table(rows.slice(start, step))
+        yield memoryview(sink.getvalue())
