@@ -46,6 +46,8 @@ class WriteDistribution:
     bucket: str | None = None
     """SQL of the bucket of a row: where Spark's shuffle can use it, all rows of one (partition, bucket) come to one
     task."""
+    buckets: int = 0
+    """Number of buckets of a partition where it is fixed."""
     partitions: tuple[str, ...] = ()
     """The partition columns."""
     rebalanced_by: tuple[str, ...] = ()
@@ -79,7 +81,7 @@ def write_distribution(table: FileStoreTable, parallelism: Parallelism) -> Write
     if buckets > 1:
         clustered = _sized(table, (*partitions, *keys), parallelism, buckets=buckets)
         bucket = bucket_expression(schema) if kept else None
-        return replace(clustered, bucket=bucket, packed=bucket is None, partitions=partitions)
+        return replace(clustered, bucket=bucket, buckets=buckets, packed=bucket is None, partitions=partitions)
     if partitions:
         return replace(_sized(table, partitions, parallelism, buckets=1, one_task_per_bucket=kept), packed=not kept)
     return WriteDistribution(keys, num_partitions=1, one_task_per_bucket=True)

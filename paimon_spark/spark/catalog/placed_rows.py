@@ -69,11 +69,10 @@ class PlacedRows:
         tasks = self.distribution.num_partitions
         if self.distribution.bucket is not None:
             self.one_task_per_bucket = True
-            return command.withNewQuery(
-                self._clustered(
-                    query, child, clustering(partitions, self.distribution.bucket, tasks or self._shuffle_partitions())
-                )
-            )
+            if not partitions:  # few places: no two of them come to one task by chance
+                tasks = tasks or self._shuffle_partitions()
+            keys = clustering(partitions, self.distribution.bucket, tasks, self.distribution.buckets)
+            return command.withNewQuery(self._clustered(query, child, keys))
         if self.distribution.packed:
             packed = self._packed(child, tasks or self._shuffle_partitions())
             wide = self._clustered(query, packed, [TASK])

@@ -27,19 +27,21 @@ _MOST_TARGETS = 2048
 _MASK = 0xFFFFFFFF
 
 
-def clustering(partitions: Sequence[str], bucket: str, tasks: int) -> list[str]:
+def clustering(partitions: Sequence[str], bucket: str, tasks: int, buckets: int) -> list[str]:
     """SQL expressions by which a shuffle brings all rows of one (partition, bucket) to one task.
 
     Args:
         partitions: the partition columns as SQL.
         bucket: the bucket of a row as SQL.
         tasks: number of tasks, over which the buckets of a partition are spread evenly; 0 where Spark finds one.
+        buckets: number of buckets of a partition.
     """
     if not tasks or tasks > _MOST_MAPPED_TASKS:
         return [*partitions, bucket]
-    keys = ", ".join(map(str, partition_keys(tasks)))
     number = f"CAST(hash({', '.join(partitions)}) AS BIGINT) + {bucket}" if partitions else bucket
-    return [f"element_at(array({keys}), CAST(pmod({number}, {tasks}) AS INT) + 1)"]
+    places = tasks if partitions else min(tasks, buckets)
+    keys = ", ".join(map(str, partition_keys(tasks)[:places]))
+    return [f"element_at(array({keys}), CAST(pmod({number}, {places}) AS INT) + 1)"]
 
 
 def partition_keys(count: int) -> list[int]:

@@ -106,7 +106,7 @@ def _clustered_by(plan: WritePlan, tasks: int) -> list[str] | None:
     if partitions is None or keys is None:
         return None
     bucket = bucket_expression(schema, dict(zip(schema.bucket_keys, keys, strict=True)))
-    return None if bucket is None else clustering(partitions, bucket, tasks)
+    return None if bucket is None else clustering(partitions, bucket, tasks, schema.core_options.bucket)
 
 
 def _columns_as_stored(plan: WritePlan, names: Iterable[str], positions: dict[str, int | None]) -> list[str] | None:
