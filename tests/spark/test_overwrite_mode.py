@@ -11,23 +11,28 @@ from pyspark.sql.functions import lit
 
 import paimon_spark
 from paimon_spark import OptionError, PaimonTable
-from paimon_spark.spark.session.overwrite_mode import asks_for_dynamic, is_dynamic, session_asks_for_dynamic
+from paimon_spark.spark.session.overwrite_mode import Named, asks_for_dynamic, is_dynamic_overwrite
 
 SPARK, PAIMON = "spark.sql.sources.partitionOverwriteMode", "spark.paimon.dynamic-partition-overwrite"
 _numbers = itertools.count()
 
 
 def test_the_nearest_decides() -> None:
-    assert is_dynamic(None, None, None) is False
-    assert is_dynamic(None, True, False) is True
-    assert is_dynamic(False, True, True) is False
+    yes, no = {"dynamic-partition-overwrite": "true"}, {"dynamic-partition-overwrite": "false"}
+    assert is_dynamic_overwrite(None, {}) is False
+    assert is_dynamic_overwrite(None, {SPARK: "dynamic"}, None, no) is True
+    assert is_dynamic_overwrite(False, {SPARK: "dynamic"}, yes, yes) is False
+    assert is_dynamic_overwrite(None, {}, {}, yes) is True
+    assert is_dynamic_overwrite(None, {SPARK: "static", "k": "v"}, None, yes) is False
+    assert is_dynamic_overwrite(None, {SPARK: "static", PAIMON: "true"}) is True
+    assert is_dynamic_overwrite(None, {PAIMON: "false"}, yes) is True
+    assert is_dynamic_overwrite(None, {PAIMON: "true"}, yes, yes, named=Named.PARTITION) is False
+    assert is_dynamic_overwrite(None, {SPARK: "dynamic"}, named=Named.PARTITION) is True
+    assert is_dynamic_overwrite(None, {SPARK: "dynamic"}, yes, yes, named=Named.CONDITION) is False
+    assert is_dynamic_overwrite(True, {}, named=Named.CONDITION) is True
     assert asks_for_dynamic({"partitionoverwritemode": "DYNAMIC"}) is True
     assert asks_for_dynamic({"dynamic-partition-overwrite": "false", "k": "v"}) is False
     assert asks_for_dynamic({}) is None
-    assert session_asks_for_dynamic({SPARK: "static", "k": "v"}) is False
-    assert session_asks_for_dynamic({SPARK: "static", PAIMON: "true"}) is True
-    assert session_asks_for_dynamic({PAIMON: "false"}, {"dynamic-partition-overwrite": "true"}) is True
-    assert session_asks_for_dynamic({}) is None
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql.types import StructField, StructType
 
 from paimon_spark.errors import SchemaChangeError
-from paimon_spark.spark.catalog.stored_defaults import stored_default
 from paimon_spark.spark.columns.types import from_spark_field
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.plan_tables import active_session
+from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.table_definitions import (
     check_default_column,
     option_key,
@@ -87,7 +88,7 @@ def _default(gateway: Gateway, schema: TableSchema, found: JavaObject) -> change
     if not sql:
         return change.UpdateColumnDefault(path, None)
     check_default_column(path, schema.field_names)
-    return change.UpdateColumnDefault(path, stored_default(gateway, sql, schema.field(path[0])))
+    return change.UpdateColumnDefault(path, stored_default(active_session(gateway), sql, schema.field(path[0])))
 
 
 def _path(found: JavaObject) -> change.Path:

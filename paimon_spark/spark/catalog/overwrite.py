@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.catalog.expressions import to_predicate, tree_of
 from paimon_spark.spark.jvm.gateway import JavaObject
-from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE
+from paimon_spark.spark.session.overwrite_mode import overwrite_option
 from paimon_spark.spark.source.source_options import REPLACE_WHERE
 from paimon_spark.spark.source.write_target import check_partition_condition
 from paimon_spark.spec.filter_text import filter_text
@@ -26,7 +26,7 @@ def overwrite_options(table: FileStoreTable, predicates: Sequence[JavaObject]) -
         UnsupportedError: a predicate cannot be evaluated for partitions.
     """
     condition = partition_condition(table, predicates, "An overwrite")
-    return {OVERWRITE_MODE: "static", REPLACE_WHERE: filter_text(condition)}
+    return {**overwrite_option(dynamic=False), REPLACE_WHERE: filter_text(condition)}
 
 
 def partition_condition(table: FileStoreTable, predicates: Sequence[JavaObject], what: str) -> Predicate:

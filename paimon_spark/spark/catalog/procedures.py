@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pyspark.sql import SparkSession
+from pyspark.errors import AnalysisException
 from pyspark.sql.types import DataType, StructField, StructType
 
 from paimon_spark.errors import TableNotFoundError, UnsupportedError
 from paimon_spark.spark.catalog.basic_scan import LocalRowsProxy
-from paimon_spark.spark.catalog.loading import load_catalog_table
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
-from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.jvm.plan_tables import active_session
+from paimon_spark.spark.session.pyspark_members import java_state
+from paimon_spark.spark.sql.procedures.argument_tables import argument_table, argument_tables
 from paimon_spark.spark.sql.procedures.procedure import (
     BOOLEAN,
     INT,
@@ -28,9 +29,8 @@ from paimon_spark.spark.sql.procedures.procedure import (
     ResultColumn,
 )
 from paimon_spark.spark.sql.procedures.registry import find_procedure, procedure_names
-from paimon_spark.spark.sql.statement_tokens import split_name
+from paimon_spark.spark.sql.warehouses import Warehouses
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, SYSTEM_DATABASE, FilesystemCatalog
-from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.table import FileStoreTable
 
 _PROCEDURES = "org.apache.spark.sql.connector.catalog.procedures"
@@ -132,11 +132,10 @@ class BoundProcedureProxy(ProcedureProxy):
         arguments = {
             argument.name: _value(row, index, argument) for index, argument in enumerate(self.procedure.arguments)
         }
-        session = compat.CLASSIC_SESSION.of(self.gateway).active()
         context = CallContext(
-            SparkSession(self.gateway.context, session),
-            lambda name: open_table(self.owner, session, name),
-            lambda database: _open_tables(self.owner, database),
+            active_session(self.gateway),
+            lambda text: open_table(self.owner, text),
+            lambda text: _open_tables(self.owner, text),
         )
         rows = list(self.procedure.function(context, arguments))
         results = self.gateway.jvm.java.util.ArrayList()
@@ -159,29 +158,32 @@ class ProcedureRowsProxy(LocalRowsProxy):
         return self.gateway.array("org.apache.spark.sql.catalyst.InternalRow", rows)
 
 
-def open_table(owner: ProcedureCatalogProxy, session: JavaObject, text: str) -> FileStoreTable:
-    """The table that an argument names; a name of one part is looked for in the current namespace."""
-    parts = list(split_name(text))
-    if len(parts) > 1 and parts[0] == owner.catalog_name and "/" not in text.partition(".")[0]:
-        parts = parts[1:]
-    if len(parts) == 1 and "/" not in parts[0]:
-        manager = session.sessionState().catalogManager()
-        here = manager.currentCatalog().name() == owner.catalog_name
-        parts = [*(list(manager.currentNamespace()) if here else [DEFAULT_DATABASE]), *parts]
-    refuse_system_table(text, parse_table_path(parts[-1]).system_table, "given to a procedure")
+def open_table(owner: ProcedureCatalogProxy, text: str) -> FileStoreTable:
+    """The table that an argument names; a name of one part is looked for in the current namespace.
+
+    Raises:
+        TableNotFoundError: there is no such table.
+    """
     try:
-        return load_catalog_table(owner.catalog, parts[:-1], parts[-1], None).table
-    except TableNotFoundError as error:
+        return argument_table(_known(owner), text, owner.catalog_name)
+    except (AnalysisException, TableNotFoundError) as error:
         raise TableNotFoundError(f"{error} (argument table => '{text}' in catalog {owner.catalog_name})") from error
 
 
 def _open_tables(owner: ProcedureCatalogProxy, text: str) -> list[FileStoreTable]:
     """All tables of the database that an argument names."""
-    parts = list(split_name(text))
-    if len(parts) > 1 and parts[0] == owner.catalog_name:
-        parts = parts[1:]
-    database = ".".join(parts)
-    return [owner.catalog.load_table(database, name) for name in owner.catalog.tables(database)]
+    try:
+        return argument_tables(_known(owner), text, owner.catalog_name)
+    except AnalysisException as error:
+        raise TableNotFoundError(f"Database {text} does not exist in catalog {owner.catalog_name}.") from error
+
+
+def _known(owner: ProcedureCatalogProxy) -> Warehouses:
+    """The catalog, and the current namespace where it is the current catalog."""
+    manager = java_state(active_session(owner.gateway)).catalogManager()
+    here = manager.currentCatalog().name() == owner.catalog_name
+    database = ".".join(manager.currentNamespace()) if here else DEFAULT_DATABASE
+    return Warehouses({owner.catalog_name: owner.catalog}, owner.catalog_name, database)
 
 
 def _java_type(gateway: Gateway, data_type: DataType) -> JavaObject:

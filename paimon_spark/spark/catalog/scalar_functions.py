@@ -117,6 +117,5 @@ class BoundMaxPtProxy(Proxy):
         """
         if row.isNullAt(0):
             raise OptionError(f"Table name cannot be null: {MAX_PT} takes the name of a table")
-        session = compat.CLASSIC_SESSION.of(self.gateway).active()
-        table = open_table(self.owner, session, str(row.getUTF8String(0).toString()))
+        table = open_table(self.owner, str(row.getUTF8String(0).toString()))
         return compat.UTF8_STRING.of(self.gateway).fromString(largest_partition(table))

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import (
-    ArrayType,
-    CharType,
-    DataType,
-    MapType,
-    StringType,
-    StructField,
     StructType,
-    VarcharType,
 )
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.spark.catalog.stored_defaults import stored_default
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.source.write_target import new_table_schema
+from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.table_definitions import check_provider
-from paimon_spark.spec import data_types as paimon
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
 
 _SPARK_PROPERTIES = {
@@ -37,7 +28,6 @@ _SPARK_PROPERTIES = {
     *("path", "mergeSchema", "overwriteSchema", "partitionOverwriteMode"),
 }
 _OPTION_PREFIX = "option."
-_READABLE_TYPE = re.compile(r"[\w<>:,()]+", re.ASCII)
 
 
 Columns = tuple[StructType, Mapping[str, str]]
@@ -56,7 +46,7 @@ def struct_from_columns(gateway: Gateway, columns: JavaObject) -> Columns:
     struct = _struct(v2.v2ColumnsToStructType(columns))
     sqls = {column.name(): column.defaultValue() for column in columns}
     texts = {
-        field.name: stored_default(gateway, sqls[field.name].getSql(), field)
+        field.name: stored_default(active_session(gateway), sqls[field.name].getSql(), field)
         for field in from_spark_struct(struct)
         if sqls[field.name]
     }
@@ -94,43 +84,6 @@ def _partition_column(transform: Any) -> str:
 
 def _struct(java_struct: JavaObject) -> StructType:
     return StructType.fromJson(json.loads(java_struct.json()))
-
-
-def declared_struct(struct: StructType, fields: Sequence[DataField]) -> StructType:
-    """The columns with CHAR(n) and VARCHAR(n) as they were declared: Spark then pads and checks lengths itself.
-
-    Args:
-        struct: the columns as Spark shows them, strings.
-        fields: the same columns of the table.
-    """
-    return StructType(
-        [
-            StructField(column.name, _readable(column.dataType, field.type), column.nullable, column.metadata)
-            for column, field in zip(struct.fields, fields, strict=True)
-        ]
-    )
-
-
-def _readable(shown: DataType, data_type: paimon.DataType) -> DataType:
-    """The declared type, unless Spark could not read its text again, in which it quotes no name of a nested field."""
-    declared = _declared(shown, data_type)
-    return declared if _READABLE_TYPE.fullmatch(declared.simpleString()) else shown
-
-
-def _declared(shown: DataType, data_type: paimon.DataType) -> DataType:
-    match shown, data_type:
-        case StringType(), paimon.CharType():
-            return CharType(data_type.length)
-        case StringType(), paimon.VarCharType() if data_type.length != paimon.VarCharType.MAX:
-            return VarcharType(data_type.length)
-        case ArrayType(), paimon.ArrayType():
-            return ArrayType(_declared(shown.elementType, data_type.element), shown.containsNull)
-        case MapType(), paimon.MapType():
-            key, value = _declared(shown.keyType, data_type.key), _declared(shown.valueType, data_type.value)
-            return MapType(key, value, shown.valueContainsNull)
-        case StructType(), paimon.RowType():
-            return declared_struct(shown, data_type.fields)
-    return shown
 
 
 def java_struct(gateway: Gateway, struct: StructType) -> JavaObject:

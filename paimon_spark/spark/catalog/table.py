@@ -8,18 +8,16 @@ from typing import Any, ClassVar
 from pyspark.sql.types import StructType
 
 from paimon_spark.read.change_range import asks_for_changes
-from paimon_spark.spark.catalog.defaults import struct_with_defaults
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.metadata import MetadataColumnProxy
 from paimon_spark.spark.catalog.named_table import NamedTableProxy
 from paimon_spark.spark.catalog.partitions import PARTITION_INTERFACES, PartitionsProxy
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.catalog.scan_plan import metadata_struct
-from paimon_spark.spark.catalog.schemas import declared_struct
 from paimon_spark.spark.catalog.write import WriteBuilderProxy
 from paimon_spark.spark.jvm.faces import Value
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
-from paimon_spark.table.nullability import fields_as_stored
+from paimon_spark.spark.sql.table_descriptions import table_properties, table_struct
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 _CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
@@ -45,8 +43,7 @@ class TableProxy(NamedTableProxy, PartitionsProxy):
         self.catalog_name = catalog_name
         self.table_name = f"{catalog_name}.{loaded.name}"
         self.loaded = loaded
-        fields = fields_as_stored(loaded.table)
-        self.struct: StructType = declared_struct(struct_with_defaults(fields), fields)
+        self.struct: StructType = table_struct(loaded.table)
 
     def answers(self) -> dict[str, Value]:
         """What a table is, apart from its partitions."""
@@ -66,12 +63,9 @@ class TableProxy(NamedTableProxy, PartitionsProxy):
         What SHOW CREATE TABLE gives makes the same table again.
         """
         schema, path = self.loaded.table.schema, self.loaded.table.path
-        values = {**self.loaded.own_options, "provider": "paimon", "location": path, "path": path}
-        if schema.primary_keys:
-            values["primary-key"] = ",".join(schema.primary_keys)
-        if schema.comment:
-            values["comment"] = schema.comment
-        return values
+        comment = {"comment": schema.comment} if schema.comment else {}
+        own = table_properties(schema, self.loaded.own_options, path)
+        return {**own, "provider": "paimon", "location": path, **comment}
 
     def _capabilities(self) -> Sequence[str]:
         return _CAPABILITIES

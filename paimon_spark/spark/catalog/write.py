@@ -17,12 +17,13 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, called_by
 from paimon_spark.spark.session.foreign_options import SAME_AS
 from paimon_spark.spark.session.overwrite_mode import (
     OVERWRITE_MODE,
-    SESSION_KEYS,
+    Named,
     asks_for_dynamic,
-    is_dynamic,
-    session_asks_for_dynamic,
+    is_dynamic_overwrite,
+    overwrite_option,
     without_modes,
 )
+from paimon_spark.spark.session.session_settings import PARTITION_OVERWRITE_MODE
 from paimon_spark.spark.source.source_options import MERGE_SCHEMA, known_to_writes
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.support import check_writable
@@ -52,11 +53,11 @@ class WriteBuilderProxy(Proxy):
         ``writeTo(t).overwrite(lit(True))`` names what is replaced; then only an option of the write says otherwise.
         """
         settings = self.gateway.string_dict(compat.SQL_CONF.of(self.gateway).get().settings())
-        dynamic = asks_for_dynamic(self.given)
-        if dynamic is None and not called_by(self.gateway, "DataFrameWriterV2"):
-            session = session_asks_for_dynamic(settings, self.loaded.options)
-            dynamic = is_dynamic(session, asks_for_dynamic(self.loaded.own_options))
-        self.overwriting = {OVERWRITE_MODE: "dynamic" if dynamic else "static"}
+        option = asks_for_dynamic(self.given)
+        conditional = option is None and called_by(self.gateway, "DataFrameWriterV2")
+        named = Named.CONDITION if conditional else Named.NOTHING
+        dynamic = is_dynamic_overwrite(option, settings, self.loaded.options, self.loaded.own_options, named=named)
+        self.overwriting = overwrite_option(dynamic=dynamic)
         return self
 
     def canOverwrite(self, _predicates: Any) -> bool:
@@ -84,10 +85,10 @@ class WriteBuilderProxy(Proxy):
         if static and not called_by(self.gateway, "DataFrameWriter"):  # insertInto has no such clause
             raise OptionError(
                 f"option '{OVERWRITE_MODE}' = 'static' contradicts an overwrite of the partitions in the data, which "
-                f"overwritePartitions() or the session's {SESSION_KEYS[0]} asks for: leave the option out, or set "
-                f"that to static"
+                f"overwritePartitions() or the session's {PARTITION_OVERWRITE_MODE} asks for: leave the option out, or "
+                f"set that to static"
             )
-        self.overwriting = {OVERWRITE_MODE: "static" if static else "dynamic"}
+        self.overwriting = overwrite_option(dynamic=not static)
         return self
 
     def build(self) -> Any:

@@ -165,9 +165,6 @@ GENERIC_ROW = SparkClass(f"{_EXPRESSIONS}.GenericInternalRow", methods=("update"
 PLATFORM = SparkClass("org.apache.spark.unsafe.Platform", methods=("throwException",))
 
 # Expressions and plans
-SQL_EXPRESSIONS = SparkClass(f"{_SQL}.catalyst.parser.CatalystSqlParser", methods=("parseExpression",), is_object=True)
-CAST = SparkClass(f"{_EXPRESSIONS}.Cast", constructors=(4,))
-EVAL_MODE = SparkClass(f"{_EXPRESSIONS}.EvalMode", methods=("ANSI",))
 ALIAS = SparkClass(f"{_EXPRESSIONS}.Alias", constructors=(6,))
 ATTRIBUTE = SparkClass(f"{_EXPRESSIONS}.AttributeReference", constructors=(6,))
 NAMED_EXPRESSION = SparkClass(f"{_EXPRESSIONS}.NamedExpression", methods=("newExprId",))

@@ -61,7 +61,7 @@ SESSION = Feature(
 CATALOG = Feature(
     "the catalog", "register_catalog cannot add a catalog: use format('paimon'), PaimonTable and paimon_spark.sql",
     (
-        c.CATALOGS, c.PROXY_ID, c.V2_COLUMNS, c.SQL_EXPRESSIONS, c.CAST, c.EVAL_MODE, c.GENERIC_ROW, c.UTF8_STRING,
+        c.CATALOGS, c.PROXY_ID, c.V2_COLUMNS, c.GENERIC_ROW, c.UTF8_STRING,
         c.DECIMAL,
         c.PYTHON_UTILS, c.ERROR_CLASSES, c.RUNTIME_EXCEPTION, c.NO_SUCH_TABLE, c.TABLE_EXISTS, c.NO_SUCH_NAMESPACE,
         c.NAMESPACE_EXISTS, c.NAMESPACE_NOT_EMPTY, c.NO_SUCH_FUNCTION, c.NO_SUCH_PARTITION,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
 
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
@@ -44,6 +45,11 @@ def java_map(scala_map: JavaObject) -> dict[str, Any]:
 def scala_seq(gateway: Gateway, values: list[Any]) -> JavaObject:
     """A ``scala.collection.immutable.Seq``."""
     return compat.PYTHON_UTILS.of(gateway).toSeq(values).toList()
+
+
+def active_session(gateway: Gateway) -> SparkSession:
+    """The session of the statement that Spark analyses or runs now."""
+    return SparkSession(gateway.context, compat.CLASSIC_SESSION.of(gateway).active())
 
 
 def v2_columns(gateway: Gateway, struct: JavaObject) -> JavaObject:

@@ -10,6 +10,7 @@ table is replaced. Java: the connector reads neither option where a table is wri
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from enum import Enum
 
 from paimon_spark.errors import OptionError
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
@@ -17,8 +18,7 @@ from paimon_spark.spark.session.session_settings import PARTITION_OVERWRITE_MODE
 
 OVERWRITE_MODE = "partitionOverwriteMode"
 DYNAMIC_OVERWRITE = "dynamic-partition-overwrite"
-SESSION_KEYS = (PARTITION_OVERWRITE_MODE, f"{SESSION_PREFIX}{DYNAMIC_OVERWRITE}")
-"""The settings of a session that say how an overwrite of any table goes."""
+_SESSION_KEYS = (PARTITION_OVERWRITE_MODE, f"{SESSION_PREFIX}{DYNAMIC_OVERWRITE}")
 
 
 def asks_for_dynamic(options: Mapping[str, str]) -> bool | None:
@@ -35,24 +35,55 @@ def asks_for_dynamic(options: Mapping[str, str]) -> bool | None:
     return modes[0] if modes else None
 
 
-def session_asks_for_dynamic(settings: Mapping[str, str], of_table: Mapping[str, str] | None = None) -> bool | None:
-    """Return what a session's settings say; None where they say nothing.
+class Named(Enum):
+    """What a statement itself says of the rows that it replaces."""
+
+    NOTHING = "nothing"
+    """``INSERT OVERWRITE t``, ``mode("overwrite")``."""
+    PARTITION = "partition"
+    """``INSERT OVERWRITE t PARTITION (dt = 'x')``: only Spark's own setting makes it dynamic."""
+    CONDITION = "condition"
+    """``writeTo(t).overwrite(condition)``: only an option of the write makes it dynamic."""
+
+
+def is_dynamic_overwrite(
+    option: bool | None,
+    settings: Mapping[str, str],
+    of_session: Mapping[str, str] | None = None,
+    of_table: Mapping[str, str] | None = None,
+    *,
+    named: Named = Named.NOTHING,
+) -> bool:
+    """Return whether an overwrite replaces the partitions that appear in the rows, by the nearest that says so.
 
     Args:
-        settings: what was set, without defaults.
-        of_table: options that the session has for the table by its name.
+        option: what options of the write say (`asks_for_dynamic`).
+        settings: what the session has set, without defaults.
+        of_session: options that the session has for the table by its name.
+        of_table: options that the table was given.
+        named: what the statement says.
 
     Raises:
         OptionError: a value is none.
     """
-    own = {key.rpartition(".")[2]: settings[key] for key in SESSION_KEYS if key in settings}
-    modes = [*_modes(own), *_modes(of_table or {})]
+    if option is not None or named is Named.CONDITION:
+        return bool(option)
+    if named is Named.PARTITION:
+        own = {key: value for key, value in settings.items() if key == PARTITION_OVERWRITE_MODE}
+        return bool(_session_asks(own, {}))
+    session = _session_asks(settings, of_session or {})
+    return bool(asks_for_dynamic(of_table or {}) if session is None else session)
+
+
+def overwrite_option(*, dynamic: bool) -> dict[str, str]:
+    """Return the option of a write that says which of the two it is."""
+    return {OVERWRITE_MODE: "dynamic" if dynamic else "static"}
+
+
+def _session_asks(settings: Mapping[str, str], of_table: Mapping[str, str]) -> bool | None:
+    own = {key.rpartition(".")[2]: settings[key] for key in _SESSION_KEYS if key in settings}
+    modes = [*_modes(own), *_modes(of_table)]
     return any(modes) if modes else None
-
-
-def is_dynamic(*nearest_first: bool | None) -> bool:
-    """Return the first decision that is not None; without any, the table is replaced."""
-    return next((mode for mode in nearest_first if mode is not None), False)
 
 
 def without_modes(options: Mapping[str, str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from paimon_spark.errors import OptionError, SchemaError, SchemaMismatchError, T
 from paimon_spark.options import Scope, canonical_options, check_new_options, with_scope
 from paimon_spark.spark.columns.merge_schema import merge_schema
 from paimon_spark.spark.columns.types import saved_columns
-from paimon_spark.spark.session.overwrite_mode import asks_for_dynamic, is_dynamic, session_asks_for_dynamic
+from paimon_spark.spark.session.overwrite_mode import is_dynamic_overwrite
 from paimon_spark.spark.session.session_options import layered
 from paimon_spark.spark.source.source_options import REPLACE_WHERE, refuse_system_table, row_condition
 from paimon_spark.spec.predicate import Leaf, Predicate, fields, split_and
@@ -157,8 +157,9 @@ def overwrite_of(request: WriteRequest, table: FileStoreTable) -> OverwriteSpec:
         OptionError: `replaceWhere` is no condition over partition columns.
     """
     if request.replace_where is None:
-        session = session_asks_for_dynamic(request.settings, request.session_options)
-        dynamic = is_dynamic(request.dynamic_overwrite, session, asks_for_dynamic(table.schema.options))
+        dynamic = is_dynamic_overwrite(
+            request.dynamic_overwrite, request.settings, request.session_options, table.schema.options
+        )
         return OverwriteSpec.dynamic() if dynamic else OverwriteSpec.static()
     condition = row_condition(request.replace_where, table.schema, request.settings)
     check_partition_condition(condition, table, f'option {REPLACE_WHERE} "{request.replace_where}"')

@@ -10,6 +10,7 @@ from pyspark.sql.types import DataType, StructType
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.table_definitions import (
     check_default_column,
     option_key,
@@ -19,7 +20,7 @@ from paimon_spark.spark.sql.table_definitions import (
 from paimon_spark.spark.sql.warehouses import system_table_in
 from paimon_spark.spark.text.calls import run_tags
 from paimon_spark.spark.text.cursor import Cursor
-from paimon_spark.spark.text.definitions import rename_table, stored_default
+from paimon_spark.spark.text.definitions import rename_table
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.partitions import drop_partitions
 from paimon_spark.spark.text.queries import Context
@@ -160,7 +161,7 @@ def _alter(context: Context, table: FileStoreTable, cursor: Cursor) -> _Changes:
     if cursor.take("SET", "DEFAULT"):
         own = [field for field in table.schema.fields if field.name.lower() == path[0].lower()]
         check_default_column(path, [path[0]] if own else [])
-        return [change.UpdateColumnDefault(path, stored_default(context, cursor.rest(), own[0]))]
+        return [change.UpdateColumnDefault(path, stored_default(context.spark, cursor.rest().source(), own[0]))]
     position = _position(cursor)
     if position is None:
         cursor.fail("TYPE, COMMENT, FIRST, AFTER, SET or DROP is expected")

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructField, StructType
 
+from paimon_spark.errors import SchemaError, TableNotFoundError
 from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.sql.procedures.argument_tables import argument_table, argument_tables
 from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure, ResultColumn
 from paimon_spark.spark.sql.procedures.registry import find_procedure
 from paimon_spark.spark.sql.procedures.tag_statements import TagStatement, parse_tag_statement, run_tag_statement
 from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spark.sql.warehouses import (
     DEFAULT_CATALOG,
-    TableName,
     analysis_error,
-    resolve_text,
-    schema_not_found,
     system_table_in,
-    unknown_warehouse,
+    table_not_found,
 )
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import empty, target
@@ -51,10 +50,19 @@ def run_call(context: Context, cursor: Cursor) -> DataFrame:
     cursor.finish()
     arguments = _values(context, procedure, given)
     call = CallContext(
-        context.spark, lambda name: _open(context, name, catalog), lambda name: _open_all(context, name, catalog)
+        context.spark,
+        lambda text: _open(context, text, catalog),
+        lambda text: argument_tables(context.known, text, catalog),
     )
     rows = procedure.function(call, arguments)
     return rows_frame(context, procedure.result, list(rows))
+
+
+def _open(context: Context, text: str, catalog: str) -> FileStoreTable:
+    try:
+        return argument_table(context.known, text, catalog)
+    except (TableNotFoundError, SchemaError):
+        raise table_not_found(split_name(text)) from None
 
 
 def rows_frame(context: Context, columns: Sequence[ResultColumn], rows: Iterable[tuple[Any, ...]]) -> DataFrame:
@@ -63,26 +71,6 @@ def rows_frame(context: Context, columns: Sequence[ResultColumn], rows: Iterable
         return empty(context)
     schema = StructType([StructField(column.name, column.type, column.nullable) for column in columns])
     return context.spark.createDataFrame(list(rows), schema)
-
-
-def _open(context: Context, text: str, catalog: str) -> FileStoreTable:
-    return _load(resolve_text(context.known, text, catalog), text)
-
-
-def _open_all(context: Context, text: str, catalog: str) -> list[FileStoreTable]:
-    parts = split_name(text)
-    name = parts[0] if len(parts) > 1 and parts[0] in context.known.catalogs else catalog
-    found, database = context.known.catalogs.get(name), parts[-1]
-    if found is None:
-        raise unknown_warehouse(name)
-    if not found.database_exists(database):
-        raise schema_not_found((name, database))
-    return [found.load_table(database, table) for table in found.tables(database)]
-
-
-def _load(name: TableName, text: str) -> FileStoreTable:
-    refuse_system_table(text, system_table_in(name), "given to a procedure")
-    return name.load()
 
 
 def _given(cursor: Cursor, procedure: Procedure, inside: Cursor) -> dict[str, str]:
@@ -135,7 +123,8 @@ def run_tags(context: Context, cursor: Cursor) -> DataFrame | None:
     name = target(context, statement.table)
     if name is None:
         return None
-    return _run_tags(context, statement, _load(name, ".".join(statement.table)))
+    refuse_system_table(".".join(statement.table), system_table_in(name), "given to a procedure")
+    return _run_tags(context, statement, name.load())
 
 
 def _run_tags(context: Context, statement: TagStatement, table: FileStoreTable) -> DataFrame:

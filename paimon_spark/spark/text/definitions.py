@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import DataType, StructType
 
 from paimon_spark.errors import SchemaError, UnsupportedError
-from paimon_spark.spark.columns.types import from_spark_struct, saved_columns, to_spark_type
+from paimon_spark.spark.columns.types import from_spark_struct, saved_columns
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.source.write_target import new_table_schema
+from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.replace_table import replace_table
-from paimon_spark.spark.sql.stored_defaults import CONSTRUCTORS, NESTED, nested_default
 from paimon_spark.spark.sql.table_definitions import (
     check_drop,
     check_location,
@@ -34,7 +34,6 @@ from paimon_spark.spark.sql.warehouses import (
 from paimon_spark.spark.table.paimon_table import PaimonTable
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import empty, target
-from paimon_spark.spark.text.parsing import Kind
 from paimon_spark.spark.text.queries import Context, run_query
 from paimon_spark.table.undo_create import undo_create
 
@@ -221,7 +220,7 @@ def _columns(context: Context, inside: Cursor) -> tuple[DataField, ...]:
     assert isinstance(struct, StructType)
     fields = from_spark_struct(struct)
     return tuple(
-        replace(column, default_value=stored_default(context, defaults[column.name], column))
+        replace(column, default_value=stored_default(context.spark, defaults[column.name].source(), column))
         if column.name in defaults
         else column
         for column in fields
@@ -238,41 +237,6 @@ def without_default(piece: Cursor) -> tuple[str, Cursor | None]:
     if piece.sees("GENERATED"):
         raise UnsupportedError("GENERATED columns are not supported by Paimon: leave the clause out")
     return f"{before.source()} {piece.rest().source()}", default
-
-
-def stored_default(context: Context, expression: Cursor, field: DataField) -> str | None:
-    """The text that Paimon keeps for a default; None for NULL.
-
-    Raises:
-        UnsupportedError: the default is no literal; of a nested column it is not made of literals.
-    """
-    sql, column = expression.source(), field.name
-    if isinstance(field.type, NESTED):
-        return _nested_default(context, expression, field)
-    literal = [token for token in expression.tokens if not token.is_sign("-", "+")]
-    typed = len(literal) == 2 and literal[0].kind is Kind.WORD and literal[1].kind is Kind.STRING
-    if not typed and (len(literal) != 1 or literal[0].kind is Kind.QUOTED):
-        raise UnsupportedError(f"the default of column {column} must be a literal, not {sql}")
-    if literal[0].kind is Kind.WORD and not typed and not literal[0].is_word("TRUE", "FALSE", "NULL"):
-        raise UnsupportedError(f"the default of column {column} must be a literal, not {sql}")
-    text: str | None = context.spark_sql(f"SELECT CAST(({sql}) AS STRING)").collect()[0][0]
-    return sql if text is not None and sql in (text, f"'{text}'") else text
-
-
-def _nested_default(context: Context, expression: Cursor, field: DataField) -> str | None:
-    """The text of an array, a map or a struct of literals."""
-    sql = expression.source()
-    followed = zip(expression.tokens, [*expression.tokens[1:], None], strict=True)
-    for token, following in (pair for pair in followed if pair[0].kind in (Kind.WORD, Kind.QUOTED)):
-        calls = following is not None and following.is_sign("(")
-        typed = following is not None and following.kind is Kind.STRING
-        allowed = token.text.lower() in CONSTRUCTORS if calls else typed or token.is_word("TRUE", "FALSE", "NULL")
-        if token.kind is Kind.QUOTED or not allowed:
-            raise UnsupportedError(
-                f"the default of column {field.name} must be an array, a map or a struct of literals, not {sql}"
-            )
-    shown = to_spark_type(field.type).simpleString()
-    return nested_default(sql, context.spark_sql(f"SELECT CAST(({sql}) AS {shown})").collect()[0][0], field)
 
 
 def run_drop_table(context: Context, cursor: Cursor) -> DataFrame | None:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as sf
 from paimon_spark.spark.jobs.row_rewrites import HIT
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
 from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.sql.column_defaults import inserted_default
 from paimon_spark.spark.sql.matched_frames import FrameRows, assigned_values
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic, refuse_older_state
 from paimon_spark.spark.sql.row_changes import run_delete as delete
@@ -19,8 +20,6 @@ from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.parsing import Kind
 from paimon_spark.spark.text.queries import Context, run_query, session_options
-from paimon_spark.spec.filter_text import literal_text
-from paimon_spark.write.rows import default_scalar
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -175,8 +174,7 @@ def _assignment(piece: Cursor, table: FileStoreTable) -> tuple[tuple[str, ...], 
         own = [field for field in table.schema.fields if field.name.lower() == path[0].lower()]
     only = value.tokens[0] if len(value.tokens) == 1 else None
     if only is not None and only.kind is Kind.WORD and only.text.upper() == "DEFAULT" and len(path) == 1 and own:
-        default = None if own[0].default_value is None else default_scalar(own[0]).as_py()
-        return path, literal_text(default)
+        return path, inserted_default(own[0])
     return path, value.source()
 
 

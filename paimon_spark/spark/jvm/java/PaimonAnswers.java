@@ -44,6 +44,15 @@ final class PaimonAnswers {
         }
     }
 
+    /** The properties of a table without its path, which SHOW CREATE TABLE shows as its LOCATION. */
+    static Object ofCreate(Object properties, PaimonFace face) throws Exception {
+        Map found = (Map) decode(properties, face, null);
+        if (found.containsKey("location")) {
+            found.remove("path");
+        }
+        return found;
+    }
+
     static Object decode(Object given, PaimonFace face, Object[] arguments) throws Exception {
         if (!(given instanceof List)) {
             return given;

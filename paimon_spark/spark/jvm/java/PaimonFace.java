@@ -89,6 +89,9 @@ public final class PaimonFace extends PythonProxyHandler {
             return Boolean.valueOf(isSame(proxy, arguments[0]));
         }
         synchronized (this) {
+            if (name.equals("properties") && PaimonArguments.isCalledBy(".ShowCreateTableExec")) {
+                return PaimonAnswers.ofCreate(answers.get(name), this);
+            }
             if (known.containsKey(name)) {
                 return known.get(name);
             }

@@ -1,4 +1,4 @@
-"""The texts that schemas keep for defaults of nested columns, for both fronts."""
+"""The texts that schemas keep for defaults of arrays, maps and structs."""
 
 from __future__ import annotations
 

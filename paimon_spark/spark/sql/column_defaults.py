@@ -1,0 +1,147 @@
+"""Defaults of columns: the text that a schema keeps for a DEFAULT clause, and the SQL that a kept text means.
+
+Spark fills columns that an INSERT leaves out, and DEFAULT in VALUES, with ``CURRENT_DEFAULT`` of a column's metadata.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StringType, StructField, StructType
+
+from paimon_spark.errors import SchemaMismatchError, UnsupportedError
+from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
+from paimon_spark.spark.sql.nested_defaults import CONSTRUCTORS, NESTED, nested_default
+from paimon_spark.spec import data_types as t
+from paimon_spark.spec.filter_text import literal_text
+from paimon_spark.write.rows import default_scalar
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TOKEN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|\d[\w.]*|[^\W\d]\w*|\S""", re.DOTALL)
+_CONSTANTS = frozenset(("true", "false", "null"))
+_OPERATORS = frozenset(("and", "or", "not", "div", "cast", "as", "interval"))
+_TYPES = frozenset(
+    (
+        *("boolean", "tinyint", "smallint", "int", "integer", "bigint", "float", "real", "double", "decimal"),
+        *("string", "char", "varchar", "binary", "date", "timestamp", "timestamp_ntz", "timestamp_ltz"),
+        *("array", "map", "struct"),
+    )
+)
+_KEYS = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
+
+
+def struct_with_defaults(fields: Iterable[t.DataField]) -> StructType:
+    """The Spark schema of a table's columns, with comments and defaults."""
+    fields = tuple(fields)
+    struct = to_spark_struct(fields)
+    return StructType([_with_default(*pair) for pair in zip(struct.fields, fields, strict=True)])
+
+
+def _with_default(column: StructField, field: t.DataField) -> StructField:
+    sql = default_sql(field)
+    if sql is None:
+        return column
+    metadata = {**(column.metadata or {}), **dict.fromkeys(_KEYS, sql)}
+    return StructField(column.name, column.dataType, column.nullable, metadata)
+
+
+def default_sql(field: t.DataField) -> str | None:
+    """A column's default as an SQL expression; None where there is none, or none that can be read."""
+    if field.default_value is None:
+        return None
+    try:
+        value = default_scalar(field).as_py()
+    except SchemaMismatchError:
+        return None  # writes say what is wrong with it; reads and DESCRIBE must not fail
+    if isinstance(field.type, t.ArrayType | t.VectorType | t.MapType | t.RowType):
+        return _expression(value, field.type)
+    return _time_or_literal(value, field.type)
+
+
+def _expression(value: Any, data_type: t.DataType) -> str:
+    """A nested value, or one within; of exactly its type, as Spark casts no nested defaults."""
+    if value is None:
+        return "NULL"
+    match data_type:
+        case t.ArrayType() | t.VectorType():
+            return f"array({', '.join(_expression(item, data_type.element) for item in value)})"
+        case t.MapType():
+            pairs = [(_expression(k, data_type.key), _expression(v, data_type.value)) for k, v in value]
+            return f"map({', '.join(part for pair in pairs for part in pair)})"
+        case t.RowType():
+            parts = [
+                (literal_text(field.name), _expression(value[field.name], field.type)) for field in data_type.fields
+            ]
+            return f"named_struct({', '.join(part for pair in parts for part in pair)})"
+        case t.TinyIntType() | t.SmallIntType() | t.FloatType() | t.DoubleType():
+            return f"CAST('{value}' AS {data_type.with_nullable(True).sql()})"
+    return _time_or_literal(value, data_type)
+
+
+def _time_or_literal(value: Any, data_type: t.DataType) -> str:
+    if isinstance(data_type, t.TimeType):
+        return str(value.hour * 3_600_000 + value.minute * 60_000 + value.second * 1000 + value.microsecond // 1000)
+    return literal_text(value)
+
+
+def inserted_default(field: t.DataField) -> str:
+    """Return what DEFAULT means for a column in the rows of an INSERT, as SQL.
+
+    Raises:
+        SchemaMismatchError: the text that the schema keeps is no value of the column.
+    """
+    default_scalar(field)
+    return default_sql(field) or "NULL"
+
+
+def stored_default(spark: SparkSession, sql: str, field: t.DataField) -> str | None:
+    """Return the text that Paimon keeps for a DEFAULT clause; None for NULL.
+
+    As in the official connector it is the literal as it was written, as far as that is what the text means; a typed
+    literal (``DATE'2024-01-31'``) becomes its text, and so does a nested value that Java would read differently.
+
+    Args:
+        spark: evaluates the clause.
+        sql: the clause.
+        field: the column.
+
+    Raises:
+        UnsupportedError: it is not made of literals; ``current_date()`` has another value in each INSERT. Or no text
+            means the value (elements with quotes, commas or brackets in them).
+    """
+    if isinstance(field.type, NESTED):
+        if not _is_made_of_literals(sql, CONSTRUCTORS):
+            raise UnsupportedError(
+                f"the default of column {field.name} must be an array, a map or a struct of literals, not {sql}"
+            )
+        return nested_default(sql, _value_of(spark, sql, to_spark_type(field.type)), field)
+    if not _is_made_of_literals(sql):
+        raise UnsupportedError(f"the default of column {field.name} must be a literal, not {sql}")
+    text: str | None = _value_of(spark, sql, StringType())
+    return sql if text is not None and sql in (text, f"'{text}'") else text
+
+
+def _value_of(spark: SparkSession, sql: str, data_type: Any) -> Any:
+    """The value of an expression over no columns; Spark works it out without a job."""
+    return spark.sql("SELECT 1").select(sf.expr(f"({sql})").cast(data_type)).collect()[0][0]
+
+
+def _is_made_of_literals(sql: str, functions: Iterable[str] = ()) -> bool:
+    """Whether an expression has literals, operators and casts only, and of functions those that are named."""
+    tokens = [found.lower() for found in _TOKEN.findall(sql)]
+    for token, following in zip(tokens, [*tokens[1:], ""], strict=True):
+        if token[0] == "`" or token == ";":
+            return False
+        if not (token[0].isalpha() or token[0] == "_"):
+            continue
+        if following == "(" and token not in ("cast", *_TYPES - {"array", "map", "struct"}, *functions):
+            return False
+        is_typed_literal = following[:1] in ("'", '"')
+        if not is_typed_literal and token not in _CONSTANTS | _OPERATORS | _TYPES | {*functions}:
+            return False
+    return bool(tokens)

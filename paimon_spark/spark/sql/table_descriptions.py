@@ -1,0 +1,137 @@
+"""What SHOW and DESCRIBE say of a table, for fronts that Spark's own commands do not know.
+
+Both fronts show the same columns (`table_struct`) and properties (`table_properties`); what a command makes of them is
+Spark's (``DescribeTableExec``, ``ShowCreateTableExec``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from paimon_spark.spark.columns.declared_types import declared_struct
+from paimon_spark.spark.sql.column_defaults import default_sql, struct_with_defaults
+from paimon_spark.spec.filter_text import literal_text, quoted_name
+from paimon_spark.spec.partition_path import escape_path_name, partition_value_text
+from paimon_spark.table.nullability import fields_as_stored
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.table.table import FileStoreTable
+
+_OWNER = "owner"
+_PATH = "path"
+Row = tuple[str, str, str | None]
+
+
+def table_struct(table: FileStoreTable) -> StructType:
+    """Return the columns of a table as statements show them: with CHAR, VARCHAR, comments and defaults."""
+    fields = fields_as_stored(table)
+    return declared_struct(struct_with_defaults(fields), fields)
+
+
+def table_properties(schema: TableSchema, options: Mapping[str, str], path: str) -> dict[str, str]:
+    """Return what TBLPROPERTIES says of a table.
+
+    Args:
+        schema: of the table.
+        options: its own, without those of the session and of a read; the owner among them, which Spark shows elsewhere.
+        path: its directory.
+    """
+    keys = {"primary-key": ",".join(schema.primary_keys)} if schema.primary_keys else {}
+    return {**options, _PATH: path, **keys}
+
+
+def shown_properties(table: FileStoreTable) -> list[tuple[str, str]]:
+    """Return what SHOW TBLPROPERTIES shows, sorted."""
+    schema = table.schema
+    found = table_properties(schema, schema.options, table.path)
+    return sorted((key, value) for key, value in found.items() if key != _OWNER)
+
+
+def described_columns(struct: StructType) -> list[Row]:
+    """Return name, type and comment of columns."""
+    return [
+        (field.name, field.dataType.simpleString(), (field.metadata or {}).get("comment")) for field in struct.fields
+    ]
+
+
+def described_table(table: FileStoreTable, name: Sequence[str], *, extended: bool) -> list[Row]:
+    """Return what DESCRIBE TABLE shows.
+
+    Args:
+        table: the table.
+        name: its whole name.
+        extended: whether EXTENDED is given.
+    """
+    rows = described_columns(table_struct(table))
+    schema = table.schema
+    if schema.partition_keys:
+        rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
+        rows += [row for row in rows[: len(schema.fields)] if row[0] in schema.partition_keys]
+    if extended:
+        properties = ",".join(f"{key}={value}" for key, value in shown_properties(table))
+        rows += [
+            ("", "", ""),
+            ("# Detailed Table Information", "", ""),
+            ("Name", ".".join(name), ""),
+            *([("Comment", schema.comment, "")] if schema.comment else []),
+            ("Location", table.path, ""),
+            ("Provider", "paimon", ""),
+            *([("Owner", schema.options[_OWNER], "")] if _OWNER in schema.options else []),
+            ("Table Properties", f"[{properties}]", ""),
+        ]
+    return rows
+
+
+def create_statement(table: FileStoreTable, name: Sequence[str]) -> str:
+    """Return the statement that SHOW CREATE TABLE shows.
+
+    Args:
+        table: the table.
+        name: its whole name.
+    """
+    schema = table.schema
+    columns = []
+    for field, column in zip(schema.fields, table_struct(table).fields, strict=True):
+        default = default_sql(field)
+        text = f"  {quoted_name(field.name)} {_type_sql(column.dataType)}"
+        text += "" if column.nullable else " NOT NULL"
+        text += "" if default is None else f" DEFAULT {default}"
+        columns.append(text + (f" COMMENT {literal_text(field.description)}" if field.description else ""))
+    statement = f"CREATE TABLE {'.'.join(name)} (\n" + ",\n".join(columns) + ")\nUSING paimon\n"
+    if schema.partition_keys:
+        statement += f"PARTITIONED BY ({', '.join(quoted_name(key) for key in schema.partition_keys)})\n"
+    if schema.comment:
+        statement += f"COMMENT {literal_text(schema.comment)}\n"
+    statement += f"LOCATION {literal_text(table.path)}\n"
+    options = [(key, value) for key, value in shown_properties(table) if key != _PATH]
+    if options:
+        pairs = ",\n".join(f"  {literal_text(key)} = {literal_text(value)}" for key, value in options)
+        statement += f"TBLPROPERTIES (\n{pairs})\n"
+    return statement
+
+
+def _type_sql(data_type: DataType) -> str:
+    """A type as CREATE TABLE takes it."""
+    match data_type:
+        case StructType():
+            fields = (
+                f"{quoted_name(field.name)}: {_type_sql(field.dataType)}{'' if field.nullable else ' NOT NULL'}"
+                for field in data_type.fields
+            )
+            return f"STRUCT<{', '.join(fields)}>"
+        case ArrayType():
+            return f"ARRAY<{_type_sql(data_type.elementType)}>"
+        case MapType():
+            return f"MAP<{_type_sql(data_type.keyType)}, {_type_sql(data_type.valueType)}>"
+    return data_type.simpleString().upper()
+
+
+def partition_text(table: FileStoreTable, values: Mapping[str, Any]) -> str:
+    """Return a partition as SHOW PARTITIONS shows it: ``dt=2024-01-31/h=1``."""
+    fields = table.schema.partition_fields
+    texts = {f.name: partition_value_text(values[f.name], f.type, legacy=False, default_name="null") for f in fields}
+    return "/".join(f"{escape_path_name(name)}={escape_path_name(text)}" for name, text in texts.items())

@@ -1,0 +1,83 @@
+"""One decision for both fronts: `spark.sql` over a catalog and `paimon_spark.sql` say and do the same."""
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import paimon_spark
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = (
+    "dt STRING, k BIGINT NOT NULL COMMENT 'the key', c CHAR(3), v VARCHAR(7) DEFAULT 'it''s', n INT DEFAULT 1 + 1, "
+    "d DATE DEFAULT DATE '2024-01-31', a ARRAY<INT> DEFAULT array(1, 2), s STRUCT<x: INT, Y: STRING>, "
+    "m DECIMAL(5, 2) DEFAULT CAST(1.5 AS DECIMAL(5, 2))"
+)
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    """A session that knows the same warehouse under the same name by both fronts."""
+    path = str(tmp_path_factory.mktemp("fronts"))
+    found = spark.newSession()
+    paimon_spark.register_catalog(found, "fronts", warehouse=path)
+    found.sql("CREATE DATABASE fronts.db")
+    paimon_spark.sql(found, "SELECT 1", warehouse=path, catalog="fronts", database="db")
+    for name, run in (("one", found.sql), ("two", lambda text: paimon_spark.sql(found, text))):
+        run(
+            f"CREATE TABLE fronts.db.{name} ({COLUMNS}) PARTITIONED BY (dt) COMMENT 'of ''both''' "
+            "TBLPROPERTIES ('primary-key' = 'dt,k', 'bucket' = '1')"
+        ).collect()
+        run(f"INSERT INTO fronts.db.{name} (dt, k) VALUES ('a', 1)").collect()
+        run(f"INSERT INTO fronts.db.{name} VALUES ('b/c', 2, 'x', DEFAULT, DEFAULT, DEFAULT, DEFAULT, NULL, DEFAULT)")
+        run(f"UPDATE fronts.db.{name} SET a = DEFAULT, d = DEFAULT WHERE k = 1").collect()
+    return found
+
+
+def rows(frame: DataFrame) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in frame.collect()]
+
+
+def _without_quotes(shown: list[tuple[object, ...]]) -> str:
+    """A statement without what versions of Spark show in different ways."""
+    return str(shown).replace("`", "").replace(" ", "").replace("COLLATEUTF8_BINARY", "")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["DESCRIBE", "DESCRIBE EXTENDED", "SHOW COLUMNS IN", "SHOW TBLPROPERTIES", "SHOW CREATE TABLE", "SHOW PARTITIONS"],
+)
+def test_what_is_shown(session: SparkSession, statement: str) -> None:
+    by_catalog = rows(session.sql(f"{statement} fronts.db.one"))
+    by_text = rows(paimon_spark.sql(session, f"{statement} fronts.db.one"))
+    if statement == "SHOW CREATE TABLE":
+        assert _without_quotes(by_text) == _without_quotes(by_catalog)
+    elif statement == "DESCRIBE EXTENDED":  # versions of Spark say more than others
+        assert set(by_text) - {("Name", "fronts.db.one", "")} <= set(by_catalog)
+    else:
+        assert by_text == by_catalog
+    two = rows(session.sql(f"{statement} fronts.db.two"))
+    assert str(two).replace("db.two", "db.one").replace("/two", "/one").replace("'two'", "'one'") == str(
+        rows(session.sql(f"{statement} fronts.db.one"))
+    )
+
+
+def test_location_is_shown_once(session: SparkSession) -> None:
+    for shown in (session.sql, lambda text: paimon_spark.sql(session, text)):
+        text = rows(shown("SHOW CREATE TABLE fronts.db.one"))[0][0]
+        assert "LOCATION" in str(text)
+        assert "'path'" not in str(text)
+        assert any(row[0] == "path" for row in rows(shown("SHOW TBLPROPERTIES fronts.db.one")))
+
+
+def test_defaults(session: SparkSession) -> None:
+    one = rows(session.table("fronts.db.one").orderBy("k"))
+    assert one == rows(session.table("fronts.db.two").orderBy("k"))
+    assert one[0][3:7] == ("it's", 2, one[1][5], [1, 2])
+    assert str(one[1][5]) == "2024-01-31"
+    for run in (session.sql, lambda text: paimon_spark.sql(session, text)):
+        for refused in ("rand()", "current_date", "concat('a', 'b')"):
+            with pytest.raises(
+                (PySparkException, paimon_spark.UnsupportedError), match=r"must be a literal, not|INVALID_DEFAULT"
+            ):
+                run(f"CREATE TABLE fronts.db.three (v STRING DEFAULT {refused})")
