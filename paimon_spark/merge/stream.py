@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_spark.merge.merge_engine import MergeEngine
 from paimon_spark.merge.normalized_keys import fixed_values
+from paimon_spark.merge.sort import sort_order
 
 _LEAST_BLOCK_BYTES = 64 << 10
 _BLOCKS_SHARE = 2
@@ -37,6 +39,7 @@ def merge_sorted_runs(
     drop_deletes: bool,
     columns: Sequence[str] | None = None,
     key_value_columns: bool = True,
+    replacing: int = 0,
 ) -> Iterator[pa.RecordBatch]:
     """Merges sorted runs; runs in the task that reads or writes them.
 
@@ -48,11 +51,15 @@ def merge_sorted_runs(
         drop_deletes: Leave out keys whose merged row is -U or -D.
         columns: Value columns of the result, in order; None: all.
         key_value_columns: Whether the result has the KeyValue columns at its end.
+        replacing: The first so many runs are levels of a table with lookups: a row there is merged from those of the
+            runs before it, so that only the last of a key counts (Java ``LookupMergeFunction``).
 
     Yields:
         Merged rows, sorted by key over all batches.
     """
     for ready in aligned_batches(runs, engine.keys, budget_bytes=budget_bytes):
+        if sum(map(bool, ready[:replacing])) > 1:
+            ready[:replacing] = [_last_of_keys([batch for run in ready[:replacing] for batch in run], engine.keys)]
         merged = engine.merge(
             pa.Table.from_batches([batch for run in ready for batch in run]),
             drop_deletes=drop_deletes,
@@ -96,6 +103,17 @@ def aligned_batches(
         for block in blocks:
             if block.has_rows and not block.exhausted and block.last_key() == bound:
                 block.load_next()
+
+
+def _last_of_keys(batches: Sequence[pa.RecordBatch], keys: Sequence[str]) -> list[pa.RecordBatch]:
+    """The last row of each key."""
+    rows = pa.Table.from_batches(batches)
+    order = sort_order(rows.select(list(keys)), keys)
+    if len(order.starts) == rows.num_rows:
+        return list(batches)
+    kept = np.zeros(rows.num_rows, np.bool_)
+    kept[order.order[order.starts + order.counts - 1]] = True
+    return list(rows.filter(pa.array(kept)).to_batches())
 
 
 class _RunBlocks:

@@ -149,6 +149,16 @@ class CoreOptions(Mapping[str, str]):
         return str(self.value("changelog-producer"))
 
     @property
+    def needs_lookup(self) -> bool:
+        """Whether compactions of level 0 look up older rows of its keys in higher levels (Java: ``LookupStrategy``)."""
+        return (
+            self.changelog_producer == "lookup"
+            or self.deletion_vectors_enabled
+            or self.merge_engine == "first-row"
+            or bool(self.value("force-lookup"))
+        )
+
+    @property
     def sequence_fields(self) -> tuple[str, ...]:
         """Columns of `sequence.field`; empty when not given."""
         return _names(self.value("sequence.field"))

@@ -131,7 +131,13 @@ def _merged_section(
     reader = FileRead(table, merge_fields, constants, key_value=True, batch_bytes=block_bytes(budget, len(runs)))
     streams = [reader.run(run, pushed) for run in runs]
     yield from merge_sorted_runs(
-        streams, engine, budget_bytes=budget, drop_deletes=True, columns=names, key_value_columns=False
+        streams,
+        engine,
+        budget_bytes=budget,
+        drop_deletes=True,
+        columns=names,
+        key_value_columns=False,
+        replacing=sum(run[0].level > 0 for run in runs) if table.options.needs_lookup else 0,
     )
 
 

@@ -82,8 +82,6 @@ def test_expired_partitions_are_left_alone(tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, dict[str, str]] = {
-    "deletion-vectors.enabled": {"primary": "k", "deletion-vectors.enabled": "true"},
-    "changelog-producer": {"primary": "k", "changelog-producer": "lookup"},
     "bucket": {"primary": "k", "bucket": "-2"},
     "row-tracking.enabled": {"bucket": "-1", "row-tracking.enabled": "true"},
     "data-evolution.enabled": {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"},
@@ -100,12 +98,6 @@ def test_what_is_more_than_merging_is_refused(tmp_path: Path, option: str) -> No
         with pytest.raises(UnsupportedError, match=f"option '{option}' = .* is not supported yet"):
             act(table)
     assert not (tmp_path / "t" / "snapshot").exists()
-
-
-def test_a_minor_compaction_of_first_row_is_refused(tmp_path: Path) -> None:
-    table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **{"merge-engine": "first-row"})
-    with pytest.raises(UnsupportedError, match=r"'merge-engine' = 'first-row' is not supported yet.*Compact fully"):
-        compact(table, full=False)
 
 
 # -- scope ------------------------------------------------------------------------------------------------------------

@@ -11,24 +11,29 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.settings import CommitSettings
-from paimon_spark.errors import CommitError, CommitStateUnknownError, UnsupportedError
+from paimon_spark.errors import CommitError, CommitStateUnknownError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.levels import CompactStrategy
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, delete_written, rewrite_files
 from paimon_spark.maintain.compact.scope import CompactScope
 from paimon_spark.maintain.compact.step import AppendCompactPlanner, BucketFiles, CompactStep, MergeTreeCompactPlanner
+from paimon_spark.maintain.compact.vectors import VectorChanges
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.options import Stage, refuse
 from paimon_spark.read.record_expiry import RecordExpiry
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.simple_stats import EMPTY_STATS
 from paimon_spark.table.support import check_writable
+from paimon_spark.write.deletion_vectors import DeletedRows
 from paimon_spark.write.message import CommitMessage
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
 _LOG = logging.getLogger(__name__)
@@ -64,18 +69,13 @@ def compact(
         CorruptTableError: a file is missing or damaged.
     """
     check_compactable(table)
-    if table.options.merge_engine == "first-row" and table.schema.primary_keys and not full:
-        raise UnsupportedError(
-            "A minor compaction with option 'merge-engine' = 'first-row' is not supported yet: it would have to look "
-            "keys up in the higher levels. Compact fully."
-        )
     # Java: only writes make the tags of batches
     batches = table.options.value("tag.automatic-creation") == "batch"
     after = maintenance(table.without_options(("tag.automatic-creation",)) if batches else table)
     snapshot = table.snapshots.latest_to_follow()
     if snapshot is None:
         return None
-    work = _Work(table, (scope or CompactScope()).bucket_files(table, snapshot), full=full)
+    work = _Work(table, snapshot, (scope or CompactScope()).bucket_files(table, snapshot), full=full)
     try:
         for _ in range(work.rounds):
             if not work.step(execute):
@@ -113,8 +113,11 @@ def check_compactable(table: FileStoreTable) -> None:
 class _Work:
     """The buckets of one compaction, as they were and as they are after each step."""
 
-    def __init__(self, table: FileStoreTable, buckets: Sequence[BucketFiles], *, full: bool) -> None:
+    def __init__(
+        self, table: FileStoreTable, snapshot: Snapshot, buckets: Sequence[BucketFiles], *, full: bool
+    ) -> None:
         self._table = table
+        self._vectors = VectorChanges(table, snapshot)
         self._before = list(buckets)
         self._now = [list(bucket.files) for bucket in buckets]
         self._created: list[tuple[BucketFiles, DataFileMeta]] = []
@@ -140,21 +143,40 @@ class _Work:
             _LOG.info("Compacting %s: %d rewrites of %d bytes.", self._table.path, len(rewrites), size)
         results = iter(execute(self._table, [rewrite for _, rewrite in rewrites])) if rewrites else iter(())
         made: list[list[DataFileMeta]] = [[] for _ in steps]
+        deletions: list[list[tuple[str, bytes]]] = [[] for _ in steps]
         for (at, _), result in zip(rewrites, results, strict=True):
             self._created += [(self._before[at], file) for file in result.written]
             made[at] += result.files
             self._changelog[at] += result.changelog_files
+            deletions[at] += result.deletions
+        self._mark(steps, deletions)
         for at, step in enumerate(steps):
             gone = {file.file_name for old in (step.upgrades, *(old for _, old in step.rewrites)) for file in old}
             lifted = [file.upgraded(step.level) for file in step.upgrades]
             self._now[at] = [file for file in self._now[at] if file.file_name not in gone] + made[at] + lifted
         return any(steps)
 
+    def _mark(self, steps: Sequence[CompactStep], deletions: Sequence[Sequence[tuple[str, bytes]]]) -> None:
+        """Mark the rows that steps have replaced in files that stay; the vectors of rewritten files go."""
+        deleted, dropped = [], set()
+        for bucket, files, step, found in zip(self._before, self._now, steps, deletions, strict=True):
+            rows = {file.file_name: file.row_count for file in files}
+            dropped |= {(bucket.partition, bucket.bucket, f.file_name) for _, old in step.rewrites for f in old}
+            positions: dict[str, list[bytes]] = {}
+            for name, packed in found:
+                positions.setdefault(name, []).append(packed)
+            for name, parts in positions.items():
+                at = np.unique(np.frombuffer(b"".join(parts), dtype="<i8").astype(np.int64))
+                deleted.append(DeletedRows(bucket.partition, bucket.bucket, name, rows[name], at))
+        self._vectors.apply(deleted, dropped)
+
     def _next(self, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> CompactStep:
-        now = BucketFiles(bucket.partition, bucket.bucket, bucket.total_buckets, tuple(files))
+        vectors = self._vectors.places
+        now = BucketFiles(bucket.partition, bucket.bucket, bucket.total_buckets, tuple(files), vectors)
         if self._keyed is None:
             return self._append.step(now)
-        unit = self._strategy.pick(files)
+        place = (bucket.partition, bucket.bucket)
+        unit = self._strategy.pick(files, {f.file_name for f in files if (*place, f.file_name) in vectors})
         if unit is None:
             return CompactStep()
         return self._keyed.step(now, unit, self._strategy.top_level(files))
@@ -165,14 +187,16 @@ class _Work:
         A bucket keeps the number of buckets that its partition has. Java: it refuses partitions with another number
         than the table's.
         """
-        self.discard(keep={file.file_name for files in (*self._now, *self._changelog) for file in files})
+        self._discard_files(keep={file.file_name for files in (*self._now, *self._changelog) for file in files})
+        self._vectors.discard(superseded=True)
         drop_stats = self._table.options.value("manifest.delete-file-drop-stats")
         messages = []
         for bucket, files, changelog in zip(self._before, self._now, self._changelog, strict=True):
             old, new = ({(file.file_name, file.level) for file in some} for some in (bucket.files, files))
             gone = tuple(file for file in bucket.files if (file.file_name, file.level) not in new)
             come = tuple(file for file in files if (file.file_name, file.level) not in old)
-            if gone or come or changelog:
+            index = self._vectors.changes(bucket.partition, bucket.bucket)
+            if gone or come or changelog or index:
                 if drop_stats:
                     gone = tuple(replace(file, value_stats=EMPTY_STATS, value_stats_cols=()) for file in gone)
                 place = (bucket.partition, bucket.bucket, bucket.total_buckets)
@@ -183,11 +207,16 @@ class _Work:
                         compact_before=gone,
                         compact_after=come,
                         compact_changelog_files=tuple(changelog),
+                        compact_index_changes=index,
                     )
                 )
         return messages
 
-    def discard(self, keep: Container[str] = ()) -> None:
-        """Delete the files that were made, except those in ``keep``: no snapshot refers to them."""
+    def discard(self) -> None:
+        """Delete all files that were made: no snapshot refers to them."""
+        self._discard_files()
+        self._vectors.discard(superseded=False)
+
+    def _discard_files(self, keep: Container[str] = ()) -> None:
         places = [(bucket.partition, bucket.bucket, file) for bucket, file in self._created]
         delete_written(self._table, places, keep=keep)

@@ -6,8 +6,8 @@ Equals Java's ``Levels``, ``CompactStrategy.pickFullCompaction``, ``UniversalCom
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -61,6 +61,8 @@ class CompactStrategy:
     """The wall clock, as files have it."""
     has_expired: Callable[[DataFileMeta], bool] | None = None
     """Tells whether a file holds rows that are too old (`record-level.expire-time`); None where rows do not expire."""
+    keeps_no_deletes: bool = False
+    """Rows of levels above are marked in deletion vectors, so that no delete must be kept for them."""
 
     @classmethod
     def of(
@@ -90,7 +92,8 @@ class CompactStrategy:
             trigger=int(options.value("num-sorted-run.compaction-trigger")),
             size_ratio=float(options.value("compaction.size-ratio")) + _off_peak_ratio(options, clock.hour),
             max_amplification=int(options.value("compaction.max-size-amplification-percent")),
-            force_level_0=bool(options.value("compaction.force-up-level-0")),
+            force_level_0=_forces_level_0(options),
+            keeps_no_deletes=options.deletion_vectors_enabled,
             full_interval_millis=None if interval is None else interval // timedelta(milliseconds=1),
             total_size_threshold=options.value("compaction.total-size-threshold"),
             incremental_size_threshold=options.value("compaction.incremental-size-threshold"),
@@ -99,27 +102,38 @@ class CompactStrategy:
             has_expired=has_expired,
         )
 
-    def pick(self, files: Sequence[DataFileMeta]) -> CompactUnit | None:
-        """Return what to compact of a bucket's files; None is nothing."""
+    def pick(self, files: Sequence[DataFileMeta], with_deleted_rows: Container[str] = ()) -> CompactUnit | None:
+        """Return what to compact of a bucket's files; None is nothing.
+
+        Args:
+            files: all of the bucket.
+            with_deleted_rows: names of those that have a deletion vector.
+        """
         runs = level_runs(files)
         if not runs:
             return None
         top = self.top_level(files)
         if self.full:
-            picked = self._everything(runs, top)
+            picked = self._everything(runs, top, with_deleted_rows)
         else:
             picked = self._universal(runs, top) or (self._level_0(runs, top) if self.force_level_0 else None)
             if picked and len(picked.files) == 1 and picked.files[0].level == picked.level:
                 return None
+        if picked and picked.level and self.keeps_no_deletes:
+            return replace(picked, drop_deletes=True)
         return picked
 
     def top_level(self, files: Sequence[DataFileMeta]) -> int:
         """Return the highest level that a bucket can have."""
         return max(self.num_levels, max(file.level for file in files) + 1) - 1
 
-    def _everything(self, runs: Sequence[LevelRun], top: int) -> CompactUnit | None:
+    def _everything(self, runs: Sequence[LevelRun], top: int, with_deleted_rows: Container[str]) -> CompactUnit | None:
         if len(runs) == 1 and runs[0].level == top:
-            rewritten = tuple(file for file in runs[0].files if self.rewrite_all or self._has_expired(file))
+            rewritten = tuple(
+                file
+                for file in runs[0].files
+                if self.rewrite_all or self._has_expired(file) or file.file_name in with_deleted_rows
+            )
             return CompactUnit(top, rewritten, drop_deletes=True, each_alone=True) if rewritten else None
         return _unit(runs, len(runs), top)
 
@@ -201,6 +215,17 @@ def _unit_of_newest(runs: Sequence[LevelRun], count: int, top: int) -> CompactUn
                 level = run.level
                 break
     return _unit(runs, count, top if count == len(runs) else level)
+
+
+def _forces_level_0(options: CoreOptions) -> bool:
+    """Whether level 0 is compacted even where no other rule takes it.
+
+    Java: with `GENTLE` a writer does so once in ``lookup-compact.max-interval`` commits of its own; a batch writer
+    makes one.
+    """
+    if options.needs_lookup:
+        return bool(options.value("lookup-compact") == "RADICAL")
+    return bool(options.value("compaction.force-up-level-0"))
 
 
 def _off_peak_ratio(options: CoreOptions, hour: int) -> int:

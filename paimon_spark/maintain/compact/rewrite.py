@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from paimon_spark.maintain.compact.lookup_rewrite import LookupRewrite
 from paimon_spark.maintain.compact.output_files import OutputFiles
 from paimon_spark.maintain.compact.top_level_changelog import rows_with_changelog
 from paimon_spark.maintain.files.deletion import delete_files
@@ -51,9 +52,13 @@ class Rewrite:
     first_sequence: int = 0
     """Without keys: sequence number of the first row."""
     changelog: bool = False
-    """Write the changelog of the rows as well: `level` is the top level (``changelog-producer`` full-compaction)."""
+    """Write the changelog of the rows as well: of those of level 0 where rows are looked up; otherwise `level` is the
+    top level (``changelog-producer`` full-compaction)."""
     new_files: bool = True
     """Whether the rows are written; otherwise only their changelog is, and the files are lifted as they are."""
+    higher_runs: tuple[tuple[SplitFile, ...], ...] | None = None
+    """Of tables with lookups: the runs above `level` that may hold older rows of the keys, the highest level first;
+    None where no row of level 0 is rewritten."""
 
     @property
     def size_bytes(self) -> int:
@@ -69,6 +74,9 @@ class RewriteResult:
     """New data files, in key order (without keys: in row order)."""
     changelog_files: tuple[DataFileMeta, ...] = ()
     """Changelog files of the rewritten rows (``changelog-producer`` full-compaction and lookup)."""
+    deletions: tuple[tuple[str, bytes], ...] = ()
+    """Names of files of higher levels, and the positions of their rows (little-endian int64, ascending) that are
+    replaced by new ones: with deletion vectors they are to be marked."""
 
     @property
     def written(self) -> tuple[DataFileMeta, ...]:
@@ -93,15 +101,17 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> RewriteResult:
     columns = (*schema.fields, *_TRACKED) if table.options.row_tracking_enabled else None
     spec = data_file_spec(schema, level=rewrite.level, limit_rows=False, columns=columns)
     output = OutputFiles(table, spec, directory, FileSource.COMPACT, first_sequence=rewrite.first_sequence)
-    log_spec = data_file_spec(schema, level=rewrite.level, changelog=True) if rewrite.changelog else spec
+    log_spec = data_file_spec(schema, level=rewrite.level, changelog=True) if schema.primary_keys else spec
+    lookup = _lookup(table, rewrite)
     log = OutputFiles(table, log_spec, directory, FileSource.APPEND)
     try:
-        for rows, changelog in _pieces(table, rewrite):
+        for rows, changelog in _pieces(table, rewrite) if lookup is None else lookup.pieces():
             if rewrite.new_files:
                 output.write(rows)
             if changelog is not None:
                 log.write(changelog)
-        result = RewriteResult(output.close(), log.close())
+        deletions = () if lookup is None else lookup.deletions.packed()
+        result = RewriteResult(output.close(), log.close(), deletions)
     except BaseException:
         output.abort()
         log.abort()
@@ -116,6 +126,19 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> RewriteResult:
         len(result.changelog_files),
     )
     return result
+
+
+def _lookup(table: FileStoreTable, rewrite: Rewrite) -> LookupRewrite | None:
+    if rewrite.higher_runs is None:
+        return None
+    return LookupRewrite(
+        table,
+        rewrite.partition,
+        rewrite.sections,
+        rewrite.higher_runs,
+        changelog=rewrite.changelog,
+        drop_deletes=rewrite.drop_deletes,
+    )
 
 
 def delete_written(
@@ -186,4 +209,5 @@ def _merged_section(
         merge_engine_for(table.schema),
         budget_bytes=budget,
         drop_deletes=drop_deletes,
+        replacing=sum(run[0].level > 0 for run in runs) if table.options.needs_lookup else 0,
     )

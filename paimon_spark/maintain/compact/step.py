@@ -7,13 +7,14 @@ Equals Java's ``MergeTreeCompactTask`` for tables with keys, ``AppendCompactCoor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from paimon_spark.maintain.compact.lookup_plan import KeyRanges, Lift, LookupPlan
 from paimon_spark.maintain.compact.rewrite import Rewrite
 from paimon_spark.read.key_ranks import key_ranks
-from paimon_spark.read.sections import sections_of
 from paimon_spark.read.split import SplitFile
+from paimon_spark.table.deletion_vectors import Vectors
 
 if TYPE_CHECKING:
     from paimon_spark.maintain.compact.levels import CompactUnit
@@ -32,6 +33,8 @@ class BucketFiles:
     bucket: int
     total_buckets: int
     files: tuple[DataFileMeta, ...]
+    vectors: Vectors = field(default_factory=dict)
+    """Deletion vectors, of these files and others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +73,9 @@ class MergeTreeCompactPlanner:
             rewrite_all: no file is upgraded, all are rewritten.
             has_expired: tells whether a file holds rows that are too old, so that it is not upgraded.
         """
-        self._has_expired = has_expired or (lambda file: False)
         self._table = table
-        self._rewrite_all = rewrite_all
+        self._must_rewrite = lambda file: rewrite_all or (has_expired is not None and has_expired(file))
+        self._looks_up = table.options.needs_lookup
         self._small_bytes = small_file_bytes(table.options, keyed=True)
         self._logs_top_level = table.options.changelog_producer == "full-compaction"
 
@@ -84,52 +87,109 @@ class MergeTreeCompactPlanner:
             unit: the files and where they go.
             top: the highest level of the bucket.
         """
-        metas = {file.file_name: file for file in unit.files}
-        groups: list[list[SplitFile]] = []
-        chosen: list[list[list[SplitFile]]] = []
-        upgrades: list[SplitFile] = []
-
-        def rewrite() -> None:
-            if len(groups) == 1 and len(groups[0]) == 1 and not unit.each_alone:
-                upgrade(groups[0][0])
-            elif groups:
-                chosen.append(list(groups))
-            groups.clear()
-
-        def upgrade(file: SplitFile) -> None:
-            may_delete = unit.level == top and file.delete_row_count != 0
-            if may_delete or self._rewrite_all or self._has_expired(metas[file.name]):
-                chosen.append([[file]])
-            elif file.level != unit.level:
-                upgrades.append(file)
-
-        for section in self._sections(bucket, unit.files):
-            if len(section) > 1 or (section[0].size < self._small_bytes and not unit.each_alone):
-                groups.append(section)
-            elif unit.each_alone:
-                chosen.append([section])
-            else:
-                rewrite()
-                upgrade(section[0])
-        rewrite()
+        files = (*unit.files, *(file for file in bucket.files if file.level > unit.level))
+        ranges, splits = self._ranges(bucket, files)
+        sections = ranges.sections(splits[: len(unit.files)])
+        higher = splits[len(unit.files) :]
+        lookup = LookupPlan(self._table, higher, ranges, level=unit.level, top=top) if self._looks_up else None
         logs = unit.level == top and self._logs_top_level
-        place = (bucket.partition, bucket.bucket, unit.level)
-        rewrites = [
-            (
-                Rewrite(*place, _frozen(sections), unit.drop_deletes, changelog=logs),
-                tuple(metas[file.name] for section in sections for file in section),
-            )
-            for sections in chosen
-        ]
-        if logs:  # Java: UpgradeStrategy.CHANGELOG_NO_REWRITE
-            rewrites += [(Rewrite(*place, ((file,),), True, changelog=True, new_files=False), ()) for file in upgrades]
-        return CompactStep(tuple(rewrites), tuple(metas[file.name] for file in upgrades), unit.level)
+        one = _UnitStep(bucket, unit, top, lookup, self._small_bytes, self._must_rewrite, logs=logs)
+        return one.of(sections)
 
-    def _sections(self, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> list[list[SplitFile]]:
+    def _ranges(self, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> tuple[KeyRanges, list[SplitFile]]:
         low, high = key_ranks(
             self._table, [f.min_key for f in files], [f.max_key for f in files], [f.schema_id for f in files]
         )
-        return sections_of(split_files(self._table, bucket, files), low, high)
+        splits = split_files(self._table, bucket, files)
+        ranks = zip(low.tolist(), high.tolist(), strict=True)
+        return KeyRanges({file.name: rank for file, rank in zip(splits, ranks, strict=True)}), splits
+
+
+class _UnitStep:
+    """The step of one unit: gathers what is rewritten together, section by section."""
+
+    def __init__(
+        self,
+        bucket: BucketFiles,
+        unit: CompactUnit,
+        top: int,
+        lookup: LookupPlan | None,
+        small_bytes: int,
+        must_rewrite: Callable[[DataFileMeta], bool],
+        *,
+        logs: bool,
+    ) -> None:
+        self._bucket = bucket
+        self._unit = unit
+        self._top = top
+        self._lookup = lookup
+        self._small_bytes = small_bytes
+        self._logs = logs
+        self._makes_changelog = lookup is not None and lookup.makes_changelog
+        self._must_rewrite = must_rewrite
+        self._metas = {file.file_name: file for file in unit.files}
+        self._gathered: list[Sequence[SplitFile]] = []
+        self._rewrites: list[tuple[Rewrite, tuple[DataFileMeta, ...]]] = []
+        self._upgrades: list[SplitFile] = []
+
+    def of(self, sections: Sequence[Sequence[SplitFile]]) -> CompactStep:
+        """Return what is done with sections, which come in key order."""
+        unit = self._unit
+        for section in sections:
+            if len(section) > 1 or (section[0].size < self._small_bytes and not unit.each_alone):
+                self._gathered.append(section)
+            elif unit.each_alone:
+                self._rewrite([section])
+            else:
+                self._rewrite_gathered()
+                self._upgrade(section[0])
+        self._rewrite_gathered()
+        return CompactStep(
+            tuple(self._rewrites), tuple(self._metas[file.name] for file in self._upgrades), self._unit.level
+        )
+
+    def _rewrite_gathered(self) -> None:
+        if len(self._gathered) == 1 and len(self._gathered[0]) == 1 and not self._unit.each_alone:
+            self._upgrade(self._gathered[0][0])
+        elif self._gathered:
+            self._rewrite(self._gathered)
+        self._gathered = []
+
+    def _upgrade(self, file: SplitFile) -> None:
+        may_delete = self._unit.level == self._top and file.delete_row_count != 0
+        if may_delete or self._must_rewrite(self._metas[file.name]):
+            self._rewrite([[file]])
+            return
+        if file.level == self._unit.level:
+            return
+        lift = Lift.LOOKED_UP if self._logs else Lift.AS_IT_IS  # Java: UpgradeStrategy.CHANGELOG_NO_REWRITE
+        if self._lookup is not None and not self._logs:
+            lift = self._lookup.lift(file)
+        if lift is not Lift.AS_IT_IS:
+            self._rewrite([[file]], new_files=lift is Lift.REWRITTEN, lifted=True)
+        if lift is not Lift.REWRITTEN:
+            self._upgrades.append(file)
+
+    def _rewrite(
+        self, sections: Sequence[Sequence[SplitFile]], *, new_files: bool = True, lifted: bool = False
+    ) -> None:
+        unit, lookup = self._unit, self._lookup
+        files = [file for section in sections for file in section]
+        drop_deletes = unit.drop_deletes
+        if lifted:  # Java: not that of the unit
+            drop_deletes = self._logs or (lookup is not None and lookup.deletes_by_vectors)
+        higher = None if lookup is None or self._logs else lookup.higher_runs(files)
+        rewrite = Rewrite(
+            self._bucket.partition,
+            self._bucket.bucket,
+            unit.level,
+            _frozen(sections),
+            drop_deletes,
+            changelog=self._logs or (higher is not None and self._makes_changelog),
+            new_files=new_files,
+            higher_runs=higher,
+        )
+        self._rewrites.append((rewrite, tuple(self._metas[file.name] for file in files) if new_files else ()))
 
 
 class AppendCompactPlanner:
@@ -209,7 +269,11 @@ class AppendCompactPlanner:
 
 def split_files(table: FileStoreTable, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> list[SplitFile]:
     """Return what a task must know to read files of a bucket, in the same order; names and paths are checked."""
-    return [SplitFile.of(file, table.paths.data_file_path(bucket.partition, bucket.bucket, file)) for file in files]
+    place = (bucket.partition, bucket.bucket)
+    found = [SplitFile.of(file, table.paths.data_file_path(*place, file)) for file in files]
+    if not bucket.vectors:
+        return found
+    return [file._replace(deletion_vector=bucket.vectors.get((*place, file.name))) for file in found]
 
 
 def _frozen(sections: Sequence[Sequence[SplitFile]]) -> tuple[tuple[SplitFile, ...], ...]:

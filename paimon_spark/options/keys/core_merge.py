@@ -1,6 +1,6 @@
 """Options of merge engines: `merge-engine`, `sequence.…`, `fields.…`, `changelog-producer…`, `deletion-vector…`."""
 
-from paimon_spark.options.advice import USE_ANOTHER_ENGINE, WRITE_WITH_ANOTHER_ENGINE
+from paimon_spark.options.advice import USE_ANOTHER_ENGINE
 from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
@@ -33,7 +33,6 @@ CORE_MERGE: tuple[Option, ...] = (
         "Where changelog files come from.",
         choices=("none", "input", "full-compaction", "lookup"),
         honoured=True,
-        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("none", "input", "full-compaction")),),
     ),
     Option(
         "changelog-producer.row-deduplicate",
@@ -106,7 +105,6 @@ CORE_MERGE: tuple[Option, ...] = (
         False,
         "Whether deleted rows are marked in deletion vectors.",
         honoured=True,
-        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("false",)),),
     ),
     Option(
         "deletion-vectors.modifiable", K.BOOL, False, "Whether deletion-vectors.enabled may be changed.", honoured=True

@@ -1,0 +1,181 @@
+"""One unit of a compaction with lookup: level-0 rows are joined by key with the newest older rows, and move up.
+
+Equals Java's ``LookupMergeTreeCompactRewriter``. Out of it come data files, changelog files, and the positions of rows
+in higher levels that are replaced. Runs in tasks; memory is bounded as that of other rewrites.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.maintain.compact.changelog_options import ignored_columns
+from paimon_spark.merge.factory import merge_engine_for
+from paimon_spark.merge.lookup import LookupMerge, lookup_engine
+from paimon_spark.merge.stream import aligned_batches, block_bytes
+from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.record_expiry import RecordExpiry
+from paimon_spark.read.row_positions import RowPositions
+from paimon_spark.read.sections import runs_of
+from paimon_spark.read.split_read import partition_scalars
+from paimon_spark.spec.row_kind import without_retracts
+
+if TYPE_CHECKING:
+    from paimon_spark.options import CoreOptions
+    from paimon_spark.read.split import SplitFile
+    from paimon_spark.table.table import FileStoreTable
+
+_FILE = "_FILE"
+_POSITION = "_POSITION"
+
+
+@dataclass
+class Deletions:
+    """Positions of rows of higher levels that newer rows replace, by file. Grows while rows are merged."""
+
+    def __post_init__(self) -> None:
+        self._found: dict[str, list[np.ndarray]] = defaultdict(list)
+
+    def add(self, names: Sequence[str], rows: pa.Table) -> None:
+        """Note rows with the columns number of the file and position."""
+        files, positions = rows.column(_FILE).to_numpy(), rows.column(_POSITION).to_numpy()
+        for number in np.unique(files).tolist():
+            self._found[names[number]].append(positions[files == number])
+
+    def packed(self) -> tuple[tuple[str, bytes], ...]:
+        """What `RewriteResult.deletions` holds."""
+        return tuple(
+            (name, np.sort(np.concatenate(parts)).astype("<i8").tobytes()) for name, parts in self._found.items()
+        )
+
+
+class LookupRewrite:
+    """Reads and merges the files of one rewrite."""
+
+    def __init__(
+        self,
+        table: FileStoreTable,
+        partition: bytes,
+        sections: Sequence[Sequence[SplitFile]],
+        higher_runs: Sequence[Sequence[SplitFile]],
+        *,
+        changelog: bool,
+        drop_deletes: bool,
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            table: with the schema and options that the new files get.
+            partition: serialized partition values.
+            sections: groups of files with overlapping key ranges, in key order, some of level 0.
+            higher_runs: in which older rows are looked up, the highest level first.
+            changelog: whether a changelog is made.
+            drop_deletes: whether merged rows of kind -U and -D are left out.
+        """
+        self._table = table
+        self._files = [file for section in sections for file in section]
+        self._higher_runs = higher_runs
+        self._changelog = changelog
+        self._drop_deletes = drop_deletes
+        self._engine = merge_engine_for(table.schema)
+        self._constants = partition_scalars(table, partition)
+        self._budget = int(table.options.value("read.merge.memory-budget"))
+        self.deletions = Deletions()
+
+    @cached_property
+    def _merge(self) -> LookupMerge:
+        options = self._table.options
+        return LookupMerge(
+            lookup_engine(self._engine),
+            first_row=options.merge_engine == "first-row",
+            whole_rows=whole_rows_are_needed(options),
+            changelog=self._changelog,
+            ignored=ignored_columns(options),
+        )
+
+    def pieces(self) -> Iterator[tuple[pa.Table, pa.Table | None]]:
+        """Yield merged rows, in key order, and their changelog; `deletions` grows meanwhile.
+
+        Raises:
+            CorruptTableError: a data file is missing or damaged.
+            DataError: the merge engine cannot take a row.
+        """
+        runs = runs_of(self._files)
+        above_zero = sum(run[0].level > 0 for run in runs)
+        higher = self._higher_runs
+        names = [file.name for run in higher for file in run]
+        size = block_bytes(self._budget, len(runs) + len(higher))
+        schema = self._table.schema
+        expiry = RecordExpiry.of(self._table)
+        fields = tuple(schema.fields)
+        reader = FileRead(self._table, fields, self._constants, key_value=True, batch_bytes=size, expiry=expiry)
+        streams = [*self._higher_streams(higher, size), *(reader.run(run, None) for run in runs)]
+        keys = schema.trimmed_primary_keys
+        for piece in aligned_batches(streams, keys, budget_bytes=self._budget, followers=len(higher)):
+            older, above, newer = (
+                [batch for run in part for batch in run]
+                for part in (
+                    piece[: len(higher)],
+                    piece[len(higher) : len(higher) + above_zero],
+                    piece[len(higher) + above_zero :],
+                )
+            )
+            if not above and not newer:
+                continue
+            found = pa.Table.from_batches(older) if older else None
+            rows = pa.Table.from_batches([*above, *newer])
+            result = self._merge.merge(found, rows, sum(batch.num_rows for batch in above))
+            if found is not None and len(result.found) and self._marks_rows:
+                self.deletions.add(names, found.select([_FILE, _POSITION]).take(pa.array(result.found)))
+            rows = without_retracts(result.rows) if self._drop_deletes else result.rows
+            yield rows, result.changelog
+
+    @property
+    def _marks_rows(self) -> bool:
+        return self._table.options.deletion_vectors_enabled
+
+    def _higher_streams(self, runs: Sequence[Sequence[SplitFile]], size: int) -> Iterator[Iterator[pa.RecordBatch]]:
+        schema = self._table.schema
+        whole = self._merge.whole_rows
+        keys = schema.trimmed_primary_keys
+        fields = tuple(f for f in schema.fields if whole or f.name in keys)
+        reader = FileRead(self._table, fields, self._constants, key_value=whole, batch_bytes=size)
+        first = 0
+        expiry = RecordExpiry.of(self._table) if whole else None
+        for run in runs:
+            rows = self._numbered(reader, run, first)
+            yield rows if expiry is None else expiry.kept(rows)
+            first += len(run)
+
+    def _numbered(self, reader: FileRead, run: Sequence[SplitFile], first: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a run, where rows are to be marked with the number of their file and their position."""
+        for number, file in enumerate(run, first):
+            if not self._marks_rows:
+                yield from reader.batches(file, None)
+                continue
+            positions = RowPositions(self._table, file)
+            for batch in reader.batches(file, None):
+                numbers = np.full(batch.num_rows, number, np.int32)
+                yield pa.RecordBatch.from_arrays(
+                    [*batch.columns, pa.array(numbers), pa.array(positions.take(batch.num_rows))],
+                    names=[*batch.schema.names, _FILE, _POSITION],
+                )
+
+
+def whole_rows_are_needed(options: CoreOptions) -> bool:
+    """Whether values of older rows count, or only where these rows are."""
+    if options.merge_engine == "first-row":
+        return False
+    positions_do = options.deletion_vectors_enabled and not makes_changelog(options)
+    return not (positions_do and options.merge_engine == "deduplicate" and not options.sequence_fields)
+
+
+def makes_changelog(options: CoreOptions) -> bool:
+    """Whether compactions of level 0 make a changelog."""
+    return options.changelog_producer == "lookup"

@@ -1,0 +1,69 @@
+"""The deletion vectors of a compaction's buckets: as the snapshot has them, and as each step leaves them.
+
+Equals what Java's ``BucketedDvMaintainer`` does in a compaction: replaced rows are marked, and a file that goes takes
+its vector along. Index files of steps in between are deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, FileKind, IndexManifestEntry
+from paimon_spark.table.deletion_vectors import FileKey, Vectors, vector_places
+from paimon_spark.write.deletion_vectors import DeletedRows, changed_vectors, delete_index_files
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+
+class VectorChanges:
+    """The vectors of a table while it is compacted; tables without have none."""
+
+    def __init__(self, table: FileStoreTable, snapshot: Snapshot) -> None:
+        """Read the index manifest of the snapshot that is compacted."""
+        self._table = table
+        found = table.manifests.index_entries(snapshot) if table.options.deletion_vectors_enabled else []
+        self._before = [entry for entry in found if entry.index_type == DELETION_VECTORS_INDEX]
+        self._now = list(self._before)
+        self._written: list[IndexManifestEntry] = []
+        self.places: Vectors = vector_places(table, self._now)
+
+    def apply(self, deleted: Sequence[DeletedRows], dropped: Collection[FileKey]) -> None:
+        """Mark rows and forget files; writes index files.
+
+        Args:
+            deleted: rows of files that stay.
+            dropped: files that went.
+        """
+        staying = [rows for rows in deleted if (rows.partition, rows.bucket, rows.file_name) not in dropped]
+        dropped = [key for key in dropped if key in self.places]
+        if not staying and not dropped:
+            return
+        changes = changed_vectors(self._table, self._now, staying, dropped)
+        added = [entry for entry in changes if entry.kind == FileKind.ADD]
+        gone = {entry.file_name for entry in changes if entry.kind == FileKind.DELETE}
+        self._written += added
+        self._now = [entry for entry in self._now if entry.file_name not in gone] + added
+        self.places = vector_places(self._table, self._now)
+
+    def changes(self, partition: bytes, bucket: int) -> tuple[IndexManifestEntry, ...]:
+        """Return how the commit changes the index files of a bucket: those to delete, then those to add."""
+        before, now = (
+            {entry.file_name: entry for entry in some if (entry.partition, entry.bucket) == (partition, bucket)}
+            for some in (self._before, self._now)
+        )
+        return (
+            *(replace(entry, kind=FileKind.DELETE) for name, entry in before.items() if name not in now),
+            *(entry for name, entry in now.items() if name not in before),
+        )
+
+    def discard(self, *, superseded: bool) -> None:
+        """Delete index files that were written: all of them, or those that a later step has replaced."""
+        kept = {entry.file_name for entry in self._now} if superseded else set()
+        delete_index_files(self._table, self._unneeded(kept))
+
+    def _unneeded(self, kept: Collection[str]) -> Iterable[IndexManifestEntry]:
+        return [entry for entry in self._written if entry.file_name not in kept]
