@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from paimon_spark.read.data_evolution import columns_of
 from paimon_spark.read.field_mapping import FieldMapping
+from paimon_spark.read.index_pruning import answer_of
 from paimon_spark.read.row_selection import masked, selected_rows
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Predicate, to_arrow
@@ -62,15 +63,18 @@ class FileRead:
         mapping = FieldMapping.of(columns, self.fields, self.constants)
         extra = (*(_KEY_VALUE if self.key_value else ()), *self.special)
         file_fields = (*mapping.file_fields, *extra)
-        if not file_fields and file.row_groups is None and file.deletion_vector is None:
-            yield from self._counted(mapping, file.row_count)
-            return
         options = self.table.schema.options
         io, rows = self.table.file_io, file.row_count
+        pushed = mapping.file_predicate(predicate)
+        by_index = answer_of(io, file.file_index, columns, pushed, rows)
+        if by_index is False:
+            return
+        if not file_fields and file.row_groups is None and file.deletion_vector is None and by_index is True:
+            yield from self._counted(mapping, rows)
+            return
         with open_data_file(io, file.path, file.format, file.size, rows=rows, options=options) as reader:
-            pushed = mapping.file_predicate(predicate)
             groups = _row_groups(reader, file, pushed)
-            selection = selected_rows(io, file, reader.num_rows)
+            selection = selected_rows(io, file, reader.num_rows, by_index)
             if selection is not None:
                 groups = selection.without_empty_groups(reader.row_group_rows, groups)
             if groups is not None and not groups:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paimon_spark.read.data_evolution import evolved_mask
+from paimon_spark.read.index_pruning import WITH_ROWS, index_masks
 from paimon_spark.read.pruning import bucket_groups, bucket_mask
 from paimon_spark.read.stats_pruning import stats_mask
 from paimon_spark.spec.manifest import FileKind
@@ -56,11 +57,14 @@ def scan_files(
     )
     if evolves and predicate is not None and len(files):
         return files.filter(evolved_mask(table, files, predicate))
-    if not table.schema.primary_keys or not len(files):
-        return files
-    if table.options.batch_scan_skips_level_0:
+    if table.schema.primary_keys and table.options.batch_scan_skips_level_0 and len(files):
         files = files.filter(files.levels > 0)
-    return files if predicate is None else files.filter(_value_mask(table, files))
+    if predicate is None or not len(files):
+        return files
+    if not table.schema.primary_keys:
+        keep, some = index_masks(table, files, predicate, np.ones(len(files), dtype=bool))
+        return files.with_mask(WITH_ROWS, some).filter(keep)
+    return _of_tables_with_keys(table, files, predicate)
 
 
 def _file_filter(table: FileStoreTable, predicate: Predicate, *, statistics: bool) -> FileFilter:
@@ -86,22 +90,38 @@ def _file_filter(table: FileStoreTable, predicate: Predicate, *, statistics: boo
     return file_filter
 
 
-def _value_mask(table: FileStoreTable, files: ManifestColumns) -> npt.NDArray[np.bool_]:
-    """Return which files of a primary-key table the whole predicate leaves, by buckets.
+def _of_tables_with_keys(table: FileStoreTable, files: ManifestColumns, predicate: Predicate) -> ManifestColumns:
+    """Return the files of a primary-key table that its predicate leaves, decided by buckets.
 
     If no two files of a bucket can hold the same key, each file is decided alone; so it is where level 0 is left out,
-    since then above it each key has one row. Otherwise a bucket is dropped as a
-    whole, if none of its files can match; with partial-update it never is, since a row is merged from several files.
+    since then above it each key has one row. Otherwise a bucket is dropped as a whole, if none of its files can match;
+    with partial-update it never is, since a row is merged from several files. Indexes decide as statistics do, and
+    those of the key decide each file alone.
     """
     may_match = files.mask(_MAY_MATCH)
-    keep = np.ones(len(files), dtype=bool)
-    each_alone = table.options.batch_scan_skips_level_0
-    whole_rows = table.options.merge_engine in ("deduplicate", "first-row")
+    alone, whole = _decided_alone(table, files), table.options.merge_engine in ("deduplicate", "first-row")
+    keep, some = index_masks(table, files, predicate, may_match & (alone | whole))
+    may_match = may_match & keep
+    key_predicate = implied_by(predicate, table.schema.trimmed_primary_keys)
+    by_key = np.ones(len(files), dtype=bool)
+    if key_predicate is not None:
+        by_key, some_keys = index_masks(table, files, key_predicate, ~alone)
+        some |= some_keys
+    keep = np.where(alone, may_match, True)
+    for group in bucket_groups(files):
+        at = np.array(group, dtype=np.int64)
+        if whole and not alone[at[0]] and not bool(may_match[at].any()):
+            keep[at] = False
+    return files.with_mask(WITH_ROWS, some).filter(keep & by_key)
+
+
+def _decided_alone(table: FileStoreTable, files: ManifestColumns) -> npt.NDArray[np.bool_]:
+    """Return which files lie in buckets no two files of which can hold the same key."""
+    if table.options.batch_scan_skips_level_0:
+        return np.ones(len(files), dtype=bool)
+    alone = np.zeros(len(files), dtype=bool)
     levels = files.levels
     for group in bucket_groups(files):
         at = np.array(group, dtype=np.int64)
-        if each_alone or len(group) == 1 or (levels[at[0]] > 0 and bool((levels[at] == levels[at[0]]).all())):
-            keep[at] = may_match[at]
-        elif whole_rows and not bool(may_match[at].any()):
-            keep[at] = False
-    return keep
+        alone[at] = len(group) == 1 or (levels[at[0]] > 0 and bool((levels[at] == levels[at[0]]).all()))
+    return alone

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from paimon_spark.read.split import SplitFile
+    from paimon_spark.spec.file_index.answers import Answer
     from paimon_spark.storage.file_io import FileIO
 
 
@@ -83,20 +84,27 @@ def _booleans(bits: npt.NDArray[np.uint8], rows: int) -> pa.BooleanArray:
     return pa.BooleanArray.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(np.ascontiguousarray(bits))])
 
 
-def selected_rows(file_io: FileIO, file: SplitFile, rows: int) -> RowSelection | None:
+def selected_rows(file_io: FileIO, file: SplitFile, rows: int, by_index: Answer = True) -> RowSelection | None:
     """Return which rows of a file are read; None is all of them. Runs in tasks, once per file.
 
     Args:
         file_io: the store.
         file: of the split.
         rows: of the file, as the opened file says.
+        by_index: what the file's indexes say.
 
     Raises:
-        CorruptTableError: the file's deletion vector is missing or damaged.
+        CorruptTableError: the file's deletion vector is missing or damaged, or an index is over other rows.
     """
+    found = None
+    if not isinstance(by_index, bool):
+        if rows != file.row_count:
+            raise CorruptTableError(f"The file has {rows} rows, and its index {file.row_count}.", path=file.path)
+        found = RowSelection(_booleans(by_index, rows))
     if file.deletion_vector is None:
-        return None
-    return RowSelection.of_deleted(deleted_rows(file_io, file.deletion_vector, rows), rows)
+        return found
+    kept = RowSelection.of_deleted(deleted_rows(file_io, file.deletion_vector, rows), rows)
+    return kept if found is None else found & kept
 
 
 def masked(

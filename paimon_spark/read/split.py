@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paimon_spark.spec.file_names import data_file_format
 from paimon_spark.table.deletion_vectors import VectorPlace
+from paimon_spark.table.file_indexes import IndexPlace
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta
@@ -59,6 +60,8 @@ class SplitFile(NamedTuple):
     """Columns of the file's schema that it holds, and those of row tracking; None: all of the schema."""
     deletion_vector: VectorPlace | None = None
     """Where the positions of the file's deleted rows are; None where it has none."""
+    file_index: IndexPlace | None = None
+    """Where the file's indexes are, if they leave only some rows for the predicate of the read; else None."""
 
     @classmethod
     def of(cls, file: DataFileMeta, path: str) -> SplitFile:
@@ -66,7 +69,7 @@ class SplitFile(NamedTuple):
         taken = (getattr(file, name) for name in (*_NUMBERS, *_KEYS))
         name = file.file_name
         more = file.first_row_id, file.write_cols
-        return cls._make((name, path, data_file_format(name), *taken, None, *more, None))
+        return cls._make((name, path, data_file_format(name), *taken, None, *more, None, None))
 
     @classmethod
     def of_columns(cls, files: ManifestColumns, paths: Sequence[str], *, has_keys: bool) -> list[SplitFile]:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from paimon_spark.read.data_evolution import groups_of_rows
+from paimon_spark.read.index_pruning import WITH_ROWS
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.pruning import bucket_groups
 from paimon_spark.read.sections import has_no_deletes, is_raw_bucket, pack_ordered, sections_of
@@ -17,6 +20,7 @@ from paimon_spark.read.split import DataSplit, SplitFile
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.deletion_vectors import NO_VECTORS, Vectors
+from paimon_spark.table.file_indexes import index_place
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest_columns import ManifestColumns
@@ -109,26 +113,15 @@ def split_files(table: FileStoreTable, files: ManifestColumns, vectors: Vectors 
         files: of manifests.
         vectors: the deletion vectors of the snapshot, which the files get.
     """
-    layout = DataLayout.of(table.schema)
-    directories: dict[tuple[bytes, int], str] = {}
-    partition_paths: dict[bytes, str] = {}
-    names, external = files.file_names, files.file_values("_EXTERNAL_PATH")
-    paths = []
-    for partition_bucket, name, external_path in zip(
-        zip(files.partitions, files.buckets.tolist(), strict=True), names, external, strict=True
-    ):
-        directory = directories.get(partition_bucket)
-        if directory is None:
-            partition, bucket = partition_bucket
-            path = partition_paths.get(partition)
-            if path is None:
-                path = partition_paths[partition] = layout.partition_path(partition)
-            directory = directories[partition_bucket] = layout.bucket_dir(table.path, path, bucket)
-        paths.append(layout.data_file_path(directory, name, external_path))
+    paths = DataLayout.of(table.schema).data_file_paths(table.path, files)
     result = SplitFile.of_columns(files, paths, has_keys=bool(table.schema.primary_keys))
+    if files.has_mask(WITH_ROWS):
+        embedded, extra = files.file_values("_EMBEDDED_FILE_INDEX"), files.file_values("_EXTRA_FILES")
+        for i in np.flatnonzero(files.mask(WITH_ROWS)).tolist():
+            result[i] = result[i]._replace(file_index=index_place(embedded[i], extra[i], paths[i]))
     if not vectors:
         return result
-    places = map(vectors.get, zip(files.partitions, files.buckets.tolist(), names, strict=True))
+    places = map(vectors.get, zip(files.partitions, files.buckets.tolist(), files.file_names, strict=True))
     return [
         file if place is None else file._replace(deletion_vector=place)
         for file, place in zip(result, places, strict=True)

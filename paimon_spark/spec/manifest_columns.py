@@ -154,6 +154,10 @@ class ManifestColumns(Sequence[ManifestEntry]):
         """Return what `with_mask` was given, for the entries that are left."""
         return np.asarray(self._values[name], dtype=bool)
 
+    def has_mask(self, name: str) -> bool:
+        """Whether the entries have a mask of this name."""
+        return name in self._values
+
     def live(self) -> ManifestColumns:
         """Return the ADD entries that no DELETE entry names, in order (Java: ``readAndMergeFileEntries``)."""
         return self.without(self.deleted()) if self.kinds.any() else self

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from paimon_spark.spec.data_types import DataType
+    from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.spec.schema import TableSchema
 
 
@@ -101,6 +102,34 @@ class DataLayout:
         """
         path = f"{directory}/{check_file_name(name, path=directory)}"
         return path if external is None else self._external_path(external, name, path)
+
+    def data_file_paths(self, root: str, files: ManifestColumns) -> list[str]:
+        """Return the path of each of many data files.
+
+        Args:
+            root: the table directory.
+            files: of manifests.
+
+        Raises:
+            CorruptTableError: a name or an external path leads out of where the table's files may lie.
+            UnsupportedError: an external path is in another store.
+        """
+        directories: dict[tuple[bytes, int], str] = {}
+        partition_paths: dict[bytes, str] = {}
+        names, external = files.file_names, files.file_values("_EXTERNAL_PATH")
+        paths = []
+        for partition_bucket, name, external_path in zip(
+            zip(files.partitions, files.buckets.tolist(), strict=True), names, external, strict=True
+        ):
+            directory = directories.get(partition_bucket)
+            if directory is None:
+                partition, bucket = partition_bucket
+                path = partition_paths.get(partition)
+                if path is None:
+                    path = partition_paths[partition] = self.partition_path(partition)
+                directory = directories[partition_bucket] = self.bucket_dir(root, path, bucket)
+            paths.append(self.data_file_path(directory, name, external_path))
+        return paths
 
     def _external_path(self, external: str, name: str, path: str) -> str:
         parts = external.split("/")

@@ -266,6 +266,22 @@ def test_files_are_left_out_by_their_statistics_and_partitions(catalog: SparkSes
     assert len(frame.collect()) == 3
 
 
+def test_files_are_left_out_by_their_indexes(catalog: SparkSession) -> None:
+    catalog.sql(
+        "CREATE TABLE looked_up (id INT, v STRING) TBLPROPERTIES ('file-index.bloom-filter.columns' = 'v', "
+        "'file-index.bloom-filter.v.items' = '100', 'file-index.bloom-filter.v.fpp' = '0.0001')"
+    )
+    for start in range(3):
+        catalog.sql(
+            f"INSERT INTO looked_up SELECT CAST(id AS INT), concat('v', id % 100) FROM range({start}, 99, 3, 1)"
+        )
+    frame = catalog.sql("SELECT * FROM looked_up WHERE v = 'v43'")
+    assert f"files=1, {NATIVE}" in plan_of(frame)
+    assert [tuple(row) for row in frame.collect()] == [(43, "v43")]
+    with settings(catalog, {"spark.paimon.file-index.read.enabled": "false"}):
+        assert f"files=3, {NATIVE}" in plan_of(catalog.sql("SELECT * FROM looked_up WHERE v = 'v43'"))
+
+
 def test_values_of_partitions_are_not_read_from_files(catalog: SparkSession, warehouse: Path) -> None:
     """Files of migrated tables lack these columns; here they hold other values."""
     catalog.sql(

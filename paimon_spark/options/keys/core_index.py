@@ -19,7 +19,7 @@ CORE_INDEX: tuple[Option, ...] = (
         K.BOOL,
         True,
         "Whether file indexes are used to skip files and rows.",
-        instead="Files are skipped by their statistics, not by file indexes: the rows are the same.",
+        honoured=True,
     ),
     Option("global-index.external-path", K.STRING, None, "Directory of global indexes.", instead=_NO_INDEX_IS_READ),
     Option(

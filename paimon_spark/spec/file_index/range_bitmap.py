@@ -244,6 +244,8 @@ class RangeBitmapReader:
             if lengths[0] != size * self._kind.width:
                 raise IndexDamageError("its range-bitmap dictionary has keys of another width")
             numbers = loaded_keys(data, self._kind)
+            if not bool((numbers[1:] > numbers[:-1]).all()):
+                raise IndexDamageError("its range-bitmap dictionary is not in order")
             return lambda i: int(numbers[i])
         data = self._section.take(at, sum(lengths))
         if lengths[0] != 4 * size:

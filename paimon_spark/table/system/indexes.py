@@ -6,13 +6,10 @@ after Java 1.4). Both travel in time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.data_types import ArrayType, BooleanType, IntType, RowType
-from paimon_spark.spec.file_index import FileIndexPart, decode_head, head_length
-from paimon_spark.spec.file_names import check_file_name
+from paimon_spark.table.file_indexes import IndexPlace, index_place, opened
 from paimon_spark.table.system.definition import LONG, STRING, SystemTable, columns, required, table_of_rows
 from paimon_spark.table.system.live_files import files_shown
 from paimon_spark.table.system.texts import partition_texts
@@ -54,8 +51,6 @@ _FILE_INDEX_FIELDS = columns(
     index_container_size_in_bytes=required(LONG),
     is_empty=required(BooleanType()),
 )
-_SUFFIX = ".index"
-_HEAD_GUESS_BYTES = 4096
 
 
 def _table_indexes(table: FileStoreTable) -> pa.Table:
@@ -105,7 +100,7 @@ def _file_indexes(table: FileStoreTable) -> pa.Table:
     rows: list[tuple[Any, ...]] = []
     for live, files in files_shown(table):
         embedded, extra = files.file_values("_EMBEDDED_FILE_INDEX"), files.file_values("_EXTRA_FILES")
-        indexed = [i for i in range(len(files)) if embedded[i] is not None or _index_files(extra[i])]
+        indexed = [i for i in range(len(files)) if embedded[i] is not None or extra[i]]
         files = files.take(indexed)
         numbers = live.partition_numbers(files.partitions)
         facts = zip(
@@ -118,41 +113,20 @@ def _file_indexes(table: FileStoreTable) -> pa.Table:
             strict=True,
         )
         for i, file in zip(indexed, facts, strict=True):
-            rows += _index_rows(live.table.file_io, file, embedded[i], _index_files(extra[i]))
+            rows += _index_rows(live.table.file_io, file, index_place(embedded[i], extra[i], file[2]))
     return table_of_rows(_FILE_INDEX_FIELDS, rows)
 
 
-def _index_files(extra_files: Sequence[str]) -> list[str]:
-    return [name for name in extra_files if name.endswith(_SUFFIX)]
-
-
-def _index_rows(
-    file_io: FileIO, file: tuple[Any, ...], embedded: bytes | None, names: Sequence[str]
-) -> list[tuple[Any, ...]]:
-    path = file[2]
-    place: tuple[str, str | None] = ("EMBEDDED", None)
-    if embedded is not None:
-        parts, size = decode_head(embedded, path=f"The index of {path}"), len(embedded)
-    elif len(names) > 1:
-        raise CorruptTableError(f"Data file {path} has more than one file index: {', '.join(names)}.", path=path)
-    else:
-        directory = path.rpartition("/")[0]
-        index_path = f"{directory}/{check_file_name(names[0], path=directory)}"
-        parts, size = _read_head(file_io, index_path)
-        place = ("FILE", index_path)
-    return [(*file, part.column, part.index_type, *place, part.length, size, part.start is None) for part in parts]
-
-
-def _read_head(file_io: FileIO, path: str) -> tuple[list[FileIndexPart], int]:
-    """The indexes of a container file and its size; its body is not read."""
-    try:
-        with file_io.open_input(path) as source:
-            size = source.size()
-            data = source.read(min(size, _HEAD_GUESS_BYTES))
-            rest = min(size, head_length(data, path=path)) - len(data)
-            return decode_head(data + (source.read(rest) if rest > 0 else b""), path=path), size
-    except FileNotFoundError as error:
-        raise CorruptTableError(f"File index {path} is missing.", path=path) from error
+def _index_rows(file_io: FileIO, file: tuple[Any, ...], place: IndexPlace | None) -> list[tuple[Any, ...]]:
+    if place is None:
+        return []
+    shown = ("FILE", place.path) if place.embedded is None else ("EMBEDDED", None)
+    with opened(file_io, place) as container:
+        size = container.size
+        return [
+            (*file, part.column, part.index_type, *shown, part.length, size, part.start is None)
+            for part in container.parts
+        ]
 
 
 INDEX_TABLES = (
