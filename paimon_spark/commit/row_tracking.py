@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import CommitError
+from paimon_spark.spec.file_names import is_blob_file, is_vector_file
 from paimon_spark.spec.manifest import DataFileMeta, FileKind, FileSource, ManifestEntry
 
 _ROW_ID = "_ROW_ID"
@@ -30,7 +31,7 @@ def with_row_ids(
         The stamped entries, and the new ``nextRowId``.
 
     Raises:
-        UnsupportedError: there are blob or vector files.
+        CommitError: a blob file does not follow the file with the other columns of its rows.
     """
     if by_partition:
         groups: dict[bytes, list[ManifestEntry]] = {}
@@ -38,14 +39,22 @@ def with_row_ids(
             groups.setdefault(entry.partition, []).append(entry)
         entries = chain.from_iterable(groups.values())
     stamped = []
+    of_last = next_row_id
+    beside: dict[tuple[str, ...] | None, int] = {}
     for entry in entries:
         file = _with_snapshot_sequence(entry.file, snapshot_id)
-        if file.file_name.endswith(".blob") or ".vector." in file.file_name:
-            raise UnsupportedError(f"File {file.file_name}: blob and vector files cannot be committed yet.")
         has_row_ids = file.first_row_id is not None or _ROW_ID in (file.write_cols or ())
         if file.file_source == FileSource.APPEND and not has_row_ids:
-            file = replace(file, first_row_id=next_row_id)
-            next_row_id += file.row_count
+            if is_blob_file(file.file_name) or is_vector_file(file.file_name):  # the rows of the file before it
+                start = beside.get(file.write_cols, of_last)
+                beside[file.write_cols] = start + file.row_count
+                if start + file.row_count > next_row_id:
+                    raise CommitError(f"File {file.file_name} has no rows before it to which its values belong.")
+                file = replace(file, first_row_id=start)
+            else:
+                file = replace(file, first_row_id=next_row_id)
+                of_last, beside = next_row_id, {}
+                next_row_id += file.row_count
         stamped.append(replace(entry, file=file))
     return tuple(stamped), next_row_id
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.read.data_evolution import anchor_mask
 from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.split_generator import generate_splits
@@ -102,13 +103,19 @@ def aggregate_snapshot(
     total = snapshot.total_record_count
     only_rows = all(call == AggregateCall("count") for call in wanted.calls)
     vectors = vectors_of(table, snapshot)
-    whole = not (wanted.group_by or schema.primary_keys or vectors) and predicate is None
+    evolves = table.options.data_evolution_enabled
+    whole = not (wanted.group_by or schema.primary_keys or vectors or evolves) and predicate is None
     if only_rows and whole and total is not None:
         return AggregateRows(fields, ((total,) * len(wanted.calls),))
     files = scan_files(table, snapshot, predicate, statistics=bool(_bounded_columns(table, wanted)))
     files = files.filter(files.buckets != POSTPONE_BUCKET)
     if schema.primary_keys and not _is_unmerged(table, snapshot, files):
         return None
+    if evolves:
+        anchors = anchor_mask(files)
+        if not only_rows and not anchors.all():
+            return None
+        files = files.filter(anchors)
     deleted = _deleted_rows(files, vectors)
     return None if deleted is None else _answered(table, files, deleted, wanted, fields)
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.read.stats_pruning import stats_mask
-from paimon_spark.spec.file_names import is_blob_file
+from paimon_spark.spec.file_names import is_blob_file, is_vector_file
 from paimon_spark.spec.predicate import Predicate, fields, split_and
 
 if TYPE_CHECKING:
@@ -67,9 +67,14 @@ def newest_first(group: Iterable[SplitFile]) -> list[SplitFile]:
 
     The deletion vector of the group, which its oldest file has, goes for each of them.
     """
-    ordered = sorted(group, key=lambda file: (is_blob_file(file.name), -file.max_seq))
+    ordered = sorted(group, key=lambda file: (_holds_part(file.name), -file.max_seq))
     vector = next((file.deletion_vector for file in ordered if file.deletion_vector is not None), None)
     return ordered if vector is None else [file._replace(deletion_vector=vector) for file in ordered]
+
+
+def _holds_part(name: str) -> bool:
+    """Whether a file may hold some of the rows of its group only."""
+    return is_blob_file(name) or is_vector_file(name)
 
 
 def columns_of(schema: TableSchema, write_cols: Sequence[str] | None) -> tuple[DataField, ...]:
@@ -89,6 +94,16 @@ def needed_files(table: FileStoreTable, group: Sequence[SplitFile], wanted: Sequ
         if any(field.id in ids for field in columns_of(table.schemas.get(file.schema_id), file.write_cols))
     ]
     return needed or [group[0]]
+
+
+def anchor_mask(files: ManifestColumns) -> Mask:
+    """Return the oldest file of each group of rows, which is the one that a deletion vector names."""
+    names, sequences = files.file_names, files.file_values("_MAX_SEQUENCE_NUMBER")
+    mask = np.zeros(len(files), dtype=bool)
+    for group in row_range_groups(files.file_values("_FIRST_ROW_ID"), files.row_counts.tolist()):
+        whole = [i for i in group if not _holds_part(names[i])]
+        mask[min(whole, key=lambda i: sequences[i])] = True
+    return mask
 
 
 def evolved_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predicate) -> Mask:
@@ -115,7 +130,7 @@ def evolved_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predi
         for group in groups:
             holders = [i for i in group if held[i] & wanted]
             newest = max(holders, key=lambda i: sequences[i], default=None)
-            if newest is None or not held[newest] >= wanted or is_blob_file(names[newest]):
+            if newest is None or not held[newest] >= wanted or _holds_part(names[newest]):
                 continue
             tied = sum(sequences[i] == sequences[newest] for i in holders) > 1
             if not tied and not may_match[newest]:

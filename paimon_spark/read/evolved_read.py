@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_spark.errors import CorruptTableError
+from paimon_spark.read.blob_columns import blob_batches
 from paimon_spark.read.data_evolution import columns_of, groups_of_rows
 from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.row_selection import masked, selected_rows
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
+from paimon_spark.spec.file_names import is_blob_file, is_vector_file
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import SplitFile
@@ -59,12 +62,18 @@ def read_evolved(
 def _joined(reader: FileRead, group: Sequence[SplitFile]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a group, each column from the newest file that holds it; null where none does."""
     sources: dict[SplitFile, list[DataField]] = {group[0]: []} if reader.special else {}
-    for field in reader.fields:
-        holder = next((file for file in group if _holds(reader, file, field)), None)
-        if holder is not None and field.name not in reader.constants:
-            sources.setdefault(holder, []).append(field)
     streams = []
-    for file, fields in (sources or {group[0]: []}).items():
+    for field in reader.fields:
+        holders = [file for file in group if _holds(reader, file, field)]
+        if not holders or field.name in reader.constants:
+            continue
+        if is_blob_file(holders[0].name):
+            streams.append(blob_batches(reader, field, group[0], holders))
+        elif is_vector_file(holders[0].name):
+            streams.append(_vectors(reader, field, group[0], holders))
+        else:
+            sources.setdefault(holders[0], []).append(field)
+    for file, fields in (sources or ({} if streams else {group[0]: []})).items():
         _check_range(group[0], file)
         special = reader.special if file is group[0] else ()
         streams.append(replace(reader, fields=tuple(fields), special=special, constants={}).batches(file, None))
@@ -75,6 +84,22 @@ def _joined(reader: FileRead, group: Sequence[SplitFile]) -> Iterator[pa.RecordB
         rows = batches[0].num_rows
         arrays = [_column(reader, field, found, rows) for field in wanted]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batches[0].select([])
+
+
+def _vectors(
+    reader: FileRead, field: DataField, group: SplitFile, files: Sequence[SplitFile]
+) -> Iterator[pa.RecordBatch]:
+    """Yield a column that lies in files of its own, each of which holds part of the rows."""
+    newest = max(file.max_seq for file in files)
+    parts = sorted((file for file in files if file.max_seq == newest), key=lambda file: file.first_row_id or 0)
+    if sum(file.row_count for file in parts) != group.row_count or parts[0].first_row_id != group.first_row_id:
+        raise CorruptTableError(
+            f"The files of column '{field.name}' do not hold the rows of {group.path}.", path=group.path
+        )
+    own = replace(reader, fields=(field,), special=(), constants={})
+    batches = own.run([file._replace(deletion_vector=None) for file in parts], None)
+    selection = selected_rows(reader.table.file_io, group, group.row_count)
+    return batches if selection is None else masked(batches, selection.kept, None, path=group.path)
 
 
 def _column(reader: FileRead, field: DataField, found: Mapping[str, pa.Array], rows: int) -> pa.Array:

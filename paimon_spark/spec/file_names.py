@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from uuid import uuid4
 
@@ -109,6 +109,10 @@ class FileNameSequence:
     def start(prefix: str, suffix: str = "") -> FileNameSequence:
         """A new sequence; its UUID keeps its names apart from all others."""
         return FileNameSequence(prefix, suffix, str(uuid4()), count())
+
+    def ending(self, suffix: str) -> FileNameSequence:
+        """Names with another end that share the counter."""
+        return replace(self, suffix=suffix)
 
     def next(self) -> str:
         """The next name."""

@@ -18,7 +18,7 @@ from paimon_spark.spec.data_types import (
     VarCharType,
     VariantType,
     VectorType,
-    nested_types,
+    contains_type,
 )
 from paimon_spark.spec.schema import TableSchema
 
@@ -80,10 +80,6 @@ def _sequence_groups(schema: TableSchema) -> Iterator[tuple[str, list[str], list
             yield key, ordering, text.split(",")  # Java: blanks are part of the names
 
 
-def _contains_blob(data_type: DataType) -> bool:
-    return isinstance(data_type, BlobType) or any(map(_contains_blob, nested_types(data_type)))
-
-
 def _validate_partial_update(schema: TableSchema) -> None:
     protected: set[str] = set()
     sequence: set[str] = set()
@@ -95,7 +91,7 @@ def _validate_partial_update(schema: TableSchema) -> None:
                 raise OptionError(_PK_ERROR.format(key, name))
         for name in ordering:
             data_type = schema.field(name).type
-            if _contains_blob(data_type):
+            if contains_type(data_type, BlobType):
                 raise OptionError(
                     f"Field '{name}' with type {data_type} cannot be used as a sequence-group ordering field "
                     f"in option '{key}'."

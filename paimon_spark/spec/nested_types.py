@@ -178,6 +178,11 @@ def nested_types(data_type: DataType) -> tuple[DataType, ...]:
     return ()
 
 
+def contains_type(data_type: DataType, kind: type[DataType]) -> bool:
+    """Whether a type is of a kind, or has one inside."""
+    return isinstance(data_type, kind) or any(contains_type(inner, kind) for inner in nested_types(data_type))
+
+
 def walk_fields(fields: Sequence[DataField]) -> Iterator[DataField]:
     """All fields, depth first: a field, then the ROW fields anywhere inside its type."""
     for data_field in fields:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec.data_types import DataField
 from paimon_spark.storage.avro_format import AvroReader, AvroWriter
+from paimon_spark.storage.blob_format import BlobReader, BlobWriter
 from paimon_spark.storage.data_file import (
     DEFAULT_BATCH_BYTES,
     DEFAULT_BATCH_ROWS,
@@ -80,6 +81,8 @@ def _open(file_io: FileIO, path: str, file_format: str, size: int | None, option
             return OrcReader(file_io, path, size, options)
         case "avro":
             return AvroReader(file_io, path, size)
+        case "blob":
+            return BlobReader(file_io, path, size)
     raise _unsupported_format(file_format)
 
 
@@ -118,6 +121,7 @@ _WRITERS: Mapping[str, Callable[..., DataFileWriter]] = {
     "parquet": ParquetWriter,
     "orc": OrcWriter,
     "avro": AvroWriter,
+    "blob": BlobWriter,
 }
 
 

@@ -6,13 +6,13 @@ Equals Java's ``KeyValueFileWriterFactory`` with its ``FileWriterContextFactory`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from paimon_spark.options import CoreOptions
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import DataField
+from paimon_spark.spec.data_types import BlobType, DataField
 from paimon_spark.spec.file_names import FileNameSequence, data_file_extension
 from paimon_spark.spec.placement import check_prefix
 from paimon_spark.spec.schema import TableSchema
@@ -55,6 +55,10 @@ class DataFileSpec:
     format_options: Mapping[str, str]
     write_cols: tuple[str, ...] | None = None
     """Columns of the file where they are not those of the schema."""
+    step_rows: int = 1000
+    """How many rows are written at least before the size of a file is looked at, as in Java."""
+    blobs: tuple[DataFileSpec, ...] = ()
+    """How the files of each BLOB column are written."""
     numbered_anew: bool = False
     """Whether the sequence numbers of each file start at zero, which stands for the id of the snapshot to be."""
     indexes: FileIndexSpec = NO_INDEXES
@@ -121,7 +125,7 @@ def data_file_spec(
         file_format, compression, mode = options.of_changelog_files(level)
         prefix, limit_rows = "changelog-file.prefix", False
     names = [f.name for f in physical]
-    return DataFileSpec(
+    spec = DataFileSpec(
         schema_id=schema.id,
         level=level,
         value_fields=values,
@@ -145,6 +149,33 @@ def data_file_spec(
         numbered_anew=options.data_evolution_enabled,
         indexes=NO_INDEXES if changelog else FileIndexSpec.of(schema, [field.name for field in values]),
     )
+    return _with_blob_files(spec, schema)
+
+
+def _with_blob_files(spec: DataFileSpec, schema: TableSchema) -> DataFileSpec:
+    """Put BLOB columns into files of their own (Java: ``MultipleBlobFileWriter``)."""
+    target = schema.core_options.value("blob.target-file-size")
+    blobs = tuple(
+        replace(
+            spec,
+            value_fields=(field,),
+            physical_fields=(field,),
+            file_format="blob",
+            extension=".blob",
+            target_size_bytes=spec.target_size_bytes if target is None else int(target),
+            target_rows=2**63 - 1,
+            stats_modes={field.name: _NONE},
+            write_cols=(field.name,),
+            step_rows=1,
+        )
+        for field in spec.physical_fields
+        if isinstance(field.type, BlobType)
+    )
+    if not blobs:
+        return spec
+    plain = tuple(field for field in spec.physical_fields if not isinstance(field.type, BlobType))
+    names = tuple(field.name for field in plain)
+    return replace(spec, value_fields=plain, physical_fields=plain, write_cols=names, blobs=blobs)
 
 
 def stats_modes(

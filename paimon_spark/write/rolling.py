@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _STEP_BYTES = 16 << 20
-_STEP_MIN_ROWS = 1000  # Java looks at the size every 1000 rows
 _EPOCH = datetime(1970, 1, 1)
 _MAX_METADATA_BYTES = 64 << 20  # with them a manifest stays far below what its readers take
 
@@ -73,6 +72,7 @@ class RollingFiles:
         self._source = source
         self._current: _OpenFile | None = None
         self._finished: list[DataFileMeta] = []
+        self._taken = 0
 
     @property
     def is_open(self) -> bool:
@@ -84,17 +84,20 @@ class RollingFiles:
         if not rows.num_rows:
             return
         row_bytes = max(1, rows.nbytes // rows.num_rows)
-        step = max(_STEP_MIN_ROWS, min(_STEP_BYTES, self._spec.target_size_bytes // 8) // row_bytes)
+        step = max(self._spec.step_rows, min(_STEP_BYTES, self._spec.target_size_bytes // 8) // row_bytes)
         position = 0
         while position < rows.num_rows:
-            if self._current is None:
-                self._current = _OpenFile(self._file_io, self._spec, self._directory, self._names.next())
-            count = min(step, self._spec.target_rows - self._current.rows)
-            part = rows.slice(position, count)
-            self._current.write(part)
-            position += part.num_rows
-            if self._current.is_full:
-                self.roll()
+            position += self.write_some(rows.slice(position, step))
+
+    def write_some(self, rows: pa.Table) -> int:
+        """Write rows into the open file as far as it takes them, and finish it when it is full; return how many."""
+        if self._current is None:
+            self._current = _OpenFile(self._file_io, self._spec, self._directory, self._names.next())
+        part = rows.slice(0, self._spec.target_rows - self._current.rows)
+        self._current.write(part)
+        if self._current.is_full:
+            self.roll()
+        return int(part.num_rows)
 
     def flush(self) -> None:
         """Write what the open file still keeps in memory (a row group that is not full)."""
@@ -117,6 +120,11 @@ class RollingFiles:
             self._next_sequence += meta.row_count
         self._finished.append(meta)
         _LOG.info("Wrote %s/%s: %d rows, %d bytes.", self._directory, meta.file_name, meta.row_count, meta.file_size)
+
+    def take(self) -> tuple[DataFileMeta, ...]:
+        """Hand over the finished files, which this writer gives no more, but still deletes when it gives up."""
+        start, self._taken = self._taken, len(self._finished)
+        return tuple(self._finished[start:])
 
     def close(self) -> tuple[DataFileMeta, ...]:
         """Finish the open file and return all files in the order they were written."""

@@ -14,6 +14,7 @@ from paimon_spark.spec.hash_index import encode_hash_index
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.partition_times import check_partition_time
 from paimon_spark.write.append_writer import AppendWriter
+from paimon_spark.write.blob_files import BlobFiles
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.hash_runs import Hashes
 from paimon_spark.write.key_value_writer import KeyValueWriter
@@ -184,7 +185,13 @@ class _TaskWrite:
         first = 0 if unaware else self._plan.first_sequence(partition, bucket, self._task_id)
         if self._engine is None:
             files = RollingFiles(table.file_io, self._spec, directory, names, next_sequence=first)
-            return AppendWriter(files, min(_APPEND_FLUSH_BYTES, self.budget))
+            blobs = {
+                spec.physical_fields[0].name: RollingFiles(table.file_io, spec, directory, names.ending(spec.extension))
+                for spec in self._spec.blobs
+            }
+            columns = [field.name for field in self._spec.physical_fields]
+            every = BlobFiles(files, columns, blobs, self._spec.step_rows) if blobs else files
+            return AppendWriter(every, min(_APPEND_FLUSH_BYTES, self.budget))
         shares = self._plan.tasks_share_buckets
         return KeyValueWriter(
             self._spec,

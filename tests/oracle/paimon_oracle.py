@@ -170,7 +170,7 @@ def _type(s, ids):
     while len(word) < len(s) and (s[len(word)].isalnum() or s[len(word)] == "_"):
         word += s[len(word)]
     head, rest = word.upper(), s[len(word) :]
-    if head in ("ARRAY", "MAP", "MULTISET", "ROW") and rest.lstrip().startswith("<"):
+    if head in ("ARRAY", "MAP", "MULTISET", "ROW", "VECTOR") and rest.lstrip().startswith("<"):
         rest = rest.lstrip()[1:]
         out = {"type": head}
         if head == "ROW":
@@ -193,6 +193,9 @@ def _type(s, ids):
             out["value"], rest = _type(rest, ids)
         else:
             out["element"], rest = _type(rest, ids)
+        if head == "VECTOR":
+            length, _, rest = rest.lstrip()[1:].partition(">")
+            out["length"], rest = int(length), ">" + rest
         rest = rest.lstrip()[1:]
         if rest.lstrip().upper().startswith("NOT NULL"):
             out["type"] += " NOT NULL"

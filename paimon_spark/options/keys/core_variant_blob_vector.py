@@ -1,13 +1,15 @@
 """Options of VARIANT, BLOB and VECTOR columns."""
 
-from paimon_spark.options.advice import USE_ANOTHER_ENGINE
+from paimon_spark.options.advice import USE_ANOTHER_ENGINE, WRITE_WITH_ANOTHER_ENGINE
 from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
 KB = 1 << 10
 _UNSHREDDED = "VARIANT columns are written unshredded."
-_NO_BLOBS = "Tables with BLOB columns are refused."
-_NO_VECTORS = "Tables with VECTOR columns, and vector search, are refused."
+_DESCRIBED = "BLOB columns that are stored as descriptors or references are refused."
+_OWN_VALUES = "Values are written as they are given."
+_NO_VECTOR_FILES = "Writes of files for VECTOR columns alone are refused."
+_NO_VECTOR_SEARCH = "Vector search is refused."
 
 CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
     Option(
@@ -75,18 +77,22 @@ CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
         "Share of rows that keeps a field shredded in adaptive mode.",
         instead=_UNSHREDDED,
     ),
-    Option("blob.target-file-size", K.MEMORY, None, "Size at which blob files roll.", instead=_NO_BLOBS),
+    Option("blob.target-file-size", K.MEMORY, None, "Size at which blob files roll.", honoured=True),
     Option(
-        "blob.split-by-file-size", K.BOOL, None, "Whether blob files count for the size of splits.", instead=_NO_BLOBS
+        "blob.split-by-file-size",
+        K.BOOL,
+        None,
+        "Whether blob files count for the size of splits.",
+        instead="Blob files are not counted.",
     ),
-    Option("blob.copy-buffer-size", K.MEMORY, 4 * KB, "Buffer for copying blobs.", instead=_NO_BLOBS),
+    Option("blob.copy-buffer-size", K.MEMORY, 4 * KB, "Buffer for copying blobs.", instead=_OWN_VALUES),
     Option(
         "blob-field",
         K.STRING,
         None,
         "BYTES columns stored as BLOB.",
         immutable=True,
-        refusals=(Refusal(Stage.TABLE, USE_ANOTHER_ENGINE),),
+        honoured=True,
     ),
     Option(
         "blob-descriptor-field",
@@ -110,28 +116,42 @@ CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
         K.BOOL,
         False,
         "Whether BLOB columns are read and written as descriptors.",
-        instead=_NO_BLOBS,
+        honoured=True,
+        refusals=(
+            Refusal(Stage.WRITE, "Give the values themselves: a descriptor may name any file.", unless=("false",)),
+        ),
     ),
     Option(
         "blob-descriptor.source-table",
         K.STRING,
         None,
         "Table through which blob descriptors are read.",
-        instead=_NO_BLOBS,
+        instead=_DESCRIBED,
     ),
     Option(
-        "vector.file.format", K.STRING, None, "Format of files that hold VECTOR columns alone.", instead=_NO_VECTORS
+        "vector.file.format",
+        K.STRING,
+        None,
+        "Format of files that hold VECTOR columns alone.",
+        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE),),
     ),
     Option(
         "vector-field",
         K.STRING,
         None,
         "ARRAY columns stored as VECTOR.",
-        refusals=(Refusal(Stage.TABLE, USE_ANOTHER_ENGINE),),
+        honoured=True,
     ),
-    Option("vector.target-file-size", K.MEMORY, None, "Size at which vector files roll.", instead=_NO_VECTORS),
     Option(
-        "blob-view.resolve.enabled", K.BOOL, True, "Whether such references are resolved when read.", instead=_NO_BLOBS
+        "field.<field>.vector-dim",
+        K.INT,
+        None,
+        "Length of a column of `vector-field`.",
+        honoured=True,
+    ),
+    Option("vector.target-file-size", K.MEMORY, None, "Size at which vector files roll.", instead=_NO_VECTOR_FILES),
+    Option(
+        "blob-view.resolve.enabled", K.BOOL, True, "Whether such references are resolved when read.", instead=_DESCRIBED
     ),
     Option(
         "vector-index.search-mode",
@@ -139,39 +159,45 @@ CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
         "fast",
         "Where a search of vector indexes looks besides.",
         choices=("fast", "full", "detail"),
-        instead=_NO_VECTORS,
+        instead=_NO_VECTOR_SEARCH,
     ),
     Option(
         "vector-search.distribute.enabled",
         K.BOOL,
         False,
         "Whether vector search runs distributed.",
-        instead=_NO_VECTORS,
+        instead=_NO_VECTOR_SEARCH,
     ),
     Option(
         "vector-search.lateral-join.batch-size",
         K.INT,
         256,
         "Vectors searched at once in a lateral join.",
-        instead=_NO_VECTORS,
+        instead=_NO_VECTOR_SEARCH,
     ),
-    Option("blob-compaction.enabled", K.BOOL, False, "Whether compaction takes blob files too.", instead=_NO_BLOBS),
+    Option(
+        "blob-compaction.enabled",
+        K.BOOL,
+        False,
+        "Whether compaction takes blob files too.",
+        instead="Such compactions are refused.",
+    ),
     Option(
         "blob-write-null-on-missing-file",
         K.BOOL,
         False,
         "Whether a missing blob is written as null.",
-        instead=_NO_BLOBS,
+        instead=_OWN_VALUES,
     ),
     Option(
         "blob-write-null-on-fetch-failure",
         K.BOOL,
         False,
         "Whether a blob that cannot be fetched is written as null.",
-        instead=_NO_BLOBS,
+        instead=_OWN_VALUES,
     ),
     Option(
-        "blob-descriptor.*", K.STRING, None, "Access to the storage that blob descriptors point to.", instead=_NO_BLOBS
+        "blob-descriptor.*", K.STRING, None, "Access to the storage that blob descriptors point to.", instead=_DESCRIBED
     ),
-    Option("ivf-pq.*", K.STRING, None, "Settings of vector indexes.", instead=_NO_VECTORS),
+    Option("ivf-pq.*", K.STRING, None, "Settings of vector indexes.", instead=_NO_VECTOR_SEARCH),
 )

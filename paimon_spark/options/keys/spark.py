@@ -161,6 +161,6 @@ SPARK: tuple[Option, ...] = (
         K.INT,
         16,
         "Parallelism of lateral vector search.",
-        instead="Tables with VECTOR columns, and vector search, are refused.",
+        instead="Vector search is refused.",
     ),
 )

@@ -1,0 +1,54 @@
+"""Columns whose type an option says, since SQL has no word for it: BLOB and VECTOR (Java: ``SparkCatalog``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from paimon_spark.errors import OptionError, SchemaError
+from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, VarBinaryType, VectorType
+
+
+def with_option_types(fields: Sequence[DataField], options: Mapping[str, str]) -> tuple[DataField, ...]:
+    """Return the columns of a new table with the types that its options give them.
+
+    Args:
+        fields: as SQL or a DataFrame gives them.
+        options: ``blob-field`` names BINARY columns that are BLOB; ``vector-field`` ARRAY columns that are VECTOR, of
+            the length ``field.<name>.vector-dim``.
+
+    Raises:
+        SchemaError: such a column has another type.
+        OptionError: the length of a VECTOR is missing or no number.
+    """
+    blobs, vectors = (_names(options.get(key, "")) for key in ("blob-field", "vector-field"))
+    return tuple(
+        _blob(field) if field.name in blobs else _vector(field, options) if field.name in vectors else field
+        for field in fields
+    )
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(name.strip() for name in text.split(",") if name.strip())
+
+
+def _blob(field: DataField) -> DataField:
+    if isinstance(field.type, BlobType):
+        return field
+    if not isinstance(field.type, VarBinaryType):
+        raise SchemaError(f"The type of blob field '{field.name}' must be binary, but is {field.type.sql()}.")
+    return replace(field, type=BlobType(nullable=field.type.nullable))
+
+
+def _vector(field: DataField, options: Mapping[str, str]) -> DataField:
+    if isinstance(field.type, VectorType):
+        return field
+    if not isinstance(field.type, ArrayType):
+        raise SchemaError(f"The type of vector field '{field.name}' must be array, but is {field.type.sql()}.")
+    key = f"field.{field.name}.vector-dim"
+    given = options.get(key)
+    if given is None:
+        raise OptionError(f"When setting 'vector-field', you must also set '{key}'.")
+    if not given.strip().isdigit() or int(given) < 1:
+        raise OptionError(f"Expected an integer for '{key}', but got: '{given}'.")
+    return replace(field, type=VectorType(field.type.element, int(given), nullable=field.type.nullable))

@@ -1,0 +1,33 @@
+"""Where a BLOB value lies, as bytes that other engines resolve (Java: ``BlobDescriptor``)."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+import pyarrow as pa
+
+from paimon_spark.storage.blob_format import BlobReader, Longs
+
+_VERSION: Final = 2
+_MAGIC: Final = 0x424C4F4244455343
+_VALUE_START: Final = 4
+_AROUND: Final = 16
+
+
+def descriptor(uri: str, offset: int, length: int) -> bytes:
+    """The descriptor of some bytes of a file."""
+    path = uri.encode()
+    return struct.pack("<bqi", _VERSION, _MAGIC, len(path)) + path + struct.pack("<qq", offset, length)
+
+
+def descriptors(reader: BlobReader, rows: Longs) -> pa.Array:
+    """The descriptors of the values of some rows of a blob file; null where they are null."""
+    lengths, offsets = reader.lengths[rows].tolist(), reader.offsets[rows].tolist()
+    return pa.array(
+        [
+            None if length < 0 else descriptor(reader.path, offset + _VALUE_START, length - _AROUND)
+            for length, offset in zip(lengths, offsets, strict=True)
+        ],
+        pa.binary(),
+    )

@@ -1,0 +1,66 @@
+"""BLOB and VECTOR columns, which SQL names by options: made, written and read by every door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from paimon_spark import PaimonError
+from paimon_spark.table.table import load_table
+
+pytestmark = pytest.mark.spark
+
+EVOLVES = "'row-tracking.enabled'='true', 'data-evolution.enabled'='true'"
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("blobs")
+    paimon_spark.register_catalog(spark, "blobs", warehouse=str(path))
+    spark.sql("CREATE DATABASE blobs.db")
+    return path
+
+
+@pytest.fixture(params=["catalog", "statement"])
+def sql(request: pytest.FixtureRequest, spark: SparkSession, warehouse: Path) -> Callable[[str], list[object]]:
+    """Runs SQL by the catalog, or as a session without one does."""
+    if request.param == "catalog":
+        return lambda text: spark.sql(text).collect()
+    return lambda text: paimon_spark.sql(spark, text, warehouse=str(warehouse), catalog="blobs").collect()
+
+
+def test_blobs_and_vectors(sql: Callable[[str], list[object]], warehouse: Path, spark: SparkSession) -> None:
+    sql("DROP TABLE IF EXISTS blobs.db.t")
+    sql(
+        "CREATE TABLE blobs.db.t (k INT, pic BINARY, emb ARRAY<FLOAT>) TBLPROPERTIES ('blob-field'='pic', "
+        f"'vector-field'='emb', 'field.emb.vector-dim'='2', {EVOLVES})"
+    )
+    path = str(warehouse / "db.db" / "t")
+    assert [field.type.sql() for field in load_table(path).schema.fields] == ["INT", "BLOB", "VECTOR<FLOAT, 2>"]
+    sql("INSERT INTO blobs.db.t VALUES (1, X'0102', array(float(0.5), float(1))), (2, NULL, NULL)")
+    rows = spark.createDataFrame([(3, bytearray(b"x" * 5000), [2.0, 3.0])], "k INT, pic BINARY, emb ARRAY<FLOAT>")
+    rows.write.format("paimon").mode("append").save(path)
+    wanted = [(1, b"\x01\x02", [0.5, 1.0]), (2, None, None), (3, b"x" * 5000, [2.0, 3.0])]
+    for found in (sql("SELECT * FROM blobs.db.t"), spark.read.format("paimon").load(path).collect()):
+        assert sorted(map(tuple, found)) == wanted
+    assert sorted(map(tuple, sql("SELECT k, length(pic) FROM blobs.db.t WHERE k > 1"))) == [(2, None), (3, 5000)]
+    assert sorted(map(tuple, sql("SELECT count(*) FROM blobs.db.t"))) == [(3,)]
+    with pytest.raises((PySparkException, PaimonError), match="cannot hold an array of 1"):
+        sql("INSERT INTO blobs.db.t VALUES (4, NULL, array(float(1)))")
+
+
+def test_types_that_do_not_fit_are_told(sql: Callable[[str], list[object]]) -> None:
+    for options, text in (
+        (f"'blob-field'='k', {EVOLVES}", "must be binary"),
+        ("'blob-field'='pic'", "ata evolution config must enabled"),
+        ("'vector-field'='emb'", "vector-dim"),
+        ("'vector-field'='emb', 'field.emb.vector-dim'='x'", "vector-dim"),
+        ("'vector-field'='k', 'field.k.vector-dim'='2'", "must be array"),
+    ):
+        with pytest.raises((PySparkException, PaimonError), match=text):
+            sql(f"CREATE TABLE blobs.db.bad (k INT, pic BINARY, emb ARRAY<FLOAT>) TBLPROPERTIES ({options})")
