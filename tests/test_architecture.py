@@ -32,6 +32,7 @@ ROOM_HEIGHTS = {
         "after_commit": 2,
         "compact": 3,
         "row_level": 3,
+        "row_marks": 3,
         "purge": 3,
     },
     "spark": {

@@ -16,11 +16,13 @@ import numpy as np
 from paimon_spark.commit.overwrite import PartitionScope
 from paimon_spark.errors import OptionError
 from paimon_spark.maintain.compact.step import BucketFiles, small_file_bytes
+from paimon_spark.maintain.compact.vectors import much_deleted
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.data_layout import DataLayout
+from paimon_spark.table.deletion_vectors import vectors_of
 from paimon_spark.table.partition_times import time_of_partition
 
 if TYPE_CHECKING:
@@ -59,8 +61,9 @@ class CompactScope:
             live = live.filter(np.isin(live.buckets, list(self.buckets)))
         live = live.filter(self._wanted(table, live))
         if table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
-            small = np.flatnonzero(live.file_sizes < small_file_bytes(table.options, keyed=False))
-            live = live.take(small[: int(table.options.value("compaction.file-num-limit"))])
+            small = live.file_sizes < small_file_bytes(table.options, keyed=False)
+            due = np.flatnonzero(small | much_deleted(table, live, vectors_of(table, snapshot)))
+            live = live.take(due[: int(table.options.value("compaction.file-num-limit"))])
         return _by_bucket(live)
 
     def _wanted(self, table: FileStoreTable, live: ManifestColumns) -> npt.NDArray[np.bool_]:

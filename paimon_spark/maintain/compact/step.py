@@ -6,7 +6,7 @@ Equals Java's ``MergeTreeCompactTask`` for tables with keys, ``AppendCompactCoor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from paimon_spark.maintain.compact.lookup_plan import KeyRanges, Lift, LookupPla
 from paimon_spark.maintain.compact.rewrite import Rewrite
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.split import SplitFile
-from paimon_spark.table.deletion_vectors import Vectors
+from paimon_spark.table.deletion_vectors import VectorPlace, Vectors
 
 if TYPE_CHECKING:
     from paimon_spark.maintain.compact.levels import CompactUnit
@@ -35,6 +35,10 @@ class BucketFiles:
     files: tuple[DataFileMeta, ...]
     vectors: Vectors = field(default_factory=dict)
     """Deletion vectors, of these files and others."""
+
+    def vector_of(self, file: DataFileMeta) -> VectorPlace | None:
+        """Return where the deletion vector of a file lies."""
+        return self.vectors.get((self.partition, self.bucket, file.file_name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,17 +220,36 @@ class AppendCompactPlanner:
     def step(self, bucket: BucketFiles) -> CompactStep:
         """Return what is done to a bucket (of a table without buckets: to a partition)."""
         if self._unaware:
-            packs: Sequence[Sequence[DataFileMeta]] = self._packed(bucket.files)
+            marked = [file for file in bucket.files if bucket.vector_of(file) is not None]
+            plain = [file for file in bucket.files if bucket.vector_of(file) is None]
+            packs: Sequence[Sequence[DataFileMeta]] = [*self._packed_by_index(bucket, marked), *self._packed(plain)]
         else:
             ordered = sorted(bucket.files, key=lambda file: file.min_sequence_number)
             # Java: with too few files, a full compaction picks as a partial one does
-            everything = self._full and (self._rewrite_all or len(ordered) >= _FULL_MIN_FILES)
-            packs = [self._all(ordered) if everything else self._next(ordered)]
+            names = {file.file_name for file in ordered if bucket.vector_of(file) is not None}
+            everything = self._full and (self._rewrite_all or bool(names) or len(ordered) >= _FULL_MIN_FILES)
+            packs = [self._all(ordered, names) if everything else self._next(ordered)]
         return CompactStep(tuple((self._rewrite(bucket, pack), tuple(pack)) for pack in packs if pack))
 
     def _rewrite(self, bucket: BucketFiles, pack: Sequence[DataFileMeta]) -> Rewrite:
         sections = tuple((file,) for file in split_files(self._table, bucket, pack))
         return Rewrite(bucket.partition, bucket.bucket, 0, sections, first_sequence=pack[0].min_sequence_number)
+
+    def _packed_by_index(self, bucket: BucketFiles, files: Sequence[DataFileMeta]) -> list[list[DataFileMeta]]:
+        """Join files with deletion vectors, those of one index file together: it goes with them. None is left out."""
+        of_index: dict[str, list[DataFileMeta]] = {}
+        for file in files:
+            place = bucket.vector_of(file)
+            of_index.setdefault("" if place is None else place.path, []).append(file)
+        packs: list[list[DataFileMeta]] = [[]]
+        size = 0
+        for group in sorted(of_index.values(), key=lambda group: sum(file.file_size for file in group)):
+            packs[-1] += group
+            size += sum(file.file_size + self._open_cost for file in group)
+            if len(packs[-1]) > 1 and size >= self._target_bytes * 2:
+                packs.append([])
+                size = 0
+        return [pack for pack in packs if pack]
 
     def _packed(self, files: Sequence[DataFileMeta]) -> list[list[DataFileMeta]]:
         """Join small files, the smallest first, to about twice the target size; the rest if it is many."""
@@ -245,12 +268,14 @@ class AppendCompactPlanner:
             packs.append(pack)
         return packs
 
-    def _all(self, ordered: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
-        """All files but large ones at the beginning, if most of them are small."""
+    def _all(self, ordered: Sequence[DataFileMeta], marked: Container[str]) -> Sequence[DataFileMeta]:
+        """All files but large ones at the beginning, if most of them are small or rows of some are deleted."""
         if self._rewrite_all:
             return ordered
-        first = next((i for i, file in enumerate(ordered) if file.file_size < self._small_bytes), len(ordered))
-        rest = ordered[first:]
+        due = (file.file_size < self._small_bytes or file.file_name in marked for file in ordered)
+        rest = ordered[next((i for i, is_due in enumerate(due) if is_due), len(ordered)) :]
+        if marked:  # Java: joins them again and again, with no vector left
+            return rest
         small = sum(file.file_size < self._small_bytes for file in rest)
         return rest if small > len(rest) - small and len(rest) >= _FULL_MIN_FILES else ()
 

@@ -10,11 +10,16 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, FileKind, IndexManifestEntry
 from paimon_spark.table.deletion_vectors import FileKey, Vectors, vector_places
 from paimon_spark.write.deletion_vectors import DeletedRows, changed_vectors, delete_index_files
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
@@ -67,3 +72,15 @@ class VectorChanges:
 
     def _unneeded(self, kept: Collection[str]) -> Iterable[IndexManifestEntry]:
         return [entry for entry in self._written if entry.file_name not in kept]
+
+
+def much_deleted(table: FileStoreTable, files: ManifestColumns, vectors: Vectors) -> npt.NDArray[np.bool_]:
+    """Tell of which files a larger share is deleted than ``compaction.delete-ratio-threshold``, or nobody knows."""
+    most = float(table.options.value("compaction.delete-ratio-threshold"))
+    if not vectors:
+        return np.zeros(len(files), dtype=bool)
+    keys = zip(files.partitions, files.buckets.tolist(), files.file_names, strict=True)
+    places = map(vectors.get, keys)
+    shares = [0.0 if place is None else np.inf if place.cardinality is None else place.cardinality for place in places]
+    due: npt.NDArray[np.bool_] = np.array(shares) > files.row_counts * most
+    return due

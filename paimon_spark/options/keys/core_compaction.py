@@ -91,7 +91,7 @@ CORE_COMPACTION: tuple[Option, ...] = (
         K.FLOAT,
         0.2,
         "Share of deleted rows that gets a file compacted.",
-        instead="Tables with deletion vectors are refused.",
+        honoured=True,
     ),
     Option(
         "compaction.skip-expired-partitions",

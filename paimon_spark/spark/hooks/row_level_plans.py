@@ -15,7 +15,7 @@ from pyspark.sql.functions import col
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import live_partitions_of
-from paimon_spark.read.metadata_columns import FILE_PATH
+from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX
 from paimon_spark.spark.catalog.partitions import catalyst_row
 from paimon_spark.spark.jobs.row_rewrites import HIT
 from paimon_spark.spark.jvm import compat
@@ -85,6 +85,21 @@ class Target:
         for attribute in self.attributes:
             old, new = raw.get(attribute.name(), attribute), values.get(attribute.name())
             value = old if new is None else compat.IF(self.gateway, hit.toAttribute(), new, old)
+            columns.append(self._alias(value, attribute.name()))
+        return self._frame(compat.PROJECT(self.gateway, scala_seq(self.gateway, columns), source))
+
+    def located(self, condition: JavaObject | None, values: Mapping[str, JavaObject], snapshot_id: int) -> DataFrame:
+        """The rows of a snapshot for which a condition is true, with the columns `FILE_PATH` and `ROW_INDEX`.
+
+        Arguments as of `marked`.
+        """
+        source, raw = self._padded(self._at_snapshot(snapshot_id).withMetadataColumns())
+        visible = {column.name(): column for column in java_list(source.output())}
+        if condition is not None:
+            source = compat.FILTER(self.gateway, condition, source)
+        columns = [visible[FILE_PATH], visible[ROW_INDEX]]
+        for attribute in self.attributes:
+            value = values.get(attribute.name(), raw.get(attribute.name(), attribute))
             columns.append(self._alias(value, attribute.name()))
         return self._frame(compat.PROJECT(self.gateway, scala_seq(self.gateway, columns), source))
 
@@ -220,6 +235,10 @@ class AnalyzedRows(MatchedRows):
         """All rows of some files; those that are hit have their new values."""
         found = self.target.marked(self.condition, self.values, snapshot_id)
         return found if files is None else found.where(col(FILE_PATH).isin(list(files)))
+
+    def located(self, snapshot_id: int) -> DataFrame:
+        """The matched rows with their places; they have their new values."""
+        return self.target.located(self.condition, self.values, snapshot_id)
 
 
 def _chars(data_type: JavaObject) -> str:

@@ -33,7 +33,7 @@ def snapshot_rows(
     snapshot_id: int,
     *,
     files: Collection[str] | None = None,
-    with_path: bool = False,
+    places: Sequence[str] = (),
 ) -> DataFrame:
     """Return rows of a snapshot as files hold them (CHAR is not padded), with the columns that the table has now.
 
@@ -42,7 +42,7 @@ def snapshot_rows(
         options: of a load: the path, how to reach the store, `columns`, `filter`.
         snapshot_id: what is read, whatever the session has set.
         files: paths of the data files to read; None for all.
-        with_path: whether the path of a row's file is the last column.
+        places: metadata columns that come behind the others.
 
     Raises:
         PaimonError: as of a load.
@@ -51,7 +51,7 @@ def snapshot_rows(
     with without_secrets(given):
         request = read_request(given, snapshot_id=snapshot_id)
         read = TableRead.of(request)
-        fields = read_columns(read.fields(), request.columns) + (read.file_path() if with_path else [])
+        fields = read_columns(read.fields(), request.columns) + read.places(*places)
         schema = to_spark_struct(fields)
         reader = read.reader(schema, files)
     tasks = [pickle.dumps(splits) for splits in reader.packed_splits()]

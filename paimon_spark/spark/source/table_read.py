@@ -53,9 +53,9 @@ class TableRead:
         """The columns that the request chooses from: metadata columns come where it names them."""
         return [*self.scan.columns, *(() if self.request.columns is None else self.metadata)]
 
-    def file_path(self) -> list[DataField]:
-        """The metadata column with the path of a row's file; none where a column of the table has its name."""
-        return [field for field in self.metadata if field.name == FILE_PATH]
+    def places(self, *names: str) -> list[DataField]:
+        """Metadata columns by their names; those are missing whose names columns of the table have."""
+        return [field for name in names for field in self.metadata if field.name == name]
 
     def reader(self, schema: StructType, files: Collection[str] | None = None) -> PaimonReader:
         """Plan the tasks.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -35,6 +36,16 @@ class ReplacedFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkedRows:
+    """Rows that the commit of a write deletes, by deletion vectors."""
+
+    snapshot_id: int
+    """The snapshot that was read."""
+    files: tuple[tuple[str, bytes], ...]
+    """Paths of data files, each with deleted rows as `encode_positions` gives them; a file may come several times."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableWrite:
     """A planned write of rows into one table."""
 
@@ -47,6 +58,8 @@ class TableWrite:
     """Files that are written anew."""
     packed: bool = False
     """Whether rows come packed (`write.packed_rows`)."""
+    marked: MarkedRows | None = None
+    """Rows that are deleted."""
 
     @property
     def given_schema(self) -> pa.Schema:
@@ -77,6 +90,7 @@ class TableWrite:
         from paimon_spark.commit.file_store_commit import commit
         from paimon_spark.maintain.after_commit import maintenance
         from paimon_spark.maintain.row_level import replaced_files
+        from paimon_spark.maintain.row_marks import commit_marks
         from paimon_spark.write.placed_keys import placement_records
         from paimon_spark.write.plan import check_one_task_per_bucket
 
@@ -85,7 +99,9 @@ class TableWrite:
         gone = [] if replaced is None else replaced_files(table, replaced.snapshot_id, replaced.files)
         records = placement_records(self.plan)
         placing = [] if records is None else [TaskMessage((), 0, records)]
-        return commit(
+        marked = self.marked
+        put = commit if marked is None else partial(commit_marks, snapshot_id=marked.snapshot_id, marked=marked.files)
+        return put(
             table,
             [*messages, *placing, *gone],
             overwrite=self.overwrite,
@@ -107,6 +123,7 @@ def planned(
     rows_of: SnapshotIdentity | None = None,
     replaced: ReplacedFiles | None = None,
     packed: bool = False,
+    marked: MarkedRows | None = None,
 ) -> TableWrite:
     """Plan a write. Runs on the driver.
 
@@ -120,6 +137,7 @@ def planned(
         rows_of: the snapshot that the rows are made of; None where they are new.
         replaced: files that are written anew.
         packed: the rows come packed (`write.packed_rows`), those of dynamic buckets with their places.
+        marked: rows that are deleted.
 
     Raises:
         SchemaMismatchError: the rows do not fit the table's columns.
@@ -135,4 +153,4 @@ def planned(
         placing=placing,
         rows_of=rows_of,
     )
-    return TableWrite(plan, overwrite, operation, replaced, packed)
+    return TableWrite(plan, overwrite, operation, replaced, packed, marked)

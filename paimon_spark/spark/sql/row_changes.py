@@ -2,8 +2,8 @@
 
 A front (the catalog, `paimon_spark.sql`, `PaimonTable`) finds the rows of a statement: it gives `MatchedRows`. The
 first way that fits is taken: without a condition the table is emptied; a condition over partition columns only drops
-partitions; rows of a primary-key table are written with their row kind; of other tables the files that hold such rows
-are written anew. Each is one snapshot.
+partitions; rows of a primary-key table are written with their row kind; in other tables deletion vectors mark the rows,
+and without vectors the files that hold such rows are written anew. Each is one snapshot.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from paimon_spark.maintain.row_level import (
     truncate,
 )
 from paimon_spark.spark.columns.char_columns import stored
+from paimon_spark.spark.jobs.row_marks import mark_rows
 from paimon_spark.spark.jobs.row_rewrites import rewrite_rows
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
@@ -94,6 +95,10 @@ class MatchedRows(ABC):
     def marked(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
         """All rows of some files (None: all) of a snapshot, as `rewrite_rows` needs them."""
 
+    @abstractmethod
+    def located(self, snapshot_id: int) -> DataFrame:
+        """The matched rows of a snapshot, an UPDATE's with their new values, as `mark_rows` needs them."""
+
 
 def run_delete(table: FileStoreTable, matched: MatchedRows) -> None:
     """Delete the matched rows.
@@ -151,6 +156,8 @@ def change_rows(table: FileStoreTable, matched: MatchedRows, kind: Column, opera
         if table.schema.primary_keys:
             changed = matched.rows(None if snapshot is None else snapshot.id)
             _write_changes(changed, table, kind, operation, rows_of=SnapshotIdentity.of(snapshot))
+        elif snapshot is not None and table.options.deletion_vectors_enabled:
+            mark_rows(matched.located(snapshot.id), table, snapshot, operation)
         elif snapshot is not None:
             rewrite_rows(partial(matched.marked, snapshot.id), table, snapshot.id, operation)
 

@@ -1,0 +1,93 @@
+"""Rows of append tables that a statement deletes become deletion vectors of one commit. Runs on the driver.
+
+Equals what Java's Spark connector does with ``deletion-vectors.enabled``: DELETE marks rows, UPDATE marks the old rows
+and adds files with the new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.errors import CommitConflictError
+from paimon_spark.spec.deletion_vector import Positions, decode_vector, encode_vector, positions_of
+from paimon_spark.write.deletion_vectors import DeletedRows, changed_vectors, delete_index_files
+from paimon_spark.write.message import CommitMessage, TaskMessage
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import IndexManifestEntry, ManifestEntry
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+MarkedFile = tuple[str, bytes]
+"""Path of a data file, and positions of deleted rows as `encode_positions` gives them."""
+
+
+def encode_positions(positions: Positions) -> bytes:
+    """Pack positions, ascending and each once, for the way from a task to the driver."""
+    return encode_vector(positions, wide=True)[0]
+
+
+def commit_marks(
+    table: FileStoreTable,
+    messages: Sequence[TaskMessage | CommitMessage],
+    snapshot_id: int,
+    marked: Sequence[MarkedFile],
+    *,
+    after_commit: Callable[[Snapshot], None] | None = None,
+    **how: Any,
+) -> int | None:
+    """Commit deleted rows together with what tasks wrote; index files of a commit that is void are deleted.
+
+    Args:
+        table: without primary key, with deletion vectors.
+        messages: of the tasks.
+        snapshot_id: the snapshot in which the rows were found.
+        marked: the deleted rows; a file may come several times.
+        after_commit: as of `commit`.
+        how: further arguments of `commit`.
+
+    Raises:
+        SnapshotNotFoundError: the snapshot has expired meanwhile.
+        CommitConflictError: another commit changed the vectors of the same file, or took the file away.
+        CorruptTableError: an index file is missing or damaged.
+    """
+    changes = _changes(table, snapshot_id, marked)
+    index = [CommitMessage(changes[-1].partition, changes[-1].bucket, -1, (), index_changes=changes)]
+    published: list[int] = []
+
+    def note(snapshot: Snapshot) -> None:
+        published.append(snapshot.id)
+        if after_commit is not None:
+            after_commit(snapshot)
+
+    try:
+        return commit(table, [*messages, *index], after_commit=note, **how)
+    except CommitConflictError:
+        if not published:
+            delete_index_files(table, changes)
+        raise
+
+
+def _changes(table: FileStoreTable, snapshot_id: int, marked: Sequence[MarkedFile]) -> tuple[IndexManifestEntry, ...]:
+    snapshot = table.snapshots.get(snapshot_id)
+    parts: dict[str, list[bytes]] = {}
+    for path, positions in marked:
+        parts.setdefault(path.rpartition("/")[2], []).append(positions)
+    live = table.manifests.live_entries(snapshot)
+    entries = {entry.file.file_name: entry for entry in live if entry.file.file_name in parts}
+    missing = parts.keys() - entries.keys()
+    if missing:
+        raise CommitConflictError(f"Snapshot {snapshot_id} of table {table.path} has no file {min(missing)}.")
+    deleted = (_deleted_rows(entries[name], packed) for name, packed in parts.items())
+    return changed_vectors(table, table.manifests.index_entries(snapshot), deleted)
+
+
+def _deleted_rows(entry: ManifestEntry, packed: Iterable[bytes]) -> DeletedRows:
+    rows, name = entry.file.row_count, entry.file.file_name
+    found = [positions_of(decode_vector(data, len(data), rows, path=name), rows) for data in packed]
+    positions = found[0] if len(found) == 1 else np.unique(np.concatenate(found))
+    return DeletedRows(entry.partition, entry.bucket, name, rows, positions)

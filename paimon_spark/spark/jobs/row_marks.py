@@ -1,0 +1,109 @@
+"""DELETE and UPDATE of tables without primary key that have deletion vectors: rows are marked. On any session.
+
+A first pass finds the places of the rows, the second one of an UPDATE writes their new values; one commit adds the
+vectors and the new files. Both passes read the same snapshot. Equals Java's Spark connector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.maintain.after_commit import maintenance
+from paimon_spark.maintain.row_marks import commit_marks, encode_positions
+from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX
+from paimon_spark.spark.columns.char_columns import stored
+from paimon_spark.spark.columns.types import spark_arrow_schema
+from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.jobs.shuffled_write import run_write
+from paimon_spark.spark.source.table_write import MarkedRows, planned
+from paimon_spark.spec.snapshot import Operation
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from pyspark.sql import DataFrame
+
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_FOUND = StructType([StructField("path", StringType(), False), StructField("positions", BinaryType(), False)])
+_MOST_WAITING = 1 << 22
+"""Positions that a task holds unpacked."""
+
+
+def mark_rows(located: DataFrame, table: FileStoreTable, snapshot: Snapshot, operation: Operation) -> None:
+    """Mark rows as deleted (DELETE), and write their new values as new rows (UPDATE).
+
+    Args:
+        located: the rows, an UPDATE's with their new values, and the columns `FILE_PATH` and `ROW_INDEX`.
+        table: the table with the options of the statement.
+        snapshot: what `located` reads.
+        operation: DELETE or UPDATE.
+
+    Raises:
+        CommitConflictError: another commit deleted rows of the same file meanwhile; nothing was committed.
+        PaimonError: as of every write.
+    """
+    hidden = next((name for name in (FILE_PATH, ROW_INDEX) if table.schema.has_field(name)), None)
+    if hidden is not None:
+        raise UnsupportedError(
+            f"{operation.value} is not supported for table {table.path}: its column {hidden} has the name of the "
+            "metadata column by which rows are found. Rename the column."
+        )
+    places = located.select(FILE_PATH, ROW_INDEX)
+    found = tuple((row.path, bytes(row.positions)) for row in map_in_arrow(places, _packed_places, _FOUND).collect())
+    if not found:
+        return
+    if operation is Operation.DELETE:
+        commit_marks(
+            table,
+            (),
+            snapshot.id,
+            found,
+            operation=operation.value,
+            planned_on=SnapshotIdentity.of(snapshot),
+            rows_read=True,
+            after_commit=maintenance(table),
+        )
+        return
+    rows = located.select(*stored(located, table.schema.field_names))
+    marked = MarkedRows(snapshot.id, found)
+    write = planned(table, spark_arrow_schema(rows.schema), operation=operation, marked=marked)
+    run_write(rows.toDF(*(str(number) for number in range(len(rows.columns)))), write)
+
+
+def _packed_places(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The places of rows, packed file by file. Runs in tasks."""
+    waiting: dict[str, list[npt.NDArray[np.int64]]] = {}
+    count = 0
+    for batch in batches:
+        for path, positions in _by_file(batch):
+            waiting.setdefault(path, []).append(positions)
+        count += batch.num_rows
+        if count >= _MOST_WAITING:
+            yield from _packed(waiting)
+            waiting, count = {}, 0
+    yield from _packed(waiting)
+
+
+def _by_file(batch: pa.RecordBatch) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+    paths = pc.dictionary_encode(batch.column(0))
+    positions = batch.column(1).to_numpy(zero_copy_only=False)
+    numbers = paths.indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(numbers, kind="stable")
+    starts = np.searchsorted(numbers[order], np.arange(len(paths.dictionary)))
+    yield from zip(paths.dictionary.to_pylist(), np.split(positions[order], starts[1:]), strict=True)
+
+
+def _packed(waiting: dict[str, list[npt.NDArray[np.int64]]]) -> Iterator[pa.RecordBatch]:
+    for path, parts in waiting.items():
+        packed = encode_positions(np.unique(np.concatenate(parts)))
+        arrays = [pa.array([path], pa.string()), pa.array([packed], pa.binary())]
+        yield pa.RecordBatch.from_arrays(arrays, names=["path", "positions"])
