@@ -42,6 +42,13 @@ class Aggregation(MergeEngine):
         """The projection, the key and the sequence fields."""
         return self.layout.with_order_columns(projection)
 
+    def null_error(self, name: str) -> DataError:
+        """The error of a null in a NOT NULL column."""
+        return DataError(
+            f"Field {self.not_null[name]} can not be null: column '{name}' is NOT NULL, but a row to merge has no "
+            "value for it, or its value was taken back by a -U or -D."
+        )
+
     def _merge_rows(self, rows: pa.Table, names: list[str], drop_deletes: bool, key_value_columns: bool) -> pa.Table:
         merging = MergeInput(rows, self.layout.sort(rows))
         kinds = merging.kinds[merging.newest]
@@ -71,8 +78,12 @@ class Aggregation(MergeEngine):
         sequences = merging.sequences[merging.newest]
         if kept is not None:
             sequences, kinds = sequences[kept], kinds[kept]
+        results = [(name, column.result(kept)) for name, column in columns]
+        for name, values in results if special is not None else ():
+            if name in self.not_null and values.null_count:
+                raise self.null_error(name)  # Java: the file's writer fails
         return output_table(
-            [(name, column.result(kept)) for name, column in columns],
+            results,
             rows.schema,
             pa.array(sequences) if key_value_columns else None,
             pa.array(kinds) if key_value_columns else None,
@@ -99,10 +110,7 @@ class _RetractingKeys:
         self._since_delete, self._retracts_since = self._cut() if deletes.any() else (segments, self._retracts)
         for name in names if deletes.any() else ():
             if name in engine.not_null and merging.column(name).take(pa.array(segments.rows[deletes])).null_count:
-                raise DataError(
-                    f"Field {engine.not_null[name]} can not be null: column '{name}' is NOT NULL, "
-                    "but a row to merge has no value for it."
-                )
+                raise engine.null_error(name)
 
     def _cut(self) -> tuple[Segments, Mask]:
         """The rows of each key from its last -D on, which counts as an insert of its values."""

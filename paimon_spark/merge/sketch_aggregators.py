@@ -19,7 +19,8 @@ from paimon_spark.merge.collection_aggregators import CombiningAggregator
 from paimon_spark.merge.segments import Segments
 
 _LG_ENTRIES = 12  # DEFAULT_NOMINAL_ENTRIES of Java's union is 4096, whatever the sketches have
-_SAMPLING = slice(12, 16)
+_PREAMBLE_LONGS, _FLAGS, _SAMPLING = 0, 5, slice(12, 16)
+_SINGLE_BYTES, _IS_SINGLE = 16, 0x20
 _WHOLE = b"\x00\x00\x80\x3f"  # 1.0f
 
 
@@ -90,7 +91,13 @@ class UniteThetaSketches(UniteSketches):
         union = library.theta_union(_LG_ENTRIES)
         for part in (held, sketch):
             union.update(library.compact_theta_sketch.deserialize(part))
-        united = bytearray(union.get_result().serialize())
-        if united[0] & 0x3F > 1:  # longs of the preamble; Java fills in the sampling probability, the library does not
-            united[_SAMPLING] = _WHOLE
-        return bytes(united)
+        return _as_java_writes(bytearray(union.get_result().serialize()))
+
+
+def _as_java_writes(theta: bytearray) -> bytes:
+    """Fills in what Java writes into a compact sketch and the library leaves out."""
+    if theta[_PREAMBLE_LONGS] & 0x3F > 1:
+        theta[_SAMPLING] = _WHOLE
+    elif len(theta) == _SINGLE_BYTES:
+        theta[_FLAGS] |= _IS_SINGLE
+    return bytes(theta)

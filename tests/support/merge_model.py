@@ -418,6 +418,8 @@ class AggregationModel:
     def result(self) -> Row | None:
         for error in self.failed.values():
             raise error
+        if any(self.row[name] is None for name in self.table.not_null):
+            raise ModelError("can not be null")
         return {**self.row, "_SEQUENCE_NUMBER": self.sequence, "_VALUE_KIND": 3 if self.deleted else 0}
 
 
