@@ -5,6 +5,8 @@ nobody else has changed these rows. The check compares buckets and key ranges: i
 added or deleted a file in a bucket that this commit writes to, with keys in the range of this commit's keys. So two
 statements never both change a row that only one of them has read (snapshot isolation: rows that a condition would find
 only in other buckets, or outside these keys, are not searched again). A plain upsert reads nothing and is not checked.
+Where keys move between partitions, each write has read which keys there are: a later change of any bucket is then a
+conflict, with keys in the range of this commit's, so that no key comes into two partitions.
 Java has no such check and loses updates.
 """
 
@@ -18,6 +20,7 @@ from paimon_spark.commit.partition_ranges import range_predicate
 from paimon_spark.errors import SnapshotNotFoundError
 from paimon_spark.spec.key_order import key_ranks
 from paimon_spark.spec.manifest_columns import ManifestColumns
+from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 
@@ -52,6 +55,7 @@ class ConcurrentChanges:
         self._changes = changes
         self._rows_read = rows_read
         self._harmless: set[SnapshotIdentity] = set()
+        self._keys_move = table.schema.bucket_mode is BucketMode.KEY_DYNAMIC
 
     def check(self, latest: Snapshot | None, context: ConflictContext) -> None:
         """Check that the changes may follow ``latest``. Called in each attempt.
@@ -101,7 +105,8 @@ class ConcurrentChanges:
         if snapshot.commit_kind in _NO_ROWS_CHANGE:
             return
         manifests = self._table.manifests
-        within = range_predicate(self._table, self._changes.changed_partitions())
+        moving = self._keys_move
+        within = None if moving else range_predicate(self._table, self._changes.changed_partitions())
         changed = manifests.read_columns(manifests.prune_manifests(manifests.delta_manifests(snapshot), within))
         touched = self._touched(ManifestColumns.concat(list(changed)), context)
         if touched is None:
@@ -117,9 +122,11 @@ class ConcurrentChanges:
     def _touched(self, changed: ManifestColumns, context: ConflictContext) -> tuple[bytes, int] | None:
         """Return a bucket of the commit in which files with keys in its range were added or deleted."""
         numbers: dict[tuple[bytes, int], int] = {}
+        places = list(zip(changed.partitions, changed.buckets.tolist(), strict=True))
+        if self._keys_move:  # as if all files were of one bucket
+            numbers = dict.fromkeys([*((e.partition, e.bucket) for e in self._changes.files), *places], 0)
         for entry in self._changes.files:
             numbers.setdefault((entry.partition, entry.bucket), len(numbers))
-        places = list(zip(changed.partitions, changed.buckets.tolist(), strict=True))
         theirs = [at for at, place in enumerate(places) if place in numbers]
         if not theirs:
             return None

@@ -146,7 +146,11 @@ def _overwriting(
     files = part.changes.files
     keys = table.schema.trimmed_primary_keys
     if settings.overwrite_upgrade and keys and not parts.compact:
-        files = upgraded_files(files, [table.schema.field(name).type for name in keys], max_level=settings.max_level)
+        types = [table.schema.field(name).type for name in keys]
+        replaced = scope.contains([entry.partition for entry in files])
+        beside = tuple(entry for entry, inside in zip(files, replaced, strict=True) if not inside)
+        own = [entry for entry, inside in zip(files, replaced, strict=True) if inside]
+        files = (*upgraded_files(own, types, max_level=settings.max_level), *beside)
     return replace(part, changes=replace(part.changes, files=files, changelog=()), scope=scope)
 
 

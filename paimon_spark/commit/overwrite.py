@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 
+class Beside(Enum):
+    """What an overwrite may add to partitions that it does not replace, where keys move between partitions."""
+
+    NOTHING = "nothing"
+    DELETES = "deletes of rows whose keys move to a replaced partition"
+    ROWS = "rows whose keys are there already"
+
+
 @dataclass(frozen=True, slots=True)
 class OverwriteSpec:
     """How a commit replaces files."""
@@ -42,6 +51,10 @@ class OverwriteSpec:
     """More specs, for dropping several partitions at once: a partition that matches any of them is replaced."""
     condition: Predicate | None = None
     """Instead of specs: a condition over partition columns; partitions for which it is true are replaced."""
+    beside: Beside = Beside.NOTHING
+    """What may be added to partitions that are not replaced."""
+    nothing: bool = False
+    """Whether no partition at all is replaced, whatever the specs say."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", OverwriteMode(self.kind))
@@ -154,8 +167,14 @@ def overwrite_scope(
         raise CommitError("A truncate brings no new files, but this commit has some; overwrite instead.")
     if overwrite.kind is OverwriteMode.DYNAMIC and table.schema.partition_keys:
         return PartitionScope(table, None, exactly={entry.partition for entry in new_files})
+    if overwrite.nothing:
+        return PartitionScope(table, None, exactly=())
     specs = [*([overwrite.partition] if overwrite.partition else ()), *overwrite.partitions]
     scope = PartitionScope(table, specs, condition=overwrite.condition)
+    if overwrite.beside is Beside.ROWS:
+        return scope
+    if overwrite.beside is Beside.DELETES:
+        new_files = [entry for entry in new_files if entry.file.delete_row_count != entry.file.row_count]
     changed = list(dict.fromkeys(entry.partition for entry in new_files))
     for partition, inside in zip(changed, scope.contains(changed), strict=True):
         if not inside:

@@ -11,7 +11,6 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.options import Stage, refuse
 from paimon_spark.options.advice import USE_ANOTHER_ENGINE
 from paimon_spark.spec.data_types import BlobType, contains_type
-from paimon_spark.spec.schema import BucketMode
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
@@ -34,12 +33,6 @@ def check_writable(schema: TableSchema) -> None:
         UnsupportedError: names the option and what to do.
     """
     refuse(schema.options, Stage.WRITE, Stage.TABLE, Stage.COMMIT)
-    if schema.bucket_mode is BucketMode.KEY_DYNAMIC:
-        raise UnsupportedError(
-            f"Writing with 'bucket' = '-1' and the primary key {', '.join(schema.primary_keys)} is not supported yet, "
-            f"because rows of a key may move between partitions. Put the partition columns "
-            f"{', '.join(schema.partition_keys)} into the primary key, or write with another Paimon engine."
-        )
     _check_types(schema)
 
 

@@ -25,7 +25,8 @@ ROWS = "_PAIMON_ROWS"
 """Packed rows, an Arrow stream."""
 PACKED_SCHEMA = pa.schema([pa.field(TASK, pa.int32(), nullable=False), pa.field(ROWS, pa.binary(), nullable=False)])
 
-_CHUNK_BYTES = 64 << 20
+CHUNK_BYTES = 64 << 20
+"""Rows that are packed at a time."""
 _PACK_BYTES = 4 << 20
 _PACK_BYTES_OF_COLUMN = 8 << 10  # a stream says its schema and its buffers: some 300 bytes of each column
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
@@ -54,17 +55,30 @@ def pack_rows(
     names = {*schema.partition_keys, *schema.bucket_keys, *schema.primary_keys}
     mapping = mapping_of(plan, names)
     placing = None if plan.dynamic is None else Placing(plan, task_id)
-    for chunk in combine_batches(batches, plan.data_schema, _CHUNK_BYTES):
+    for chunk in combine_batches(batches, plan.data_schema, CHUNK_BYTES):
         rows = mapping.columns(chunk.select(mapping.data_names))
         if placing is None:
             ids = shuffle_ids(schema, rows, len(targets))
         else:
             places, ids = placing.place(rows, len(targets))
             chunk = chunk.append_column(pa.field(PLACE, pa.int64()), pa.array(places))
-        for task, part in _parts(chunk, ids, len(targets)):
-            for packed in _packed(part):
-                arrays = [pa.array([targets[task]], pa.int32()), pa.array([packed], pa.binary())]
-                yield pa.RecordBatch.from_arrays(arrays, schema=PACKED_SCHEMA)
+        yield from pack_chunk(chunk, ids, targets)
+
+
+def pack_chunk(
+    chunk: pa.Table, ids: np.ndarray[tuple[int], np.dtype[np.int32]], targets: Sequence[int]
+) -> Iterator[pa.RecordBatch]:
+    """Pack some rows.
+
+    Args:
+        chunk: at least one row.
+        ids: the task of each, from 0 on.
+        targets: for each task the number that leads to it.
+    """
+    for task, part in _parts(chunk, ids, len(targets)):
+        for packed in _packed(part):
+            arrays = [pa.array([targets[task]], pa.int32()), pa.array([packed], pa.binary())]
+            yield pa.RecordBatch.from_arrays(arrays, schema=PACKED_SCHEMA)
 
 
 def unpack_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -115,7 +115,8 @@ def plan_write(
     snapshot = table.snapshots.latest_to_follow() if at is None else at.find(table.snapshots)
     sequences: dict[bytes, dict[int, int]] = {}
     differing: dict[bytes, int] = {}
-    if overwrite is None and snapshot is not None and mode != BucketMode.BUCKET_UNAWARE:
+    keeps_some = overwrite is None or mode is BucketMode.KEY_DYNAMIC  # a key may leave a partition that stays
+    if keeps_some and snapshot is not None and mode != BucketMode.BUCKET_UNAWARE:
         entries = table.manifests.live_entries(snapshot)
         sequences = _max_sequences(entries)
         if mode == BucketMode.HASH_FIXED:
@@ -124,6 +125,8 @@ def plan_write(
     if mode == BucketMode.HASH_DYNAMIC:
         base = None if overwrite else snapshot
         dynamic = _dynamic_plan(table, base, shuffled) if placing is None else placing.dynamic
+    elif placing is not None:
+        dynamic = placing.dynamic
     plan = WritePlan(
         table=table,
         overwrite=overwrite,
@@ -218,5 +221,10 @@ def _dynamic_plan(table: FileStoreTable, snapshot: Snapshot | None, shuffled: bo
         max_buckets=most,
         assigners=_num_assigners(table.schema),
         keys_apart=shuffled,
-        log=None if table.file_io.unsafe_rename or most == 1 else str(uuid.uuid4()),
+        log=None if most == 1 else placement_log(table),
     )
+
+
+def placement_log(table: FileStoreTable) -> str | None:
+    """A name for the placement log of one write; None where the store can create no file exclusively."""
+    return None if table.file_io.unsafe_rename else str(uuid.uuid4())

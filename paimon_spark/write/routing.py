@@ -55,7 +55,7 @@ class Router:
         Args:
             schema: the table's schema, dynamic options applied.
             dynamic: places keys of a table with dynamic buckets; None for every other mode.
-            note: is told the places of rows that were placed before, of each partition.
+            note: is told the places of rows that were placed before, of each partition; None where nobody must know.
         """
         self._note = note
         self._mode = schema.bucket_mode
@@ -95,10 +95,9 @@ class Router:
 
     def _placed(self, places: PlaceArray, partition_codes: Codes | None, partitions: list[bytes]) -> Codes:
         """The bucket of each row where an earlier task has placed it."""
-        assert self._note is not None
-        if partition_codes is None:
+        if self._note is not None and partition_codes is None:
             self._note(partitions[0], places)
-        else:
+        elif self._note is not None and partition_codes is not None:
             for partition, chosen in zip(partitions, positions_of(partition_codes, len(partitions)), strict=True):
                 self._note(partition, places[chosen])
         buckets: Codes = places >> 32

@@ -11,6 +11,7 @@ import pyarrow as pa
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.spec.file_names import index_file_names
 from paimon_spark.spec.hash_index import encode_hash_index
+from paimon_spark.spec.schema import BucketMode
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.partition_times import check_partition_time
 from paimon_spark.write.append_writer import AppendWriter
@@ -127,7 +128,8 @@ class _TaskWrite:
         self._spec = plan.files
         self._engine = merge_engine_for(schema) if schema.primary_keys else None
         self._dynamic = self._dynamic_buckets()
-        self._placed = PlacedKeys(plan.dynamic, hash_loader(plan)) if plan.placed and plan.dynamic else None
+        has_index = plan.placed and schema.bucket_mode is BucketMode.HASH_DYNAMIC
+        self._placed = PlacedKeys(plan.dynamic, hash_loader(plan)) if has_index and plan.dynamic else None
         self._router = Router(schema, self._dynamic, None if self._placed is None else self._placed.note)
         self._writers: dict[tuple[bytes, int], BucketWriter] = {}
         self._buffered = 0
@@ -152,7 +154,7 @@ class _TaskWrite:
     def write(self, chunk: pa.Table) -> None:
         """Route one chunk of rows and buffer it; flush the largest buffers when there is too much."""
         places = None
-        if self._placed is not None:
+        if self._plan.placed:
             places = chunk.column(chunk.num_columns - 1).to_numpy()
             chunk = chunk.remove_column(chunk.num_columns - 1)
         for routed in self._router.route(self._plan.mapping.apply(chunk, places)):

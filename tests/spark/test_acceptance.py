@@ -30,12 +30,8 @@ GROUPS = (
 )
 FILES = sorted(path for group in GROUPS for path in CASES.glob(f"{group}_*.slt"))
 
-_CROSS_PARTITION = ("keys that move between partitions come with a later issue", "rows of a key may move")
-
 NOT_YET: dict[str, tuple[str, str]] = {
     "dv_pk": ("writes are not compacted before they return yet", "."),
-    "pu_cross_partition": _CROSS_PARTITION,
-    "wr_dynamic_bucket": _CROSS_PARTITION,
 }
 """Case -> why it does not hold yet, and what its failure must say."""
 

@@ -4,7 +4,8 @@ from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
 GB = 1 << 30
-_NO_MOVING_KEYS = "Writes that move rows of a key between partitions are refused."
+_ALL_KEYS = "Each write finds all keys of the table, so a key never has two rows."
+_KEYS_BY_JOB = "A Spark job reads the keys, in as many tasks as their files need."
 _NO_POSTPONED_BUCKETS = "Tables with postponed buckets are refused."
 
 CORE_BUCKET: tuple[Option, ...] = (
@@ -59,14 +60,14 @@ CORE_BUCKET: tuple[Option, ...] = (
         K.DURATION,
         None,
         "How long the index of a cross-partition table is kept.",
-        instead=_NO_MOVING_KEYS,
+        instead=_ALL_KEYS,
     ),
     Option(
         "cross-partition-upsert.bootstrap-parallelism",
         K.INT,
         10,
         "Threads that build the index of a cross-partition table.",
-        instead=_NO_MOVING_KEYS,
+        instead=_KEYS_BY_JOB,
     ),
     Option(
         "postpone.batch-write-fixed-bucket",

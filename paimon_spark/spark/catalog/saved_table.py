@@ -14,6 +14,7 @@ from pyspark.sql import types as spark
 
 from paimon_spark.spark.catalog.distribution import WriteDistribution, write_distribution
 from paimon_spark.spark.catalog.loading import LoadedTable
+from paimon_spark.spark.catalog.row_write import RowWriteProxy, takes_rows
 from paimon_spark.spark.catalog.write import WriteBuilderProxy, WriteProxy, session_parallelism
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.source.placed_columns import has_keys_of
@@ -110,6 +111,8 @@ class SaveBuilderProxy(WriteBuilderProxy):
             request = write_request(self.given, overwrite=self.overwriting is not None)
             table = target_table(request, struct)
         self.loaded = LoadedTable(table, table.path)
+        if takes_rows(table.schema):
+            return RowWriteProxy.of(self, self.given)
         distribution = WriteDistribution()
         if has_keys_of(table.schema, struct):
             distribution = write_distribution(table, session_parallelism(self.gateway))

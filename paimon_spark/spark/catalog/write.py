@@ -11,6 +11,7 @@ from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistributi
 from paimon_spark.spark.catalog.overwrite import overwrite_options
 from paimon_spark.spark.catalog.placed_rows import PlacedRows
 from paimon_spark.spark.catalog.python_source import python_write_builder
+from paimon_spark.spark.catalog.row_write import RowWriteProxy, takes_rows
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, called_by
@@ -105,6 +106,8 @@ class WriteBuilderProxy(Proxy):
                 key: value for key, value in options.items() if SAME_AS.get(key.lower(), key.lower()) != MERGE_SCHEMA
             }
             options[MERGE_SCHEMA] = "true"
+        if takes_rows(self.loaded.table.schema):
+            return RowWriteProxy.of(self, options)
         return WriteProxy(self, options, distribution)
 
     def buildForBatch(self) -> JavaObject:

@@ -76,8 +76,12 @@ def packed(rows: DataFrame, schema: pa.Schema, plan: WritePlan, tasks: int) -> D
         plan: of the write; of a table with dynamic buckets the one that places its keys.
         tasks: number of partitions of the shuffle that follows.
     """
-    targets = partition_keys(tasks) if tasks <= _MOST_TARGETS else list(range(_MOST_TARGETS))
-    return map_in_arrow(rows, partial(_pack, schema, plan, targets), PACKED_STRUCT)
+    return map_in_arrow(rows, partial(_pack, schema, plan, targets_of(tasks)), PACKED_STRUCT)
+
+
+def targets_of(tasks: int) -> list[int]:
+    """Numbers that lead packed rows to the partitions of a shuffle."""
+    return partition_keys(tasks) if tasks <= _MOST_TARGETS else list(range(_MOST_TARGETS))
 
 
 def _pack(

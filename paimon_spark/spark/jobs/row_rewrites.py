@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.shuffled_write import run_write
+from paimon_spark.spark.jobs.write_tasks import run_write
 from paimon_spark.spark.source.table_write import ReplacedFiles, planned
 from paimon_spark.spec.snapshot import Operation
 

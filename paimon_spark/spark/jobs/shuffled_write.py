@@ -7,23 +7,18 @@ and answers with the task's commit message.
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import functions as sf
-from pyspark.sql.types import BinaryType, StructField, StructType
 
 from paimon_spark.spark.columns.bucket_expression import bucket_expression, kept_as_given
 from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.jobs.clustering import clustering, packed
-from paimon_spark.spark.source.table_write import TableWrite, planned
+from paimon_spark.spark.jobs.moving_keys import write_moving_keys
+from paimon_spark.spark.jobs.write_tasks import number_of_tasks, run_write
+from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.write.packed_rows import TASK
 from paimon_spark.write.plan import WritePlan, plan_write
@@ -65,8 +60,10 @@ def write_shuffled(
         SchemaMismatchError: the rows do not fit the table's columns.
         CommitConflictError: another commit changed what this one relies on; nothing was committed.
     """
+    if table.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
+        return write_moving_keys(df, table, overwrite, operation=operation, rows_of=rows_of)
     arrow_schema = spark_arrow_schema(df.schema)
-    tasks = _number_of_tasks(df, table)
+    tasks = number_of_tasks(df, table)
     # mapInArrow takes names of columns for expressions: one with a dot or a back quote it would not find
     rows = df.toDF(*(str(number) for number in range(len(df.columns))))
     placing = None
@@ -81,18 +78,6 @@ def write_shuffled(
         write = replace(write, packed=True)
         rows, keys = packed(rows, arrow_schema, placing or write.plan, tasks), [TASK]
     return run_write(rows.repartition(tasks, *map(sf.expr, keys)), write)
-
-
-def run_write(rows: DataFrame, write: TableWrite) -> int | None:
-    """Write rows where they are, each partition of Spark's a task, and commit them; return the id of the new snapshot.
-
-    Args:
-        rows: with the columns of the plan in their order, under any names; more columns behind them are left out.
-        write: the planned write.
-    """
-    answer = StructType([StructField("message", BinaryType(), nullable=False)])
-    messages = map_in_arrow(rows, partial(_write_task, write), answer).collect()
-    return write.commit([pickle.loads(bytes(row.message)) for row in messages])
 
 
 def _clustered_by(plan: WritePlan, tasks: int) -> list[str] | None:
@@ -118,26 +103,3 @@ def _columns_as_stored(plan: WritePlan, names: Iterable[str], positions: dict[st
             return None
         found.append(f"`{position}`")
     return found
-
-
-def _number_of_tasks(df: DataFrame, table: FileStoreTable) -> int:
-    """As many tasks as the session has cores (on Connect: shuffle partitions), but no more than there are buckets."""
-    spark = df.sparkSession
-    context = getattr(spark, "_sc", None)
-    shuffles = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
-    tasks = shuffles if context is None else max(1, min(shuffles, context.defaultParallelism))
-    buckets = table.options.bucket
-    return min(tasks, buckets) if buckets > 0 and not table.schema.partition_keys else tasks
-
-
-def _write_task(write: TableWrite, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the rows of one task; answer with its commit message. Runs in tasks."""
-    filled = (batch for batch in batches if batch.num_rows)
-    first = next(filled, None)
-    if first is None:
-        return
-    names = write.given_schema.names
-    own = (batch.select(range(len(names))).rename_columns(names) for batch in chain([first], filled))
-    context = TaskContext.get()
-    message = write.write_task(own, context.partitionId() if context else 0)
-    yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(message)], pa.binary())], names=["message"])

@@ -203,6 +203,7 @@ CACHED_ROWS = SparkClass(f"{_SQL}.execution.columnar.InMemoryRelation", methods=
 CACHE_BUILDER = SparkClass(f"{_SQL}.execution.columnar.CachedRDDBuilder", methods=("logicalPlan",))
 REPLACE_EXPRESSIONS = SparkClass(f"{_SQL}.catalyst.optimizer.ReplaceExpressions", methods=("apply",), is_object=True)
 EXTRACT_PYTHON_UDFS = SparkClass(f"{_SQL}.execution.python.ExtractPythonUDFs", methods=("apply",), is_object=True)
+OVERWRITE = SparkClass(f"{_PLANS}.OverwriteByExpression", methods=("analyzedQuery", "byPosition", "copy", "write"))
 OPTIMIZED_WRITES = SparkClass(f"{_PLANS}.AppendData", methods=("query", "write"))
 DESCRIBE_COLUMN = SparkClass(f"{_PLANS}.DescribeColumn")
 DROP_PARTITIONS = SparkClass(f"{_PLANS}.DropPartitions", methods=("copy", "ifExists", "parts", "purge", "table"))

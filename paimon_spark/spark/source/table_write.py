@@ -143,8 +143,12 @@ def planned(
         SchemaMismatchError: the rows do not fit the table's columns.
         UnsupportedError: the table cannot be written yet.
     """
+    from paimon_spark.spec.schema import BucketMode
+    from paimon_spark.write.moving_keys import needs_shuffle
     from paimon_spark.write.plan import plan_write
 
+    if table.schema.bucket_mode is BucketMode.KEY_DYNAMIC and placing is None:
+        raise needs_shuffle(table.schema)
     plan = plan_write(
         table,
         overwrite=None if overwrite is None else overwrite.kind,

@@ -1,0 +1,231 @@
+"""Writes whose rows are looked at as a whole before they are written: of keys that move, of postponed buckets.
+
+Such a write is a job of its own (`jobs.shuffled_write`). Spark hands it the rows as a DataFrame, as to a V1 write: the
+rule that gives writes to themselves (`hooks.placed_writes`) puts a table in a command's place that takes rows so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from paimon_spark.errors import CommitError, PaimonError, UnsupportedError
+from paimon_spark.spark.jobs.shuffled_write import write_shuffled
+from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.source.source_options import write_request
+from paimon_spark.spark.source.write_target import overwrite_of, target_table
+from paimon_spark.spec.schema import BucketMode
+from paimon_spark.storage.secrets import without_secrets
+
+if TYPE_CHECKING:
+    from paimon_spark.spark.catalog.loading import LoadedTable
+    from paimon_spark.spec.schema import TableSchema
+
+_CATALOG = "org.apache.spark.sql.connector.catalog"
+_DYNAMIC = "OverwritePartitionsDynamic"
+
+
+class _Builder(Protocol):
+    """What a builder of the catalog knows of its write."""
+
+    gateway: Gateway
+    loaded: LoadedTable
+    overwriting: dict[str, str] | None
+    names_errors: bool
+
+
+def takes_rows(schema: TableSchema) -> bool:
+    """Whether rows of a table are written so."""
+    return schema.bucket_mode is BucketMode.KEY_DYNAMIC
+
+
+class RowWriteProxy(Proxy):
+    """A write of all rows at once. Spark asks while it optimises and executes the statement."""
+
+    interfaces = ("org.apache.spark.sql.connector.write.V1Write", "java.util.function.Function")
+
+    def __init__(
+        self, gateway: Gateway, name: str, options: Mapping[str, str], *, overwrites: bool, names_errors: bool
+    ) -> None:
+        super().__init__(gateway)
+        self.name = name
+        self.options = dict(options)
+        self.overwrites = overwrites
+        self.names_errors = names_errors
+        self.taken = False
+        """Whether the command hands over a DataFrame already."""
+
+    @classmethod
+    def of(cls, builder: _Builder, options: Mapping[str, str]) -> RowWriteProxy:
+        """The write of a builder, by the options of our data source."""
+        overwrites = builder.overwriting is not None
+        name, named = builder.loaded.name, builder.names_errors
+        return cls(builder.gateway, name, options, overwrites=overwrites, names_errors=named)
+
+    def apply(self, command: JavaObject) -> JavaObject:
+        """The command that hands over a DataFrame; asked by a rule of Spark's optimizer (`placed_writes`)."""
+        if self.taken:
+            return command
+        relation = command.table()
+        values = [relation.productElement(number) for number in range(relation.productArity())]
+        values[0] = RowTableProxy(self.gateway, values[0])
+        target = relation.copy(*values)
+        if command.getClass().getSimpleName() == _DYNAMIC:
+            made = self._overwrite(target, command.query())
+        else:
+            made = command.withNewTable(target)
+        names = [str(made.productElementName(number)) for number in range(made.productArity())]
+        parts = [made.productElement(number) for number in range(len(names))]
+        write, analyzed = names.index("write"), names.index("analyzedQuery")
+        some = self.gateway.jvm.scala.Option.apply
+        taken = RowWriteProxy(
+            self.gateway, self.name, self.options, overwrites=self.overwrites, names_errors=self.names_errors
+        )
+        taken.taken = True
+        parts[write] = some(taken)  # another one: Spark keeps the command that it had where both are equal
+        if not parts[analyzed].isDefined():
+            parts[analyzed] = some(command.query())
+        return made.copy(*parts)
+
+    def _overwrite(self, target: JavaObject, query: JavaObject) -> JavaObject:
+        """A static overwrite: of a dynamic one Spark hands over no DataFrame. The options say what is replaced."""
+        command = compat.OVERWRITE.of(self.gateway)
+        given = (
+            target,
+            query,
+            compat.LITERAL.of(self.gateway).TrueLiteral(),
+            self.gateway.jvm.scala.Predef.Map().empty(),
+        )
+        try:
+            return command.byPosition(*given)
+        except Py4JError:
+            return command.byPosition(*given, False)  # 4.2: whether the schema evolves
+
+    def andThen(self, _after: JavaObject) -> None:
+        """Never called."""
+
+    def compose(self, _before: JavaObject) -> None:
+        """Never called."""
+
+    def toInsertableRelation(self) -> Any:
+        """What takes the rows."""
+        return InsertProxy(self)
+
+    def description(self) -> str:
+        """For EXPLAIN."""
+        return f"paimon {self.name}"
+
+    def toString(self) -> str:
+        """For EXPLAIN; no two writes are equal."""
+        return f"PaimonRowWrite({self.name})@{id(self):x}"
+
+    def toBatch(self) -> None:
+        """Called where the rule is not in this session.
+
+        Raises:
+            UnsupportedError: names what to call.
+        """
+        raise UnsupportedError(
+            f"This session cannot hand the rows of {self.name} over as a whole, which its keys need: write with "
+            f"PaimonTable.for_path(spark, path).append(df) or .overwrite(df)"
+        )
+
+    def toStreaming(self) -> None:
+        """As `toBatch`."""
+        self.toBatch()
+
+    def supportedCustomMetrics(self) -> JavaObject:
+        """None."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
+
+    def reportDriverMetrics(self) -> JavaObject:
+        """None."""
+        return self.gateway.array("org.apache.spark.sql.connector.metric.CustomTaskMetric", [])
+
+
+class InsertProxy(Proxy):
+    """Writes the rows of one statement and commits them."""
+
+    interfaces = ("org.apache.spark.sql.sources.InsertableRelation",)
+
+    def __init__(self, write: RowWriteProxy) -> None:
+        super().__init__(write.gateway)
+        self.options = write.options
+        self.overwrites = write.overwrites
+        self.names_errors = write.names_errors
+
+    def insert(self, rows: JavaObject, _overwrite: bool) -> None:
+        """Write and commit. Called once, when the statement is executed.
+
+        Raises:
+            PaimonError: as of every write.
+        """
+        frame = DataFrame(rows, SparkSession(self.gateway.context, rows.sparkSession()))
+        struct = StructType.fromJson(json.loads(rows.schema().json()))
+        with without_secrets(self.options):
+            request = write_request(self.options, overwrite=self.overwrites)
+            table = target_table(request, struct)
+            try:
+                write_shuffled(frame, table, overwrite_of(request, table) if self.overwrites else None)
+            except CommitError as error:
+                if self.names_errors:
+                    raise
+                raise PaimonError(f"{type(error).__name__}: {error}") from error
+
+
+class RowTableProxy(Proxy):
+    """The table of a command, as one that takes DataFrames."""
+
+    interfaces: ClassVar[tuple[str, ...]] = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsWrite")
+
+    def __init__(self, gateway: Gateway, table: JavaObject) -> None:
+        super().__init__(gateway)
+        self.table = table
+
+    def name(self) -> str:
+        """As of the table itself."""
+        return str(self.table.name())
+
+    def id(self) -> None:
+        """Identity over time: none is kept."""
+
+    def version(self) -> None:
+        """Version for transactions: none."""
+
+    def schema(self) -> JavaObject:
+        """As of the table itself."""
+        return self.table.schema()
+
+    def columns(self) -> JavaObject:
+        """As of the table itself."""
+        return self.table.columns()
+
+    def constraints(self) -> JavaObject:
+        """None."""
+        return self.gateway.array(f"{_CATALOG}.constraints.Constraint", [])
+
+    def partitioning(self) -> JavaObject:
+        """As of the table itself."""
+        return self.table.partitioning()
+
+    def properties(self) -> JavaObject:
+        """As of the table itself."""
+        return self.table.properties()
+
+    def capabilities(self) -> JavaObject:
+        """Rows as a DataFrame."""
+        return self.gateway.enum_set(f"{_CATALOG}.TableCapability", ["V1_BATCH_WRITE", "TRUNCATE"])
+
+    def newWriteBuilder(self, info: JavaObject) -> Any:
+        """As of the table itself."""
+        return self.table.newWriteBuilder(info)
+
+    def toString(self) -> str:
+        """As of the table itself: it is the same relation, whose cached rows Spark forgets."""
+        return str(self.table.toString())

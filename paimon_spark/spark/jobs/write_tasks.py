@@ -1,0 +1,56 @@
+"""The tasks of a planned write over rows that are where they belong, and their number."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.source.table_write import TableWrite
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from paimon_spark.table.table import FileStoreTable
+
+
+def run_write(rows: DataFrame, write: TableWrite) -> int | None:
+    """Write rows where they are, each partition of Spark's a task, and commit them; return the id of the new snapshot.
+
+    Args:
+        rows: with the columns of the plan in their order, under any names; more columns behind them are left out.
+        write: the planned write.
+    """
+    answer = StructType([StructField("message", BinaryType(), nullable=False)])
+    messages = map_in_arrow(rows, partial(_write_task, write), answer).collect()
+    return write.commit([pickle.loads(bytes(row.message)) for row in messages])
+
+
+def number_of_tasks(df: DataFrame, table: FileStoreTable) -> int:
+    """As many tasks as the session has cores (on Connect: shuffle partitions), but no more than there are buckets."""
+    spark = df.sparkSession
+    context = getattr(spark, "_sc", None)
+    shuffles = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
+    tasks = shuffles if context is None else max(1, min(shuffles, context.defaultParallelism))
+    buckets = table.options.bucket
+    return min(tasks, buckets) if buckets > 0 and not table.schema.partition_keys else tasks
+
+
+def _write_task(write: TableWrite, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Write the rows of one task; answer with its commit message. Runs in tasks."""
+    filled = (batch for batch in batches if batch.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return
+    names = write.given_schema.names
+    own = (batch.select(range(len(names))).rename_columns(names) for batch in chain([first], filled))
+    context = TaskContext.get()
+    message = write.write_task(own, context.partitionId() if context else 0)
+    yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(message)], pa.binary())], names=["message"])
