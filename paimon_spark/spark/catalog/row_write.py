@@ -10,7 +10,6 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -18,6 +17,7 @@ from paimon_spark.errors import CommitError, PaimonError, UnsupportedError
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.source.write_target import overwrite_of, target_table
 from paimon_spark.spec.schema import BucketMode
@@ -104,7 +104,7 @@ class RowWriteProxy(Proxy):
         )
         try:
             return command.byPosition(*given)
-        except Py4JError:
+        except JavaCallError:
             return command.byPosition(*given, False)  # 4.2: whether the schema evolves
 
     def andThen(self, _after: JavaObject) -> None:
