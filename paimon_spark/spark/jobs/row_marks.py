@@ -21,7 +21,7 @@ from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
-from paimon_spark.spark.jobs.shuffled_write import run_write
+from paimon_spark.spark.jobs.write_tasks import run_write
 from paimon_spark.spark.source.table_write import MarkedRows, planned
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
