@@ -116,6 +116,39 @@ def test_options_of_a_load(spark: SparkSession, catalog: Path) -> None:
     assert spark.sql(f"SELECT count(*) FROM paimon.`{path}` WITH (`scan.snapshot-id` = 1)").first() == (10,)
 
 
+def test_versions_of_a_path(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    for low in (0, 10):
+        spark.range(low, low + 3).write.format("paimon").mode("append").save(path)
+    table = PaimonTable.for_path(spark, path)
+    table.create_tag("first", snapshot_id=1)
+    millis = load_table(path).snapshots.get(1).time_millis
+    bare = spark.newSession()
+    paimon_spark.register(bare)
+    asked = ("VERSION AS OF 1", "VERSION AS OF 'first'", f"TIMESTAMP AS OF timestamp_millis({millis})")
+    for version in asked:
+        frame = bare.sql(f"SELECT count(id), max(id) FROM paimon.`{path}` {version} AS t WHERE t.id < 9")
+        assert frame.collect() == [(3, 2)]
+        assert "snapshot=1, files=" in scan_of(bare.sql(f"SELECT * FROM paimon.`{path}` {version}"))
+    assert bare.sql(f"SELECT count(*) FROM paimon.`{path}`").first() == (6,)
+    with pytest.raises(PySparkException, match="must be null when VERSION AS OF"):
+        bare.sql(f"SELECT * FROM paimon.`{path}` VERSION AS OF 1 WITH ('scan.snapshot-id' = '2')")
+    with pytest.raises(PySparkException, match="nix"):
+        bare.sql(f"SELECT * FROM paimon.`{path}` VERSION AS OF 'nix'")
+
+
+def test_a_temporary_view_using_paimon_is_planned(spark: SparkSession, catalog: Path) -> None:
+    path = str(catalog / "plain")
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW using_paimon USING paimon OPTIONS (path '{path}')")
+    found = spark.sql("SELECT upper(v) AS v, c FROM using_paimon AS t WHERE id > 105 AND t.p = 1 ORDER BY id")
+    assert "files=1, reader=spark-parquet" in scan_of(found)
+    assert [tuple(row) for row in found.collect()] == [("V107", "x  "), ("V109", "x  ")]
+    joined = spark.sql("SELECT count(*) FROM using_paimon a JOIN using_paimon b ON a.id = b.id")
+    assert joined.first() == (20,)
+    assert spark.table("using_paimon").columns == ["id", "v", "c", "p"]
+    spark.sql("DROP VIEW using_paimon")
+
+
 @pytest.mark.parametrize("view", ["$ro", "$files", "$snapshots", "$audit_log", "$branch_b"])
 def test_views(spark: SparkSession, catalog: Path, view: str) -> None:
     path = f"{catalog / 'keyed'}{view}"

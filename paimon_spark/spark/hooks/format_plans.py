@@ -3,8 +3,9 @@
 Spark makes a relation of its Python source of a load, which reads every file and column through Python, and a write
 into that source of a save, which is not shuffled. A rule before the others, a Java class, finds
 these nodes and asks Python for ours: the relation of `catalog.frames`, the write of `catalog.saved_table`. It also
-finds ``SELECT * FROM paimon.`/path` `` in a session without a catalog of that name. A node that Python gives back as it
-came stays with Spark and the plain source.
+finds ``SELECT * FROM paimon.`/path` ``, with ``VERSION AS OF`` or without, in a session without a catalog of that name,
+and views of ``CREATE TEMPORARY VIEW … USING paimon``, which Spark makes of its Python source. A node that Python gives
+back as it came stays with Spark and the plain source.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from paimon_spark.options import Scope, with_scope
 from paimon_spark.spark.catalog.frames import read_relation
 from paimon_spark.spark.catalog.saved_table import SavedTableProxy
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.expressions import renamed
+from paimon_spark.spark.jvm.features import PATH_TRAVEL, missing_of
 from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, named_text
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
@@ -27,6 +30,7 @@ from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown
 from paimon_spark.spark.session.session_settings import SETTINGS, TIME_ZONE, carried
 from paimon_spark.spark.source.placed_columns import placed_columns
 from paimon_spark.spark.source.source_options import write_request
+from paimon_spark.spark.sql.read_version import refuse_second_version
 from paimon_spark.table.paths import is_path_name
 from paimon_spark.table.table import load_table
 
@@ -72,7 +76,11 @@ class FormatPlansProxy(FunctionProxy):
             if kind == "UnresolvedDataSource":
                 return self._load(node)
             if kind == "UnresolvedRelation":
-                return self._by_name(node)
+                return self._by_name(node, node, {})
+            if kind == "RelationTimeTravel":
+                return self._at_version(node)
+            if kind == "View":
+                return self._view(node)
             return self._save(node)
         except PaimonError as error:
             raise self._analysis_error(error) from error
@@ -90,13 +98,48 @@ class FormatPlansProxy(FunctionProxy):
         plan = read_relation(self.gateway, self.state, {**self._settings(options), **options, **where}, columns)
         return node if plan is None else plan
 
-    def _by_name(self, node: JavaObject) -> JavaObject:
-        name, path = (str(part) for part in java_list(node.multipartIdentifier()))
+    def _by_name(self, node: JavaObject, named: JavaObject, version: Mapping[str, str]) -> JavaObject:
+        """The plan of an ``UnresolvedRelation``; `node` where Spark's own rules are to see it."""
+        name, path = (str(part) for part in java_list(named.multipartIdentifier()))
         if self.state.catalogManager().isCatalogRegistered(name) or not is_path_name(path):
             return node
-        options = self.gateway.string_dict(node.options().asCaseSensitiveMap())
-        plan = read_relation(self.gateway, self.state, {**self._settings(options), **options, "path": path})
+        options = self.gateway.string_dict(named.options().asCaseSensitiveMap())
+        if version:
+            refuse_second_version(options)
+        given = {**self._settings(options), **options, **version, "path": path}
+        plan = read_relation(self.gateway, self.state, given)
         return node if plan is None else plan
+
+    def _at_version(self, node: JavaObject) -> JavaObject:
+        """``VERSION AS OF`` or ``TIMESTAMP AS OF`` behind a path; the time is left to Spark until it is resolved."""
+        timestamp = node.timestamp()
+        if missing_of(self.gateway, PATH_TRAVEL) or (timestamp.isDefined() and not timestamp.get().resolved()):
+            return node
+        zone = self.state.conf().sessionLocalTimeZone()
+        spec = compat.TIME_TRAVEL_SPEC.of(self.gateway).create(timestamp, node.version(), zone).get()
+        if node.version().isDefined():
+            version = {"scan.version": str(spec.version())}
+        else:
+            version = {"scan.timestamp-millis": str(spec.timestamp() // 1000)}
+        return self._by_name(node, node.relation(), version)
+
+    def _view(self, view: JavaObject) -> JavaObject:
+        """The view over the relation of a load of this moment, with the columns that the view has."""
+        projects, relation = [], view.child()
+        while relation.getClass().getSimpleName() == "Project":  # Spark pads CHAR columns
+            projects.append(relation)
+            relation = relation.child()
+        options = self.gateway.string_dict(relation.options().asCaseSensitiveMap())
+        columns = StructType.fromJson(json.loads(relation.schema().json()))
+        plan = read_relation(self.gateway, self.state, {**self._settings(options), **options}, columns)
+        if plan is None:
+            return view
+        pairs = zip(java_list(plan.output()), java_list(relation.output()), strict=True)
+        same = scala_seq(self.gateway, [renamed(self.gateway, new, old) for new, old in pairs])
+        plan = compat.PROJECT(self.gateway, same, plan)
+        for above in [*reversed(projects), view]:
+            plan = above.withNewChildren(scala_seq(self.gateway, [plan]))
+        return plan
 
     def _save(self, command: JavaObject) -> JavaObject:
         relation = command.table()

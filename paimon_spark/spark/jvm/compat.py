@@ -181,6 +181,7 @@ TRUNCATE_TABLE = SparkClass(f"{_PLANS}.TruncateTable", constructors=(1,))
 DELETE_FROM_TABLE = SparkClass(f"{_PLANS}.DeleteFromTable", methods=("condition", "table"))
 UPDATE_TABLE = SparkClass(f"{_PLANS}.UpdateTable", methods=("assignments", "condition", "table"))
 MERGE_INTO_TABLE = SparkClass(f"{_PLANS}.MergeIntoTable", methods=("targetTable",))
+VIEW = SparkClass(f"{_PLANS}.View", methods=("child", "isTempView", "withNewChildren"))
 SUBQUERY_ALIAS = SparkClass(f"{_PLANS}.SubqueryAlias", methods=("child",))
 INSERT_INTO = SparkClass(
     f"{_PLANS}.InsertIntoStatement",
@@ -219,6 +220,8 @@ RELATION = SparkClass(
 SCAN_RELATION = SparkClass(f"{_SOURCES}.v2.DataSourceV2ScanRelation", methods=("output", "scan"))
 
 # Analysis
+TIME_TRAVEL = SparkClass(f"{_ANALYSIS}.RelationTimeTravel", methods=("relation", "timestamp", "version"))
+TIME_TRAVEL_SPEC = SparkClass(f"{_ANALYSIS}.TimeTravelSpec", methods=("create",))
 RESOLVED_TABLE = SparkClass(f"{_ANALYSIS}.ResolvedTable", methods=("create",))
 UNRESOLVED_RELATION = SparkClass(
     f"{_ANALYSIS}.UnresolvedRelation", methods=("isStreaming", "multipartIdentifier", "options"), constructors=(3,)

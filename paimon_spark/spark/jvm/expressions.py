@@ -57,6 +57,12 @@ def aligned_assignments(gateway: Gateway, output: JavaObject, assignments: JavaO
         return java_list(utils.alignUpdateAssignments(output, assignments, False, False))
 
 
+def renamed(gateway: Gateway, attribute: JavaObject, target: JavaObject) -> JavaObject:
+    """An attribute under the name and the id of another, by which expressions over the other find it."""
+    nothing, metadata = scala_seq(gateway, []), gateway.jvm.scala.Option.apply(target.metadata())
+    return compat.ALIAS(gateway, attribute, target.name(), target.exprId(), nothing, metadata, nothing)
+
+
 def _little_endian(gateway: Gateway) -> JavaObject | None:
     """Return what turns hexadecimal digits into ``Long.reverseBytes``; None where this Spark lacks the classes."""
     try:

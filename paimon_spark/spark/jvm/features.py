@@ -88,8 +88,12 @@ FORMAT_PLANS = Feature(
     (
         c.ANALYZER, c.RULE, c.RESOLUTION_RULES, c.SOURCE_LOADER, c.UNRESOLVED_SOURCE, c.UNRESOLVED_RELATION,
         c.V2_WRITE_COMMAND, c.PYTHON_TABLE, c.RELATION, c.FILTER, c.PROJECT, c.ANALYSIS_EXCEPTION, c.PYTHON_UTILS,
-        c.PLATFORM,
+        c.PLATFORM, c.VIEW, c.ALIAS,
     ),
+)  # fmt: skip
+PATH_TRAVEL = Feature(
+    "versions of tables named by a path", "VERSION AS OF behind paimon.`/path` needs register_catalog",
+    (c.TIME_TRAVEL, c.TIME_TRAVEL_SPEC),
 )  # fmt: skip
 METADATA_ANSWERS = Feature(
     "counts from metadata", "count(*), min and max read the table", (c.EVALUATE_PYTHON, c.UNPICKLER)
@@ -149,7 +153,8 @@ PARSER = Feature(
     ),
 )  # fmt: skip
 FEATURES = (
-    SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, FRAMES, FORMAT_PLANS, METADATA_ANSWERS, WRITES, CLONES,
+    SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, FRAMES, FORMAT_PLANS, PATH_TRAVEL, METADATA_ANSWERS, WRITES,
+    CLONES,
     TABLE_FUNCTIONS, LOCAL_ROWS, PLACED_WRITES, REBALANCED_WRITES, LEFT_OUT_COLUMNS, WIDENED_WRITES, ROW_LEVEL, PARSER,
 )  # fmt: skip
 """All of them."""

@@ -2,15 +2,20 @@ import java.lang.reflect.UndeclaredThrowableException;
 import java.util.function.Function;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedDataSource;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 import org.apache.spark.unsafe.Platform;
 
-/** An analyzer rule: asks Python about loads and saves of our format, and about tables named by it and a path. */
+/**
+ * An analyzer rule: asks Python about loads and saves of our format, about tables named by it and a path, and about
+ * temporary views over Spark's Python table.
+ */
 public final class PaimonFormatPlans extends Rule {
     private static final String FORMAT = "paimon";
     private final Function paimon;
@@ -49,8 +54,20 @@ public final class PaimonFormatPlans extends Rule {
             }
             if (node instanceof UnresolvedRelation) {
                 UnresolvedRelation named = (UnresolvedRelation) node;
-                return !named.isStreaming() && named.multipartIdentifier().length() == 2
-                    && FORMAT.equalsIgnoreCase((String) named.multipartIdentifier().apply(0));
+                return isNamed(named);
+            }
+            if (node instanceof LogicalPlan && ((LogicalPlan) node).nodeName().equals("RelationTimeTravel")) {
+                Object named = ((LogicalPlan) node).productElement(0);
+                return named instanceof UnresolvedRelation && isNamed((UnresolvedRelation) named);
+            }
+            if (node instanceof View) {
+                View view = (View) node;
+                LogicalPlan below = view.child();
+                while (below instanceof Project) {
+                    below = ((Project) below).child();
+                }
+                return view.isTempView() && below instanceof DataSourceV2Relation
+                    && isPython(((DataSourceV2Relation) below).table());
             }
             if (!(node instanceof V2WriteCommand)) {
                 return false;
@@ -59,8 +76,16 @@ public final class PaimonFormatPlans extends Rule {
             if (!(table instanceof DataSourceV2Relation) || !((LogicalPlan) node).resolved()) {
                 return false;
             }
-            Object target = ((DataSourceV2Relation) table).table();
-            return target instanceof PythonTable && FORMAT.equals(((PythonTable) target).name());
+            return isPython(((DataSourceV2Relation) table).table());
+        }
+
+        private static boolean isNamed(UnresolvedRelation named) {
+            return !named.isStreaming() && named.multipartIdentifier().length() == 2
+                && FORMAT.equalsIgnoreCase((String) named.multipartIdentifier().apply(0));
+        }
+
+        private static boolean isPython(Object table) {
+            return table instanceof PythonTable && FORMAT.equals(((PythonTable) table).name());
         }
     }
 }
