@@ -50,6 +50,7 @@ def install_format(spark: SparkSession) -> bool:
         for feature, hook in FORMAT_HOOKS:
             install_feature(gateway, feature, partial(hook, gateway, session_state))
 
+    is_whole(gateway, features.PATH_TRAVEL)
     install(state)
     install_feature(gateway, features.CLONES, lambda: follow_clones(gateway, state, install))
     return True
