@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.errors import CorruptTableError
 from paimon_spark.read.change_range import ChangeRange, ChangeSource, snapshots_of
 from paimon_spark.read.diff_plan import diff_splits, files_of_state, only_in_later
 from paimon_spark.read.incremental_read import read_changed, read_written
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from paimon_spark.read.table_scan import TableScan
     from paimon_spark.table.table import FileStoreTable
 
-_COMPACTED_CHANGELOG = "compacted-changelog-"
-
 
 def plan_changes(scan: TableScan) -> ReadPlan:
     """Plan the read of a scan's changes, of its own branch alone.
@@ -42,7 +40,6 @@ def plan_changes(scan: TableScan) -> ReadPlan:
     Raises:
         SnapshotNotFoundError: a snapshot of the range is gone.
         CorruptTableError: a metadata file is missing or cannot be read.
-        UnsupportedError: the changelog was written in a way that is not supported.
     """
     table, changes, predicate = scan.table, scan.source, scan.predicate
     assert isinstance(changes, ChangeRange)
@@ -122,10 +119,4 @@ def _added_files(
     if predicate is not None and len(files):
         files = files.filter(bucket_mask(table, files, predicate))
         files = files.filter(stats_mask(table, files, predicate, keys=False))
-    if any(name.startswith(_COMPACTED_CHANGELOG) for name in files.file_names):
-        raise UnsupportedError(
-            f"The changelog of snapshot {snapshot.id} lies in compacted files (option changelog.precommit-compact), "
-            "which cannot be read yet. Read the difference of two snapshots instead: "
-            "incremental-between-scan-mode = diff."
-        )
     return files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from itertools import count
 from uuid import uuid4
@@ -24,6 +25,12 @@ _EXTENSIONS = {
     **{"none": None, "gzip": "gz", "bzip2": "bz2", "deflate": "deflate"},
     **{"snappy": "snappy", "lz4": "lz4", "zstd": "zst"},
 }
+COMPACTED_CHANGELOG_PREFIX = "compacted-changelog-"
+_COMPACTED_CHANGELOG = re.compile(
+    r"(?P<stem>[^/$.]+)\$(?P<bucket>\d{1,10})-(?P<whole>\d{1,18})(-(?P<offset>\d{1,18})-(?P<length>\d{1,18}))?"
+    r"\.(?P<extension>cc-[^/.]+)",
+    re.ASCII,
+)
 _COMPRESSED = frozenset(extension for extension in _EXTENSIONS.values() if extension)
 _TEXT_FORMATS = frozenset(("json", "csv"))
 
@@ -76,7 +83,48 @@ def data_file_format(name: str) -> str:
         _, dot, extension = stem.rpartition(".")
     if not dot or not extension:
         raise CorruptTableError(f"'{name}' is not a legal file name of a data file: it has no extension.", path=name)
+    if name.startswith(COMPACTED_CHANGELOG_PREFIX):
+        extension = extension.removeprefix("cc-")
     return extension.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class FileRegion:
+    """A part of a file that is a whole file of its format by itself."""
+
+    path: str
+    offset: int
+    length: int
+
+
+def compacted_changelog_region(path: str) -> FileRegion | None:
+    """Where the bytes lie of a changelog file that Flink has joined with others.
+
+    Java: ``CompactedChangelogPathResolver``.
+
+    Args:
+        path: of the file as its manifest entry names it. Only the first of the joined files is really there.
+
+    Returns:
+        None for any other file.
+
+    Raises:
+        CorruptTableError: the name does not say where.
+    """
+    directory, _, name = path.rpartition("/")
+    if not name.startswith(COMPACTED_CHANGELOG_PREFIX) or ".cc-" not in name:
+        return None
+    match = _COMPACTED_CHANGELOG.fullmatch(name)
+    if match is None:
+        raise CorruptTableError(f"'{name[:200]}' is not the name of a compacted changelog file.", path=path)
+    whole = int(match["whole"])
+    if match["offset"] is None:
+        return FileRegion(path, 0, whole)
+    buckets = directory.rpartition("/")[0]
+    real = f"{match['stem']}${match['bucket']}-{match['whole']}.{match['extension']}"
+    return FileRegion(
+        f"{buckets}/{bucket_name(int(match['bucket']))}/{real}", int(match["offset"]), int(match["length"])
+    )
 
 
 def data_file_compression(name: str) -> str | None:

@@ -38,6 +38,7 @@ from paimon_spark.storage.data_file import (
     DataFileReader,
     DataFileWriter,
     FileResult,
+    Source,
 )
 from paimon_spark.storage.file_io import FileIO
 
@@ -63,7 +64,7 @@ _CODECS: Final[Mapping[str, str]] = {
 class AvroReader(DataFileReader):
     """Reads one Avro file."""
 
-    def __init__(self, file_io: FileIO, path: str, size: int | None) -> None:
+    def __init__(self, file_io: Source, path: str, size: int | None) -> None:
         self.path = path
         with corrupt_as(path, "Avro"):
             self._data = file_io.read_bytes(path)

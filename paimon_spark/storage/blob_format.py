@@ -29,6 +29,7 @@ from paimon_spark.storage.data_file import (
     DataFileReader,
     DataFileWriter,
     FileResult,
+    Source,
 )
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_options import redact
@@ -50,7 +51,7 @@ _AROUND: Final = 16
 class BlobReader(DataFileReader):
     """Reads one blob file."""
 
-    def __init__(self, file_io: FileIO, path: str, size: int | None) -> None:
+    def __init__(self, file_io: Source, path: str, size: int | None) -> None:
         self.path = path
         with corrupt_as(path, "blob"):
             self._file = file_io.open_input(path, size)

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,6 +48,16 @@ class FileResult:
     size_bytes: int
     row_count: int
     column_stats: Mapping[str, ColumnStats] = field(default_factory=dict)
+
+
+class Source(Protocol):
+    """What a reader asks of a store."""
+
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
+        """A seekable file."""
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file."""
 
 
 class DataFileReader(abc.ABC):

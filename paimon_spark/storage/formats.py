@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec.data_types import DataField
+from paimon_spark.spec.file_names import compacted_changelog_region
 from paimon_spark.storage.avro_format import AvroReader, AvroWriter
 from paimon_spark.storage.blob_format import BlobReader, BlobWriter
 from paimon_spark.storage.data_file import (
@@ -19,8 +20,10 @@ from paimon_spark.storage.data_file import (
     DataFileWriter,
     FileResult,
     NamedErrorsWriter,
+    Source,
 )
 from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.file_region import RegionIO
 from paimon_spark.storage.orc_format import OrcReader, OrcWriter
 from paimon_spark.storage.parquet_format import ParquetReader, ParquetWriter
 from paimon_spark.storage.store_errors import named_errors
@@ -61,7 +64,9 @@ def open_data_file(
         CorruptTableError: the file is missing, is not of that format, or has another size or number of rows.
         UnsupportedError: another format.
     """
-    reader = _open(file_io, path, file_format, size, options or {})
+    region = compacted_changelog_region(path)
+    source = file_io if region is None else RegionIO(file_io, region)
+    reader = _open(source, path, file_format, size, options or {})
     for what, found, expected in (("bytes", reader.size_bytes, size), ("rows", reader.num_rows, rows)):
         if expected is not None and found != expected:
             reader.close()
@@ -73,7 +78,7 @@ def open_data_file(
     return reader
 
 
-def _open(file_io: FileIO, path: str, file_format: str, size: int | None, options: Mapping[str, str]) -> DataFileReader:
+def _open(file_io: Source, path: str, file_format: str, size: int | None, options: Mapping[str, str]) -> DataFileReader:
     match file_format.lower():
         case "parquet":
             return ParquetReader(file_io, path, size)

@@ -28,6 +28,7 @@ from paimon_spark.storage.data_file import (
     DataFileReader,
     DataFileWriter,
     FileResult,
+    Source,
 )
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.orc_footer import decode, decoded_bytes, read_tail, signed, writer_zone
@@ -57,7 +58,7 @@ _APART_BYTES: Final = 32 << 20
 class OrcReader(DataFileReader):
     """Reads one ORC file."""
 
-    def __init__(self, file_io: FileIO, path: str, size: int | None, options: Mapping[str, str]) -> None:
+    def __init__(self, file_io: Source, path: str, size: int | None, options: Mapping[str, str]) -> None:
         self.path = path
         self._far: FarTimestamps | None = None
         self._legacy_timestamps = options.get(_LEGACY_TIMESTAMPS, "true").strip().lower() == "true"

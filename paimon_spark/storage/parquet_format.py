@@ -27,6 +27,7 @@ from paimon_spark.storage.data_file import (
     DataFileReader,
     DataFileWriter,
     FileResult,
+    Source,
 )
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.parquet_dictionary import dictionary_columns
@@ -40,7 +41,7 @@ _FIELD_ID: Final = "PARQUET:field_id"
 class ParquetReader(DataFileReader):
     """Reads one Parquet file."""
 
-    def __init__(self, file_io: FileIO, path: str, size: int | None) -> None:
+    def __init__(self, file_io: Source, path: str, size: int | None) -> None:
         self.path = path
         with corrupt_as(path, "Parquet"):
             self._source = file_io.open_input(path, size)
