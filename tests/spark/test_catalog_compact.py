@@ -253,3 +253,18 @@ def test_without_pandas(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": known})
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "3 4 100 None"
+
+
+def test_file_indexes_are_rewritten(sql: SparkSession, warehouse: Path, name: str, monkeypatch: Any) -> None:
+    sql.sql(f"ALTER TABLE co.{name} SET TBLPROPERTIES ('file-index.bitmap.columns' = 'v')")
+    assert call(sql, f"rewrite_file_index(table => '{name}', where => \"dt = '2024-01-01'\")") == [(1, 6)]
+    shown = f"SELECT count(DISTINCT file_path), max(index_type) FROM co.{name.replace('.', '.`')}$file_indexes`"
+    assert [tuple(row) for row in sql.sql(shown).collect()] == [(6, "bitmap")]
+    monkeypatch.setattr(compact_job, "_DRIVER_REWRITES", 2)  # a Spark job
+    table = paimon_spark.PaimonTable.for_path(sql, table_of(warehouse, name).path)
+    assert table.rewrite_file_index(file_index__in_manifest_threshold="0 b") == 4
+    assert [tuple(row) for row in sql.sql(shown).collect()] == [(12, "bitmap")]
+    assert contents(sql, name) == ROWS
+    assert [row.k for row in sql.sql(f"SELECT k FROM co.{name} WHERE v = 14").collect()] == [7]
+    with pytest.raises(IllegalArgumentException, match="Only partition predicate is supported"):
+        call(sql, f"rewrite_file_index(table => '{name}', where => 'k = 1')")

@@ -151,7 +151,11 @@ def delete_written(
         written: partition, bucket and file.
         keep: names of files that stay.
     """
-    paths = [table.paths.data_file_path(*place) for place in written if place[2].file_name not in keep]
+    paths = []
+    for place in written:
+        if place[2].file_name not in keep:
+            path = table.paths.data_file_path(*place)
+            paths += [path, *(f"{path.rpartition('/')[0]}/{name}" for name in place[2].extra_files)]
     if paths:
         delete_files(table, paths)
 

@@ -17,12 +17,22 @@ from pyspark.sql.types import BinaryType
 
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.maintain.compact.compaction import compact, rewrite_here
+from paimon_spark.maintain.compact.index_rewrite import (
+    IndexesRewritten,
+    IndexRewrite,
+    discard_indexes,
+    rewrite_file_index,
+    rewrite_index,
+    rewrite_indexes_here,
+)
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, delete_written, rewrite_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from paimon_spark.maintain.compact.scope import CompactScope
+    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.spec.predicate import Predicate
     from paimon_spark.table.table import FileStoreTable
 
 _DRIVER_BYTES = 16 << 20
@@ -54,17 +64,7 @@ def _execute(spark: SparkSession, table: FileStoreTable, rewrites: Sequence[Rewr
 
 def rewrite_in_tasks(spark: SparkSession, table: FileStoreTable, rewrites: Sequence[Rewrite]) -> list[RewriteResult]:
     """Rewrite files in the tasks of one Spark job; return what each rewrite made, in order."""
-    shares = shared_out([rewrite.size_bytes for rewrite in rewrites], _number_of_tasks(spark, len(rewrites)))
-    work = [[(at, rewrites[at]) for at in share] for share in shares]
-    # not deterministic: Spark must not run it twice in one plan
-    run = _udf_of(spark)(_task(table, work), BinaryType(), useArrow=False).asNondeterministic()
-    answers = spark.range(0, len(work), 1, len(work)).select(run("id").alias("files")).collect()
-    found: dict[int, RewriteResult] = {}
-    errors: list[PaimonError] = []
-    for answer in answers:
-        written, error = pickle.loads(bytes(answer.files))
-        found.update(written)
-        errors += [error] if error is not None else []
+    found, errors = _in_tasks(spark, table, rewrites, rewrite_files)
     if errors:
         delete_written(
             table, [(rewrites[at].partition, rewrites[at].bucket, f) for at in found for f in found[at].written]
@@ -73,28 +73,73 @@ def rewrite_in_tasks(spark: SparkSession, table: FileStoreTable, rewrites: Seque
     return [found[at] for at in range(len(rewrites))]
 
 
+def rewrite_indexes(
+    spark: SparkSession, table: FileStoreTable, partitions: Predicate | None = None
+) -> IndexesRewritten:
+    """Rebuild the indexes of data files in tasks, or on the driver where there is little to do.
+
+    Args:
+        spark: a classic or a Connect session.
+        table: with dynamic options.
+        partitions: over partition columns; None is every partition.
+    """
+    return rewrite_file_index(table, partitions, execute=partial(_execute_indexes, spark))
+
+
+def _execute_indexes(
+    spark: SparkSession, table: FileStoreTable, rewrites: Sequence[IndexRewrite]
+) -> Iterable[DataFileMeta]:
+    if sum(rewrite.size_bytes for rewrite in rewrites) <= _DRIVER_BYTES and len(rewrites) <= _DRIVER_REWRITES:
+        return rewrite_indexes_here(table, rewrites)
+    found, errors = _in_tasks(spark, table, rewrites, rewrite_index)
+    if errors:
+        discard_indexes(table, rewrites, [found.get(at) for at in range(len(rewrites))])
+        raise errors[0]
+    return [found[at] for at in range(len(rewrites))]
+
+
+def _in_tasks(
+    spark: SparkSession, table: FileStoreTable, units: Sequence[Any], do: Callable[[FileStoreTable, Any], Any]
+) -> tuple[dict[int, Any], list[PaimonError]]:
+    """Do units of work in the tasks of one Spark job; return what each gave, by its position, and the errors."""
+    shares = shared_out([unit.size_bytes for unit in units], _number_of_tasks(spark, len(units)))
+    work = [[(at, units[at]) for at in share] for share in shares]
+    # not deterministic: Spark must not run it twice in one plan
+    run = _udf_of(spark)(_task(table, work, do), BinaryType(), useArrow=False).asNondeterministic()
+    answers = spark.range(0, len(work), 1, len(work)).select(run("id").alias("files")).collect()
+    found: dict[int, Any] = {}
+    errors: list[PaimonError] = []
+    for answer in answers:
+        written, error = pickle.loads(bytes(answer.files))
+        found.update(written)
+        errors += [error] if error is not None else []
+    return found, errors
+
+
 def _udf_of(spark: SparkSession) -> Any:
     """The function `udf` of the session's kind: a process may have sessions of both kinds."""
     kind = "pyspark.sql.functions" if hasattr(spark, "_sc") else "pyspark.sql.connect.functions"
     return import_module(kind).udf
 
 
-def _task(table: FileStoreTable, work: Sequence[Sequence[tuple[int, Rewrite]]]) -> Callable[[int], bytes]:
-    """What a task does: it answers with the files of its rewrites, and the error of the one after which it stopped.
+def _task(
+    table: FileStoreTable, work: Sequence[Sequence[tuple[int, Any]]], do: Callable[[FileStoreTable, Any], Any]
+) -> Callable[[int], bytes]:
+    """What a task does: it answers with what its units gave, and the error of the one after which it stopped.
 
     An error of the table is an answer, since trying again would not help, and the driver can raise it as it is.
     """
 
-    def rewrite_share(task: int) -> bytes:
-        written: dict[int, RewriteResult] = {}
+    def share_of_work(task: int) -> bytes:
+        done: dict[int, Any] = {}
         try:
-            for at, rewrite in work[task]:
-                written[at] = rewrite_files(table, rewrite)
+            for at, unit in work[task]:
+                done[at] = do(table, unit)
         except PaimonError as error:
-            return pickle.dumps((written, error))
-        return pickle.dumps((written, None))
+            return pickle.dumps((done, error))
+        return pickle.dumps((done, None))
 
-    return rewrite_share
+    return share_of_work
 
 
 def _number_of_tasks(spark: SparkSession, rewrites: int) -> int:

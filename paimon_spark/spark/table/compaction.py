@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
-from paimon_spark.spark.jobs.compact_job import compact_table, compactable, is_full
+from paimon_spark.spark.jobs.compact_job import compact_table, compactable, is_full, rewrite_indexes
 from paimon_spark.spark.session.session_settings import settings_of, time_zone
 from paimon_spark.spark.table.handle import TablePart, option_keys
 
@@ -62,3 +62,22 @@ class Compaction(TablePart):
             zone=None if where is None else time_zone(settings_of(self.table.spark)),
         )
         return compact_table(self.table.spark, table, scope, full=is_full(compact_strategy))
+
+    def rewrite_file_index(self, /, *, where: str | None = None, **options: Any) -> int | None:
+        """Build the indexes of the data files anew, as the ``file-index`` options say; return the new snapshot's id.
+
+        Rows and data files do not change: files that were written before the options were set get their indexes, and
+        indexes that are no longer asked for go. None is returned when there is nothing to do. Java:
+        ``CALL sys.rewrite_file_index``.
+
+        Args:
+            where: only these partitions: a condition over the partition columns.
+            options: dynamic options.
+
+        Raises:
+            OptionError: an option asks for an index that cannot be, or the condition is over other columns.
+            CommitConflictError: others overwrote or compacted the same files; nothing was changed.
+        """
+        table = self.table.load().with_options(option_keys(options))
+        scope = scope_of(table, where=where, zone=None if where is None else time_zone(settings_of(self.table.spark)))
+        return rewrite_indexes(self.table.spark, table, scope.partitions).snapshot_id

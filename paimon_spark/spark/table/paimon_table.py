@@ -221,6 +221,7 @@ class PaimonTable:
     clear_consumers = method_of(Expiry, Expiry.clear_consumers)
 
     compact = method_of(Compaction, Compaction.compact)
+    rewrite_file_index = method_of(Compaction, Compaction.rewrite_file_index)
 
     changes = method_of(Changes, Changes.changes)
     audit_log = method_of(Changes, Changes.audit_log)

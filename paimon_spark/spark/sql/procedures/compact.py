@@ -1,4 +1,4 @@
-"""The procedure that compacts a table (Java: ``CompactProcedure``)."""
+"""The procedures that compact a table and build its file indexes (Java: ``CompactProcedure`` and others)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
-from paimon_spark.spark.jobs.compact_job import compact_table, compactable, is_full
+from paimon_spark.spark.jobs.compact_job import compact_table, compactable, is_full, rewrite_indexes
 from paimon_spark.spark.session.session_settings import settings_of, time_zone
 from paimon_spark.spark.sql.procedures.expire import options_argument
-from paimon_spark.spark.sql.procedures.procedure import DONE, TABLE, Argument, CallContext, Procedure
+from paimon_spark.spark.sql.procedures.procedure import DONE, INT, TABLE, Argument, CallContext, Procedure, ResultColumn
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
@@ -62,6 +62,14 @@ def _check_order(table: FileStoreTable, given: Mapping[str, str | None]) -> None
     )
 
 
+def _rewrite_file_index(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    table, where = context.table(arguments["table"]), arguments["where"]
+    zone = time_zone(settings_of(context.spark)) if where else None
+    scope = scope_of(table, where=where if where and where.strip() else None, zone=zone)
+    done = rewrite_indexes(context.spark, table, scope.partitions)
+    return [(done.partitions, done.files)]
+
+
 COMPACT_PROCEDURES = (
     Procedure(
         "compact",
@@ -79,5 +87,12 @@ COMPACT_PROCEDURES = (
         DONE,
         _compact,
         "Merges the files of a table, or of some of its partitions, so that there are fewer of them.",
+    ),
+    Procedure(
+        "rewrite_file_index",
+        (TABLE, Argument("where")),
+        (ResultColumn("written_partitions", INT, False), ResultColumn("written_indexes", INT, False)),
+        _rewrite_file_index,
+        "Builds the indexes of the data files anew, as the file-index options say; no row changes.",
     ),
 )
