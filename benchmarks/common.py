@@ -119,6 +119,11 @@ def key_rows(spark: SparkSession, which: int, rows: int, partitions: int = 4) ->
 KEY_TABLES: dict[str, dict[str, str]] = {
     "deduplicate": {},
     "partial-update": {"merge-engine": "partial-update"},
+    "aggregation": {
+        "merge-engine": "aggregation",
+        **{f"fields.{name}.aggregate-function": "sum" for name in ("a", "c", "d")},
+        **{f"fields.{name}.aggregate-function": "max" for name in ("g1", "g2")},
+    },
     "sequence groups": {
         "merge-engine": "partial-update",
         "fields.g1.sequence-group": "a,b",

@@ -163,7 +163,7 @@ class Sum(Aggregator):
             totals = sum_longs(values, segments) if type(self) is Sum else None
             return super().merge(values, segments) if totals is None else totals
         chosen, present = segments.select(valid_mask(values)[segments.rows])
-        return self._merged(values, _numbers(values)[chosen.rows], chosen, present, len(segments.starts))
+        return self._merged(values, _slots(values)[chosen.rows], chosen, present, len(segments.starts))
 
     def merge_retracting(self, values: pa.Array, segments: Segments, retracts: Mask) -> Merged:
         """Sums with the sign of each row; what cannot be negated, and products, row by row."""
@@ -176,7 +176,7 @@ class Sum(Aggregator):
             return super().merge_retracting(values, segments, retracts) if totals is None else totals
         valid = valid_mask(values)[segments.rows]
         chosen, present = segments.select(valid)
-        numbers, negative = _numbers(values)[chosen.rows], retracts[valid]
+        numbers, negative = _slots(values)[chosen.rows], retracts[valid]
         if numbers.dtype.kind == "i" and bool((negative & (numbers == np.iinfo(np.int64).min)).any()):
             return super().merge_retracting(values, segments, retracts)
         if numbers.dtype.kind == "i":
@@ -287,6 +287,12 @@ class _BooleanState(FieldState):
     def result(self) -> Indices:
         """The row numbers."""
         return self._rows
+
+
+def _slots(values: pa.Array) -> Numbers:
+    """The numbers as they lie in memory; a null's may be anything."""
+    dtype = np.dtype(values.type.to_pandas_dtype())
+    return np.frombuffer(values.buffers()[1], dtype)[values.offset : values.offset + len(values)]
 
 
 def _numbers(values: pa.Array) -> Numbers:

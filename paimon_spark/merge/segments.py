@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 Indices = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+_SHORT = 8
+"""Rows of the longest segment up to which a look for those that are long enough beats a sort by length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,12 @@ class Segments:
     def by_position(self) -> Iterator[tuple[Indices, Indices]]:
         """For position 0, 1, … inside a segment: the segments that are so long, and where in ``rows`` they have it."""
         counts = self.counts
+        longest = int(counts.max()) if len(counts) else 0
+        if longest <= _SHORT:
+            for position in range(longest):
+                active = np.flatnonzero(counts > position) if position else np.arange(len(counts))
+                yield active, self.starts[active] + position
+            return
         longest_first = np.argsort(-counts, kind="stable")
         ordered = -counts[longest_first]
         for position in range(int(-ordered[0]) if len(ordered) else 0):
@@ -119,6 +127,12 @@ def reduce_exactly(
         whole: Folds one long segment at once, from left to right; used for those beyond 64 values.
     """
     result = values[starts]
+    longest = int(counts.max()) if len(counts) else 0
+    if longest <= _SHORT:
+        for position in range(1, longest):
+            active = np.flatnonzero(counts > position)
+            result[active] = operation(result[active], values[starts[active] + position])
+        return result
     order = np.argsort(-counts, kind="stable")
     ordered = -counts[order]
     if whole is not None:
