@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from paimon_spark.errors import PaimonError, UnsupportedError
-from paimon_spark.storage import deletes, local_files
+from paimon_spark.storage import deletes, local_files, unused_settings
 from paimon_spark.storage.exclusive_creation import (
     CONDITIONAL_PUT,
     UNSAFE_RENAME,
@@ -64,6 +64,7 @@ class FileIO(abc.ABC):
         scheme = scheme_of(path)
         kept = store_options(options or {})
         if scheme in ("", "file"):
+            unused_settings.check_default_store({} if scheme else kept)
             return LocalFileIO(_is_true(kept, UNSAFE_RENAME))
         known = FSSPEC_SCHEME.get(scheme, scheme)
         return FsspecFileIO(known, fsspec_options(known, path, kept), _is_true(kept, UNSAFE_RENAME))

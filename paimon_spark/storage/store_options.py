@@ -17,6 +17,7 @@ from typing import Any, Final
 from paimon_spark.errors import OptionError
 from paimon_spark.options import Scope, with_scope
 from paimon_spark.options.option import parse_duration
+from paimon_spark.storage.unused_settings import check_unused
 
 FSSPEC_SCHEME: Final[Mapping[str, str]] = {
     "s3a": "s3",
@@ -145,17 +146,21 @@ def fsspec_options(scheme: str, path: str, options: Mapping[str, str]) -> dict[s
 
     Raises:
         OptionError: an `fs.` option that looks like JSON but is not.
+        UnsupportedError: an option of Hadoop's asks for what fsspec would leave out, such as encryption.
     """
     translated: dict[str, Any] = {}
+    used: set[str] = set()
     for prefix, names in _PREFIXES.get(scheme, ()):
         for key, value in options.items():
             name = names.get(key.lower().removeprefix(prefix)) if key.lower().startswith(prefix) else None
             if name is not None:
                 _put(translated, name, value)
+                used.add(key)
     if scheme == "s3":
         _finish_s3(translated)
     if scheme == "abfs":
-        translated.update(_azure(path, options))
+        translated.update(_azure(path, options, used))
+    check_unused(scheme, options, used)
     for key, value in options.items():
         lowered = key.lower()
         if lowered.startswith("fs.") and not lowered.startswith(_HADOOP_PREFIXES):
@@ -229,8 +234,8 @@ def _attempts(text: str) -> int:
     return int(text)
 
 
-def _azure(path: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """The account from `abfs://container@account.dfs.core.windows.net/...`, and Hadoop's keys for it."""
+def _azure(path: str, options: Mapping[str, str], used: set[str]) -> dict[str, Any]:
+    """The account from `abfs://container@account.dfs.core.windows.net/...`, and Hadoop's keys for it (`used`)."""
     translated: dict[str, Any] = {}
     host = path.split("://", 1)[-1].split("/", 1)[0].rpartition("@")[2] if "@" in path else ""
     if host:
@@ -247,9 +252,11 @@ def _azure(path: str, options: Mapping[str, str]) -> dict[str, Any]:
     for key, value in options.items():
         if key.lower() in wanted:
             translated[wanted[key.lower()]] = value
+            used.add(key)
         if key.lower().startswith("fs.azure.account.oauth2.client.endpoint"):
             tenant = value.split("://", 1)[-1].split("/")[1:2]
             translated.update({"tenant_id": tenant[0]} if tenant else {})
+            used.add(key)
     return translated
 
 

@@ -1,6 +1,10 @@
+import logging
+
 import pytest
 
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.storage import unused_settings
+from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.store_options import fsspec_options, redact, scheme_of, secret_values, store_options
 
 BOUNDS = fsspec_options("s3", "s3://x", {})["config_kwargs"]
@@ -98,3 +102,48 @@ def test_redaction() -> None:
         "bbbbbb",
         "aaaa",
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("fs.s3a.server-side-encryption-algorithm", "SSE-KMS"),
+        ("s3.encryption.algorithm", "AES256"),
+        ("fs.s3a.assumed.role.arn", "arn:aws:iam::1:role/r"),
+        ("fs.s3a.security.credential.provider.path", "jceks://hdfs/a"),
+        ("fs.s3a.aws.credentials.provider", "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"),
+        ("s3a.requester.pays.enabled", "true"),
+    ],
+)
+def test_hadoop_settings_that_change_what_is_stored_or_asked_are_refused(key: str, value: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"'{key}' is not supported"):
+        fsspec_options("s3", "s3://x", {key: value})
+    assert fsspec_options("gs", "gs://x", {key: value}) == {}, "it concerns another store"
+    assert "key" not in fsspec_options("s3", "s3://x", {key: "false"})
+
+
+def test_hadoop_settings_without_an_equal_are_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(unused_settings, "_logged", set())
+    given = {
+        "fs.s3a.threads.max": "9",
+        "fs.s3a.access.key": "a",
+        "fs.gs.block.size": "1",
+        "fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+    }
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            fsspec_options("s3", "s3a://x", given)
+        fsspec_options("abfs", "abfs://c@a.b/x", {"fs.azure.io.retry.max.retries": "3", "fs.azure.account.key": "k"})
+    assert [record.getMessage() for record in caplog.records] == [
+        "Option 'fs.s3a.threads.max' is ignored: fsspec's file system of 's3:' has no equal for it.",
+        "Option 'fs.azure.io.retry.max.retries' is ignored: fsspec's file system of 'abfs:' has no equal for it.",
+    ]
+
+
+def test_a_default_store_does_not_move_local_paths() -> None:
+    with pytest.raises(UnsupportedError, match=r"Write the whole path, such as hdfs://nn:8020/warehouse"):
+        FileIO.for_path("/warehouse/db.db/t", {"fs.defaultFS": "hdfs://nn:8020/"})
+    FileIO.for_path("file:/warehouse/db.db/t", {"fs.defaultFS": "hdfs://nn:8020"})
+    FileIO.for_path("/warehouse/db.db/t", {"fs.defaultFS": "file:///"})
