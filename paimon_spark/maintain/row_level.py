@@ -92,10 +92,11 @@ def check_update(table: FileStoreTable, columns: Collection[str]) -> None:
 def _check_changeable(table: FileStoreTable, statement: str) -> None:
     check_readable(table.schema)
     check_writable(table.schema)
-    if table.options.row_tracking_enabled:
+    if table.options.data_evolution_enabled and (statement != "DELETE" or not table.options.deletion_vectors_enabled):
         raise UnsupportedError(
-            f"{statement} of single rows is not supported yet with option 'row-tracking.enabled' = 'true': the rows "
-            "would lose their ids. Change the rows with another Paimon engine."
+            f"{statement} of single rows is not supported yet with option 'data-evolution.enabled' = 'true'"
+            + (" and without 'deletion-vectors.enabled'" if statement == "DELETE" else "")
+            + ": files that hold some columns of a row would not fit any more. Use another Paimon engine for it."
         )
     if other_branch(table) is not None:
         raise UnsupportedError(

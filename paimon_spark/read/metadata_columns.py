@@ -39,6 +39,11 @@ _OF_FILES = (FILE_PATH, ROW_INDEX)
 _TRACKED = frozenset((ROW_ID.name, SEQUENCE_NUMBER.name))
 
 
+def tracked_names(schema: TableSchema) -> tuple[str, ...]:
+    """The metadata columns with which a row is written again, so that it keeps its id; empty without row tracking."""
+    return (ROW_ID.name, SEQUENCE_NUMBER.name) if schema.core_options.row_tracking_enabled else ()
+
+
 def metadata_fields(schema: TableSchema) -> tuple[DataField, ...]:
     """The metadata columns of a table as fields; their ids mean nothing."""
     tracked = (ROW_ID, SEQUENCE_NUMBER) if schema.core_options.row_tracking_enabled else ()

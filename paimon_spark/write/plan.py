@@ -16,6 +16,7 @@ from paimon_spark.spec.manifest import HASH_INDEX, ManifestEntry
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.schema import BucketMode, TableSchema
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.special_fields import TRACKED_FIELDS
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable
@@ -83,6 +84,7 @@ def plan_write(
     shuffled: bool = False,
     placing: WritePlan | None = None,
     rows_of: SnapshotIdentity | None = None,
+    rewritten: bool = False,
 ) -> WritePlan:
     """Plan a write of rows of ``data_schema`` into ``table``. Runs on the driver, once per job.
 
@@ -98,6 +100,7 @@ def plan_write(
             (partition, bucket) reach one task.
         rows_of: the snapshot that the rows are made of (UPDATE, DELETE, MERGE): the write is planned on it, even if
             there are later ones, and its commit checks for changes since.
+        rewritten: the rows are written again: with row tracking they bring their ids and sequence numbers.
 
     Raises:
         SnapshotNotFoundError: ``rows_of`` is not there any more.
@@ -108,7 +111,8 @@ def plan_write(
     schema = table.schema
     check_writable(schema)
     mode = schema.bucket_mode
-    mapping = map_columns(schema, data_schema)
+    tracked = TRACKED_FIELDS if rewritten and schema.core_options.row_tracking_enabled else ()
+    mapping = map_columns(schema, data_schema, tracked)
     if schema.primary_keys:
         merge_engine_for(schema)  # its configuration errors belong to the driver
     at = rows_of if placing is None else placing.snapshot
@@ -136,7 +140,7 @@ def plan_write(
         snapshot=SnapshotIdentity.of(snapshot),
         rows_read=rows_of is not None,
         mapping=mapping,
-        files=data_file_spec(schema),
+        files=data_file_spec(schema, columns=(*schema.fields, *tracked) if tracked else None),
         changelog=_changelog_spec(schema, overwrite),
         max_sequences=sequences,
         total_buckets=differing,

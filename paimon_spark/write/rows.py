@@ -131,12 +131,13 @@ class RowMapping:
         return MappedRows(rows, kinds if kinds.any() else None, places)
 
 
-def map_columns(schema: TableSchema, data_schema: pa.Schema) -> RowMapping:
+def map_columns(schema: TableSchema, data_schema: pa.Schema, extra: tuple[DataField, ...] = ()) -> RowMapping:
     """Match the data's columns with the table's. Runs on the driver, once per write.
 
     Args:
         schema: the table's schema, dynamic options applied.
         data_schema: the data; a column ``_VALUE_KIND`` of it gives row kinds.
+        extra: columns that files hold behind those of the table.
 
     Raises:
         SchemaMismatchError: a column is unknown, ambiguous, missing though NOT NULL, or of a type that could lose
@@ -151,9 +152,10 @@ def map_columns(schema: TableSchema, data_schema: pa.Schema) -> RowMapping:
         )
     given = [n for n in names if n != VALUE_KIND.name]
     positions = [i for i, n in enumerate(names) if n != VALUE_KIND.name]
-    found = match_names([f.name for f in schema.fields], given, "The table")
+    fields = (*schema.fields, *extra)
+    found = match_names([f.name for f in fields], given, "The table")
     sources: list[int | None] = []
-    for field in schema.fields:
+    for field in fields:
         if field.name in found:
             position = positions[found[field.name]]
             check_store_cast(data_schema.field(position).type, field.type, field.name)
@@ -172,7 +174,7 @@ def map_columns(schema: TableSchema, data_schema: pa.Schema) -> RowMapping:
     if kind_field is not None:
         _check_kind_field(schema, kind_field)
     return RowMapping(
-        fields=tuple(schema.fields),
+        fields=fields,
         sources=tuple(sources),
         kind_source=kind_source,
         kind_field=kind_field,

@@ -56,3 +56,46 @@ def test_a_load_may_name_them(spark: SparkSession, warehouse: Path) -> None:
     assert max(map(tuple, rows.select("k", "_ROW_ID", "__paimon_row_index").collect())) == (3, 2, 0)
     plain = spark.read.format("paimon").option("columns", "k, _SEQUENCE_NUMBER").load(str(warehouse / "db.db" / "t"))
     assert sorted(map(tuple, plain.collect())) == [(1, 1), (2, 1), (3, 2)]
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("door", ["catalog", "statement", "methods"])
+def test_rows_that_are_changed_keep_their_ids(spark: SparkSession, warehouse: Path, door: str, vectors: bool) -> None:
+    name = f"tracked.db.changed_{door}_{vectors}"
+    options = f"'row-tracking.enabled'='true', 'deletion-vectors.enabled'='{str(vectors).lower()}'"
+    spark.sql(f"CREATE TABLE {name} (k INT, v STRING) TBLPROPERTIES ({options})")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')")
+    table = paimon_spark.PaimonTable.for_path(spark, str(warehouse / "db.db" / name.rpartition(".")[2]))
+
+    def run(text: str) -> None:
+        if door == "catalog":
+            spark.sql(text.format(name))
+        else:
+            paimon_spark.sql(spark, text.format(name), warehouse=str(warehouse), catalog="tracked")
+
+    def found() -> dict[int, tuple[str, int, int]]:
+        rows = table.row_tracking().collect()
+        return {row.k: (row.v, row._ROW_ID, row._SEQUENCE_NUMBER) for row in rows}
+
+    before = {k: (v, row_id) for k, (v, row_id, _) in found().items()}
+    if door == "methods":
+        table.update({"v": "'new'"}, "k = 2")
+        table.delete("k = 3")
+    else:
+        run("UPDATE {} SET v = 'new' WHERE k = 2")
+        run("DELETE FROM {} WHERE k = 3")
+    spark.sql(f"INSERT INTO {name} VALUES (5, 'e')")
+    ids = {k: row_id for k, (_, row_id) in before.items()}
+    assert found() == {
+        1: ("a", ids[1], 1), 2: ("new", ids[2], 2), 4: ("d", ids[4], 1), 5: ("e", 4, 4)
+    }  # fmt: skip
+    table.compact()
+    assert found() == {
+        1: ("a", ids[1], 1), 2: ("new", ids[2], 2), 4: ("d", ids[4], 1), 5: ("e", 4, 4)
+    }  # fmt: skip
+
+
+def test_nobody_writes_ids_of_his_own(spark: SparkSession, warehouse: Path) -> None:
+    rows = spark.createDataFrame([(9, "z", 0)], "k INT, v STRING, _ROW_ID BIGINT")
+    with pytest.raises(Exception, match="_ROW_ID"):
+        rows.write.format("paimon").mode("append").save(str(warehouse / "db.db" / "t"))

@@ -92,7 +92,7 @@ class ScanPlan:
     @property
     def metadata(self) -> tuple[str, ...]:
         """Names of the metadata columns that come out."""
-        own = {column.name for column in self.table.schema.fields}
+        own = {column.name for column in self.view.fields(self.table)}
         return tuple(name for name in self.struct.names if name in METADATA_COLUMNS and name not in own)
 
     def narrowed(self, predicates: tuple[Predicate, ...], metadata_predicates: tuple[Predicate, ...] = ()) -> ScanPlan:

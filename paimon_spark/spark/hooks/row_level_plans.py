@@ -23,12 +23,14 @@ from paimon_spark.spark.jvm.expressions import aligned_assignments
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spec.data_types import CharType
+from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
 
 if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
     from paimon_spark.table.table import FileStoreTable
 
 _NUMBER = "_paimon_partition"
+_TRACKED = (ROW_ID.name, SEQUENCE_NUMBER.name)
 _OUTPUT, _OPTIONS = 1, 4  # fields of DataSourceV2Relation
 
 
@@ -81,7 +83,7 @@ class Target:
         path = next(column for column in visible if column.name() == FILE_PATH)
         hit = self._alias(true if condition is None else compat.EQUAL_NULL_SAFE(self.gateway, condition, true), HIT)
         source = compat.PROJECT(self.gateway, scala_seq(self.gateway, [*visible, hit]), source)
-        columns = [path, hit.toAttribute()]
+        columns = [path, hit.toAttribute(), *(column for column in visible if column.name() in _TRACKED)]
         for attribute in self.attributes:
             old, new = raw.get(attribute.name(), attribute), values.get(attribute.name())
             value = old if new is None else compat.IF(self.gateway, hit.toAttribute(), new, old)
@@ -97,7 +99,7 @@ class Target:
         visible = {column.name(): column for column in java_list(source.output())}
         if condition is not None:
             source = compat.FILTER(self.gateway, condition, source)
-        columns = [visible[FILE_PATH], visible[ROW_INDEX]]
+        columns = [visible[name] for name in (FILE_PATH, ROW_INDEX, *_TRACKED) if name in visible]
         for attribute in self.attributes:
             value = values.get(attribute.name(), raw.get(attribute.name(), attribute))
             columns.append(self._alias(value, attribute.name()))

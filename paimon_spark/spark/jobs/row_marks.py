@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from paimon_spark.errors import UnsupportedError
@@ -21,6 +22,7 @@ from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.jobs.row_rewrites import tracked_columns
 from paimon_spark.spark.jobs.write_tasks import run_write
 from paimon_spark.spark.source.table_write import MarkedRows, planned
 from paimon_spark.spec.snapshot import Operation
@@ -73,7 +75,7 @@ def mark_rows(located: DataFrame, table: FileStoreTable, snapshot: Snapshot, ope
             after_commit=maintenance(table),
         )
         return
-    rows = located.select(*stored(located, table.schema.field_names))
+    rows = located.select(*stored(located, table.schema.field_names), *tracked_columns(table, sf.lit(True)))
     marked = MarkedRows(snapshot.id, found)
     write = planned(table, spark_arrow_schema(rows.schema), operation=operation, marked=marked)
     run_write(rows.toDF(*(str(number) for number in range(len(rows.columns)))), write)

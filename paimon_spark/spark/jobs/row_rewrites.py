@@ -17,9 +17,10 @@ from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.write_tasks import run_write
 from paimon_spark.spark.source.table_write import ReplacedFiles, planned
 from paimon_spark.spec.snapshot import Operation
+from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from paimon_spark.table.table import FileStoreTable
 
@@ -28,6 +29,19 @@ HIT = "_paimon_hit"
 
 Marked = Callable[[Sequence[str] | None], "DataFrame"]
 """Gives the rows of some files (None: all) of one snapshot, with the columns `FILE_PATH` and `HIT`."""
+
+
+def tracked_columns(table: FileStoreTable, changed: Column) -> list[Column]:
+    """Ids and sequence numbers with which rows are written again; a changed row gets the number of its snapshot.
+
+    Args:
+        table: none of its columns can have these names; without row tracking there are none.
+        changed: whether a row has new values.
+    """
+    if not table.options.row_tracking_enabled:
+        return []
+    number = sf.when(~changed, sf.col(SEQUENCE_NUMBER.name))
+    return [sf.col(ROW_ID.name), number.cast("bigint").alias(SEQUENCE_NUMBER.name)]
 
 
 def rewrite_rows(marked: Marked, table: FileStoreTable, snapshot_id: int, operation: Operation) -> None:
@@ -50,7 +64,7 @@ def rewrite_rows(marked: Marked, table: FileStoreTable, snapshot_id: int, operat
     rows = marked(touched)
     if operation is Operation.DELETE:
         rows = rows.where(~sf.col(HIT))
-    numbered = rows.select(*stored(rows, table.schema.field_names))
+    numbered = rows.select(*stored(rows, table.schema.field_names), *tracked_columns(table, sf.col(HIT)))
     arrow_schema = spark_arrow_schema(numbered.schema)
     replaced = ReplacedFiles(snapshot_id, tuple(touched))
     write = planned(table, arrow_schema, operation=operation, replaced=replaced)

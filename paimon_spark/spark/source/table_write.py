@@ -156,5 +156,6 @@ def planned(
         shuffled=shuffled,
         placing=placing,
         rows_of=rows_of,
+        rewritten=replaced is not None or marked is not None,
     )
     return TableWrite(plan, overwrite, operation, replaced, packed, marked)

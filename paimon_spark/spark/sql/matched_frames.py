@@ -13,7 +13,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from paimon_spark.errors import OptionError, SchemaMismatchError
 from paimon_spark.maintain.row_level import live_partitions_of
-from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX
+from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, tracked_names
 from paimon_spark.spark.columns.char_columns import padded, stored
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jobs.row_rewrites import HIT
@@ -82,13 +82,17 @@ class FrameRows(MatchedRows):
 
     def marked(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
         """All rows of some files; those that are hit have their new values."""
-        rows = snapshot_rows(self.spark, self.options, snapshot_id, files=files, places=[FILE_PATH])
+        rows = snapshot_rows(
+            self.spark, self.options, snapshot_id, files=files, places=[FILE_PATH, *tracked_names(self.table.schema)]
+        )
         marked = self.marking(padded(rows, self.table.schema.fields))
         return _updated(marked, self.table, self.values) if self.values else marked
 
     def located(self, snapshot_id: int) -> DataFrame:
         """The matched rows with their places; they have their new values."""
-        rows = snapshot_rows(self.spark, self.options, snapshot_id, places=[FILE_PATH, ROW_INDEX])
+        rows = snapshot_rows(
+            self.spark, self.options, snapshot_id, places=[FILE_PATH, ROW_INDEX, *tracked_names(self.table.schema)]
+        )
         hit = self.marking(padded(rows, self.table.schema.fields)).where(sf.col(HIT))
         return _updated(hit, self.table, self.values) if self.values else hit
 
@@ -104,7 +108,8 @@ def _updated(rows: DataFrame, table: FileStoreTable, trees: _Tree) -> DataFrame:
     """The rows with their new values; of rows that are marked only those have them that `HIT` says."""
     fields = to_spark_struct(table.schema.fields).fields
     old = stored(rows, [field.name for field in fields])
-    marks = [name for name in (HIT, FILE_PATH, ROW_INDEX) if name in rows.columns]
+    known = (HIT, FILE_PATH, ROW_INDEX, *tracked_names(table.schema))
+    marks = [name for name in known if name in rows.columns]
     new = [
         _assigned_field(column, field, trees[field.name]) if field.name in trees else column
         for column, field in zip(old, fields, strict=True)
