@@ -72,6 +72,11 @@ def newest_first(group: Iterable[SplitFile]) -> list[SplitFile]:
     return ordered if vector is None else [file._replace(deletion_vector=vector) for file in ordered]
 
 
+def anchor_of(group: Sequence[SplitFile]) -> SplitFile:
+    """Return the oldest file of a group, which has all its rows and their deletion vector."""
+    return min((file for file in group if not _holds_part(file.name)), key=lambda file: file.max_seq)
+
+
 def _holds_part(name: str) -> bool:
     """Whether a file may hold some of the rows of its group only."""
     return is_blob_file(name) or is_vector_file(name)

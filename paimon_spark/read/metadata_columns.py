@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.read.branch_read import BranchRead
+from paimon_spark.read.data_evolution import anchor_of, groups_of_rows
 from paimon_spark.read.row_positions import RowPositions
 from paimon_spark.read.row_tracking import read_tracked
 from paimon_spark.read.split_read import read_split, with_filter_columns
@@ -57,13 +58,15 @@ def metadata_fields(schema: TableSchema) -> tuple[DataField, ...]:
     )
 
 
-def refuse_merged_splits(splits: Sequence[DataSplit], names: Sequence[str]) -> None:
+def refuse_merged_splits(table: FileStoreTable, splits: Sequence[DataSplit], names: Sequence[str]) -> None:
     """Refuse columns that rows of these splits do not have. Runs on the driver.
 
     Raises:
         UnsupportedError: a file's path or position is asked for where rows are merged from several files.
     """
     asked = [name for name in names if name in _OF_FILES]
+    if table.options.data_evolution_enabled:
+        return  # each row has its place in one file, though others hold some of its columns
     if asked and not all(split.raw_convertible for split in splits):
         raise UnsupportedError(
             f"Column {asked[0]} is not there for rows that are merged from several files: it needs a table without "
@@ -93,7 +96,8 @@ def read_with_metadata(
     Raises:
         UnsupportedError: the rows of this split do not have one of the columns.
     """
-    refuse_merged_splits((split,), names)
+    evolves = table.options.data_evolution_enabled
+    refuse_merged_splits(table, (split,), names)
     columns = tuple(plan_fields)
     if _TRACKED.intersection(names):
         if read is not read_split:
@@ -102,10 +106,12 @@ def read_with_metadata(
     parts: list[tuple[SplitFile | None, Iterator[pa.RecordBatch]]]
     if not set(names) & set(_OF_FILES):
         parts = [(None, read(table, split, columns, predicate))]
-    elif ROW_INDEX in names:
-        parts = [(file, _numbered(table, split, file, columns, predicate, read)) for file in split.files]
     else:
-        parts = [(file, read(table, replace(split, files=(file,)), columns, predicate)) for file in split.files]
+        groups = groups_of_rows(split.files) if evolves else [[file] for file in split.files]
+        parts = [
+            (group[-1], _part(table, replace(split, files=tuple(group)), columns, predicate, names, read))
+            for group in map(_with_anchor_last, groups)
+        ]
     wanted = {field.name: field for field in metadata_fields(table.schema)}
     for file, batches in parts:
         constants = _constants(table, split, file)
@@ -150,6 +156,26 @@ def _constants(table: FileStoreTable, split: DataSplit, file: SplitFile | None) 
     return values
 
 
+def _with_anchor_last(group: list[SplitFile]) -> list[SplitFile]:
+    """The files of a group of rows with the oldest at the end: rows of data evolution have their place there."""
+    anchor = anchor_of(group)
+    return [*(file for file in group if file is not anchor), anchor]
+
+
+def _part(
+    table: FileStoreTable,
+    split: DataSplit,
+    columns: Sequence[DataField],
+    predicate: Predicate | None,
+    names: Sequence[str],
+    read: ReadSplit,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file (with data evolution: of a group of files), numbered where that is asked for."""
+    if ROW_INDEX in names:
+        return _numbered(table, split, split.files[-1], columns, predicate, read)
+    return read(table, split, columns, predicate)
+
+
 def _numbered(
     table: FileStoreTable,
     split: DataSplit,
@@ -167,7 +193,7 @@ def _numbered(
         raise UnsupportedError(f"Column {ROW_INDEX} is not there for rows of {file.name}, which may hold deletes.")
     positions = RowPositions(table, file)
     schema = pa.schema([*to_arrow_schema(plan_fields), pa.field(ROW_INDEX, pa.int64(), nullable=False)])
-    for batch in read(table, replace(split, files=(file,)), with_filter_columns(table, plan_fields, predicate), None):
+    for batch in read(table, split, with_filter_columns(table, plan_fields, predicate), None):
         arrays = [*batch.columns[: len(plan_fields)], pa.array(positions.take(batch.num_rows))]
         numbered = pa.RecordBatch.from_arrays(arrays, schema=schema)
         kept = numbered if predicate is None else numbered.filter(evaluate(predicate, batch))

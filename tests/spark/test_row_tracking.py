@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.table.table import load_table
+from paimon_spark.write.data_file_spec import data_file_spec
+from paimon_spark.write.message import CommitMessage
+from paimon_spark.write.rolling import RollingFiles
+from paimon_spark.write.routing import NO_PARTITION
 
 pytestmark = pytest.mark.spark
 
+_numbers = count()
 Rows = list[tuple[object, ...]]
 
 
@@ -99,3 +109,37 @@ def test_nobody_writes_ids_of_his_own(spark: SparkSession, warehouse: Path) -> N
     rows = spark.createDataFrame([(9, "z", 0)], "k INT, v STRING, _ROW_ID BIGINT")
     with pytest.raises(Exception, match="_ROW_ID"):
         rows.write.format("paimon").mode("append").save(str(warehouse / "db.db" / "t"))
+
+
+def write_column(path: str, name: str, values: list[str]) -> None:
+    """Write one column of the first rows of a table with data evolution again."""
+    table = load_table(path)
+    spec = data_file_spec(table.schema, columns=(table.schema.field(name),))
+    files = RollingFiles(table.file_io, spec, f"{table.path}/bucket-0", spec.file_names())
+    files.write(pa.table({name: values}))
+    (file,) = files.close()
+    commit(table, [CommitMessage(NO_PARTITION, 0, -1, (replace(file, first_row_id=0),))])
+
+
+def test_rows_of_data_evolution_are_deleted_by_vectors(
+    spark: SparkSession, warehouse: Path, query: Callable[[str], Rows]
+) -> None:
+    name = f"evo{next(_numbers)}"
+    options = ("row-tracking.enabled", "data-evolution.enabled", "deletion-vectors.enabled")
+    spark.sql(
+        f"CREATE TABLE tracked.db.{name} (k INT, v STRING) TBLPROPERTIES ("
+        + ", ".join(f"'{key}'='true'" for key in options)
+        + ")"
+    )
+    spark.sql(f"INSERT INTO tracked.db.{name} SELECT /*+ COALESCE(1) */ id, 'old' FROM range(10)")
+    path = str(warehouse / "db.db" / name)
+    write_column(path, "v", [f"new{i}" for i in range(10)])  # Java 1.4.2 knows no vectors of such tables, later ones do
+    query(f"DELETE FROM tracked.db.{name} WHERE k IN (2, 5) OR v = 'new7'")
+    query(f"DELETE FROM tracked.db.{name} WHERE k = 9")
+    wanted = [(k, f"new{k}") for k in (0, 1, 3, 4, 6, 8)]
+    assert query(f"SELECT * FROM tracked.db.{name}") == wanted
+    assert query(f"SELECT count(*) FROM tracked.db.{name}") == [(6,)]
+    assert query(f"SELECT _ROW_ID, k FROM tracked.db.{name}") == [(k, k) for k, _ in wanted]
+    for text in (f"UPDATE tracked.db.{name} SET v = 'x' WHERE k = 1",):
+        with pytest.raises(Exception, match=r"data-evolution\.enabled"):
+            query(text)

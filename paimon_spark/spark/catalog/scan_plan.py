@@ -76,7 +76,7 @@ class ScanPlan:
         plan = TableScan(self.table, self.source, self.view, columns, self.predicate, cores_here(), self.limit).plan()
         if self.metadata_predicates:
             plan = prune_by_metadata(plan, all_of(self.metadata_predicates))
-        refuse_merged_splits(plan.splits, self.metadata)
+        refuse_merged_splits(self.table, plan.splits, self.metadata)
         return plan
 
     @cached_property

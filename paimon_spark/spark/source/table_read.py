@@ -76,5 +76,5 @@ class TableRead:
         plan = scan.select(columns=columns, predicate=predicate, parallelism=cores_here()).plan()
         if files is not None:
             plan = prune_by_metadata(plan, Leaf("in", FILE_PATH, tuple(files)))
-        refuse_merged_splits(plan.splits, metadata)
+        refuse_merged_splits(plan.table, plan.splits, metadata)
         return PaimonReader(plan, spark_arrow_schema(schema), names=names, metadata=metadata)
