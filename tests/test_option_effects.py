@@ -1,0 +1,141 @@
+"""The behaviour of options that `test_honoured_options` cannot see being asked for: each set, and its effect looked at.
+
+None needs a session of Spark. What only a session shows (`read.spark-parquet`) is asked of the function that decides.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.commit.overwrite import OverwriteSpec
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.maintain.after_commit import maintain
+from paimon_spark.maintain.expire.snapshots import expire_snapshots
+from paimon_spark.maintain.refs.branches import create_branch
+from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.split_read import read_split
+from paimon_spark.spark.catalog.distribution import Parallelism, write_distribution
+from paimon_spark.spark.catalog.native_scan import is_native
+from paimon_spark.spark.source.source_options import read_request, write_request
+from paimon_spark.spark.source.write_target import target_table
+from paimon_spark.spark.sql.table_descriptions import described_table
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.schema import create_schema
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.catalog_options import check_catalog_options
+from paimon_spark.table.table import FileStoreTable, create_table, load_table
+from paimon_spark.write.plan import plan_write
+from paimon_spark.write.task_write import write_batches
+from tests.support.plans import plan_of
+
+COLUMNS = {"k": "INT NOT NULL", "dt": "STRING", "v": "INT", "g": "INT"}
+HOUR = 3_600_000
+START = 1_700_000_000_000
+
+
+def make(path: Path, keys: str = "", parts: str = "", **options: str) -> FileStoreTable:
+    """A table of `COLUMNS`; in names of options two underscores are a dot, one is a dash."""
+    fields = [DataField(i, name, parse_type(kind)) for i, (name, kind) in enumerate(COLUMNS.items())]
+    named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
+    schema = create_schema(fields, keys.split(",") if keys else (), parts.split(",") if parts else (), named, None)
+    return create_table(str(path / "t"), schema)
+
+
+def write(table: FileStoreTable, *rows: tuple[Any, ...], watermark: int | None = None, **more: Any) -> None:
+    data = pa.Table.from_pylist(
+        [dict(zip(COLUMNS, row, strict=True)) for row in rows], to_arrow_schema(table.schema.fields)
+    )
+    message = write_batches(plan_write(table, data_schema=data.schema), data.to_batches(), 0)
+    commit(table, [message], watermark=watermark, after_commit=lambda s: maintain(table, s), **more)
+
+
+def read(table: FileStoreTable) -> list[tuple[Any, ...]]:
+    plan = plan_of(table, ROWS)
+    batches = (batch for split in plan.splits for batch in read_split(plan.table, split, plan.fields, plan.residual))
+    return sorted(tuple(row.values()) for batch in batches for row in batch.to_pylist())
+
+
+@pytest.mark.parametrize(("completes", "tags"), [("false", 1), ("true", 4)])
+def test_tag_automatic_completion(tmp_path: Path, completes: str, tags: int) -> None:
+    table = make(
+        tmp_path,
+        tag__automatic_creation="watermark",
+        tag__creation_period="hourly",
+        **{"tag.automatic-completion": completes},
+    )
+    for hours in (0, 3, 3.1, 3.2, 3.3):
+        write(table, (1, "a", 1, 1), watermark=START + int(hours * HOUR))
+    assert len(table.tags.names()) >= tags
+    if completes == "false":
+        assert len(table.tags.names()) < 4
+
+
+@pytest.mark.parametrize("cleans", ["false", "true"])
+def test_snapshot_clean_empty_directories(tmp_path: Path, cleans: str) -> None:
+    table = make(tmp_path, parts="dt", **{"snapshot.clean-empty-directories": cleans})
+    for value in ("a", "b"):
+        write(table, (1, value, 1, 1), overwrite=OverwriteSpec.static())
+    expire_snapshots(table.with_options({"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}))
+    assert (tmp_path / "t" / "dt=a").exists() == (cleans == "false")
+    assert read(table) == [(1, "b", 1, 1)]
+
+
+def test_commit_unsafe_rename(tmp_path: Path) -> None:
+    assert FileIO.for_path(str(tmp_path), {"commit.unsafe-rename": "true"}).unsafe_rename
+    assert not FileIO.for_path(str(tmp_path), {}).unsafe_rename
+
+
+def test_metastore() -> None:
+    check_catalog_options({"metastore": "filesystem", "s3.endpoint": "x"})
+    with pytest.raises(UnsupportedError, match="'metastore' = 'hive'"):
+        check_catalog_options({"metastore": "hive"})
+
+
+def test_branch(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    write(table, (1, "a", 1, 1))
+    create_branch(table, "side")
+    path = table.path
+    write(load_table(path, branch="side"), (2, "b", 2, 2))
+    request = read_request({"path": path, "branch": "side"})
+    assert len(read(load_table(request.path, options=request.options))) == 1, "the branch was empty when it was made"
+    assert read(load_table(path)) == [(1, "a", 1, 1)]
+    target = target_table(write_request({"path": path, "branch": "side"}, overwrite=False), cast(Any, None))
+    assert target.branch == "side"
+
+
+def test_sequence_group(tmp_path: Path) -> None:
+    table = make(
+        tmp_path, "k", bucket="1", merge_engine="partial-update", write_only="true", **{"fields.g.sequence-group": "v"}
+    )
+    write(table, (1, "a", 10, 5))
+    write(table, (1, "b", 20, 4))
+    assert read(table) == [(1, "b", 10, 5)], "the older of the group does not win"
+
+
+def test_read_spark_parquet(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    scan = SimpleNamespace(table=table.with_options({"read.spark-parquet": "false"}), metadata=())
+    gateway, none = cast(Any, None), cast(Any, {})
+    assert not is_native(gateway, cast(Any, scan), none), "no other question is asked"
+    with pytest.raises(AttributeError):
+        is_native(gateway, cast(Any, SimpleNamespace(table=table, metadata=())), none)
+
+
+def test_partition_sink_strategy(tmp_path: Path) -> None:
+    parallelism = Parallelism(True, 4)
+    free = make(tmp_path / "none", parts="dt")
+    together = make(tmp_path / "hash", parts="dt", **{"partition.sink-strategy": "hash"})
+    assert write_distribution(free, parallelism).columns == ()
+    assert write_distribution(together, parallelism).columns == ("dt",)
+
+
+def test_owner(tmp_path: Path) -> None:
+    assert ("Owner", "ann", "") in described_table(make(tmp_path, owner="ann"), ("t",), extended=True)
