@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 BATCH = BATCH_COMMIT_IDENTIFIER
 """Commit identifier of batch writes, which are never recognised as already done."""
 
-__all__ = ["BATCH", "OverwriteSpec", "commit"]
+__all__ = ["BATCH", "OverwriteSpec", "commit", "new_commit_user"]
 
 
 def commit(
@@ -93,7 +93,7 @@ def commit(
         UnsupportedError: an option asks for something that commits cannot do yet.
     """
     settings = CommitSettings.of(table.options)
-    user = commit_user or _new_user(settings)
+    user = commit_user or new_commit_user(table)
     parts = collect_changes(messages)
     first = CommitPart(
         CommitKind.OVERWRITE if overwrite is not None or parts.append.makes_overwrite else CommitKind.APPEND,
@@ -133,9 +133,10 @@ def _delete_placement_logs(table: FileStoreTable, messages: Sequence[TaskMessage
             table.file_io.delete_files(record_paths(table.paths, seen))
 
 
-def _new_user(settings: CommitSettings) -> str:
-    user = str(uuid.uuid4())
-    return f"{settings.user_prefix}_{user}" if settings.user_prefix else user
+def new_commit_user(table: FileStoreTable) -> str:
+    """Return the name of a user who commits to the table: a new UUID, after ``commit.user-prefix`` if that is set."""
+    user, prefix = str(uuid.uuid4()), CommitSettings.of(table.options).user_prefix
+    return f"{prefix}_{user}" if prefix else user
 
 
 def _overwriting(

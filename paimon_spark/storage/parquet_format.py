@@ -105,13 +105,9 @@ class ParquetReader(DataFileReader):
         rows, most_bytes = most
         sizes = decoded_bytes(file, groups, columns, most_bytes, self._with_dictionaries)
         counts = [self.row_group_rows[group] for group in groups]
-        fitting = [
-            rows if size <= most_bytes else max(1, min(rows, most_bytes * count // size))
-            for size, count in zip(sizes, counts, strict=True)
-        ]
-        if min(fitting, default=rows) == rows:
-            whole: Iterator[pa.RecordBatch] = file.iter_batches(rows, groups, columns, use_threads=use_threads)
-            return whole
+        fitting = [max(1, min(rows, most_bytes * n // max(size, 1))) for size, n in zip(sizes, counts, strict=True)]
+        if min(fitting, default=rows) == rows or sum(sizes) <= most_bytes:
+            return file.iter_batches(rows, groups, columns, use_threads=use_threads)  # type: ignore[no-any-return]
         each = (
             group_batches(file, group, columns, wanted, most_bytes, use_threads=use_threads)
             for group, wanted in zip(groups, fitting, strict=True)

@@ -473,11 +473,17 @@ def test_golden_tables(oracle: Any, tmp_path: Path, name: str) -> None:
         assert table_files(load_table(str(ours_path))) == table_files(load_table(str(GOLDEN / name / "table")))
         return
     before, of_java = multiset(read_by_us(java_path)), multiset(oracle.read(str(java_path)))
-    assert multiset(read_by_us(ours_path)) == before
-    assert multiset(oracle.read(str(ours_path))) == (before if newer_rules else of_java)
+    loaded = load_table(str(ours_path))
+    hidden = bool(loaded.schema.primary_keys) and loaded.options.batch_scan_skips_level_0
+    if not hidden:
+        assert multiset(read_by_us(ours_path)) == before
+        assert multiset(oracle.read(str(ours_path))) == (before if newer_rules else of_java)
     if newer_rules:
         return
     oracle.compact(str(java_path), options=options)
+    if hidden:  # rows of level 0 come to light
+        of_java = multiset(oracle.read(str(java_path)))
+        assert multiset(read_by_us(ours_path)) == multiset(oracle.read(str(ours_path))) == of_java
     mine, java = load_table(str(ours_path)), load_table(str(java_path))
     assert made in (None, mine.snapshots.latest_id())
     assert mine.snapshots.latest_id() == java.snapshots.latest_id()

@@ -53,6 +53,8 @@ def compact(
     *,
     full: bool = True,
     execute: Executor = rewrite_here,
+    after_write_of: str | None = None,
+    changelog: bool = True,
 ) -> int | None:
     """Compact a table; return the id of the new snapshot, None when there is nothing to do. Runs on the driver.
 
@@ -61,6 +63,8 @@ def compact(
         scope: which part of it; all when not given.
         full: every bucket becomes one sorted run at the highest level; otherwise what a writer would compact by itself.
         execute: does the rewriting.
+        after_write_of: the user whose write this belongs to; a write compacts once, what is due then is left.
+        changelog: whether rows of level 0 make a changelog, where the table has one of lookups.
 
     Raises:
         UnsupportedError: the table has a feature with which it cannot be compacted yet; nothing was read or written.
@@ -75,9 +79,11 @@ def compact(
     snapshot = table.snapshots.latest_to_follow()
     if snapshot is None:
         return None
-    work = _Work(table, snapshot, (scope or CompactScope()).bucket_files(table, snapshot), full=full)
+    work = _Work(
+        table, snapshot, (scope or CompactScope()).bucket_files(table, snapshot), full=full, changelog=changelog
+    )
     try:
-        for _ in range(work.rounds):
+        for _ in range(1 if after_write_of else work.rounds):
             if not work.step(execute):
                 break
     except BaseException:
@@ -88,7 +94,7 @@ def compact(
         _LOG.info("Nothing to compact in %s (snapshot %d).", table.path, snapshot.id)
         return None
     try:
-        return commit(table, messages, after_commit=after)
+        return commit(table, messages, commit_user=after_write_of, after_commit=after)
     except CommitStateUnknownError:
         raise
     except CommitError:
@@ -114,7 +120,7 @@ class _Work:
     """The buckets of one compaction, as they were and as they are after each step."""
 
     def __init__(
-        self, table: FileStoreTable, snapshot: Snapshot, buckets: Sequence[BucketFiles], *, full: bool
+        self, table: FileStoreTable, snapshot: Snapshot, buckets: Sequence[BucketFiles], *, full: bool, changelog: bool
     ) -> None:
         self._table = table
         self._vectors = VectorChanges(table, snapshot)
@@ -128,7 +134,9 @@ class _Work:
         self._strategy = CompactStrategy.of(table.options, full=full, has_expired=has_expired)
         rewrite_all = self._strategy.rewrite_all
         self._keyed = (
-            MergeTreeCompactPlanner(table, rewrite_all=rewrite_all, has_expired=has_expired) if keyed else None
+            MergeTreeCompactPlanner(table, rewrite_all=rewrite_all, has_expired=has_expired, changelog=changelog)
+            if keyed
+            else None
         )
         unaware = table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE
         self.rounds = 1 if full or unaware else 2  # Java picks again when it has finished what it picked first

@@ -48,6 +48,8 @@ class CompactScope:
     """None is every bucket."""
     idle_time: timedelta | None = None
     """Only partitions that got their newest file at least so long ago."""
+    places: frozenset[tuple[bytes, int]] | None = None
+    """Only these pairs of partition (serialized) and bucket; None is all."""
 
     def bucket_files(self, table: FileStoreTable, snapshot: Snapshot) -> list[BucketFiles]:
         """Return the live files that may be compacted, bucket by bucket. Runs on the driver.
@@ -59,6 +61,9 @@ class CompactScope:
         live = live.filter(live.buckets != POSTPONE_BUCKET)
         if self.buckets is not None:
             live = live.filter(np.isin(live.buckets, list(self.buckets)))
+        if self.places is not None:
+            places = zip(live.partitions, live.buckets.tolist(), strict=True)
+            live = live.filter(np.array([place in self.places for place in places], dtype=bool))
         live = live.filter(self._wanted(table, live))
         if table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
             small = live.file_sizes < small_file_bytes(table.options, keyed=False)

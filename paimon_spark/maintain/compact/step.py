@@ -69,6 +69,7 @@ class MergeTreeCompactPlanner:
         *,
         rewrite_all: bool,
         has_expired: Callable[[DataFileMeta], bool] | None = None,
+        changelog: bool = True,
     ) -> None:
         """Take what is the same for all buckets.
 
@@ -76,7 +77,9 @@ class MergeTreeCompactPlanner:
             table: with dynamic options.
             rewrite_all: no file is upgraded, all are rewritten.
             has_expired: tells whether a file holds rows that are too old, so that it is not upgraded.
+            changelog: whether rows of level 0 make a changelog, where the table has one of lookups.
         """
+        self._changelog = changelog
         self._table = table
         self._must_rewrite = lambda file: rewrite_all or (has_expired is not None and has_expired(file))
         self._looks_up = table.options.needs_lookup
@@ -95,7 +98,9 @@ class MergeTreeCompactPlanner:
         ranges, splits = self._ranges(bucket, files)
         sections = ranges.sections(splits[: len(unit.files)])
         higher = splits[len(unit.files) :]
-        lookup = LookupPlan(self._table, higher, ranges, level=unit.level, top=top) if self._looks_up else None
+        lookup = None
+        if self._looks_up:
+            lookup = LookupPlan(self._table, higher, ranges, level=unit.level, top=top, changelog=self._changelog)
         logs = unit.level == top and self._logs_top_level
         one = _UnitStep(bucket, unit, top, lookup, self._small_bytes, self._must_rewrite, logs=logs)
         return one.of(sections)

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.errors import CommitError, PaimonError
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.writer import PaimonWriter
 
@@ -92,9 +93,12 @@ class BatchWriteProxy(Proxy):
             PaimonError: a commit error under its own name: nothing was committed, or (CommitStateUnknownError) nobody
                 knows.
         """
+        from paimon_spark.spark.jobs.compact_job import executor_of  # a plan is made without it
+
         assert self.write is not None
         try:
-            self.write.commit([pickle.loads(bytes(message.pickledMessage())).task for message in messages])
+            tasks = [pickle.loads(bytes(message.pickledMessage())).task for message in messages]
+            self.write.commit(tasks, executor_of(active_session(self.gateway)))
         except CommitError as error:
             if self.names_errors:
                 raise

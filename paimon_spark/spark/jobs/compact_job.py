@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import BinaryType
 
 from paimon_spark.errors import OptionError, PaimonError
-from paimon_spark.maintain.compact.compaction import compact, rewrite_here
+from paimon_spark.maintain.compact.compaction import Executor, compact, rewrite_here
 from paimon_spark.maintain.compact.index_rewrite import (
     IndexesRewritten,
     IndexRewrite,
@@ -52,7 +52,12 @@ def compact_table(
         scope: which part of it; all when not given.
         full: every bucket becomes one sorted run; otherwise what a writer would compact by itself.
     """
-    return compact(table, scope, full=full, execute=partial(_execute, spark))
+    return compact(table, scope, full=full, execute=executor_of(spark))
+
+
+def executor_of(spark: SparkSession) -> Executor:
+    """What rewrites files in tasks of a session, or on the driver where there is little to do."""
+    return partial(_execute, spark)
 
 
 def _execute(spark: SparkSession, table: FileStoreTable, rewrites: Sequence[Rewrite]) -> Iterable[RewriteResult]:

@@ -30,7 +30,10 @@ def run_write(rows: DataFrame, write: TableWrite) -> int | None:
     """
     answer = StructType([StructField("message", BinaryType(), nullable=False)])
     messages = map_in_arrow(rows, partial(_write_task, write), answer).collect()
-    return write.commit([pickle.loads(bytes(row.message)) for row in messages])
+    from paimon_spark.spark.jobs.compact_job import executor_of  # the tasks do without it
+
+    execute = executor_of(rows.sparkSession)
+    return write.commit([pickle.loads(bytes(row.message)) for row in messages], execute)
 
 
 def number_of_tasks(df: DataFrame, table: FileStoreTable) -> int:

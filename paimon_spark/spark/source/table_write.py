@@ -19,6 +19,7 @@ from paimon_spark.write.task_write import write_batches
 
 if TYPE_CHECKING:
     from paimon_spark.commit.overwrite import OverwriteSpec
+    from paimon_spark.maintain.compact.compaction import Executor
     from paimon_spark.spec.snapshot import Operation
     from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
@@ -79,16 +80,24 @@ class TableWrite:
         rows = unpack_rows(batches) if self.packed else batches_from_spark(batches, self.plan.data_schema)
         return write_batches(self.plan, rows, task_id)
 
-    def commit(self, messages: Sequence[TaskMessage]) -> int | None:
+    def commit(self, messages: Sequence[TaskMessage], execute: Executor | None = None) -> int | None:
         """Make all that the tasks wrote one snapshot; returns its id. Called once, on the driver.
+
+        Tables with lookups are compacted then, in a snapshot of its own, so that the rows are visible and have a
+        changelog when this returns; unless they are write-only.
+
+        Args:
+            messages: of all tasks.
+            execute: does the rewriting of that compaction in tasks; None: this process does.
 
         Raises:
             CommitConflictError: another commit changed what this one relies on; nothing was committed.
             CommitStateUnknownError: it is not known whether the commit took place.
         """
         # the tasks, which only write, do not pay for importing these
-        from paimon_spark.commit.file_store_commit import commit
+        from paimon_spark.commit.file_store_commit import commit, new_commit_user
         from paimon_spark.maintain.after_commit import maintenance
+        from paimon_spark.maintain.compact.after_write import compact_after_write
         from paimon_spark.maintain.row_level import replaced_files
         from paimon_spark.maintain.row_marks import commit_marks
         from paimon_spark.write.placed_keys import placement_records
@@ -101,15 +110,19 @@ class TableWrite:
         placing = [] if records is None else [TaskMessage((), 0, records)]
         marked = self.marked
         put = commit if marked is None else partial(commit_marks, snapshot_id=marked.snapshot_id, marked=marked.files)
-        return put(
+        user = new_commit_user(table)
+        made = put(
             table,
             [*messages, *placing, *gone],
+            commit_user=user,
             overwrite=self.overwrite,
             operation=None if self.operation is None else self.operation.value,
             planned_on=self.plan.snapshot,
             rows_read=self.plan.rows_read,
             after_commit=maintenance(table),
         )
+        logs = self.overwrite is None
+        return compact_after_write(table, messages, commit_user=user, changelog=logs, execute=execute) or made
 
 
 def planned(

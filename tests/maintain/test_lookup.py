@@ -1,0 +1,283 @@
+"""Compaction with lookup without Java: a model of rows and changelog, invariants of levels, rivals, faults, memory."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.commit.file_store_commit import OverwriteSpec, commit, new_commit_user
+from paimon_spark.errors import CommitConflictError
+from paimon_spark.maintain.compact.after_write import compact_after_write
+from paimon_spark.maintain.compact.compaction import Executor, compact, rewrite_here
+from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
+from paimon_spark.read.row_views import find_view
+from paimon_spark.spec.manifest import DataFileMeta
+from paimon_spark.spec.snapshot import CommitKind
+from paimon_spark.table.deletion_vectors import vectors_of
+from paimon_spark.table.table import FileStoreTable, load_table
+from paimon_spark.write.plan import plan_write
+from paimon_spark.write.task_write import write_batches
+from tests.support.commits import make_table
+from tests.support.faults import FaultyFileIO
+from tests.support.history import rows
+from tests.support.plans import plan_of
+from tests.support.seeds import chance
+
+VECTORS = {"deletion-vectors.enabled": "true"}
+CHANGELOG = {"changelog-producer": "lookup"}
+KINDS: dict[str, dict[str, str]] = {
+    "changelog": CHANGELOG,
+    "vectors": VECTORS,
+    "both": {**VECTORS, **CHANGELOG},
+    "wide vectors": {**VECTORS, "deletion-vectors.bitmap64": "true"},
+    "first-row": {"merge-engine": "first-row"},
+    "first-row log": {"merge-engine": "first-row", **CHANGELOG},
+}
+LEVELS = {"num-sorted-run.compaction-trigger": "4", "num-levels": "4", "target-file-size": "3 kb"}
+
+
+def write(
+    table: FileStoreTable, some: dict[int, str], kinds: Sequence[int] | None = None, execute: Executor | None = None
+) -> None:
+    """Write as every door does: commit the rows, then compact what they need."""
+    columns = {"k": pa.array(list(some), pa.int32()), "v": pa.array(list(some.values()))}
+    columns["_VALUE_KIND"] = pa.array(kinds or [0] * len(some), pa.int8())
+    batch = pa.RecordBatch.from_pydict(columns)
+    plan, user = plan_write(table, data_schema=batch.schema), new_commit_user(table)
+    messages = [write_batches(plan, [batch], 0)]
+    commit(table, messages, commit_user=user, planned_on=plan.snapshot)
+    compact_after_write(table, messages, commit_user=user, execute=execute)
+
+
+def live(table: FileStoreTable) -> list[DataFileMeta]:
+    return [entry.file for entry in table.manifests.live_entries(table.snapshots.latest())]
+
+
+def logged(table: FileStoreTable, since: int) -> list[tuple[str, int, str]]:
+    """The changelog after a snapshot: kind, key and value, in order of keys; -U stands in front of +U."""
+    between = {"incremental-between": f"{since},{table.snapshots.latest_id()}"}
+    view = find_view("audit_log")
+    assert view is not None
+    plan = plan_of(load_table(table.path, options=between), view)
+    batches = [b for split in plan.splits for b in plan.read(plan.table, split, plan.fields, plan.residual)]
+    found = [(row["rowkind"], row["k"], row["v"]) for batch in batches for row in batch.to_pylist()]
+    return sorted(found, key=lambda row: row[1])
+
+
+def check_levels(table: FileStoreTable, expected: dict[int, str]) -> None:
+    """Above level 0 no two files of a level share keys; counts of rows, deletes and deleted rows are true."""
+    snapshot = table.snapshots.latest()
+    assert snapshot is not None
+    entries = table.manifests.live_entries(snapshot)
+    places = {name: place for (_, _, name), place in vectors_of(table, snapshot).items()}
+    assert places.keys() <= {entry.file.file_name for entry in entries}, "a vector of a file that is gone"
+    left = 0
+    for bucket in {entry.bucket for entry in entries}:
+        for level in range(1, 4):
+            files = [entry.file for entry in entries if (entry.bucket, entry.file.level) == (bucket, level)]
+            keys = sorted((key_of(file.min_key), key_of(file.max_key)) for file in files)
+            assert all(high < low for (_, high), (low, _) in itertools.pairwise(keys)), f"level {level}"
+    for entry in entries:
+        place = places.get(entry.file.file_name)
+        left += entry.file.row_count - ((place.cardinality or 0) if place else 0)
+        assert entry.file.min_sequence_number <= entry.file.max_sequence_number
+        if table.options.deletion_vectors_enabled:
+            assert entry.file.delete_row_count == 0 or entry.file.level == 0
+    if table.options.batch_scan_skips_level_0 and not any(entry.file.level == 0 for entry in entries):
+        assert left == len(expected), "each key has one row that no vector deletes"
+
+
+def key_of(key: bytes) -> int:
+    return int.from_bytes(key[-8:-4], "little", signed=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(2))
+def test_rows_and_changelog_follow_a_model(tmp_path: Path, kind: str, seed: int) -> None:
+    rng = chance("lookup model", kind, seed)
+    deduplicated = rng.random() < 0.5
+    options = {**KINDS[kind], **LEVELS, "bucket": "2", "changelog-producer.row-deduplicate": str(deduplicated).lower()}
+    table = make_table(tmp_path / "t", primary_key=["k"], **options)
+    first_row, logs = "first-row" in kind, "changelog-producer" in KINDS[kind]
+    model: dict[int, str] = {}
+    for step in range(10):
+        since, before = table.snapshots.latest_id() or 0, dict(model)
+        some = {rng.randrange(60): rng.choice("abc") for _ in range(rng.choice([1, 4, 30]))}
+        kinds = [0 if first_row else rng.choice([0, 0, 2, 3]) for _ in some]
+        write(table, some, kinds)
+        for (key, value), row_kind in zip(some.items(), kinds, strict=True):
+            if row_kind == 3:
+                model.pop(key, None)
+            elif not first_row or key not in model:
+                model[key] = value
+        assert rows(table) == model
+        assert not any(file.level == 0 for file in live(table)), "the write is compacted"
+        check_levels(table, model)
+        if logs:
+            assert logged(table, since) == changes(before, model, set() if deduplicated else set(some), first_row)
+        if step % 3 == 2:
+            latest = table.snapshots.latest_id()
+            compact(table, full=rng.random() < 0.6)
+            assert rows(table) == model
+            check_levels(table, model)
+            assert not logs or latest == table.snapshots.latest_id() or logged(table, latest or 0) == []
+    assert {table.snapshots.get(n).commit_kind for n in table.snapshots.ids()} == {
+        CommitKind.APPEND,
+        CommitKind.COMPACT,
+    }
+
+
+def changes(
+    before: dict[int, str], after: dict[int, str], touched: set[int], first_row: bool
+) -> list[tuple[str, int, str]]:
+    found = []
+    for key in sorted(before.keys() | after.keys()):
+        if key not in before:
+            found.append(("+I", key, after[key]))
+        elif key not in after:
+            found.append(("-D", key, before[key]))
+        elif before[key] != after[key] or (key in touched and not first_row):
+            found += [("-U", key, before[key]), ("+U", key, after[key])]
+    return found
+
+
+def test_a_write_only_table_waits_for_its_compaction(tmp_path: Path) -> None:
+    options = {**KINDS["both"], "bucket": "1", "write-only": "true"}
+    table = make_table(tmp_path / "t", primary_key=["k"], **options)
+    write(table, {1: "a", 2: "b"})
+    write(table, {2: "c"})
+    assert rows(table) == {}, "level 0 is hidden"
+    compact(table.with_options({"write-only": "false"}), full=False)
+    assert rows(table) == {1: "a", 2: "c"}
+    assert logged(table, 0) == [("+I", 1, "a"), ("+I", 2, "c")]
+
+
+def test_gentle_lookups_leave_a_few_files(tmp_path: Path) -> None:
+    options = {**KINDS["changelog"], "bucket": "1", "lookup-compact": "gentle"}
+    table = make_table(tmp_path / "t", primary_key=["k"], **options)
+    for number in range(4):
+        write(table, {number: "a"})
+    assert [file.level for file in live(table)] == [0, 0, 0, 0]
+    write(table, {9: "a"})
+    assert not any(file.level == 0 for file in live(table))
+
+
+RIVALS: dict[str, Callable[[FileStoreTable], object]] = {
+    "a write": lambda table: write(table, {1: "rival", 60: "rival"}),
+    "a compaction": compact,
+    "an overwrite": lambda table: commit(table, [], overwrite=OverwriteSpec.truncate()),
+}
+
+
+@pytest.mark.parametrize("rival", RIVALS)
+def test_a_rival_makes_the_compaction_start_anew(tmp_path: Path, rival: str) -> None:
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **KINDS["both"])
+    write(table, dict.fromkeys(range(50), "old"))
+    started = 0
+
+    def execute(opened: FileStoreTable, rewrites: Sequence[Rewrite]) -> Iterable[RewriteResult]:
+        nonlocal started
+        started += 1
+        done = list(rewrite_here(opened, rewrites))
+        if started == 1:
+            RIVALS[rival](table)
+        return done
+
+    write(table, {1: "new", 2: "new"}, execute=execute)
+    expected = dict.fromkeys(range(50), "old") | {1: "new", 2: "new"}
+    expected |= {1: "rival", 60: "rival"} if rival == "a write" else {}
+    assert rows(table) == ({} if rival == "an overwrite" else expected)
+    assert not any(file.level == 0 for file in live(table))
+    check_levels(table, rows(table))
+
+
+def test_a_conflict_is_tried_again(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **KINDS["vectors"])
+    tries = []
+
+    def execute(opened: FileStoreTable, rewrites: Sequence[Rewrite]) -> Iterable[RewriteResult]:
+        tries.append(len(rewrites))
+        if len(tries) < 3:
+            raise CommitConflictError("another was first")
+        return rewrite_here(opened, rewrites)
+
+    write(table, {1: "a"})
+    write(table, {1: "b", 2: "b"}, execute=execute)
+    assert tries == [1, 1, 1]
+    assert rows(table) == {1: "b", 2: "b"}
+
+
+@pytest.mark.parametrize("kind", ["both", "first-row log"])
+def test_a_fault_in_the_compaction_leaves_the_write(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At whatever call it fails: the write is there, and the next one makes good what was not compacted."""
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **KINDS[kind])
+    write(table, dict.fromkeys(range(20), "old"))
+    first_row = "first" in kind
+    for at in (0, 3, 6, 10, 15, 21, 28, 36, 45):
+        key = 100 + at
+        columns = pa.RecordBatch.from_pydict({"k": pa.array([key, 3], pa.int32()), "v": [f"{at}", f"{at}"]})
+        plan, user = plan_write(table, data_schema=columns.schema), new_commit_user(table)
+        messages = [write_batches(plan, [columns], 0)]
+        commit(table, messages, commit_user=user)
+        store = FaultyFileIO(table.file_io, forever=at % 2 == 0)
+        faulty = load_table(table.path, file_io=store)
+        store.calls, store.fail_at = 0, at
+        with caplog.at_level(logging.WARNING):
+            compact_after_write(faulty, messages, commit_user=user)
+        write(table, {key + 1: "after"})
+        found = rows(table)
+        assert found[3] == ("old" if first_row else f"{at}")
+        assert (found[key], found[key + 1]) == (f"{at}", "after")
+        check_levels(table, found)
+    assert "committed, but not compacted" in caplog.text
+
+
+def test_the_driver_alone_leaves_large_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **KINDS["vectors"])
+    monkeypatch.setattr("paimon_spark.maintain.compact.after_write._MOST_BYTES_HERE", 10)
+    with caplog.at_level(logging.WARNING):
+        write(table, {1: "a"})
+    assert rows(table) == {}
+    assert "PaimonTable.compact(full=False)" in caplog.text
+    write(table, {2: "b"}, execute=rewrite_here)
+    assert rows(table) == {1: "a", 2: "b"}
+
+
+def test_a_lookup_much_larger_than_the_budget(tmp_path: Path) -> None:
+    """A top level of 48 MB in memory, looked up within a budget of 4 MB."""
+    options = {**KINDS["both"], "parquet.block.size": str(1 << 20), "read.merge.memory-budget": "4 mb"}
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **options)
+    count = 120_000
+    random_text = random.Random(1).randbytes(200 * count).hex()
+    text = [random_text[at : at + 400] for at in range(0, 400 * count, 400)]
+    write(table, dict(enumerate(text)))
+    base, peak, stop = pa.total_allocated_bytes(), 0, threading.Event()
+
+    def look() -> None:
+        nonlocal peak
+        while not stop.wait(0.002):
+            peak = max(peak, pa.total_allocated_bytes() - base)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        write(table, dict.fromkeys(range(0, count, 400), "new"))
+    finally:
+        stop.set()
+        thread.join()
+    assert peak < 40 << 20, f"{peak >> 20} MB"
+    changed = logged(table, 2)
+    assert len(changed) == 2 * len(range(0, count, 400))
+    assert [row for row in changed if row[1] == 400] == [("-U", 400, text[400]), ("+U", 400, "new")]
+    check_levels(table, dict.fromkeys(range(count), ""))
