@@ -22,6 +22,7 @@ from paimon_spark.read.split_generator import split_files
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.predicate import Predicate, implied_by
+from paimon_spark.table.deletion_vectors import NO_VECTORS, VectorPlace, Vectors, vectors_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
-Identity = tuple[bytes, int, str, int]
+Identity = tuple[bytes, int, str, int, int | VectorPlace]
 Bucket = tuple[int, list[SplitFile]]
 """A bucket's number and its files."""
 
@@ -69,8 +70,9 @@ def diff_splits(
     """
     earlier = ManifestColumns.concat(()) if before is None else files_of_state(table, before, predicate)
     later = files_of_state(table, after, predicate)
-    common = set(_identities(earlier)) & set(_identities(later))
-    sides = [_by_partition(table, files, common) for files in (earlier, later)]
+    states = [(earlier, vectors_of(table, before)), (later, vectors_of(table, after))]
+    common = set(_identities(*states[0])) & set(_identities(*states[1]))
+    sides = [_by_partition(table, files, vectors, common) for files, vectors in states]
     result = []
     for partition in dict.fromkeys([*sides[0], *sides[1]]):
         old, new = (side.get(partition, {}) for side in sides)
@@ -87,12 +89,11 @@ _Marked = tuple[SplitFile, bool, int]
 
 
 def _by_partition(
-    table: FileStoreTable, files: ManifestColumns, common: set[Identity]
+    table: FileStoreTable, files: ManifestColumns, vectors: Vectors, common: set[Identity]
 ) -> dict[bytes, dict[int, list[_Marked]]]:
     result: dict[bytes, dict[int, list[_Marked]]] = {}
-    marked = zip(
-        split_files(table, files), _identities(files), files.buckets.tolist(), files.total_buckets.tolist(), strict=True
-    )
+    paths, identities = split_files(table, files, vectors), _identities(files, vectors)
+    marked = zip(paths, identities, files.buckets.tolist(), files.total_buckets.tolist(), strict=True)
     for file, identity, bucket, total in marked:
         found = result.setdefault(identity[0], {}).setdefault(bucket, [])
         found.append((file, identity in common, total))
@@ -147,6 +148,13 @@ def _needed(table: FileStoreTable, files: Sequence[_Marked]) -> npt.NDArray[np.b
     return alone
 
 
-def _identities(files: ManifestColumns) -> list[Identity]:
-    """What tells files apart: partition, bucket, name and level."""
-    return list(zip(files.partitions, files.buckets.tolist(), files.file_names, files.levels.tolist(), strict=True))
+def _identities(files: ManifestColumns, vectors: Vectors = NO_VECTORS) -> list[Identity]:
+    """What tells files apart: partition, bucket, name, level, and how many rows a vector deletes of it.
+
+    Java does not look at vectors: rows of a file that both states have, and that only the later one deletes, are not
+    seen there.
+    """
+    keys = list(zip(files.partitions, files.buckets.tolist(), files.file_names, strict=True))
+    places = map(vectors.get, keys)
+    deleted = (0 if place is None else (place.cardinality or place) for place in places)
+    return [(*key, level, rows) for key, level, rows in zip(keys, files.levels.tolist(), deleted, strict=True)]

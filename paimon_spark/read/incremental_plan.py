@@ -25,6 +25,7 @@ from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.predicate import Always, Predicate, implied_by
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
+from paimon_spark.table.deletion_vectors import vectors_of
 
 if TYPE_CHECKING:
     from paimon_spark.read.table_scan import TableScan
@@ -60,7 +61,8 @@ def plan_changes(scan: TableScan) -> ReadPlan:
             ManifestColumns.concat(()) if changes.before is None else files_of_state(table, changes.before, predicate)
         )
         files = only_in_later(before, files_of_state(table, changes.after, predicate))
-        splits = generate_splits(table, changes.after.id, files, scan.parallelism)
+        vectors = vectors_of(table, changes.after)
+        splits = generate_splits(table, changes.after.id, files, scan.parallelism, vectors=vectors)
     return ReadPlan(changes.after, table.schema, scan.columns, tuple(splits), residual, table, read)
 
 
