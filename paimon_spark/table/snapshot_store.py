@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, SnapshotNotFoundError, TableNotFoundError
@@ -37,6 +38,11 @@ class SnapshotStore:
         listed = self._file_io.list_names(self._paths.snapshot_dir)
         found = [numbered_name_id(entry.name, SNAPSHOT_PREFIX) for entry in listed if not entry.is_dir]
         return sorted(snapshot_id for snapshot_id in found if snapshot_id is not None)
+
+    def missing_ranges(self) -> list[tuple[int, int]]:
+        """Return the first and the last id of each gap between living snapshots: the files of a gap are lost."""
+        ids = self.ids()
+        return [(low + 1, high - 1) for low, high in pairwise(ids) if high > low + 1]
 
     def exists(self, snapshot_id: int) -> bool:
         """Tell whether the snapshot lives."""
@@ -191,6 +197,12 @@ class SnapshotStore:
             return f"Snapshot {snapshot_id} does not exist: table {self._paths.branch_root} was dropped."
         if not ids:
             return f"Snapshot {snapshot_id} does not exist: table {self._paths.branch_root} has no snapshot yet."
+        if ids[0] < snapshot_id < ids[-1]:
+            return (
+                f"Snapshot {snapshot_id} of table {self._paths.branch_root} is missing, although snapshots {ids[0]} to "
+                f"{ids[-1]} live: its file {self._paths.snapshot_path(snapshot_id)} is lost. Restore it, or read "
+                "another snapshot; the others are whole without it."
+            )
         return (
             f"The specified scan snapshotId {snapshot_id} is out of available snapshotId range [{ids[0]}, {ids[-1]}] "
             f"of table {self._paths.branch_root}."

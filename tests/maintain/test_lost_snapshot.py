@@ -195,3 +195,14 @@ def test_java_refuses_such_a_table_and_goes_on_once_it_is_decided(oracle: Any) -
     assert oracle.rows("db.lost") == [(1, "x"), (2, "x")]
     assert oracle.write("db.lost", [(4, "y")]) == [3]
     assert rows(table) == {1: "x", 2: "x", 4: "y"}
+
+
+def test_an_older_snapshot_that_is_lost_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    made = make_table(tmp_path / "t", bucket="-1")
+    for number in range(1, 6):
+        add(made, number)
+    lose(made, 3)
+    with caplog.at_level(logging.WARNING):
+        remove_orphan_files(made)
+    assert "snapshots 3 have no file, although older ones live" in caplog.text
+    assert len(rows(load_table(made.path))) == 5

@@ -57,6 +57,14 @@ def test_a_missing_snapshot_names_those_that_exist(table: FileStoreTable) -> Non
     assert table.snapshots.earliest_id() is None
 
 
+def test_a_gap_among_snapshots_is_told(table: FileStoreTable) -> None:
+    Path(table.paths.snapshot_path(6)).unlink()
+    assert table.snapshots.missing_ranges() == [(6, 6)]
+    assert (table.snapshots.earliest_id(), table.snapshots.latest_id()) == (5, 8)
+    with pytest.raises(SnapshotNotFoundError, match=r"Snapshot 6 .* is missing, although snapshots 5 to 8 live"):
+        table.snapshots.get(6)
+
+
 def test_hints_are_written(table: FileStoreTable) -> None:
     table.snapshots.write_latest_hint(8)
     table.snapshots.write_earliest_hint(5)

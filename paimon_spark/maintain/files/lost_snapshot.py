@@ -19,16 +19,27 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _LOG = logging.getLogger(__name__)
+_MOST_SHOWN = 20
 
 
 def check_nothing_lost(table: FileStoreTable) -> None:
     """Check that no branch of a table has lost its latest snapshot, before files are deleted.
+
+    The log tells of older snapshots that are lost: what only they name is garbage.
 
     Raises:
         CorruptTableError: one has; the message names the missing file and how to decide.
     """
     for store in _stores(table):
         store.check_not_lost("Nothing is deleted")
+        missing = store.missing_ranges()
+        if missing:
+            shown = ", ".join(str(low) if low == high else f"{low} to {high}" for low, high in missing[:_MOST_SHOWN])
+            _LOG.warning(
+                "%s: snapshots %s have no file, although older ones live: what only they name is garbage",
+                table.path,
+                shown,
+            )
 
 
 def accept_lost(table: FileStoreTable, accept_lost_snapshot: bool | None) -> FileStoreTable:
