@@ -49,7 +49,7 @@ class DynamicBucketPlan:
         return MAX_BUCKETS if self.max_buckets == -1 else self.max_buckets
 
 
-def residue_classes(partition: bytes, hashes: Hashes, assigners: int) -> npt.NDArray[np.int32]:
+def residue_classes(partition: bytes, hashes: npt.NDArray[np.integer], assigners: int) -> npt.NDArray[np.int32]:
     """The assigner of each key (Java: ``BucketAssigner.computeAssigner`` with as many channels as assigners).
 
     Args:

@@ -58,7 +58,7 @@ def pack_rows(
     for chunk in combine_batches(batches, plan.data_schema, CHUNK_BYTES):
         rows = mapping.columns(chunk.select(mapping.data_names))
         if placing is None:
-            ids = shuffle_ids(schema, rows, len(targets))
+            ids = shuffle_ids(schema, rows, len(targets), plan.key_ranges)
         else:
             places, ids = placing.place(rows, len(targets))
             chunk = chunk.append_column(pa.field(PLACE, pa.int64()), pa.array(places))

@@ -46,6 +46,7 @@ class Placing:
         self._partition_fields = [schema.field(name) for name in schema.partition_keys]
         self._key_fields = [schema.field(name) for name in schema.trimmed_primary_keys]
         self._buckets = DynamicBuckets(dynamic, hash_loader(plan), log, task_id)
+        self._ranges = plan.key_ranges
 
     def place(self, rows: pa.Table, num_tasks: int) -> tuple[Places, Tasks]:
         """Place the keys of rows, at least one.
@@ -70,7 +71,8 @@ class Placing:
             positions = positions_of(codes, len(partitions))
             groups = [(partition, hashes[chosen]) for partition, chosen in zip(partitions, positions, strict=True)]
             buckets[np.concatenate(positions)] = np.concatenate(self._buckets.assign(groups))
-        tasks = bucket_tasks(codes, partitions, buckets.astype(np.int32), num_tasks)
+        numbers = buckets if self._ranges is None else self._ranges.numbered(buckets, rows, codes, partitions)
+        tasks = bucket_tasks(codes, partitions, numbers, num_tasks)
         return buckets << 32 | hashes.view(np.uint32), tasks
 
 

@@ -22,6 +22,7 @@ from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable
 from paimon_spark.write.bucket_filling import MAX_BUCKETS, DynamicBucketPlan, KnownBucket
 from paimon_spark.write.data_file_spec import DataFileSpec, data_file_spec
+from paimon_spark.write.key_ranges import KeyRanges
 from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.rows import RowMapping, map_columns
 
@@ -59,11 +60,13 @@ class WritePlan:
     """Whether rows of dynamic buckets come with their places (`placed_keys`), all rows of a bucket to one task."""
     dynamic: DynamicBucketPlan | None = None
     """For dynamic buckets: which there are and how new ones are made."""
+    key_ranges: KeyRanges | None = None
+    """Where buckets of a shuffled write are shared by several tasks, each with a range of keys."""
 
     def first_sequence(self, partition: bytes, bucket: int, task_id: int) -> int:
         """Sequence number of the first row that a task writes into a bucket."""
         base = self.max_sequences.get(partition, {}).get(bucket, -1) + 1
-        return base + (task_id << TASK_BITS if self.tasks_share_buckets else 0)
+        return base + (task_id << TASK_BITS if self.shares_buckets(partition) else 0)
 
     @property
     def snapshot_id(self) -> int | None:
@@ -72,8 +75,12 @@ class WritePlan:
 
     @property
     def tasks_share_buckets(self) -> bool:
-        """Whether rows of one bucket may come from several tasks; those of dynamic buckets do that are not placed."""
+        """Whether rows of any bucket may come from several tasks; those of dynamic buckets do that are not placed."""
         return not self.shuffled or (self.dynamic is not None and not self.placed)
+
+    def shares_buckets(self, partition: bytes) -> bool:
+        """Whether rows of one bucket of a partition may come from several tasks."""
+        return self.tasks_share_buckets or (self.key_ranges is not None and self.key_ranges.count(partition) > 1)
 
 
 def plan_write(
@@ -85,6 +92,7 @@ def plan_write(
     placing: WritePlan | None = None,
     rows_of: SnapshotIdentity | None = None,
     rewritten: bool = False,
+    key_ranges: KeyRanges | None = None,
 ) -> WritePlan:
     """Plan a write of rows of ``data_schema`` into ``table``. Runs on the driver, once per job.
 
@@ -101,6 +109,7 @@ def plan_write(
         rows_of: the snapshot that the rows are made of (UPDATE, DELETE, MERGE): the write is planned on it, even if
             there are later ones, and its commit checks for changes since.
         rewritten: the rows are written again: with row tracking they bring their ids and sequence numbers.
+        key_ranges: where buckets are shared by several tasks of a shuffled write.
 
     Raises:
         SnapshotNotFoundError: ``rows_of`` is not there any more.
@@ -145,6 +154,7 @@ def plan_write(
         max_sequences=sequences,
         total_buckets=differing,
         dynamic=dynamic,
+        key_ranges=key_ranges,
     )
     if differing and not schema.partition_keys:
         raise bucket_number_error(
@@ -163,7 +173,8 @@ def check_one_task_per_bucket(plan: WritePlan, messages: Iterable[TaskMessage]) 
     if plan.tasks_share_buckets:
         return
     counts = Counter((part.partition, part.bucket) for message in messages for part in message.messages)
-    twice = next((place for place, count in counts.items() if count > 1), None)
+    ranges = plan.key_ranges or KeyRanges({})
+    twice = next((place for place, count in counts.items() if count > ranges.count(place[0])), None)
     if twice is not None:
         partition, bucket = twice
         raise PaimonError(

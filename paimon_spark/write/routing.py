@@ -20,6 +20,7 @@ from paimon_spark.write.rows import MappedRows
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
+    from paimon_spark.write.key_ranges import KeyRanges
 
 Codes = npt.NDArray[np.int64]
 PlaceArray = npt.NDArray[np.int64]
@@ -175,17 +176,20 @@ def _partitions_alone(schema: TableSchema) -> bool:
     return schema.bucket_mode is BucketMode.BUCKET_UNAWARE and bool(schema.partition_keys)
 
 
-def shuffle_ids(schema: TableSchema, rows: pa.Table, num_tasks: int) -> npt.NDArray[np.int32]:
+def shuffle_ids(
+    schema: TableSchema, rows: pa.Table, num_tasks: int, ranges: KeyRanges | None = None
+) -> npt.NDArray[np.int32]:
     """For each row the task that must get it, so that a write may be planned with ``shuffled=True``.
 
     Args:
         schema: the table's schema, dynamic options applied.
         rows: columns of the table in the table's types (``RowMapping.apply``), at least the partition and key columns.
         num_tasks: number of tasks of the write.
+        ranges: of keys, by which fixed buckets are cut.
 
     Returns:
-        Values from 0 to ``num_tasks`` - 1: equal for rows of one (partition, bucket) of a table with fixed buckets; for
-        dynamic buckets equal for all rows of one key.
+        Values from 0 to ``num_tasks`` - 1: equal for rows of one (partition, bucket, range of keys) of a table with
+        fixed buckets; for dynamic buckets equal for all rows of one key.
     """
     if not rows.num_rows:
         return np.empty(0, dtype=np.int32)
@@ -200,18 +204,19 @@ def shuffle_ids(schema: TableSchema, rows: pa.Table, num_tasks: int) -> npt.NDAr
         values = bucket_ids(columns, types, options.bucket, str(options.value("bucket-function.type")))
     else:
         values = np.zeros(rows.num_rows, dtype=np.int32)
-    return bucket_tasks(codes, partitions, values, num_tasks)
+    numbers = values if ranges is None else ranges.numbered(values, rows, codes, partitions)
+    return bucket_tasks(codes, partitions, numbers, num_tasks)
 
 
 def bucket_tasks(
-    codes: Codes | None, partitions: list[bytes], buckets: npt.NDArray[np.int32], num_tasks: int
+    codes: Codes | None, partitions: list[bytes], buckets: npt.NDArray[np.integer], num_tasks: int
 ) -> npt.NDArray[np.int32]:
     """The task of each row: buckets of one partition are spread evenly.
 
     Args:
         codes: the partition of each row, as `partition_groups` gives it.
         partitions: the bytes of each partition.
-        buckets: of each row.
+        buckets: of each row, or numbers of ranges of buckets.
         num_tasks: number of tasks.
 
     Returns:

@@ -194,7 +194,7 @@ class _TaskWrite:
             columns = [field.name for field in self._spec.physical_fields]
             every = BlobFiles(files, columns, blobs, self._spec.step_rows) if blobs else files
             return AppendWriter(every, min(_APPEND_FLUSH_BYTES, self.budget))
-        shares = self._plan.tasks_share_buckets
+        shares = self._plan.shares_buckets(partition)
         return KeyValueWriter(
             self._spec,
             self._engine,

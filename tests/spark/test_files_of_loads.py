@@ -3,6 +3,7 @@
 import itertools
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,41 @@ def test_partitions_that_are_cut_when_stored(spark: SparkSession, tmp_path: Path
     entries = store.manifests.live_entries(store.snapshots.latest())
     assert [entry.bucket for entry in sorted(entries, key=lambda entry: entry.bucket)] == [0, 1, 2]
     assert table.to_df().count() == 300
+
+
+@pytest.mark.parametrize(
+    "options", [{"bucket": "2"}, {"dynamic-bucket.target-row-num": "25000"}], ids=["fixed", "dynamic"]
+)
+def test_a_large_bucket_is_shared_by_ranges_of_keys(
+    spark: SparkSession, warehouse: Path, options: dict[str, str]
+) -> None:
+    name = f"t{next(_numbers)}"
+    path = str(warehouse / "db.db" / name)
+    PaimonTable.create(spark, path, _SCHEMA, primary_key="k", options={"write-buffer-size": "300 kb", **options})
+    rows = spark.range(0, 50000, 1, 3).selectExpr(
+        "id * 7919 % 50000 AS k", "0 AS p", "concat('n', id) AS name", "'v' AS v"
+    )
+    rows.cache().count()  # Spark knows how many bytes these are
+    rows.writeTo(f"loads.db.{name}").append()
+    rows.write.format("paimon").mode("append").save(path)
+    rows.unpersist()
+    table = load_table(path)
+    first = list(table.manifests.live_entries(table.snapshots.get(1)))
+    before = {entry.file.file_name for entry in first}
+    second = [e for e in table.manifests.live_entries(table.snapshots.get(2)) if e.file.file_name not in before]
+    for entries in (first, second):
+        assert sum(entry.file.row_count for entry in entries) == 50000
+        buckets = {entry.bucket for entry in entries}
+        assert len(buckets) == 2
+        assert 4 <= len(entries) / len(buckets) <= 10
+        for bucket in buckets:
+            keys = sorted((entry.file.min_key, entry.file.max_key) for entry in entries if entry.bucket == bucket)
+            ends = sorted(
+                (int.from_bytes(low[-8:], "little"), int.from_bytes(high[-8:], "little")) for low, high in keys
+            )
+            assert all(one[1] < other[0] for one, other in pairwise(ends))
+            numbers = sorted(
+                (e.file.min_sequence_number, e.file.max_sequence_number) for e in entries if e.bucket == bucket
+            )
+            assert all(one[1] < other[0] for one, other in pairwise(numbers))
+    assert spark.table(f"loads.db.{name}").selectExpr("count(*)", "count(DISTINCT k)").first() == (50000, 50000)

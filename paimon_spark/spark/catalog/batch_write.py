@@ -62,6 +62,7 @@ class BatchWriteProxy(Proxy):
             shuffled=self.rows.one_task_per_bucket,
             placing=self.rows.placing,
             packed=self.rows.packed,
+            key_ranges=self.rows.key_ranges,
         )
         provider = compat.PYTHON_SOURCE(self.gateway)
         provider.setShortName(PaimonDataSource.name())

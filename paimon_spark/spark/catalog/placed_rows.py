@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,9 +14,10 @@ from paimon_spark.spark.catalog.distribution import WriteDistribution
 from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, clustering, packed
+from paimon_spark.spark.jobs.key_ranges import key_ranges, may_be_cut
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.expressions import resolved_expressions
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.source.data_source import PaimonDataSource
@@ -23,27 +25,40 @@ from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.write.packed_rows import TASK
 
 if TYPE_CHECKING:
+    from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.write.key_ranges import KeyRanges
     from paimon_spark.write.plan import WritePlan
 
 _MOST_LOCAL_ROWS = 10_000
 _OUTPUT = 1  # field of DataSourceV2Relation
+_PARTITIONS, _ADVISORY = 2, 3  # fields of RepartitionByExpression
+_KNOWN_SIZES = ("Scan", "Range", "InMemory", "LogicalRelation", "LocalRelation", "OneRow")
+_KEPT_SIZES = ("Project", "Filter", "Union", "Sort", "Repartition", "SubqueryAlias", "View", "Limit", "Sample")
 
 
 class PlacedRows:
     """The rows of one write, and what is known about the tasks that they come to."""
 
     def __init__(
-        self, gateway: Gateway, distribution: WriteDistribution, options: Mapping[str, str], *, overwrite: bool
+        self,
+        gateway: Gateway,
+        table: FileStoreTable,
+        distribution: WriteDistribution,
+        options: Mapping[str, str],
+        *,
+        overwrite: bool,
     ) -> None:
         """Know nothing of the rows yet.
 
         Args:
             gateway: the JVM.
+            table: that is written.
             distribution: what the write asks Spark for.
             options: of the write, as our data source has them.
             overwrite: whether something is replaced.
         """
         self.gateway = gateway
+        self.table = table
         self.distribution = distribution
         self.options = dict(options)
         self.overwrite = overwrite
@@ -53,6 +68,8 @@ class PlacedRows:
         """Whether rows come packed, in two columns (`write.packed_rows`)."""
         self.placing: WritePlan | None = None
         """The plan by which keys of dynamic buckets are placed."""
+        self.key_ranges: KeyRanges | None = None
+        """Where buckets are shared by several tasks."""
         self._seen = False
 
     def place(self, command: JavaObject) -> JavaObject:
@@ -67,42 +84,64 @@ class PlacedRows:
             return command.withNewQuery(compat.REPARTITION(self.gateway, 1, False, child))
         partitions = [quoted_name(name) for name in self.distribution.partitions]
         tasks = self.distribution.num_partitions
-        if self.distribution.bucket is not None:
+        self.key_ranges = self._ranges(child)
+        if self.distribution.bucket is not None and self.key_ranges is None:
             self.one_task_per_bucket = True
             if not partitions:  # few places: no two of them come to one task by chance
-                tasks = tasks or self._shuffle_partitions()
+                tasks = self._most_tasks()
             keys = clustering(partitions, self.distribution.bucket, tasks, self.distribution.buckets)
             return command.withNewQuery(self._clustered(query, child, keys))
-        if self.distribution.packed:
-            packed = self._packed(child, tasks or self._shuffle_partitions())
-            wide = self._clustered(query, packed, [TASK])
-            return self._of_columns(command, java_list(packed.output())).withNewQuery(wide)
+        if self.distribution.packed or self.key_ranges is not None:
+            rows = self._packed(child, self._most_tasks())
+            shuffled = self._clustered(query, rows, [TASK])
+            return self._of_columns(command, java_list(rows.output())).withNewQuery(shuffled)
         return command
 
-    def _shuffle_partitions(self) -> int:
-        return int(compat.SQL_CONF.of(self.gateway).get().numShufflePartitions())
+    def _most_tasks(self) -> int:
+        """Number of partitions of the shuffle, of which Spark may join some."""
+        if self.key_ranges is not None:
+            return self.key_ranges.tasks
+        return self.distribution.num_partitions or int(compat.SQL_CONF.of(self.gateway).get().numShufflePartitions())
+
+    def _ranges(self, child: JavaObject) -> KeyRanges | None:
+        """Where buckets are cut; a job finds it if Spark knows, before the query runs, that the rows are so many."""
+        size = int(str(child.stats().sizeInBytes()))
+        if not may_be_cut(self.table, size) or not _is_known(child) or called_by(self.gateway, "ExplainCommand"):
+            return None
+        frame, struct = self._frame(child)
+        return key_ranges(frame, spark_arrow_schema(struct), self._planned(struct), size)
+
+    def _planned(self, struct: StructType) -> WritePlan:
+        """The plan by which rows are told their tasks."""
+        plan = PaimonDataSource(self.options).planned_placing(struct, overwrite=self.overwrite)
+        return replace(plan, key_ranges=self.key_ranges)
+
+    def _frame(self, plan: JavaObject) -> tuple[DataFrame, StructType]:
+        """The rows of a plan, their columns numbered, and the columns under their own names."""
+        session = compat.CLASSIC_SESSION.of(self.gateway).active()
+        rows = compat.DATASET.of(self.gateway).ofRows(session, plan)
+        frame = DataFrame(rows, SparkSession(self.gateway.context, session))
+        struct = StructType.fromJson(json.loads(plan.schema().json()))
+        return frame.toDF(*(str(number) for number in range(len(struct)))), struct
 
     def _clustered(self, shuffle: JavaObject, child: JavaObject, texts: list[str]) -> JavaObject:
         """The shuffle of Spark's, by other expressions and over another child."""
         values = [shuffle.productElement(number) for number in range(shuffle.productArity())]
         values[0] = scala_seq(self.gateway, resolved_expressions(self.gateway, child, texts))
         values[1] = child
+        if self.key_ranges is not None:  # tasks that Spark does not join again
+            values[_PARTITIONS] = self.gateway.jvm.scala.Option.apply(self._most_tasks())
+            values[_ADVISORY] = self.gateway.jvm.scala.Option.empty()
         return shuffle.copy(*values)
 
     def _packed(self, child: JavaObject, tasks: int) -> JavaObject:
         """The rows as two columns: the number of their task, and many rows in one value."""
         nothing, none = scala_seq(self.gateway, []), self.gateway.jvm.scala.Option.empty()
-        struct = StructType.fromJson(json.loads(child.schema().json()))
-        plan = PaimonDataSource(self.options).planned_placing(struct, overwrite=self.overwrite)
+        frame, struct = self._frame(compat.LOCAL_RELATION(self.gateway, child.output(), nothing, False, none))
+        plan = self._planned(struct)
         self.packed = self.one_task_per_bucket = True
         self.placing = None if plan.dynamic is None else plan
-        stub = compat.LOCAL_RELATION(self.gateway, child.output(), nothing, False, none)
-        session = compat.CLASSIC_SESSION.of(self.gateway).active()
-        frame = DataFrame(
-            compat.DATASET.of(self.gateway).ofRows(session, stub), SparkSession(self.gateway.context, session)
-        )
-        numbered = frame.toDF(*(str(number) for number in range(len(struct))))
-        rows = packed(numbered, spark_arrow_schema(struct), plan, tasks)
+        rows = packed(frame, spark_arrow_schema(struct), plan, tasks)
         return self._grafted(java_frame(rows).queryExecution().analyzed(), child)
 
     def _grafted(self, plan: JavaObject, child: JavaObject) -> JavaObject:
@@ -122,3 +161,12 @@ class PlacedRows:
     def written_schema(self, schema: JavaObject) -> JavaObject:
         """The columns that a task is given, of the JVM's type ``StructType``."""
         return java_struct(self.gateway, PACKED_STRUCT) if self.packed else schema
+
+
+def _is_known(plan: JavaObject) -> bool:
+    """Whether Spark knows the size of rows by what they are read from; that of a join or an aggregate it guesses."""
+    name = str(plan.getClass().getSimpleName())
+    below = java_list(plan.children())
+    if not below:
+        return any(part in name for part in _KNOWN_SIZES)
+    return any(part in name for part in _KEPT_SIZES) and all(_is_known(each) for each in below)

@@ -131,7 +131,9 @@ class WriteProxy(Proxy):
         self.options = dict(options)
         self.overwrites = builder.overwriting is not None
         self.distribution = distribution
-        self.rows = PlacedRows(builder.gateway, distribution, self.options, overwrite=self.overwrites)
+        self.rows = PlacedRows(
+            builder.gateway, builder.loaded.table, distribution, self.options, overwrite=self.overwrites
+        )
         self.names_errors = builder.names_errors
 
     def apply(self, command: JavaObject) -> JavaObject:

@@ -34,6 +34,7 @@ from paimon_spark.write.plan import plan_write
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from paimon_spark.write.key_ranges import KeyRanges
     from paimon_spark.write.plan import WritePlan
 
 _P = ParamSpec("_P")
@@ -110,6 +111,7 @@ class PaimonDataSource(DataSource):
         shuffled: bool = False,
         placing: WritePlan | None = None,
         packed: bool = False,
+        key_ranges: KeyRanges | None = None,
     ) -> TableWrite:
         """Plan the write, for a door that commits it itself; as `writer`.
 
@@ -119,11 +121,20 @@ class PaimonDataSource(DataSource):
             shuffled: all rows of one (partition, bucket) come to one task.
             placing: the plan by which rows of dynamic buckets are placed.
             packed: the rows come packed (`write.packed_rows`).
+            key_ranges: where buckets are shared by several tasks.
         """
         request = write_request(self.options, overwrite=overwrite)
         table = target_table(request, schema)
         spec = overwrite_of(request, table) if overwrite else None
-        return planned(table, spark_arrow_schema(schema), spec, shuffled=shuffled, placing=placing, packed=packed)
+        return planned(
+            table,
+            spark_arrow_schema(schema),
+            spec,
+            shuffled=shuffled,
+            placing=placing,
+            packed=packed,
+            key_ranges=key_ranges,
+        )
 
     @_quiet
     def planned_placing(self, schema: StructType, *, overwrite: bool) -> WritePlan:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Operation
     from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.write.key_ranges import KeyRanges
     from paimon_spark.write.plan import WritePlan
 
 
@@ -137,6 +138,7 @@ def planned(
     replaced: ReplacedFiles | None = None,
     packed: bool = False,
     marked: MarkedRows | None = None,
+    key_ranges: KeyRanges | None = None,
 ) -> TableWrite:
     """Plan a write. Runs on the driver.
 
@@ -151,6 +153,7 @@ def planned(
         replaced: files that are written anew.
         packed: the rows come packed (`write.packed_rows`), those of dynamic buckets with their places.
         marked: rows that are deleted.
+        key_ranges: where buckets are shared by several tasks.
 
     Raises:
         SchemaMismatchError: the rows do not fit the table's columns.
@@ -170,5 +173,6 @@ def planned(
         placing=placing,
         rows_of=rows_of,
         rewritten=replaced is not None or marked is not None,
+        key_ranges=key_ranges,
     )
     return TableWrite(plan, overwrite, operation, replaced, packed, marked)
