@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ from paimon_spark.write.rows import MappedRows
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
-    from paimon_spark.write.key_ranges import KeyRanges
 
 Codes = npt.NDArray[np.int64]
 PlaceArray = npt.NDArray[np.int64]
@@ -30,6 +29,15 @@ NO_PARTITION = EMPTY_SERIALIZED_ROW
 
 _DENSE_LIMIT = 1 << 22
 _STRATEGY = "partition.sink-strategy"
+
+
+class BucketRanges(Protocol):
+    """Ranges of keys by which buckets are cut (`key_ranges.KeyRanges`)."""
+
+    def numbered(
+        self, buckets: npt.NDArray[np.integer], rows: pa.Table, codes: Codes | None, partitions: list[bytes]
+    ) -> npt.NDArray[np.int64]:
+        """Numbers of the ranges of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +185,7 @@ def _partitions_alone(schema: TableSchema) -> bool:
 
 
 def shuffle_ids(
-    schema: TableSchema, rows: pa.Table, num_tasks: int, ranges: KeyRanges | None = None
+    schema: TableSchema, rows: pa.Table, num_tasks: int, ranges: BucketRanges | None = None
 ) -> npt.NDArray[np.int32]:
     """For each row the task that must get it, so that a write may be planned with ``shuffled=True``.
 
