@@ -17,6 +17,8 @@ from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.predicate import implied_by
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from paimon_spark.spec.manifest_columns import ManifestColumns
@@ -99,7 +101,8 @@ def _of_tables_with_keys(table: FileStoreTable, files: ManifestColumns, predicat
     those of the key decide each file alone.
     """
     may_match = files.mask(_MAY_MATCH)
-    alone, whole = _decided_alone(table, files), table.options.merge_engine in ("deduplicate", "first-row")
+    groups = [np.array(group, dtype=np.int64) for group in bucket_groups(files)]
+    alone, whole = _decided_alone(table, files, groups), table.options.merge_engine in ("deduplicate", "first-row")
     keep, some = index_masks(table, files, predicate, may_match & (alone | whole))
     may_match = may_match & keep
     key_predicate = implied_by(predicate, table.schema.trimmed_primary_keys)
@@ -108,20 +111,20 @@ def _of_tables_with_keys(table: FileStoreTable, files: ManifestColumns, predicat
         by_key, some_keys = index_masks(table, files, key_predicate, ~alone)
         some |= some_keys
     keep = np.where(alone, may_match, True)
-    for group in bucket_groups(files):
-        at = np.array(group, dtype=np.int64)
+    for at in groups:
         if whole and not alone[at[0]] and not bool(may_match[at].any()):
             keep[at] = False
     return files.with_mask(WITH_ROWS, some).filter(keep & by_key)
 
 
-def _decided_alone(table: FileStoreTable, files: ManifestColumns) -> npt.NDArray[np.bool_]:
+def _decided_alone(
+    table: FileStoreTable, files: ManifestColumns, groups: Sequence[npt.NDArray[np.int64]]
+) -> npt.NDArray[np.bool_]:
     """Return which files lie in buckets no two files of which can hold the same key."""
     if table.options.batch_scan_skips_level_0:
         return np.ones(len(files), dtype=bool)
     alone = np.zeros(len(files), dtype=bool)
     levels = files.levels
-    for group in bucket_groups(files):
-        at = np.array(group, dtype=np.int64)
-        alone[at] = len(group) == 1 or (levels[at[0]] > 0 and bool((levels[at] == levels[at[0]]).all()))
+    for at in groups:
+        alone[at] = len(at) == 1 or (levels[at[0]] > 0 and bool((levels[at] == levels[at[0]]).all()))
     return alone

@@ -130,6 +130,25 @@ def test_bloom_filter_leaves_values_out() -> None:
     assert indexes.answer(Not(Leaf("eq", "c", ("other-1",)))) is True
 
 
+def test_a_large_bloom_filter_is_read_as_far_as_it_is_asked_for() -> None:
+    column, sql = pa.array([f"user-{i}" for i in range(100)]), parse_type_sql("STRING")
+    builder = FileIndexBuilder([IndexSetting("c", None, "bloom-filter", {"items": "4000000"})], {"c": sql})
+    builder.add(pa.table({"c": column}))
+    data = encode_container(builder.finish())
+    taken: list[int] = []
+
+    def read(at: int, count: int) -> bytes:
+        taken.append(count)
+        return data[at : at + count]
+
+    indexes = FileIndexes(decode_head(data, path="x"), read, {"c": sql}, 100)
+    assert indexes.answer(Leaf("in", "c", ("other", "user-99"))) is True
+    assert indexes.answer(Leaf("eq", "c", ("other",))) is False
+    assert sum(taken) < 50
+    assert indexes.answer(Leaf("in", "c", tuple(f"other-{i}" for i in range(20)))) is False
+    assert indexes.answer(Leaf("in", "c", (*(f"other-{i}" for i in range(20)), "user-1"))) is True
+
+
 @settings(max_examples=60)
 @given(st.lists(st.sets(st.one_of(st.integers(0, 300), st.integers(0, 200_000)), max_size=40), min_size=1, max_size=5))
 def test_bitmaps_are_read_as_they_are_written(sets: list[set[int]]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,8 @@ _PRIMES = tuple(
     )
 )  # fmt: skip
 _SLICE_ROWS = 1 << 16
+_MOST_AT_ONCE, _FEW_KEYS = 1 << 20, 16
+"""Of a larger filter only the bytes of a few values are read."""
 
 
 class BloomFilterWriter:
@@ -81,16 +84,27 @@ class BloomFilterReader:
         """Whether the file may hold one of the keys."""
         if not keys:
             return False
+        positions = _positions(_hashes_of_keys(tuple(keys), self._kind), self._functions, self._bits)
+        if self._section.length > _MOST_AT_ONCE and len(keys) <= _FEW_KEYS:
+            columns = zip(*(each.tolist() for each in positions), strict=True)
+            return any(all(self._is_set(at) for at in key) for key in columns)
         if self._data is None:
             self._data = np.frombuffer(self._section.take(4, self._section.length - 4), np.uint8)
-        if self._kind.is_bytes:
-            hashes = xx_hashes(ByteStrings.from_list([key for key in keys if isinstance(key, bytes)]))
-        else:
-            hashes = wang_hashes(key_bits(np.array(keys, np.int64), self._kind))
-        there = np.ones(len(hashes), bool)
-        for positions in _positions(hashes, self._functions, self._bits):
-            there &= (self._data[positions >> 3] >> (positions & 7) & 1).astype(bool)
+        there = np.ones(len(keys), bool)
+        for each in positions:
+            there &= (self._data[each >> 3] >> (each & 7) & 1).astype(bool)
         return bool(there.any())
+
+    def _is_set(self, position: int) -> bool:
+        return bool(self._section.take(4 + (position >> 3), 1)[0] >> (position & 7) & 1)
+
+
+@lru_cache(maxsize=64)
+def _hashes_of_keys(keys: tuple[Key, ...], kind: KeyKind) -> Hashes:
+    """The hashes of the values of a predicate, which are asked for once for each file."""
+    if kind.is_bytes:
+        return xx_hashes(ByteStrings.from_list([key for key in keys if isinstance(key, bytes)]))
+    return wang_hashes(key_bits(np.array(keys, np.int64), kind))
 
 
 def hashes_of(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> Hashes:
