@@ -31,6 +31,7 @@ from paimon_spark.spark.source.source_options import read_request, write_request
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, IntType, parse_type
 from paimon_spark.spec.schema import TableSchema, create_schema
+from paimon_spark.spec.schema_merge import MergeRules
 from paimon_spark.storage.store_options import fsspec_options
 from paimon_spark.table.schema_change import AddColumn, SetOption, UpdateColumnNullability, UpdateColumnType
 from paimon_spark.table.schema_evolution import alter_table
@@ -420,6 +421,12 @@ def _saved(**options: str) -> Any:
     return write_request({"path": "/wh/t", **options}, overwrite=True)
 
 
+def _merging(*more: str) -> Any:
+    return _saved(
+        **{"write.merge-schema": "true", **{f"write.merge-schema.{key}": "true" for key in more}}
+    ).merge_schema
+
+
 def _check(found: object, expected: object) -> None:
     assert found == expected
 
@@ -439,7 +446,11 @@ EFFECTS: dict[str, Callable[[], None]] = {
     "replaceWhere": lambda: _check(_saved(replaceWhere="a = 1").replace_where, "a = 1"),
     "partitionOverwriteMode": lambda: _check(_saved(partitionOverwriteMode="dynamic").dynamic_overwrite, True),
     "dynamic-partition-overwrite": lambda: _check(asks_for_dynamic({"dynamic-partition-overwrite": "true"}), True),
-    "write.merge-schema": lambda: _check(_saved(**{"write.merge-schema": "true"}).merge_schema, True),
+    "write.merge-schema": lambda: _check(_merging(), MergeRules()),
+    "write.merge-schema.type-widening": lambda: _check(_merging("type-widening"), MergeRules(widen=True)),
+    "write.merge-schema.explicit-cast": lambda: _check(
+        _merging("type-widening", "explicit-cast"), MergeRules(widen=True, explicit=True)
+    ),
     "primary-key": lambda: _check(_of_option("primary-key").primary_keys, ("k",)),
     "partition": lambda: _check(_of_option("partition").partition_keys, ("k",)),
     "azure.*": lambda: _check(fsspec_options("abfs", "abfs://c@a.b/t", {"azure.account.key": "p"})["account_key"], "p"),

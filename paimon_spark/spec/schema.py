@@ -334,25 +334,34 @@ def assign_field_ids(fields: Sequence[DataField], first_id: int = 0) -> tuple[tu
 
     Java: ``Schema.Builder`` numbers a column before what is inside it, but ``ReassignFieldId`` a ROW's field after it.
     """
-    numbering = _Numbering(first_id - 1)
+    numbering = FieldNumbering(first_id - 1)
     return tuple(numbering.column(f) for f in fields), numbering.last
 
 
-class _Numbering:
+class FieldNumbering:
+    """Gives ids to new fields.
+
+    Attributes:
+        last: The highest id given.
+    """
+
     def __init__(self, last: int) -> None:
         self.last = last
 
     def column(self, data_field: DataField) -> DataField:
+        """A column with an id, then what is inside it."""
         self.last += 1
         field_id = self.last
         return replace(data_field, id=field_id, type=self.type(data_field.type))
 
     def nested_field(self, data_field: DataField) -> DataField:
+        """A field with an id behind those of what is inside it."""
         data_type = self.type(data_field.type)
         self.last += 1
         return replace(data_field, id=self.last, type=data_type)
 
     def type(self, data_type: DataType) -> DataType:
+        """A type with ids for the fields of its ROWs."""
         match data_type:
             case ArrayType() | MultisetType():
                 return replace(data_type, element=self.type(data_type.element))

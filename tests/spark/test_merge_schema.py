@@ -102,3 +102,81 @@ def test_as_an_option_of_a_statement(spark: SparkSession, warehouse: Path, name:
     if not spark.version.startswith("4.0."):
         spark.sql(f"INSERT INTO {name} WITH ('{KEY}' = 'true') BY NAME SELECT 3 AS k, 'x' AS dt, 1 AS n")
         assert spark.table(name).columns == ["k", "v", "dt", "w", "n"]
+
+
+WIDENING = {KEY: "true", f"{KEY}.type-widening": "true"}
+LOSSY = {**WIDENING, f"{KEY}.explicit-cast": "true"}
+
+
+@pytest.fixture
+def typed(spark: SparkSession, warehouse: Path) -> str:
+    """A table with dynamic buckets and columns that rows may bring wider."""
+    found = f"t{next(_numbers)}"
+    spark.sql(
+        f"CREATE TABLE {found} (k INT NOT NULL, i INT, d DECIMAL(6, 2), s STRING, r STRUCT<a: INT>) "
+        "TBLPROPERTIES ('primary-key' = 'k')"
+    )
+    spark.sql(f"INSERT INTO {found} VALUES (1, 1, 1.5, '2024-01-31', named_struct('a', 1))")
+    return found
+
+
+BIG = (
+    "SELECT 2 AS k, 3000000000L AS i, cast(99999.25 AS DECIMAL(8, 2)) AS d, "
+    "named_struct('a', 5000000000L, 'b', 'x') AS r"
+)
+WIDER_TYPES = ["INT NOT NULL", "BIGINT", "DECIMAL(8, 2)", "STRING", "ROW<`a` BIGINT, `b` STRING>"]
+
+
+def inserted(statement: Callable[[str], object]) -> Callable[[DataFrame, str], object]:
+    """An INSERT by name with the options behind the table."""
+    options = ", ".join(f"'{key}' = '{value}'" for key, value in WIDENING.items())
+    return lambda _, name: statement(f"INSERT INTO {name} WITH ({options}) BY NAME {BIG}")
+
+
+WIDENED: dict[str, Callable[[DataFrame, str, str], object]] = {
+    "writeTo": lambda big, name, _: big.writeTo(name).options(**WIDENING).append(),
+    "saveAsTable": lambda big, name, _: big.write.options(**WIDENING).mode("append").saveAsTable(name),
+    "save": lambda big, _, path: big.write.format("paimon").options(**WIDENING).mode("append").save(path),
+    "text": lambda big, name, _: inserted(lambda sql: paimon_spark.sql(big.sparkSession, sql))(big, name),
+}
+
+
+@pytest.mark.parametrize("door", WIDENED)
+def test_columns_take_wider_types(spark: SparkSession, warehouse: Path, typed: str, door: str) -> None:
+    path = str(warehouse / "db.db" / typed)
+    WIDENED[door](spark.sql(BIG), typed, path)
+    schema = load_table(path).schema
+    assert [field.type.sql() for field in schema.fields] == WIDER_TYPES
+    assert (schema.id, schema.highest_field_id) == (1, 6)
+    found = [
+        tuple(row)
+        for row in spark.sql(f"SELECT k, i, string(d), s, r.a, r.b FROM wide.db.{typed} ORDER BY k").collect()
+    ]
+    assert found == [(1, 1, "1.50", "2024-01-31", 1, None), (2, 3000000000, "99999.25", None, 5000000000, "x")]
+
+
+def test_lossy_types_need_their_option(spark: SparkSession, warehouse: Path, typed: str) -> None:
+    rows = spark.sql("SELECT 3 AS k, 7S AS i, DATE'2024-02-01' AS s")
+    with pytest.raises(PySparkException, match="Failed to merge data types: column i is INT"):
+        rows.writeTo(typed).options(**WIDENING).append()
+    assert load_table(str(warehouse / "db.db" / typed)).schema.id == 0
+    rows.writeTo(typed).options(**LOSSY).append()
+    assert spark.table(typed).selectExpr("typeof(i)", "typeof(s)").distinct().collect() == [("smallint", "date")]
+    assert [tuple(map(str, row)) for row in spark.sql(f"SELECT k, i, s FROM {typed} ORDER BY k").collect()] == [
+        ("1", "1", "2024-01-31"),
+        ("3", "7", "2024-02-01"),
+    ]
+
+
+def test_keys_keep_their_types(spark: SparkSession, typed: str) -> None:
+    rows = spark.sql("SELECT 3L AS k, 1 AS i")
+    with pytest.raises(PySparkException, match=r"Cannot update primary key: \[k\]"):
+        rows.writeTo(typed).options(**WIDENING).append()
+    spark.conf.set(f"spark.paimon.{KEY}", "true")
+    spark.conf.set(f"spark.paimon.{KEY}.type-widening", "true")
+    try:
+        spark.sql(f"INSERT INTO {typed} BY NAME SELECT 3 AS k, 8589934592L AS i")
+    finally:
+        spark.conf.unset(f"spark.paimon.{KEY}")
+        spark.conf.unset(f"spark.paimon.{KEY}.type-widening")
+    assert spark.table(typed).agg({"i": "max"}).head() == (8589934592,)

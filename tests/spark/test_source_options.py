@@ -4,6 +4,7 @@ import pytest
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.source.source_options import parse_columns, read_request, refuse_system_table, write_request
+from paimon_spark.spec.schema_merge import MergeRules
 
 
 def test_options_are_matched_without_case_and_spelled_as_paimon_does() -> None:
@@ -99,14 +100,25 @@ def test_overwrite_modes() -> None:
 
 
 def test_merge_schema_is_a_boolean() -> None:
-    assert write_request({"path": "/t", "write.merge-schema": "True"}, overwrite=False).merge_schema is True
+    assert write_request({"path": "/t", "write.merge-schema": "True"}, overwrite=False).merge_schema == MergeRules()
     with pytest.raises(OptionError, match=r"'write\.merge-schema' is true or false, not 'yes'"):
         write_request({"path": "/t", "write.merge-schema": "yes"}, overwrite=False)
 
 
-def test_more_of_merge_schema_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedError, match=r"'write\.merge-schema\.type-widening' is not supported yet"):
-        write_request({"path": "/t", "write.merge-schema.type-widening": "true"}, overwrite=False)
+@pytest.mark.parametrize(
+    ("given", "rules"),
+    [
+        ("true", None),
+        ("merge", MergeRules()),
+        ("merge,type-widening", MergeRules(widen=True)),
+        ("merge,explicit-cast", MergeRules()),
+        ("merge,type-widening,explicit-cast", MergeRules(widen=True, explicit=True)),
+        ("type-widening,explicit-cast", None),
+    ],
+)
+def test_each_option_of_merge_schema_needs_the_one_before(given: str, rules: MergeRules | None) -> None:
+    keys = [f"write.merge-schema.{part}".removesuffix(".merge") for part in given.split(",") if part != "true"]
+    assert write_request({"path": "/t", **dict.fromkeys(keys, "true")}, overwrite=False).merge_schema == rules
 
 
 def test_store_options_keep_their_case() -> None:

@@ -245,7 +245,7 @@ def test_merge_schema_adds_columns(save: Callable[..., None], load: Callable[...
     assert [(f.id, f.name, f.type.nullable) for f in schema.fields] == [
         (0, "id", False),
         (1, "v", True),
-        (2, "r", True),
+        (3, "r", True),
         (4, "N", True),
     ]
     assert load(**{"scan.snapshot-id": "1"}) == [(1, "a")]

@@ -52,14 +52,14 @@ SPARK: tuple[Option, ...] = (
         K.BOOL,
         False,
         "With merge-schema: widen a column to the data's type.",
-        refusals=(Refusal(Stage.WRITE, "Change the column's type with ALTER TABLE first.", unless=("false",)),),
+        honoured=True,
     ),
     Option(
         "write.merge-schema.explicit-cast",
         K.BOOL,
         False,
         "With type-widening: allow lossy type changes too.",
-        refusals=(Refusal(Stage.WRITE, "Cast the column in the query.", unless=("false",)),),
+        honoured=True,
     ),
     Option(
         "write.use-v2-write",

@@ -22,6 +22,7 @@ from paimon_spark.table.table import FileStoreTable, load_table
 
 if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import Gateway
+    from paimon_spark.spec.schema_merge import MergeRules
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,8 @@ class LoadedTable:
     """Options of the store (``s3.*``, ``fs.*``), which the data source must be given as well; they hold credentials."""
     pinned: bool = False
     """Whether VERSION AS OF or TIMESTAMP AS OF said which version this is."""
-    widened: bool = False
-    """Whether the table has columns that the write adds to it."""
+    widened: MergeRules | None = None
+    """How the write changes the columns of the table, which it has here already; None where it does not."""
     own_options: Mapping[str, str] = field(default_factory=dict)
     """The options of the table as it was defined, without those of the session and of the read."""
 

@@ -16,6 +16,7 @@ from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, called_by
 from paimon_spark.spark.session.foreign_options import SAME_AS
+from paimon_spark.spark.session.merge_options import MERGE_KEYS, merge_options
 from paimon_spark.spark.session.overwrite_mode import (
     OVERWRITE_MODE,
     Named,
@@ -25,7 +26,7 @@ from paimon_spark.spark.session.overwrite_mode import (
     without_modes,
 )
 from paimon_spark.spark.session.session_settings import PARTITION_OVERWRITE_MODE
-from paimon_spark.spark.source.source_options import MERGE_SCHEMA, known_to_writes
+from paimon_spark.spark.source.source_options import known_to_writes
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.support import check_writable
 
@@ -101,11 +102,11 @@ class WriteBuilderProxy(Proxy):
         options = {**session, **self.given, **self.loaded.source_options}
         if self.overwriting is not None:
             options = {**without_modes(options), **self.overwriting}
-        if self.loaded.widened:  # the option as it was given says so too
+        if self.loaded.widened is not None:  # the options as they were given say so too
             options = {
-                key: value for key, value in options.items() if SAME_AS.get(key.lower(), key.lower()) != MERGE_SCHEMA
+                key: value for key, value in options.items() if SAME_AS.get(key.lower(), key.lower()) not in MERGE_KEYS
             }
-            options[MERGE_SCHEMA] = "true"
+            options |= merge_options(self.loaded.widened)
         if takes_rows(self.loaded.table.schema):
             return RowWriteProxy.of(self, options)
         return WriteProxy(self, options, distribution)

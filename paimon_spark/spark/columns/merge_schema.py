@@ -1,18 +1,17 @@
 """Option `write.merge-schema`: columns that the rows have and the table lacks are added to the table.
 
-Runs on the driver, once per job, before the write is planned. Equals Java's ``SchemaMergingUtils`` without the widening
-of types.
+With `write.merge-schema.type-widening` columns take the types of the rows where these are wider; with
+`write.merge-schema.explicit-cast` also where values may be lost. Runs on the driver, once per job, before the write is
+planned. Equals Java's ``SchemaEvolutionHelper``.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema
-from paimon_spark.spec.schema import assign_field_ids
+from paimon_spark.spark.columns.types import from_spark_struct, from_spark_type, spark_arrow_schema, to_spark_type
+from paimon_spark.spec.schema_merge import MergeRules, merge_columns
 from paimon_spark.spec.schema_validation import validate
 from paimon_spark.table.support import check_writable
 from paimon_spark.write.rows import map_columns
@@ -20,24 +19,25 @@ from paimon_spark.write.rows import map_columns
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.data_types import DataField, DataType
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.table.table import FileStoreTable
 
 
-def merge_schema(table: FileStoreTable, schema: StructType) -> FileStoreTable:
-    """The table with nullable columns added at its end for those that only the rows have; unchanged without such.
+def merge_schema(table: FileStoreTable, schema: StructType, rules: MergeRules) -> FileStoreTable:
+    """The table with the columns of the rows; unchanged where they bring nothing new.
 
     Raises:
-        SchemaMismatchError: the rows would not fit the table then either; no column is added.
+        SchemaMismatchError: the rows would not fit the table then either; no column is changed.
+        SchemaChangeError: a type cannot become that of the rows.
         UnsupportedError: Paimon has no type for a new column.
     """
     columns = from_spark_struct(schema)
-    if with_columns(table.schema, columns) is table.schema:
+    if with_columns(table.schema, columns, rules) is table.schema:
         return table
 
     def change(latest: TableSchema) -> TableSchema:
-        changed = with_columns(latest, columns)
+        changed = with_columns(latest, columns, rules)
         if changed is not latest:
             validate(changed)
             check_writable(changed)
@@ -48,17 +48,15 @@ def merge_schema(table: FileStoreTable, schema: StructType) -> FileStoreTable:
     return table.with_latest_schema()
 
 
-def with_columns(schema: TableSchema, columns: Sequence[DataField]) -> TableSchema:
-    """The next schema, with those of the columns that it lacks; the same one when it has them all (case left aside)."""
-    known = {name.lower() for name in schema.field_names}
-    new = [replace(c, type=c.type.with_nullable(True)) for c in columns if c.name.lower() not in known]
-    if not new:
-        return schema
-    numbered, highest = assign_field_ids(new, schema.highest_field_id + 1)
-    return replace(
-        schema,
-        id=schema.id + 1,
-        fields=(*schema.fields, *numbered),
-        highest_field_id=highest,
-        time_millis=time.time_ns() // 1_000_000,
-    )
+def with_columns(schema: TableSchema, columns: Sequence[DataField], rules: MergeRules) -> TableSchema:
+    """The next schema, with the columns of rows; the same one where they bring nothing new.
+
+    Raises:
+        SchemaChangeError: a type cannot become that of the rows.
+    """
+    return merge_columns(schema, columns, rules, shown_as=_as_spark_shows)
+
+
+def _as_spark_shows(data_type: DataType) -> DataType:
+    """The type that a column of a table becomes when it is read by Spark and written again."""
+    return from_spark_type(to_spark_type(data_type), nullable=data_type.nullable, where="")

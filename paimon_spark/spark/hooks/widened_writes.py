@@ -28,11 +28,13 @@ from paimon_spark.spark.jvm.plan_tables import catalog_ident, java_map, python_o
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.session.foreign_options import SAME_AS, as_paimon_options
-from paimon_spark.spark.source.source_options import MERGE_SCHEMA
+from paimon_spark.spark.session.merge_options import MERGE_KEYS, MERGE_SCHEMA, merge_rules
 from paimon_spark.spark.source.system_read import named_system_table
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.schema_merge import MergeRules
 
 _ALIAS = next(key for key, same in SAME_AS.items() if same == MERGE_SCHEMA)
-_KEYS = (MERGE_SCHEMA, _ALIAS)
+_KEYS = (*MERGE_KEYS, _ALIAS)
 _OPTIONS = 4  # field of DataSourceV2Relation
 _PRIVILEGES = "__required_write_privileges__"  # Spark's own, of a relation that it has not resolved
 _RULES = (compat.HINT_RULES, compat.RESOLUTION_RULES)
@@ -78,13 +80,15 @@ class WidenedWriteProxy(FunctionProxy):
             query = self._schema(statement.query())
         except (JavaCallError, CapturedException, TableNotFoundError):  # Spark says so
             return statement
-        if target is None or not _merges({**target.options, **self._write_options(statement)}, target.loaded):
+        if target is None:
             return statement
-        known = {name.lower() for name in target.loaded.table.schema.field_names}
-        new = StructType([column for column in query.fields if column.name.lower() not in known])
-        if not new.fields:
+        rules = _rules({**target.options, **self._write_options(statement)}, target.loaded)
+        if rules is None:
             return statement
-        wide = TableProxy(self.gateway, target.catalog_name, _widened(target.loaded, new))
+        merged = with_columns(target.loaded.table.schema, from_spark_struct(query), rules)
+        if merged is target.loaded.table.schema:
+            return statement
+        wide = TableProxy(self.gateway, target.catalog_name, _widened(target.loaded, merged, rules))
         relation = self._new_relation(wide, target)
         if statement.getClass().getSimpleName() != "InsertIntoStatement":
             return statement.withNewTable(relation)
@@ -133,14 +137,11 @@ class WidenedWriteProxy(FunctionProxy):
         return StructType.fromJson(json.loads(query.schema().json()))
 
 
-def _merges(options: Mapping[str, str], loaded: LoadedTable) -> bool:
-    """Whether columns are to be added: the options of a write win over the session's."""
+def _rules(options: Mapping[str, str], loaded: LoadedTable) -> MergeRules | None:
+    """How the columns of the table change: the options of a write win over the session's."""
     given = [as_paimon_options({key.lower(): value}) for key, value in options.items() if key.lower() in _KEYS]
-    merged = {**loaded.options, **{key: value for each in given for key, value in each.items()}}
-    return str(merged.get(MERGE_SCHEMA)).lower() == "true"
+    return merge_rules(loaded.options, *given)
 
 
-def _widened(loaded: LoadedTable, new: StructType) -> LoadedTable:
-    schema = with_columns(loaded.table.schema, from_spark_struct(new))
-    table = replace(loaded.table, schema=schema)
-    return replace(loaded, table=table, widened=True)
+def _widened(loaded: LoadedTable, schema: TableSchema, rules: MergeRules) -> LoadedTable:
+    return replace(loaded, table=replace(loaded.table, schema=schema), widened=rules)

@@ -19,7 +19,8 @@ from pyspark.sql.datasource import (
 )
 
 from paimon_spark.spark.columns.char_columns import padded_by_spark
-from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
+from paimon_spark.spark.columns.merge_schema import with_columns
+from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.source.read_columns import read_columns
 from paimon_spark.spark.source.refused_streams import refuse_stream_read, refuse_stream_write
 from paimon_spark.spark.source.source_options import read_request, write_request
@@ -144,13 +145,13 @@ class PaimonDataSource(DataSource):
             schema: the columns of the rows, in the types of the table.
             overwrite: whether something is replaced.
         """
-        request = replace(write_request(self.options, overwrite=overwrite), merge_schema=False)
-        table = target_table(request, schema)
-        known = {name.lower() for name in table.schema.field_names}
-        columns = [field for field in schema.fields if field.name.lower() in known]
+        request = write_request(self.options, overwrite=overwrite)
+        table = target_table(replace(request, merge_schema=None), schema)
         mode = overwrite_of(request, table).kind if overwrite else None
-        arrow_schema = spark_arrow_schema(type(schema)(columns))
-        return plan_write(table, overwrite=mode, data_schema=arrow_schema)
+        if request.merge_schema is not None:
+            merged = with_columns(table.schema, from_spark_struct(schema), request.merge_schema)
+            table = replace(table, schema=merged)
+        return plan_write(table, overwrite=mode, data_schema=spark_arrow_schema(schema))
 
     def streamReader(self, schema: StructType) -> NoReturn:
         """Refuse a stream where ``readStream.load()`` could not, in a session that was not registered."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Scope, canonical_options, find_option, unknown_option_error
 from paimon_spark.spark.session.foreign_options import as_paimon_options
+from paimon_spark.spark.session.merge_options import MERGE_KEYS, MERGE_SCHEMA, merge_rules
 from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE, asks_for_dynamic
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME, layered, options_for_path
 from paimon_spark.spark.session.session_settings import SETTINGS, parsed_settings, time_zone
@@ -23,14 +24,14 @@ if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.spec.schema_merge import MergeRules
 
 COLUMNS = "columns"
 FILTER = "filter"
-MERGE_SCHEMA = "write.merge-schema"
 REPLACE_WHERE = "replaceWhere"
 
 READ_KEYS = (COLUMNS, FILTER, SETTINGS)
-WRITE_KEYS = (MERGE_SCHEMA, OVERWRITE_MODE, REPLACE_WHERE, SETTINGS)
+WRITE_KEYS = (*MERGE_KEYS, OVERWRITE_MODE, REPLACE_WHERE, SETTINGS)
 
 # What Spark itself hands over: save(path), load([...]), CREATE TABLE ... USING paimon OPTIONS (...), saveAsTable.
 _SPARK_KEYS = frozenset(
@@ -78,8 +79,8 @@ class WriteRequest:
     """What `partitionOverwriteMode` or `dynamic-partition-overwrite` says; None when neither is given."""
     replace_where: str | None
     """SQL predicate that names the partition an overwrite replaces."""
-    merge_schema: bool
-    """Whether columns that the table lacks are added to it."""
+    merge_schema: MergeRules | None
+    """How the table's columns become those of the rows; None where they stay."""
     session_options: Mapping[str, str] = field(default_factory=dict)
     """Options that the session has set: of this write, never of a table that it creates."""
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -147,12 +148,6 @@ def _sorted_options(
     return ours, canonical_options(others)
 
 
-def _boolean(key: str, text: str) -> bool:
-    if text.strip().lower() not in ("true", "false"):
-        raise OptionError(f"option '{key}' is true or false, not '{text}'")
-    return text.strip().lower() == "true"
-
-
 def read_request(options: Mapping[str, str], *, snapshot_id: int | None = None) -> ReadRequest:
     """Understand the options of a load. Runs on the driver, once per load and once per plan.
 
@@ -187,8 +182,6 @@ def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteReques
     for key in others:
         if _is_for_reads(key):
             raise OptionError(f"option '{key}' has no meaning for a write")
-        if key.startswith(f"{MERGE_SCHEMA}."):
-            raise UnsupportedError(f"option '{key}' is not supported yet: leave it out")
     dynamic = asks_for_dynamic({**others, **ours})
     where = ours.get(REPLACE_WHERE)
     if where is not None and not overwrite:
@@ -199,9 +192,7 @@ def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteReques
         )
     settings = parsed_settings(ours.get(SETTINGS))
     session = options_for_path(settings, path)
-    ours.setdefault(MERGE_SCHEMA, session.get(MERGE_SCHEMA, "false"))
-    merge_schema = _boolean(MERGE_SCHEMA, ours[MERGE_SCHEMA])
-    request = WriteRequest(path, others, dynamic, where, merge_schema)
+    request = WriteRequest(path, others, dynamic, where, merge_rules(session, ours))
     return replace(request, session_options=known_to_writes(session), settings=settings)
 
 

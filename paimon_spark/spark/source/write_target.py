@@ -78,8 +78,8 @@ def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:
             table = create_table(name.root, new_schema, file_io=FileIO.for_path(name.root, store))
         except SchemaError:  # another job was faster; then its table is the one to write to
             table = load_table(request.path, options=store)
-    if request.merge_schema:
-        table = merge_schema(table, schema)
+    if request.merge_schema is not None:
+        table = merge_schema(table, schema, request.merge_schema)
     table = _with_dynamic_options(
         table, layered({key: value for key, value in session.items() if key not in store}, others)
     )

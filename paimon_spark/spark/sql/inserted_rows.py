@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
-from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.columns.merge_schema import with_columns
+from paimon_spark.spark.columns.types import from_spark_struct, to_spark_struct
+from paimon_spark.spark.session.merge_options import merge_rules
 from paimon_spark.spark.session.overwrite_mode import (
     Named,
     asks_for_dynamic,
     is_dynamic_overwrite,
     overwrite_option,
 )
-from paimon_spark.spark.source.source_options import MERGE_SCHEMA, REPLACE_WHERE
+from paimon_spark.spark.source.source_options import REPLACE_WHERE
 from paimon_spark.spark.sql.store_assignment import assigned, assigned_literal
 from paimon_spark.spark.sql.warehouses import analysis_error, quoted
 from paimon_spark.spec.filter_text import literal_text, quoted_name
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.spec.schema_merge import MergeRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +91,12 @@ def inserted_rows(target: InsertTarget, insert: Insert, rows: DataFrame, *, ansi
     Raises:
         AnalysisException: the query does not fit the table.
     """
-    fields = {field.name: field for field in to_spark_struct(target.schema.fields).fields}
+    rules = _merge_rules(target, insert)
+    merged = target.schema if rules is None else with_columns(target.schema, from_spark_struct(rows.schema), rules)
+    fields = {field.name: field for field in to_spark_struct(merged.fields).fields}
     static = _static_values(target, insert)
-    added = _added_columns(target, insert, rows)
+    known = {column.lower() for column in target.schema.field_names}
+    added = [] if rules is None else [column for column in rows.columns if column.lower() not in known]
     if insert.by_name:
         if added:  # behind the others
             rows = rows.select(*(quoted_name(column) for column in sorted(rows.columns, key=added.__contains__)))
@@ -158,14 +164,9 @@ def _check_count(target: InsertTarget, given: Sequence[str], columns: Sequence[s
         )
 
 
-def _added_columns(target: InsertTarget, insert: Insert, rows: DataFrame) -> list[str]:
-    """The columns of an INSERT … BY NAME that `write.merge-schema` lets it add to the table."""
-    given = {key.lower(): value for key, value in insert.options.items()}
-    merges = given.get(MERGE_SCHEMA) or target.session_options.get(MERGE_SCHEMA, "false")
-    if not insert.by_name or merges.lower() != "true":
-        return []
-    known = {column.lower() for column in target.schema.field_names}
-    return [column for column in rows.columns if column.lower() not in known]
+def _merge_rules(target: InsertTarget, insert: Insert) -> MergeRules | None:
+    """How an INSERT … BY NAME may change the columns of the table."""
+    return merge_rules(target.session_options, insert.options) if insert.by_name else None
 
 
 def _own_name(names: Sequence[str], name: str) -> str:

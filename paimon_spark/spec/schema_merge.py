@@ -1,0 +1,158 @@
+"""The columns of a table merged with those of rows that are written: new ones are added, types may become wider.
+
+Equals Java's ``SchemaMergingUtils``. Columns that say where rows lie never change their type: the bytes of keys decide
+about buckets.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from paimon_spark.errors import SchemaChangeError
+from paimon_spark.spec.cast_rules import can_cast, same_type
+from paimon_spark.spec.data_types import (
+    ArrayType,
+    BinaryType,
+    CharType,
+    DataField,
+    DataType,
+    DecimalType,
+    LocalZonedTimestampType,
+    MapType,
+    MultisetType,
+    RowType,
+    TimestampType,
+    TimeType,
+    VarBinaryType,
+    VarCharType,
+)
+from paimon_spark.spec.schema import FieldNumbering, TableSchema
+
+_WITH_LENGTH = (CharType, VarCharType, BinaryType, VarBinaryType)
+_WITH_PRECISION = (TimeType, TimestampType, LocalZonedTimestampType)
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRules:
+    """What a merge may do besides adding columns and fields of ROWs."""
+
+    widen: bool = False
+    """Columns take the type of the rows where no value is lost (``write.merge-schema.type-widening``)."""
+    explicit: bool = False
+    """With `widen`: also where values may be lost (``write.merge-schema.explicit-cast``)."""
+
+
+def merge_columns(
+    schema: TableSchema,
+    columns: Sequence[DataField],
+    rules: MergeRules,
+    *,
+    shown_as: Callable[[DataType], DataType | None] = lambda _: None,
+) -> TableSchema:
+    """Return the next schema, or the same one where the columns bring nothing new.
+
+    Args:
+        schema: of the table.
+        columns: of the rows; names count without case, nullability does not count.
+        rules: what may change.
+        shown_as: the type as which the engine shows one of the table's: a column of that type says nothing new.
+
+    Raises:
+        SchemaChangeError: a type cannot become that of the rows; names the column.
+    """
+    numbering = FieldNumbering(schema.highest_field_id)
+    fields = _Merge(rules, numbering, shown_as).row(schema.fields, columns, ())
+    if fields == tuple(schema.fields):
+        return schema
+    _check_places(schema, fields)
+    return replace(
+        schema,
+        id=schema.id + 1,
+        fields=fields,
+        highest_field_id=numbering.last,
+        time_millis=time.time_ns() // 1_000_000,
+    )
+
+
+def _check_places(schema: TableSchema, fields: Sequence[DataField]) -> None:
+    for what, names in (
+        ("primary key", schema.primary_keys),
+        ("partition column", schema.partition_keys),
+        ("bucket key", schema.bucket_keys),
+    ):
+        changed = [new.name for old, new in zip(schema.fields, fields, strict=False) if old.type != new.type]
+        found = next((name for name in changed if name in names), None)
+        if found is not None:
+            raise SchemaChangeError(
+                f"Cannot update {what}: [{found}]: its type stays {schema.field(found).type.sql()}, because its bytes "
+                "decide where rows lie. Cast the column in the query."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    rules: MergeRules
+    numbering: FieldNumbering
+    shown_as: Callable[[DataType], DataType | None]
+
+    def row(
+        self, base: Sequence[DataField], update: Sequence[DataField], path: tuple[str, ...]
+    ) -> tuple[DataField, ...]:
+        given = {field.name.lower(): field for field in update}
+        merged = [
+            replace(field, type=self.type(field.type, given[field.name.lower()].type, (*path, field.name)))
+            if field.name.lower() in given
+            else field
+            for field in base
+        ]
+        known = {field.name.lower() for field in base}
+        new = [field for field in update if field.name.lower() not in known]
+        for field in new:
+            numbered = self.numbering.nested_field(field)
+            merged.append(replace(numbered, type=numbered.type.with_nullable(True)))
+        return tuple(merged)
+
+    def type(self, base: DataType, update: DataType, path: tuple[str, ...]) -> DataType:
+        if same_type(base, update):
+            return base
+        match base, update:
+            case RowType(), RowType():
+                return replace(base, fields=self.row(base.fields, update.fields, path))
+            case MapType(), MapType():
+                key = self.type(base.key, update.key, (*path, "key"))
+                return replace(base, key=key, value=self.type(base.value, update.value, (*path, "value")))
+            case ArrayType(), ArrayType():
+                return replace(base, element=self.type(base.element, update.element, (*path, "element")))
+            case MultisetType(), MultisetType():
+                return replace(base, element=self.type(base.element, update.element, (*path, "element")))
+        if not self.rules.widen:
+            return base
+        wider = self._wider(base, update)
+        if wider is not None:
+            return wider.with_nullable(base.nullable)
+        shown = self.shown_as(base)
+        if shown is not None and same_type(shown, update):
+            return base
+        raise SchemaChangeError(
+            f"Failed to merge data types: column {'.'.join(path)} is {base.sql()}, and the rows have {update.sql()}, "
+            "which loses values. Cast the column in the query"
+            + ("." if self.rules.explicit else ", or allow it by 'write.merge-schema.explicit-cast' = 'true'.")
+        )
+
+    def _wider(self, base: DataType, update: DataType) -> DataType | None:
+        """The type that holds both; None where there is none."""
+        if isinstance(base, DecimalType) and isinstance(update, DecimalType):
+            same_scale = base.scale == update.scale
+            return replace(base, precision=max(base.precision, update.precision)) if same_scale else None
+        if not can_cast(base.with_nullable(True), update.with_nullable(True), explicit=self.rules.explicit):
+            return None
+        fits = self.rules.explicit
+        if isinstance(base, _WITH_LENGTH) and isinstance(update, _WITH_LENGTH):
+            fits = fits or base.length <= update.length
+        elif isinstance(base, _WITH_PRECISION) and isinstance(update, _WITH_PRECISION):
+            fits = fits or base.precision <= update.precision
+        else:
+            fits = True
+        return update if fits else None
