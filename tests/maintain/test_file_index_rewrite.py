@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,12 +15,13 @@ from paimon_spark.maintain.compact import index_rewrite
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.compact.index_rewrite import rewrite_file_index
 from paimon_spark.maintain.expire.snapshots import Retention, expire_snapshots
+from paimon_spark.maintain.files.orphan_files import remove_orphan_files
 from paimon_spark.spec.predicate import Leaf
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.schema_change import RenameColumn, SetOption
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import FileStoreTable, load_table
-from tests.read.test_file_indexes import multiset, read
+from tests.read.test_file_indexes import OFF, multiset, read
 from tests.write.test_file_indexes import INDEXES, bodies, expected, files_of, make, rows, write
 
 
@@ -142,3 +146,45 @@ def test_index_options_are_altered(tmp_path: Path) -> None:
     assert load_table(table.path).schema.options["file-index.bitmap.columns"] == "n,v"
     with pytest.raises(OptionError, match="does not exist"):
         alter_table(load_table(table.path), [SetOption("file-index.bitmap.columns", "nowhere")])
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [("data_evolution", "k"), ("row_tracking", "k"), ("pk_dv_v1", "k"), ("append_dv_bitmap64", "id")],
+)
+def test_rows_vectors_and_row_ids_stay(golden: Path, tmp_path: Path, name: str, column: str) -> None:
+    shutil.copytree(golden / name / "table", tmp_path / "t")
+    table = load_table(str(tmp_path / "t"))
+    before, snapshot = multiset(read(table)), table.snapshots.latest()
+    files = {file.file_name: file for file in files_of(table)}
+    assert rewrite_file_index(table.with_options({"file-index.bitmap.columns": column})).files
+    for file in files_of(table):
+        was = files.pop(file.file_name)
+        assert replace(file, extra_files=was.extra_files, embedded_file_index=was.embedded_file_index) == was
+    assert not files
+    after = table.snapshots.latest()
+    assert snapshot is not None
+    assert after is not None
+    assert (after.next_row_id, after.total_record_count) == (snapshot.next_row_id, snapshot.total_record_count)
+    assert multiset(read(load_table(table.path))) == before
+    for value in (1, 2, 7):
+        point = Leaf("eq", column, (value,))
+        assert multiset(read(table, point)) == multiset(read(table.with_options(OFF), point))
+
+
+def test_orphan_files_are_those_that_nothing_names(tmp_path: Path) -> None:
+    table = bare(tmp_path / "t", file_index__in_manifest_threshold="0 b")
+    rewrite_file_index(table)
+    rewrite_file_index(table)
+    folder = tmp_path / "t" / "bucket-0"
+    lost = folder / f"{files_of(table)[0].file_name}-0123456789ab-1.index"
+    lost.write_bytes(b"of a task that was tried again")
+    for path in folder.iterdir():
+        os.utime(path, (0, 0))
+    remove_orphan_files(table)
+    assert not lost.exists()
+    assert len(list(folder.glob("*.index"))) == 4  # older snapshots need them
+    expire_snapshots(table, Retention(1, 1, timedelta(0), 100))
+    remove_orphan_files(table)
+    assert {path.name for path in folder.iterdir()} >= {n for file in files_of(table) for n in file.extra_files}
+    assert len(read(load_table(table.path), Leaf("ge", "k", (0,)))) == 100
