@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from paimon_spark.errors import CorruptTableError, DataError, ExpiredFileError, PaimonError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import DataField, VariantType
+from paimon_spark.spec.data_types import DataField, VariantType, contains_type
+from paimon_spark.spec.variant_shredding import is_shredded, unshredded
 from paimon_spark.storage import arrow_layout
 from paimon_spark.storage.store_errors import translated
 from paimon_spark.storage.store_options import redact
@@ -83,7 +84,7 @@ class ColumnPlan:
 
         Raises:
             CorruptTableError: a field that is NOT NULL is missing, or a column is of another kind than its field.
-            UnsupportedError: a shredded VARIANT.
+            UnsupportedError: a shredded VARIANT inside another column.
         """
         schema = to_arrow_schema(fields)
         steps: list[tuple[str | None, arrow_layout.Conversion | None]] = []
@@ -95,9 +96,13 @@ class ColumnPlan:
                 steps.append((None, None))
                 continue
             found = file_schema.field(at).type
-            if isinstance(field.type, VariantType) and not _is_plain_variant(found):
+            if isinstance(field.type, VariantType) and is_shredded(found):
+                steps.append((field.name, unshredded))
+                continue
+            if contains_type(field.type, VariantType) and _has_shredded(found):
                 raise UnsupportedError(
-                    f"Column '{field.name}' is a shredded VARIANT, which cannot be read yet. (file: {redact(path)})"
+                    f"Column '{field.name}' has a shredded VARIANT inside, which cannot be read yet; those that are "
+                    f"columns themselves can. (file: {redact(path)})"
                 )
             try:
                 steps.append((field.name, arrow_layout.conversion(found, wanted.type)))
@@ -137,8 +142,7 @@ class ColumnPlan:
             rows -= count
 
 
-def _is_plain_variant(found: pa.DataType) -> bool:
-    return bool(pa.types.is_struct(found)) and {found.field(at).name for at in range(found.num_fields)} == {
-        "value",
-        "metadata",
-    }
+def _has_shredded(found: pa.DataType) -> bool:
+    """Whether a type of a file has a shredded VARIANT anywhere inside."""
+    inner = [found.field(at).type for at in range(found.num_fields)]
+    return is_shredded(found) or any(map(_has_shredded, inner))

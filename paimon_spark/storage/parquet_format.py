@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec import predicate as predicates
-from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema
+from paimon_spark.spec.arrow_types import VARIANT_STRUCT, to_arrow_field, to_arrow_schema
+from paimon_spark.spec.variant_shredding import is_shredded
 from paimon_spark.storage import arrow_layout, parquet_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as, each_as_corrupt
 from paimon_spark.storage.data_file import (
@@ -166,7 +167,9 @@ class ParquetReader(DataFileReader):
 
 def _narrowed(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
     """A column's type in the file with only those fields of ROWs that are wanted; ROWs in lists and maps stay whole."""
-    if not (pa.types.is_struct(found) and pa.types.is_struct(wanted)):
+    if not (pa.types.is_struct(found) and pa.types.is_struct(wanted)) or (
+        wanted == VARIANT_STRUCT and is_shredded(found)
+    ):
         return found
     kinds = {field.name: field.type for field in wanted}
     kept = [field.with_type(_narrowed(field.type, kinds[field.name])) for field in found if field.name in kinds]

@@ -94,13 +94,6 @@ def test_a_column_of_another_kind(tmp_path: Path, file_format: str) -> None:
         read_file(path, [t.DataField(0, "z", t.IntType(nullable=False))])
 
 
-def test_a_shredded_variant_is_unsupported(tmp_path: Path) -> None:
-    kind = pa.struct([("metadata", pa.binary()), ("value", pa.binary()), ("typed_value", pa.int64())])
-    pq.write_table(pa.table({"v": pa.array([None], kind)}), tmp_path / "x.parquet")
-    with pytest.raises(UnsupportedError, match="shredded VARIANT"):
-        read_file(tmp_path / "x.parquet", [t.DataField(0, "v", t.VariantType())])
-
-
 def test_a_variant_in_another_order_of_parts(tmp_path: Path) -> None:
     kind = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
     pq.write_table(pa.table({"v": pa.array([None, {"metadata": b"m", "value": b"v"}], kind)}), tmp_path / "x.parquet")

@@ -1,0 +1,234 @@
+"""Shredded VARIANT columns are put together: hypothesis against a small shredder, and files that Java shredded."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql.variant_utils import VariantUtils
+
+from paimon_spark.errors import DataError, UnsupportedError
+from paimon_spark.read.row_views import find_view
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.data_types import DataField, RowType, VariantType
+from paimon_spark.spec.variant_shredding import is_shredded, unshredded
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.formats import open_data_file
+from paimon_spark.table.table import load_table
+from tests.support.plans import plan_of
+
+_names = itertools.count()
+
+KEYS = ["a", "b", "c", "long key with ümlaut", "z"]
+LEAVES = st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.text(max_size=100))
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.sampled_from(KEYS), inner, max_size=5)),
+    max_leaves=12,
+)
+
+
+def group(typed: pa.DataType) -> pa.DataType:
+    return pa.struct([("value", pa.binary()), ("typed_value", typed)])
+
+
+SCHEMAS: dict[str, pa.DataType] = {
+    "long": pa.int64(),
+    "text": pa.string(),
+    "flag": pa.bool_(),
+    "list of longs": pa.list_(group(pa.int64())),
+    "object": pa.struct([("b", group(pa.string())), ("a", group(pa.int64()))]),
+    "deep": pa.struct(
+        [
+            ("c", group(pa.struct([("z", group(pa.list_(group(pa.string())))), ("a", group(pa.bool_()))]))),
+            ("a", group(pa.list_(group(pa.struct([("b", group(pa.int64()))]))))),
+        ]
+    ),
+}
+
+
+def binary(value: Any, keys: dict[str, int]) -> bytes:
+    """A value whose names have the ids of the row's metadata."""
+    if isinstance(value, dict):
+        names = sorted(value, key=lambda name: name.encode("utf-16-be"))
+        parts = [binary(value[name], keys) for name in names]
+        head = bytes([2 | (3 << 2) | (3 << 4) | (1 << 6)]) + len(names).to_bytes(4, "little")
+        offsets = itertools.accumulate(map(len, parts), initial=0)
+        ids = b"".join(keys[name].to_bytes(4, "little") for name in names)
+        return head + ids + b"".join(o.to_bytes(4, "little") for o in offsets) + b"".join(parts)
+    if isinstance(value, list):
+        parts = [binary(element, keys) for element in value]
+        head = bytes([3 | (3 << 2) | (1 << 4)]) + len(parts).to_bytes(4, "little")
+        offsets = itertools.accumulate(map(len, parts), initial=0)
+        return head + b"".join(o.to_bytes(4, "little") for o in offsets) + b"".join(parts)
+    return VariantUtils.parse_json(json.dumps(value))[0]
+
+
+def names_in(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [*value, *(name for inner in value.values() for name in names_in(inner))]
+    return [name for inner in value for name in names_in(inner)] if isinstance(value, list) else []
+
+
+def metadata(keys: dict[str, int]) -> bytes:
+    texts = [name.encode() for name in keys]
+    offsets = itertools.accumulate(map(len, texts), initial=0)
+    numbers = b"".join(o.to_bytes(2, "little") for o in offsets)
+    return bytes([1 | (1 << 6)]) + len(texts).to_bytes(2, "little") + numbers + b"".join(texts)
+
+
+def shredded(value: Any, kind: pa.DataType, keys: dict[str, int]) -> dict[str, Any]:
+    """A value as a group of `value` and `typed_value`, by the rules of Parquet's VariantShredding."""
+    nothing = {"value": None, "typed_value": None}
+    if pa.types.is_struct(kind) and isinstance(value, dict):
+        known = {field.name for field in kind}
+        rest = {name: inner for name, inner in value.items() if name not in known}
+        fields = {
+            field.name: shredded(value[field.name], field.type.field("typed_value").type, keys)
+            if field.name in value
+            else nothing
+            for field in kind
+        }
+        return {"value": binary(rest, keys) if rest else None, "typed_value": fields}
+    if pa.types.is_list(kind) and isinstance(value, list):
+        inner = kind.value_type.field("typed_value").type
+        return {"value": None, "typed_value": [shredded(element, inner, keys) for element in value]}
+    fits = (
+        (pa.types.is_int64(kind) and isinstance(value, int) and not isinstance(value, bool))
+        or (pa.types.is_string(kind) and isinstance(value, str))
+        or (pa.types.is_boolean(kind) and isinstance(value, bool))
+    )
+    return {"value": None, "typed_value": value} if fits else {"value": binary(value, keys), "typed_value": None}
+
+
+def column(values: list[Any], kind: pa.DataType, missing: set[int] = frozenset()) -> pa.Array:  # type: ignore[assignment]
+    rows = []
+    for i, value in enumerate(values):
+        keys = {name: number for number, name in enumerate(dict.fromkeys(names_in(value)))}
+        rows.append(None if i in missing else {"metadata": metadata(keys), **shredded(value, kind, keys)})
+    fields = [("metadata", pa.binary()), ("value", pa.binary()), ("typed_value", kind)]
+    return pa.array(rows, pa.struct(fields))
+
+
+def plain(array: pa.Array) -> list[Any]:
+    return [None if row is None else VariantUtils.to_python(row["value"], row["metadata"]) for row in array.to_pylist()]
+
+
+@pytest.mark.parametrize("kind", SCHEMAS.values(), ids=list(SCHEMAS))
+@settings(max_examples=25, deadline=None)
+@given(values=st.lists(VALUES, min_size=1, max_size=8), start=st.integers(0, 2))
+def test_values_come_back(kind: pa.DataType, values: list[Any], start: int) -> None:
+    array = column(values, kind, {1})
+    assert is_shredded(array.type)
+    wanted = [None if i == 1 else value for i, value in enumerate(values)]
+    assert plain(unshredded(array)) == wanted
+    assert plain(unshredded(array.slice(start))) == wanted[start:]
+
+
+def test_large_containers() -> None:
+    values = [{f"k{i}": "x" * (i % 90) for i in range(400)}, {"a": list(range(70000))}, {"a": ["y" * 300] * 300}]
+    kind = pa.struct([("k7", group(pa.string())), ("a", group(pa.list_(group(pa.int64()))))])
+    assert plain(unshredded(column(values, kind))) == values
+
+
+def test_typed_scalars_have_javas_types() -> None:
+    zone = datetime.UTC
+    cases: list[tuple[pa.DataType, Any, Any]] = [
+        (pa.int8(), -7, -7),
+        (pa.int16(), 300, 300),
+        (pa.float32(), 0.5, 0.5),
+        (pa.float64(), 1e300, 1e300),
+        (pa.binary(), b"\x00\x01", b"\x00\x01"),
+        (pa.date32(), datetime.date(1969, 12, 31), datetime.date(1969, 12, 31)),
+        (pa.decimal128(9, 2), Decimal("-1.25"), Decimal("-1.25")),
+        (pa.decimal128(18, 3), Decimal("123456789012.345"), Decimal("123456789012.345")),
+        (pa.decimal128(38, 0), Decimal(10**30), Decimal(10**30)),
+        (pa.timestamp("us"), datetime.datetime(2020, 1, 2, 3, 4, 5, 6), datetime.datetime(2020, 1, 2, 3, 4, 5, 6)),
+        (
+            pa.timestamp("us", "UTC"),
+            datetime.datetime(1960, 1, 2, tzinfo=zone),
+            datetime.datetime(1960, 1, 2, tzinfo=zone),
+        ),
+    ]
+    for kind, given_value, wanted in cases:
+        fields = [("metadata", pa.binary()), ("value", pa.binary()), ("typed_value", kind)]
+        row = {"metadata": b"\x01\x00\x00", "value": None, "typed_value": given_value}
+        (found,) = plain(unshredded(pa.array([row], pa.struct(fields))))
+        assert found == wanted, kind
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"value": None, "typed_value": None},
+        {"metadata": b"\x01"},
+        {"metadata": b"\x01\x05\x00"},
+        {"value": b"\x0c", "typed_value": {"a": {"value": None, "typed_value": 1}}},
+        {"value": b"\x02\x01\x09\x00\x01\x00", "typed_value": {"a": {"value": None, "typed_value": 1}}},
+    ],
+)
+def test_damage_is_told(change: dict[str, Any]) -> None:
+    kind = pa.struct([("a", group(pa.int64()))])
+    array = column([{"a": 1}, {"a": 2}], kind)
+    rows = array.to_pylist()
+    rows[1] |= change
+    with pytest.raises(DataError):
+        unshredded(pa.array(rows, array.type))
+
+
+@pytest.mark.oracle
+def test_files_that_java_shredded(oracle: Any) -> None:
+    name = f"variants.t{next(_names)}"
+    fields = [
+        {"id": 1, "name": "a", "type": "BIGINT"},
+        {"id": 2, "name": "b", "type": {"type": "ARRAY", "element": "STRING"}},
+        {"id": 3, "name": "c", "type": {"type": "ROW", "fields": [{"id": 4, "name": "x", "type": "STRING"}]}},
+    ]
+    schema = {"type": "ROW", "fields": [{"id": 0, "name": "v", "type": {"type": "ROW", "fields": fields}}]}
+    options = {"bucket": "-1", "parquet.variant.shreddingSchema": json.dumps(schema)}
+    oracle.create(name, [("k", "INT"), ("v", "VARIANT")], options=options)
+    values: list[Any] = [
+        {"a": 1, "b": ["x", "y"], "c": {"x": "deep", "more": [1, None]}, "rest": 2.5},
+        {"a": "no number", "b": [], "c": {}},
+        [1, 2],
+        "text",
+        None,
+        {"b": ["x", 1]},
+        {},
+    ]
+    rows = [(i, *VariantUtils.parse_json(json.dumps(value))) for i, value in enumerate(values)]
+    data = pa.table(
+        {
+            "k": pa.array([row[0] for row in rows], pa.int32()),
+            "v": pa.array([{"value": row[1], "metadata": row[2]} for row in rows]),
+        }
+    )
+    oracle.write(name, data)
+    table, view = load_table(oracle.location(name).removeprefix("file:")), find_view(None)
+    assert view is not None
+    plan = plan_of(table, view)
+    assert "typed_value" in str(pq.read_schema(plan.splits[0].files[0].path).field("v"))
+    batches = [b for split in plan.splits for b in plan.read(plan.table, split, plan.fields, plan.residual)]
+    found = pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
+    by_key = dict(zip(found["k"].to_pylist(), plain(found["v"].combine_chunks()), strict=True))
+    assert by_key == dict(enumerate(values))
+
+
+def test_a_shredded_variant_inside_a_row_is_refused_by_name(tmp_path: Path) -> None:
+    inner = column([{"a": 1}], pa.struct([("a", group(pa.int64()))]))
+    pq.write_table(pa.table({"r": pa.StructArray.from_arrays([inner], ["v"])}), tmp_path / "x.parquet")
+    field = DataField(0, "r", RowType((DataField(1, "v", VariantType()),)))
+    with (
+        open_data_file(FileIO.for_path(str(tmp_path)), str(tmp_path / "x.parquet"), "parquet") as reader,
+        pytest.raises(UnsupportedError, match="'r' has a shredded VARIANT"),
+    ):
+        list(reader.read_batches([field]))
