@@ -26,7 +26,7 @@ JAVA_REFUSES = {
     "file-index.bloom-filter.v.x": None,
 }
 """Options whose sample value Java does not take, and another value; None: none without what else is refused."""
-NOT_FOR = {"pk": ("clustering.incremental",), "append": ("full-compaction.delta-commits", "streaming-read-overwrite")}
+NOT_FOR = {"pk": ("clustering.incremental",), "append": ("streaming-read-overwrite",)}
 COLUMNS = [("k", "INT NOT NULL"), ("dt", "STRING NOT NULL"), ("v", "BIGINT")]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.maintain.after_commit import maintain
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.expire.changelogs import expire_all_changelogs
@@ -20,10 +21,11 @@ from paimon_spark.maintain.refs.branches import create_branch, delete_branch
 from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
 from paimon_spark.maintain.refs.tags import create_tag, delete_tag
 from paimon_spark.read.row_views import find_view
+from paimon_spark.spark.source.table_write import TableWrite
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
-from paimon_spark.write.plan import plan_write
+from paimon_spark.write.plan import OverwriteMode, plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.history import table_files
 from tests.support.plans import plan_of
@@ -144,3 +146,48 @@ def test_a_rollback_takes_later_changelogs_away(tmp_path: Path, producer: str) -
     assert {number: changes(table, number) for number in kept} == {number: told[number] for number in kept}
     for number in grow(table, range(10, 12)):
         assert number > target
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds"),
+    [
+        ({}, ["APPEND"] * 3),
+        ({"full-compaction.delta-commits": "0"}, ["APPEND"] * 3),
+        ({"full-compaction.delta-commits": "5"}, ["APPEND", "COMPACT"] * 3),
+        ({"full-compaction.delta-commits": "5", "write-only": "true"}, ["APPEND"] * 3),
+    ],
+)
+def test_batch_writes_end_with_a_full_compaction_where_the_option_says_so(
+    tmp_path: Path, options: dict[str, str], kinds: list[str]
+) -> None:
+    """As by the official connector, in which only streams count their commits."""
+    table = make(tmp_path, "full-compaction", **options)
+    schema = pa.schema([("k", pa.int32()), ("v", pa.int32())])
+    for number in range(3):
+        write = TableWrite(plan_write(table, data_schema=schema, shuffled=True))
+        data = pa.table({"k": [1, number], "v": [number, number]}, schema=schema)
+        write.commit([write_batches(write.plan, data.to_batches(), 0)])
+    assert [table.snapshots.get(number).commit_kind.value for number in table.snapshots.ids()] == kinds
+    if "COMPACT" in kinds:
+        assert changes(table, 2) == [("+I", 0, 0), ("+I", 1, 0)]
+        assert changes(table, 4) == [("+U", 1, 1), ("-U", 1, 0)]
+        assert changes(table, 6) == [("+I", 2, 2), ("+U", 1, 2), ("-U", 1, 1)]
+        left_below = table.with_options({"overwrite-upgrade": "false"})
+        replacing = plan_write(left_below, overwrite=OverwriteMode.STATIC, data_schema=schema)
+        TableWrite(replacing, OverwriteSpec.static()).commit([write_batches(replacing, data.to_batches(), 0)])
+        latest = table.snapshots.latest()
+        assert latest is not None
+        assert latest.commit_kind.value == "COMPACT"
+        assert latest.changelog_manifest_list is None, "of an overwrite Java commits none either"
+
+
+def test_a_large_bucket_is_left_where_only_the_driver_could_compact_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = make(tmp_path, "full-compaction", **{"full-compaction.delta-commits": "1"})
+    data = pa.table({"k": [1], "v": [1]}, schema=pa.schema([("k", pa.int32()), ("v", pa.int32())]))
+    write = TableWrite(plan_write(table, data_schema=data.schema))
+    monkeypatch.setattr("paimon_spark.maintain.compact.after_write._MOST_BYTES_HERE", 10)
+    with caplog.at_level(logging.WARNING):
+        write.commit([write_batches(write.plan, data.to_batches(), 0)])
+    assert "committed, but not compacted, and without changelog" in caplog.text

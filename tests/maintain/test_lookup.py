@@ -249,7 +249,7 @@ def test_the_driver_alone_leaves_large_writes(
     with caplog.at_level(logging.WARNING):
         write(table, {1: "a"})
     assert rows(table) == {}
-    assert "PaimonTable.compact(full=False)" in caplog.text
+    assert "PaimonTable.compact()" in caplog.text
     write(table, {2: "b"}, execute=rewrite_here)
     assert rows(table) == {1: "a", 2: "b"}
 

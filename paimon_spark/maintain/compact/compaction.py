@@ -64,7 +64,7 @@ def compact(
         full: every bucket becomes one sorted run at the highest level; otherwise what a writer would compact by itself.
         execute: does the rewriting.
         after_write_of: the user whose write this belongs to; a write compacts once, what is due then is left.
-        changelog: whether rows of level 0 make a changelog, where the table has one of lookups.
+        changelog: whether there may be a changelog, where the table has one of compactions.
 
     Raises:
         UnsupportedError: the table has a feature with which it cannot be compacted yet; nothing was read or written.

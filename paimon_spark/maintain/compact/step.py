@@ -77,14 +77,14 @@ class MergeTreeCompactPlanner:
             table: with dynamic options.
             rewrite_all: no file is upgraded, all are rewritten.
             has_expired: tells whether a file holds rows that are too old, so that it is not upgraded.
-            changelog: whether rows of level 0 make a changelog, where the table has one of lookups.
+            changelog: whether there may be a changelog, where the table has one of compactions.
         """
         self._changelog = changelog
         self._table = table
         self._must_rewrite = lambda file: rewrite_all or (has_expired is not None and has_expired(file))
         self._looks_up = table.options.needs_lookup
         self._small_bytes = small_file_bytes(table.options, keyed=True)
-        self._logs_top_level = table.options.changelog_producer == "full-compaction"
+        self._logs_top_level = changelog and table.options.changelog_producer == "full-compaction"
 
     def step(self, bucket: BucketFiles, unit: CompactUnit, top: int) -> CompactStep:
         """Return what a unit of compaction does.

@@ -20,8 +20,8 @@ CORE_COMPACTION: tuple[Option, ...] = (
         "full-compaction.delta-commits",
         K.INT,
         None,
-        "Commits after which a full compaction is made.",
-        instead="Writes do not compact; sys.compact does.",
+        "Whether batch writes end with a full compaction of what they wrote: with any number above 0.",
+        honoured=True,
     ),
     Option(
         "compaction.force-rewrite-all-files",
