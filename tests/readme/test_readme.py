@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from readme import option_table
+from readme import kind_table, option_table
 from readme.notebook import NOTEBOOKS, comparable, run_cells, stored_outputs
 from readme.procedure_table import PAGE, with_procedures
 
@@ -41,6 +41,15 @@ def test_the_table_of_options_is_current() -> None:
 def test_the_list_of_procedures_is_current() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert with_procedures(page) == page, "run: python tests/readme/procedure_table.py"
+
+
+@pytest.mark.thorough
+@pytest.mark.spark
+def test_the_table_of_kinds_is_what_the_kinds_do(spark: "SparkSession") -> None:
+    page = kind_table.PAGE.read_text(encoding="utf-8")
+    assert kind_table.with_kinds(page, kind_table.table(spark.newSession())) == page, (
+        "run: python tests/readme/kind_table.py"
+    )
 
 
 def snippets(page: str) -> list[str]:
