@@ -46,6 +46,11 @@ NOT_ACTING = (
     *("table/system/", "_collections_abc", "tests/"),
 )
 ELSEWHERE = {
+    "postpone.batch-write-fixed-bucket": "tests/write/test_postpone.py",
+    "postpone.batch-write-fixed-bucket.max-parallelism": "tests/write/test_postpone.py",
+    "postpone.default-bucket-num": "tests/write/test_postpone.py",
+    "postpone.target-row-num-per-bucket": "tests/write/test_postpone.py",
+    "postpone.target-size-per-bucket": "tests/write/test_postpone.py",
     "read.spark-parquet": "tests/test_option_effects.py",
     "owner": "tests/test_option_effects.py",
     "tag.automatic-completion": "tests/test_option_effects.py",

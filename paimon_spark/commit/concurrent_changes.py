@@ -18,6 +18,7 @@ import numpy as np
 
 from paimon_spark.commit.partition_ranges import range_predicate
 from paimon_spark.errors import SnapshotNotFoundError
+from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.key_order import key_ranks
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.schema import BucketMode
@@ -102,7 +103,8 @@ class ConcurrentChanges:
 
     def _check_snapshot(self, snapshot: Snapshot, context: ConflictContext) -> None:
         """Check what one later snapshot changed."""
-        if snapshot.commit_kind in _NO_ROWS_CHANGE:
+        takes_in = snapshot.commit_kind is CommitKind.COMPACT and self._table.options.bucket == POSTPONE_BUCKET
+        if snapshot.commit_kind in _NO_ROWS_CHANGE and not takes_in:  # rows that waited are seen from then on
             return
         manifests = self._table.manifests
         moving = self._keys_move

@@ -7,7 +7,6 @@ Runs on the driver, once per write.
 from __future__ import annotations
 
 import contextlib
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -29,6 +28,7 @@ from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 from paimon_spark.write.message import CommitMessage, TaskMessage
 from paimon_spark.write.placement_log import record_paths
+from paimon_spark.write.plan import new_user
 
 if TYPE_CHECKING:
     from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 BATCH = BATCH_COMMIT_IDENTIFIER
 """Commit identifier of batch writes, which are never recognised as already done."""
 
-__all__ = ["BATCH", "OverwriteSpec", "commit", "new_commit_user"]
+__all__ = ["BATCH", "OverwriteSpec", "commit"]
 
 
 def commit(
@@ -93,7 +93,7 @@ def commit(
         UnsupportedError: an option asks for something that commits cannot do yet.
     """
     settings = CommitSettings.of(table.options)
-    user = commit_user or new_commit_user(table)
+    user = commit_user or new_user(table.options)
     parts = collect_changes(messages)
     first = CommitPart(
         CommitKind.OVERWRITE if overwrite is not None or parts.append.makes_overwrite else CommitKind.APPEND,
@@ -131,12 +131,6 @@ def _delete_placement_logs(table: FileStoreTable, messages: Sequence[TaskMessage
     if seen:
         with contextlib.suppress(Exception):  # the commit has taken place
             table.file_io.delete_files(record_paths(table.paths, seen))
-
-
-def new_commit_user(table: FileStoreTable) -> str:
-    """Return the name of a user who commits to the table: a new UUID, after ``commit.user-prefix`` if that is set."""
-    user, prefix = str(uuid.uuid4()), CommitSettings.of(table.options).user_prefix
-    return f"{prefix}_{user}" if prefix else user
 
 
 def _overwriting(

@@ -269,12 +269,13 @@ class SnapshotBuilder:
         if self._buckets_checked_to is None or all(entry.total_buckets <= 0 for entry in changes.files):
             return
         manifests = self._table.manifests
+        postponed = self._table.schema.bucket_mode is BucketMode.POSTPONE_MODE  # each new partition gets its own number
         for snapshot_id in range(self._buckets_checked_to + 1, latest.id + 1):
             try:
                 snapshot = self._table.snapshots.get(snapshot_id)
             except SnapshotNotFoundError:  # expired: the write took longer than snapshots are kept
                 continue
-            if snapshot.commit_kind is not CommitKind.OVERWRITE:
+            if snapshot.commit_kind is not CommitKind.OVERWRITE and not postponed:
                 continue
             changed = changes.changed_partitions()
             since = [

@@ -15,6 +15,7 @@ from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.split_generator import generate_splits
 from paimon_spark.read.split_read import partition_constants, read_split
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
+from paimon_spark.table.deletion_vectors import vectors_of
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
@@ -48,7 +49,8 @@ def plan_key_places(
         kept = files.buckets != POSTPONE_BUCKET
         if left_out is not None:
             kept &= ~np.array(left_out(files.partitions), dtype=np.bool_).reshape(-1)
-        return generate_splits(table, snapshot.id, files.filter(kept), parallelism)
+        vectors = vectors_of(table, snapshot)
+        return generate_splits(table, snapshot.id, files.filter(kept), parallelism, vectors=vectors)
 
 
 def read_key_places(

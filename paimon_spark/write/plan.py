@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.merge.factory import merge_engine_for
+from paimon_spark.options import CoreOptions
 from paimon_spark.spec.manifest import HASH_INDEX, ManifestEntry
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.schema import BucketMode, TableSchema
@@ -62,6 +63,8 @@ class WritePlan:
     """For dynamic buckets: which there are and how new ones are made."""
     key_ranges: KeyRanges | None = None
     """Where buckets of a shuffled write are shared by several tasks, each with a range of keys."""
+    waiting_user: str | None = None
+    """Who commits rows that wait for their buckets: their files are named after it. None where rows do not wait."""
 
     def first_sequence(self, partition: bytes, bucket: int, task_id: int) -> int:
         """Sequence number of the first row that a task writes into a bucket."""
@@ -155,6 +158,7 @@ def plan_write(
         total_buckets=differing,
         dynamic=dynamic,
         key_ranges=key_ranges,
+        waiting_user=new_user(table.options) if mode is BucketMode.POSTPONE_MODE else None,
     )
     if differing and not schema.partition_keys:
         raise bucket_number_error(
@@ -218,8 +222,14 @@ def _max_sequences(entries: list[ManifestEntry]) -> dict[bytes, dict[int, int]]:
     return found
 
 
+def new_user(options: CoreOptions) -> str:
+    """A new commit user, after the option ``commit.user-prefix``."""
+    prefix, user = options.value("commit.user-prefix"), str(uuid.uuid4())
+    return f"{prefix}_{user}" if prefix else user
+
+
 def _differing_buckets(entries: list[ManifestEntry], num_buckets: int) -> dict[bytes, int]:
-    return {e.partition: e.total_buckets for e in entries if e.total_buckets != num_buckets}
+    return {e.partition: e.total_buckets for e in entries if e.total_buckets != num_buckets and e.bucket >= 0}
 
 
 def _dynamic_plan(table: FileStoreTable, snapshot: Snapshot | None, shuffled: bool) -> DynamicBucketPlan:

@@ -114,7 +114,7 @@ class Router:
 
     def _buckets(self, rows: pa.Table, partition_codes: Codes | None, partitions: list[bytes]) -> Codes | None:
         """The bucket of each row; None when all are bucket 0."""
-        if self._mode == BucketMode.BUCKET_UNAWARE:
+        if self._mode in (BucketMode.BUCKET_UNAWARE, BucketMode.POSTPONE_MODE):
             return None
         columns = [whole(rows, f.name) for f in self._bucket_fields]
         types = [f.type for f in self._bucket_fields]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from paimon_spark.merge.factory import merge_engine_for
-from paimon_spark.spec.file_names import index_file_names
+from paimon_spark.spec.file_names import POSTPONE_BUCKET, index_file_names
 from paimon_spark.spec.hash_index import encode_hash_index
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.table.data_layout import DataLayout
@@ -23,6 +23,7 @@ from paimon_spark.write.message import INLINE_HASHES, CommitMessage, NewHashes, 
 from paimon_spark.write.placed_keys import PlacedKeys, hash_loader
 from paimon_spark.write.placement_log import StoredPlacementLog
 from paimon_spark.write.plan import TASK_BITS, WritePlan, bucket_number_error
+from paimon_spark.write.postpone import WaitingWriter, waiting_spec
 from paimon_spark.write.rolling import RollingFiles
 from paimon_spark.write.routing import RoutedRows, Router
 
@@ -125,7 +126,8 @@ class _TaskWrite:
         self._plan = plan
         self._task_id = task_id
         schema = plan.table.schema
-        self._spec = plan.files
+        waits = plan.waiting_user
+        self._spec = plan.files if waits is None else waiting_spec(schema, waits)
         self._engine = merge_engine_for(schema) if schema.primary_keys else None
         self._dynamic = self._dynamic_buckets()
         has_index = plan.placed and schema.bucket_mode is BucketMode.HASH_DYNAMIC
@@ -167,7 +169,7 @@ class _TaskWrite:
         self._limit_open_files()
 
     def _writer(self, routed: RoutedRows) -> BucketWriter:
-        key = (routed.partition, routed.bucket)
+        key = (routed.partition, routed.bucket if self._plan.waiting_user is None else POSTPONE_BUCKET)
         writer = self._writers.get(key)
         if writer is None:
             existing = self._plan.total_buckets.get(routed.partition)
@@ -194,6 +196,8 @@ class _TaskWrite:
             columns = [field.name for field in self._spec.physical_fields]
             every = BlobFiles(files, columns, blobs, self._spec.step_rows) if blobs else files
             return AppendWriter(every, min(_APPEND_FLUSH_BYTES, self.budget))
+        if self._plan.waiting_user is not None:
+            return WaitingWriter(self._spec, self._engine, RollingFiles(table.file_io, self._spec, directory, names))
         shares = self._plan.shares_buckets(partition)
         return KeyValueWriter(
             self._spec,

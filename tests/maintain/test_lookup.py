@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_spark.commit.file_store_commit import OverwriteSpec, commit, new_commit_user
+from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.maintain.compact.after_write import compact_after_write
 from paimon_spark.maintain.compact.compaction import Executor, compact, rewrite_here
@@ -22,7 +22,7 @@ from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.deletion_vectors import vectors_of
 from paimon_spark.table.table import FileStoreTable, load_table
-from paimon_spark.write.plan import plan_write
+from paimon_spark.write.plan import new_user, plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.commits import make_table
 from tests.support.faults import FaultyFileIO
@@ -50,7 +50,7 @@ def write(
     columns = {"k": pa.array(list(some), pa.int32()), "v": pa.array(list(some.values()))}
     columns["_VALUE_KIND"] = pa.array(kinds or [0] * len(some), pa.int8())
     batch = pa.RecordBatch.from_pydict(columns)
-    plan, user = plan_write(table, data_schema=batch.schema), new_commit_user(table)
+    plan, user = plan_write(table, data_schema=batch.schema), new_user(table.options)
     messages = [write_batches(plan, [batch], 0)]
     commit(table, messages, commit_user=user, planned_on=plan.snapshot)
     compact_after_write(table, messages, commit_user=user, execute=execute)
@@ -225,7 +225,7 @@ def test_a_fault_in_the_compaction_leaves_the_write(
     for at in (0, 3, 6, 10, 15, 21, 28, 36, 45):
         key = 100 + at
         columns = pa.RecordBatch.from_pydict({"k": pa.array([key, 3], pa.int32()), "v": [f"{at}", f"{at}"]})
-        plan, user = plan_write(table, data_schema=columns.schema), new_commit_user(table)
+        plan, user = plan_write(table, data_schema=columns.schema), new_user(table.options)
         messages = [write_batches(plan, [columns], 0)]
         commit(table, messages, commit_user=user)
         store = FaultyFileIO(table.file_io, forever=at % 2 == 0)

@@ -117,9 +117,7 @@ def _literal(value: Any, sql_type: str) -> str:
     return str(value)
 
 
-NOT_YET_TABLES: dict[str, tuple[str, ...]] = {
-    "bucket": ("-2",),
-}
+NOT_YET_TABLES: dict[str, tuple[str, ...]] = {}
 """Table options (and values) whose tables cannot be read yet; reading them must be refused by the option's name."""
 
 NEEDS_SKETCHES = ("hll_sketch", "theta_sketch")

@@ -6,7 +6,6 @@ from paimon_spark.options.option import OptionKind as K
 GB = 1 << 30
 _ALL_KEYS = "Each write finds all keys of the table, so a key never has two rows."
 _KEYS_BY_JOB = "A Spark job reads the keys, in as many tasks as their files need."
-_NO_POSTPONED_BUCKETS = "Tables with postponed buckets are refused."
 
 CORE_BUCKET: tuple[Option, ...] = (
     Option(
@@ -15,9 +14,6 @@ CORE_BUCKET: tuple[Option, ...] = (
         -1,
         "Number of buckets; -1 dynamic (primary key) or none (append), -2 postponed.",
         honoured=True,
-        refusals=(
-            Refusal(Stage.TABLE, "Rescale the postpone buckets with another Paimon engine first.", only=("-2",)),
-        ),
     ),
     Option(
         "bucket-key",
@@ -73,49 +69,53 @@ CORE_BUCKET: tuple[Option, ...] = (
         "postpone.batch-write-fixed-bucket",
         K.BOOL,
         True,
-        "Whether batch writes of a postpone table go to real buckets.",
-        instead=_NO_POSTPONED_BUCKETS,
+        "Whether batch writes of a postpone table go to real buckets; else rows wait for a compaction.",
+        honoured=True,
     ),
     Option(
         "postpone.merge-on-read",
         K.BOOL,
         False,
         "Whether postponed rows are merged when read.",
-        instead=_NO_POSTPONED_BUCKETS,
+        refusals=(
+            Refusal(
+                Stage.READ, "CALL sys.compact takes waiting rows into buckets, where reads see them.", only=("true",)
+            ),
+        ),
     ),
     Option(
         "postpone.batch-write-fixed-bucket.max-parallelism",
         K.INT,
         2048,
         "Buckets inferred for a postpone table at most.",
-        instead=_NO_POSTPONED_BUCKETS,
+        honoured=True,
     ),
     Option(
         "postpone.batch-write-fixed-bucket.rescale-load-factor",
         K.INT,
         32,
         "Growth that makes a postpone table's buckets be rescaled.",
-        instead=_NO_POSTPONED_BUCKETS,
+        instead="A partition keeps the number of buckets that it has; an overwrite gives it another.",
     ),
     Option(
         "postpone.default-bucket-num",
         K.INT,
         None,
         "Buckets of a postpone table's new partition.",
-        instead=_NO_POSTPONED_BUCKETS,
+        honoured=True,
     ),
     Option(
         "postpone.target-row-num-per-bucket",
         K.LONG,
         None,
         "Rows that a postpone table's bucket should have.",
-        instead=_NO_POSTPONED_BUCKETS,
+        honoured=True,
     ),
     Option(
         "postpone.target-size-per-bucket",
         K.MEMORY,
         GB,
         "Size that a postpone table's bucket should have.",
-        instead=_NO_POSTPONED_BUCKETS,
+        honoured=True,
     ),
 )

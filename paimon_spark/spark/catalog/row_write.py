@@ -42,7 +42,7 @@ class _Builder(Protocol):
 
 def takes_rows(schema: TableSchema) -> bool:
     """Whether rows of a table are written so."""
-    return schema.bucket_mode is BucketMode.KEY_DYNAMIC
+    return schema.bucket_mode in (BucketMode.KEY_DYNAMIC, BucketMode.POSTPONE_MODE)
 
 
 class RowWriteProxy(Proxy):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import BinaryType
 
 from paimon_spark.errors import OptionError, PaimonError
-from paimon_spark.maintain.compact.compaction import Executor, compact, rewrite_here
+from paimon_spark.maintain.compact.compaction import Executor, rewrite_here
 from paimon_spark.maintain.compact.index_rewrite import (
     IndexesRewritten,
     IndexRewrite,
@@ -30,7 +30,6 @@ from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, delete
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from paimon_spark.maintain.compact.scope import CompactScope
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.table.table import FileStoreTable
@@ -39,20 +38,6 @@ _DRIVER_BYTES = 16 << 20
 _DRIVER_REWRITES = 64
 """A compaction of no more than both runs on the driver: a job would take longer to start."""
 _MOST_TASKS = 1000
-
-
-def compact_table(
-    spark: SparkSession, table: FileStoreTable, scope: CompactScope | None = None, *, full: bool = True
-) -> int | None:
-    """Compact a table in tasks, or on the driver where there is little to do; see `maintain.compact`.
-
-    Args:
-        spark: a classic or a Connect session.
-        table: with dynamic options.
-        scope: which part of it; all when not given.
-        full: every bucket becomes one sorted run; otherwise what a writer would compact by itself.
-    """
-    return compact(table, scope, full=full, execute=executor_of(spark))
 
 
 def executor_of(spark: SparkSession) -> Executor:

@@ -17,6 +17,7 @@ from paimon_spark.spark.columns.bucket_expression import bucket_expression, kept
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.clustering import clustering, packed
 from paimon_spark.spark.jobs.moving_keys import write_moving_keys
+from paimon_spark.spark.jobs.postponed import write_postponed
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks, run_write
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spec.schema import BucketMode
@@ -62,6 +63,8 @@ def write_shuffled(
     """
     if table.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
         return write_moving_keys(df, table, overwrite, operation=operation, rows_of=rows_of)
+    if table.schema.bucket_mode is BucketMode.POSTPONE_MODE:
+        return write_postponed(df, table, overwrite, operation=operation, rows_of=rows_of)
     arrow_schema = spark_arrow_schema(df.schema)
     tasks = number_of_tasks(df, table)
     # mapInArrow takes names of columns for expressions: one with a dot or a back quote it would not find

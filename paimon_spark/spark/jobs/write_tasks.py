@@ -16,9 +16,10 @@ from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.source.table_write import TableWrite
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.write.message import TaskMessage
 
 
 def run_write(rows: DataFrame, write: TableWrite) -> int | None:
@@ -28,17 +29,25 @@ def run_write(rows: DataFrame, write: TableWrite) -> int | None:
         rows: with the columns of the plan in their order, under any names; more columns behind them are left out.
         write: the planned write.
     """
-    answer = StructType([StructField("message", BinaryType(), nullable=False)])
-    messages = map_in_arrow(rows, partial(_write_task, write), answer).collect()
     from paimon_spark.spark.jobs.compact_job import executor_of  # the tasks do without it
 
-    execute = executor_of(rows.sparkSession)
-    return write.commit([pickle.loads(bytes(row.message)) for row in messages], execute)
+    return write.commit(run_tasks(rows, write), executor_of(rows.sparkSession))
+
+
+def run_tasks(rows: DataFrame, write: TableWrite) -> list[TaskMessage]:
+    """Write rows as `run_write` does; return what the tasks wrote, not committed."""
+    answer = StructType([StructField("message", BinaryType(), nullable=False)])
+    messages = map_in_arrow(rows, partial(_write_task, write), answer).collect()
+    return [pickle.loads(bytes(row.message)) for row in messages]
 
 
 def number_of_tasks(df: DataFrame, table: FileStoreTable) -> int:
     """As many tasks as the session has cores (on Connect: shuffle partitions), but no more than there are buckets."""
-    spark = df.sparkSession
+    return number_of_tasks_of(df.sparkSession, table)
+
+
+def number_of_tasks_of(spark: SparkSession, table: FileStoreTable) -> int:
+    """The same of a session."""
     context = getattr(spark, "_sc", None)
     shuffles = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
     tasks = shuffles if context is None else max(1, min(shuffles, context.defaultParallelism))

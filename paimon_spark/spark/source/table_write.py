@@ -60,6 +60,8 @@ class TableWrite:
     """Files that are written anew."""
     packed: bool = False
     """Whether rows come packed (`write.packed_rows`)."""
+    owner: FileStoreTable | None = None
+    """The table to commit to, where the plan's has another number of buckets; None where it is the plan's."""
     marked: MarkedRows | None = None
     """Rows that are deleted."""
 
@@ -96,22 +98,22 @@ class TableWrite:
             CommitStateUnknownError: it is not known whether the commit took place.
         """
         # the tasks, which only write, do not pay for importing these
-        from paimon_spark.commit.file_store_commit import commit, new_commit_user
+        from paimon_spark.commit.file_store_commit import commit
         from paimon_spark.maintain.after_commit import maintenance
         from paimon_spark.maintain.compact.after_write import compact_after_write
         from paimon_spark.maintain.row_level import replaced_files
         from paimon_spark.maintain.row_marks import commit_marks
         from paimon_spark.write.placed_keys import placement_records
-        from paimon_spark.write.plan import check_one_task_per_bucket
+        from paimon_spark.write.plan import check_one_task_per_bucket, new_user
 
         check_one_task_per_bucket(self.plan, messages)
-        table, replaced = self.plan.table, self.replaced
+        table, replaced = self.owner or self.plan.table, self.replaced
         gone = [] if replaced is None else replaced_files(table, replaced.snapshot_id, replaced.files)
         records = placement_records(self.plan)
         placing = [] if records is None else [TaskMessage((), 0, records)]
         marked = self.marked
         put = commit if marked is None else partial(commit_marks, snapshot_id=marked.snapshot_id, marked=marked.files)
-        user = new_commit_user(table)
+        user = self.plan.waiting_user or new_user(table.options)
         made = put(
             table,
             [*messages, *placing, *gone],
@@ -122,6 +124,8 @@ class TableWrite:
             rows_read=self.plan.rows_read,
             after_commit=maintenance(table),
         )
+        if self.plan.waiting_user is not None:
+            return made
         logs = self.overwrite is None
         return compact_after_write(table, messages, commit_user=user, changelog=logs, execute=execute) or made
 
@@ -162,9 +166,12 @@ def planned(
     from paimon_spark.spec.schema import BucketMode
     from paimon_spark.write.moving_keys import needs_shuffle
     from paimon_spark.write.plan import plan_write
+    from paimon_spark.write.postpone import needs_buckets, writes_real_buckets
 
     if table.schema.bucket_mode is BucketMode.KEY_DYNAMIC and placing is None:
         raise needs_shuffle(table.schema)
+    if table.schema.bucket_mode is BucketMode.POSTPONE_MODE and writes_real_buckets(table.options):
+        raise needs_buckets()
     plan = plan_write(
         table,
         overwrite=None if overwrite is None else overwrite.kind,
@@ -175,4 +182,4 @@ def planned(
         rewritten=replaced is not None or marked is not None,
         key_ranges=key_ranges,
     )
-    return TableWrite(plan, overwrite, operation, replaced, packed, marked)
+    return TableWrite(plan, overwrite, operation, replaced, packed=packed, marked=marked)

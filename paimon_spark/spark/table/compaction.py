@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
-from paimon_spark.spark.jobs.compact_job import compact_table, compactable, is_full, rewrite_indexes
+from paimon_spark.spark.jobs.compact_job import compactable, is_full, rewrite_indexes
+from paimon_spark.spark.jobs.table_compaction import compact_table
 from paimon_spark.spark.session.session_settings import settings_of, time_zone
 from paimon_spark.spark.table.handle import TablePart, option_keys
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
-from paimon_spark.spark.jobs.compact_job import compact_table, compactable, is_full, rewrite_indexes
+from paimon_spark.spark.jobs.compact_job import compactable, is_full, rewrite_indexes
+from paimon_spark.spark.jobs.table_compaction import compact_table
 from paimon_spark.spark.session.session_settings import settings_of, time_zone
 from paimon_spark.spark.sql.procedures.expire import options_argument
 from paimon_spark.spark.sql.procedures.procedure import DONE, INT, TABLE, Argument, CallContext, Procedure, ResultColumn

@@ -1,0 +1,81 @@
+"""Files that wait for their buckets (``bucket`` = -2): which there are, and their rows as they came.
+
+Java: ``PostponeUtils.groupPostponeFiles``. Rows of one writer are read in their order; different writers have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.split import SplitFile
+from paimon_spark.read.split_read import partition_scalars
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.file_names import POSTPONE_BUCKET
+from paimon_spark.spec.manifest import ManifestEntry
+from paimon_spark.spec.special_fields import VALUE_KIND
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.table.table import FileStoreTable
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingFiles:
+    """The waiting files of one writer in one partition, in the order in which they were written."""
+
+    partition: bytes
+    files: tuple[SplitFile, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the files."""
+        return sum(file.size for file in self.files)
+
+
+def waiting_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Those of files that wait."""
+    return [entry for entry in entries if entry.bucket == POSTPONE_BUCKET]
+
+
+def by_writer(table: FileStoreTable, files: Iterable[tuple[bytes, str, DataFileMeta]]) -> list[WaitingFiles]:
+    """Put files of one writer together.
+
+    Args:
+        table: whose they are.
+        files: partition, the writer's prefix and the file, in the order of the manifests.
+    """
+    found: dict[tuple[bytes, str], list[DataFileMeta]] = {}
+    for partition, writer, file in files:
+        found.setdefault((partition, writer), []).append(file)
+    result = []
+    for (partition, _), of_writer in found.items():
+        ordered = sorted(of_writer, key=lambda file: file.creation_time_millis or 0)
+        paths = (table.paths.data_file_path(partition, POSTPONE_BUCKET, file) for file in ordered)
+        result.append(
+            WaitingFiles(partition, tuple(SplitFile.of(f, path) for f, path in zip(ordered, paths, strict=True)))
+        )
+    return result
+
+
+def waiting_schema(table: FileStoreTable) -> pa.Schema:
+    """The columns of waiting rows: those of the table, and the row kind."""
+    return to_arrow_schema([*table.schema.fields, VALUE_KIND])
+
+
+def read_waiting(table: FileStoreTable, groups: Sequence[WaitingFiles]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of writers, one after the other, as `waiting_schema` says. Runs in tasks.
+
+    Raises:
+        CorruptTableError: a file is missing or damaged.
+    """
+    schema = waiting_schema(table)
+    for group in groups:
+        constants = partition_scalars(table, group.partition)
+        reader = FileRead(table, tuple(table.schema.fields), constants, key_value=True)
+        for batch in reader.run(group.files, None):
+            yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)

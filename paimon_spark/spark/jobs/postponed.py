@@ -1,0 +1,245 @@
+"""Tables whose buckets are postponed (``bucket`` = -2): their batch writes, and the rows that wait.
+
+Java: ``PostponeFixedBucketSink``, ``SparkPostponeCompactProcedure``. A partition gets its number of buckets once: by
+the option, else by the rows and bytes that come first. These are measured as Java does it: rows are written as waiting
+files first, which no snapshot refers to, and taken into real buckets from there. Rows travel as Arrow streams, so that
+no value passes through Spark's types.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.commit.run_again import run_again
+from paimon_spark.maintain.after_commit import maintenance
+from paimon_spark.maintain.files.deletion import delete_files
+from paimon_spark.read.waiting_files import WaitingFiles, by_writer, read_waiting, waiting_entries, waiting_schema
+from paimon_spark.spark.columns.types import spark_arrow_schema
+from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, targets_of
+from paimon_spark.spark.jobs.compact_job import executor_of
+from paimon_spark.spark.jobs.write_tasks import number_of_tasks_of, run_tasks, run_write
+from paimon_spark.spark.source.table_write import TableWrite, planned
+from paimon_spark.spec.file_names import POSTPONE_BUCKET
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
+from paimon_spark.write.message import CommitMessage, TaskMessage
+from paimon_spark.write.packed_rows import TASK, pack_rows
+from paimon_spark.write.plan import WritePlan, plan_write
+from paimon_spark.write.postpone import (
+    buckets_of_batch,
+    buckets_of_waiting,
+    known_buckets,
+    writer_of,
+    writes_real_buckets,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from paimon_spark.commit.overwrite import OverwriteSpec
+    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.spec.snapshot import Operation, Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_LOG = logging.getLogger(__name__)
+_FIXED = "postpone.batch-write-fixed-bucket"
+
+
+def write_postponed(
+    df: DataFrame,
+    table: FileStoreTable,
+    overwrite: OverwriteSpec | None,
+    *,
+    operation: Operation | None = None,
+    rows_of: SnapshotIdentity | None = None,
+) -> int | None:
+    """Write rows to real buckets, or leave them waiting, and commit; return the id of the new snapshot.
+
+    Args:
+        df: the rows; columns are matched by name.
+        table: the table with the options of this write.
+        overwrite: what to replace; None to append.
+        operation: what the snapshot says about the statement; None for nothing.
+        rows_of: the snapshot that the rows are made of; None where they are new.
+
+    Raises:
+        SchemaMismatchError: the rows do not fit the table's columns.
+        CommitConflictError: another commit changed what this one relies on; nothing was committed.
+    """
+    waits = not writes_real_buckets(table.options)
+
+    def attempt(snapshot: Snapshot | None) -> int | None:
+        at = SnapshotIdentity.of(snapshot)
+        return _write(df, table, overwrite, operation, at, rows_read=rows_of is not None)
+
+    if waits:
+        done = run_write(_numbered(df), _waiting(df, table, overwrite, operation, rows_of))
+        _LOG.warning(
+            "Rows written to %s wait in bucket-postpone: no read sees them before CALL sys.compact.", table.path
+        )
+        return done
+    if rows_of is not None:
+        return attempt(rows_of.find(table.snapshots))
+    return run_again(table, attempt)
+
+
+def _waiting(
+    df: DataFrame,
+    table: FileStoreTable,
+    overwrite: OverwriteSpec | None,
+    operation: Operation | None,
+    rows_of: SnapshotIdentity | None,
+) -> TableWrite:
+    """A write of rows that wait."""
+    waiting = _with(table, **{_FIXED: "false"})
+    write = planned(waiting, spark_arrow_schema(df.schema), overwrite, operation=operation, rows_of=rows_of)
+    return replace(write, owner=table)
+
+
+def _numbered(df: DataFrame) -> DataFrame:
+    return df.toDF(*(str(number) for number in range(len(df.columns))))
+
+
+def _with(table: FileStoreTable, **options: str) -> FileStoreTable:
+    """The table as if it had these options."""
+    schema = table.schema.with_options({**table.options.to_dict(), **options})
+    return replace(table, schema=schema, options=schema.core_options)
+
+
+def _write(
+    df: DataFrame,
+    table: FileStoreTable,
+    overwrite: OverwriteSpec | None,
+    operation: Operation | None,
+    at: SnapshotIdentity,
+    *,
+    rows_read: bool,
+) -> int | None:
+    """Write to real buckets: through files that are measured, then taken in, and deleted."""
+    staging = _waiting(df, table, None, None, at)
+    messages = run_tasks(_numbered(df), staging)
+    staged = [(m.partition, writer_of(f.file_name), f) for task in messages for m in task.messages for f in m.new_files]
+    try:
+        snapshot = at.find(table.snapshots)
+        entries = [] if snapshot is None or overwrite is not None else table.manifests.live_entries(snapshot)
+        numbers = _numbers(table, known_buckets(entries), staged, buckets_of_batch)
+        written = _taken_in(df.sparkSession, table, by_writer(table, staged), numbers, at, overwrite)
+        plan = replace(staging.plan, waiting_user=None, rows_read=rows_read)
+        return TableWrite(plan, overwrite, operation, owner=table).commit(written, executor_of(df.sparkSession))
+    finally:
+        paths = [table.paths.data_file_path(partition, POSTPONE_BUCKET, file) for partition, _, file in staged]
+        if paths:
+            delete_files(table, paths)
+
+
+def _numbers(
+    table: FileStoreTable, known: dict[bytes, int], files: Iterable[tuple[bytes, str, DataFileMeta]], decide: Any
+) -> dict[bytes, int]:
+    """The number of buckets of each partition that has some of the files."""
+    sums: dict[bytes, list[int]] = {}
+    for partition, _, file in files:
+        counted = sums.setdefault(partition, [0, 0])
+        counted[0] += file.row_count
+        counted[1] += file.file_size
+    return {partition: known.get(partition) or decide(table.options, *counted) for partition, counted in sums.items()}
+
+
+def _taken_in(
+    spark: SparkSession,
+    table: FileStoreTable,
+    groups: Sequence[WaitingFiles],
+    numbers: dict[bytes, int],
+    at: SnapshotIdentity,
+    overwrite: OverwriteSpec | None = None,
+) -> list[TaskMessage]:
+    """Write the rows of waiting files into real buckets, not committed: one job for each number of buckets."""
+    written: list[TaskMessage] = []
+    for number in sorted(set(numbers.values())):
+        own = [group for group in groups if numbers[group.partition] == number]
+        fixed = _with(table, bucket=str(number))
+        mode = None if overwrite is None else overwrite.kind
+        plan = plan_write(fixed, overwrite=mode, data_schema=waiting_schema(table), shuffled=True, rows_of=at)
+        tasks = number_of_tasks_of(spark, fixed)
+        work = _shares(own, tasks)
+        pack = partial(_pack_waiting, plan, work, targets_of(tasks))
+        packed = map_in_arrow(spark.range(0, len(work), 1, len(work)), pack, PACKED_STRUCT)
+        written += run_tasks(packed.repartition(tasks, TASK), TableWrite(plan, packed=True))
+    return written
+
+
+def _shares(groups: Sequence[WaitingFiles], tasks: int) -> list[list[WaitingFiles]]:
+    """The work of each task: as even as may be, the files of a writer together."""
+    shares: list[list[WaitingFiles]] = [[] for _ in range(max(1, min(tasks, len(groups))))]
+    sizes = [0] * len(shares)
+    for group in sorted(groups, key=lambda group: -group.size_bytes):
+        least = sizes.index(min(sizes))
+        shares[least].append(group)
+        sizes[least] += group.size_bytes + 1
+    return shares
+
+
+def _pack_waiting(
+    plan: WritePlan, work: Sequence[Sequence[WaitingFiles]], targets: Sequence[int], numbers: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Read waiting rows and pack them for the tasks of their buckets. Runs in tasks."""
+    context = TaskContext.get()
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            rows = read_waiting(plan.table, work[number])
+            yield from pack_rows(plan, rows, context.partitionId() if context else 0, targets)
+
+
+def take_in_waiting(spark: SparkSession, table: FileStoreTable) -> int | None:
+    """Take all waiting rows into real buckets, in one COMPACT snapshot; return its id, None where nothing waits.
+
+    Args:
+        spark: a classic or a Connect session.
+        table: with dynamic options.
+
+    Raises:
+        CommitConflictError: another commit changed the same partitions meanwhile; nothing is changed.
+    """
+
+    def attempt(snapshot: Snapshot | None) -> int | None:
+        if snapshot is None:
+            return None
+        entries = table.manifests.live_entries(snapshot)
+        waiting = waiting_entries(entries)
+        if not waiting:
+            return None
+        files = [(entry.partition, writer_of(entry.file.file_name), entry.file) for entry in waiting]
+        numbers = _numbers(table, known_buckets(entries), files, buckets_of_waiting)
+        rows = sum(entry.file.row_count for entry in waiting)
+        _LOG.info("Taking %d waiting rows of %d files of %s into buckets.", rows, len(files), table.path)
+        written = _taken_in(spark, table, by_writer(table, files), numbers, SnapshotIdentity.of(snapshot))
+        taken: dict[bytes, list[DataFileMeta]] = {}
+        for entry in waiting:
+            taken.setdefault(entry.partition, []).append(entry.file)
+        messages = [
+            CommitMessage(partition, POSTPONE_BUCKET, POSTPONE_BUCKET, (), compact_before=tuple(gone))
+            for partition, gone in taken.items()
+        ]
+        for message in (m for task in written for m in task.messages):
+            changelog = message.changelog_files
+            messages.append(
+                replace(
+                    message,
+                    new_files=(),
+                    changelog_files=(),
+                    compact_after=message.new_files,
+                    compact_changelog_files=changelog,
+                )
+            )
+        # as in Java: another change of the partitions since then would have other sequence numbers
+        strict = _with(table, **{"commit.strict-mode.last-safe-snapshot": str(snapshot.id)})
+        return commit(strict, messages, planned_on=SnapshotIdentity.of(snapshot), after_commit=maintenance(table))
+
+    return run_again(table, attempt)

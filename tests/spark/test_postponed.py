@@ -1,0 +1,137 @@
+"""Tables with postponed buckets: real buckets by the size of the rows, or rows that wait for a compaction."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import paimon_spark
+from paimon_spark import PaimonTable
+from paimon_spark.table.table import load_table
+
+pytestmark = pytest.mark.spark
+
+CATALOG = "postponed"
+_numbers = itertools.count()
+ROWS = "postpone.target-row-num-per-bucket"
+WAITING = {"postpone.batch-write-fixed-bucket": "false"}
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    root = str(tmp_path_factory.mktemp("postponed"))
+    paimon_spark.register_catalog(spark, CATALOG, warehouse=root)
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.d")
+    yield root
+    paimon_spark.sql(spark, "SELECT 1", warehouse=root, catalog=CATALOG)
+
+
+Create = Callable[..., PaimonTable]
+
+
+@pytest.fixture
+def create(spark: SparkSession, warehouse: str) -> Create:
+    def create(options: dict[str, str]) -> PaimonTable:
+        given = {"bucket": "-2", "primary-key": "k,p", "partition": "p", **options}
+        path = f"{warehouse}/d.db/t{next(_numbers)}"
+        return PaimonTable.create(spark, path, "k int not null, p int not null, v string", options=given)
+
+    return create
+
+
+def rows_of(spark: SparkSession, start: int, end: int, value: str = "a") -> DataFrame:
+    return spark.range(start, end, 1, 2).selectExpr("cast(id as int) k", "cast(id % 2 as int) p", f"'{value}' v")
+
+
+def buckets_of(table: PaimonTable) -> dict[tuple[str, int], int]:
+    """Number of buckets of each place."""
+    store = load_table(table.path)
+    entries = store.manifests.live_entries(store.snapshots.latest())
+    return {(store.paths.partition_path(e.partition), e.bucket): e.total_buckets for e in entries}
+
+
+def name_of(table: PaimonTable) -> str:
+    return f"{CATALOG}.d.{Path(table.path).name}"
+
+
+def insert(df: DataFrame, table: PaimonTable) -> None:
+    df.createOrReplaceTempView("postponing")
+    df.sparkSession.sql(f"INSERT INTO {name_of(table)} SELECT * FROM postponing")
+
+
+DOORS: dict[str, Callable[[DataFrame, PaimonTable], object]] = {
+    "append": lambda df, table: table.append(df),
+    "format": lambda df, table: df.write.format("paimon").mode("append").save(table.path),
+    "insert": insert,
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_partition_gets_its_buckets_once(spark: SparkSession, create: Create, door: str) -> None:
+    table = create({ROWS: "100"})
+    DOORS[door](rows_of(spark, 0, 600), table)  # 300 rows of each partition: 3, so 4 buckets
+    places = buckets_of(table)
+    assert set(places.values()) == {4}
+    assert {bucket for _, bucket in places} == {0, 1, 2, 3}
+    DOORS[door](rows_of(spark, 500, 5000, "b"), table)
+    assert set(buckets_of(table).values()) == {4}
+    assert table.to_df().selectExpr("count(*)", "count(DISTINCT k)", "count_if(v = 'b')").first() == (5000, 5000, 4500)
+    assert not list(Path(table.path).rglob("bucket-postpone/*"))
+    table.update({"v": "'u'"}, "k = 3")
+    table.delete("k = 4")
+    table.compact()
+    assert table.to_df().selectExpr("count(*)", "count_if(v = 'u')").first() == (4999, 1)
+    table.overwrite(rows_of(spark, 0, 100), **{"postpone.default-bucket-num": "3"})
+    assert set(buckets_of(table).values()) == {3}
+    assert table.to_df().count() == 100
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_rows_wait_for_a_compaction(spark: SparkSession, create: Create, door: str) -> None:
+    table = create({**WAITING, ROWS: "200"})
+    DOORS[door](rows_of(spark, 0, 1000), table)
+    DOORS[door](rows_of(spark, 0, 10, "b").where("k < 10"), table)
+    assert table.to_df().count() == 0
+    assert set(buckets_of(table)) == {("p=0", -2), ("p=1", -2)}
+    names = [path.name for path in Path(table.path).rglob("bucket-postpone/*")]
+    assert all(re.fullmatch(r"data--u-[0-9a-f-]{36}-s-\d+-w-[0-9a-f-]{36}-\d+\.avro", name) for name in names)
+    assert {row.bucket for row in table.buckets().collect()} == {-2}
+    if door == "insert":
+        spark.sql(f"CALL {CATALOG}.sys.compact(table => 'd.{Path(table.path).name}')")
+    else:
+        table.compact()
+    assert set(buckets_of(table).values()) == {3}  # 505 rows
+    assert table.to_df().selectExpr("count(*)", "count_if(v = 'b')").first()[0] == 1000
+    DOORS[door](rows_of(spark, 990, 1100, "c"), table)
+    table.compact()
+    assert set(buckets_of(table).values()) == {3}
+    assert table.to_df().selectExpr("count(*)", "count_if(v = 'c')").first() == (1100, 110)
+    assert table.compact() is None
+
+
+def test_the_order_of_one_writer_is_kept(spark: SparkSession, create: Create) -> None:
+    table = create({**WAITING, "postpone.default-bucket-num": "2"})
+    rows = [(1, 0, "a"), (2, 0, "a"), (1, 0, "b"), (3, 1, "a"), (1, 0, "c")]
+    table.append(spark.createDataFrame(rows, "k int, p int, v string").coalesce(1))
+    table.compact()
+    assert sorted(map(tuple, table.to_df().collect())) == [(1, 0, "c"), (2, 0, "a"), (3, 1, "a")]
+
+
+def test_partitions_with_other_numbers_of_buckets(spark: SparkSession, create: Create) -> None:
+    table = create({ROWS: "10"})
+    table.append(spark.createDataFrame([(k, 0, "a") for k in range(40)], "k int, p int, v string"))
+    table.append(spark.createDataFrame([(k, 1, "a") for k in range(15)] + [(1, 0, "b")], "k int, p int, v string"))
+    assert {(place, n) for (place, _), n in buckets_of(table).items()} == {("p=0", 4), ("p=1", 2)}
+    assert table.to_df().selectExpr("count(*)", "count_if(v = 'b')").first() == (55, 1)
+
+
+def test_what_is_refused(spark: SparkSession, create: Create) -> None:
+    table = create({**WAITING})
+    with pytest.raises(PySparkException, match=r"postpone\.merge-on-read"):
+        spark.read.format("paimon").option("postpone.merge-on-read", "true").load(table.path).count()
