@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import CommitError, PaimonError, UnsupportedError
-from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
@@ -166,6 +165,8 @@ class InsertProxy(Proxy):
         Raises:
             PaimonError: as of every write.
         """
+        from paimon_spark.spark.jobs.shuffled_write import write_shuffled  # most writes do without it
+
         frame = DataFrame(rows, SparkSession(self.gateway.context, rows.sparkSession()))
         struct = StructType.fromJson(json.loads(rows.schema().json()))
         with without_secrets(self.options):
