@@ -25,7 +25,6 @@ from paimon_spark.read.waiting_files import WaitingFiles, by_writer, read_waitin
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, targets_of
-from paimon_spark.spark.jobs.compact_job import executor_of
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks_of, run_tasks, run_write
 from paimon_spark.spark.source.table_write import TableWrite, planned
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
@@ -132,6 +131,8 @@ def _write(
         entries = [] if snapshot is None or overwrite is not None else table.manifests.live_entries(snapshot)
         numbers = _numbers(table, known_buckets(entries), staged, buckets_of_batch)
         written = _taken_in(df.sparkSession, table, by_writer(table, staged), numbers, at, overwrite)
+        from paimon_spark.spark.jobs.compact_job import executor_of  # most writes do without it
+
         plan = replace(staging.plan, waiting_user=None, rows_read=rows_read)
         return TableWrite(plan, overwrite, operation, owner=table).commit(written, executor_of(df.sparkSession))
     finally:
