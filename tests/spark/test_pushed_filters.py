@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 import paimon_spark
-from paimon_spark.spark.catalog import expressions
+from paimon_spark.spark.catalog import pushed_expressions
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.catalog.scan_plan import ScanPlan
 from paimon_spark.spec.predicate import Leaf, Predicate, all_of, evaluate
@@ -222,7 +222,7 @@ def _expected(spark: SparkSession, conditions: list[str]) -> list[set[int]]:
 
 def test_long_lists_come_in_one_call(spark: SparkSession, rows: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """The values of an IN list are not asked for one by one, and are the same."""
-    monkeypatch.delattr(expressions._Translator, "_listed")  # what values that come one by one would need
+    monkeypatch.delattr(pushed_expressions._Translator, "_listed")  # what values that come one by one would need
     lists = [f"{column} {word} ({', '.join(LITERALS[column])})" for column in LITERALS for word in ("IN", "NOT IN")]
     numbers = ", ".join(map(str, range(-1, 5000)))
     texts = [text for text in lists if not text.startswith("b ")] + [f"i IN ({numbers})", f"l NOT IN ({numbers}, NULL)"]

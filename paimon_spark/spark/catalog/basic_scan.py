@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from pyspark.sql import types as spark
 
-from paimon_spark.spark.catalog.schemas import java_struct
+from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.faces import FacedProxy, Value, none_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject

@@ -1,7 +1,7 @@
 """Answers Spark's catalog interfaces for one warehouse: what is in it, and the tables that statements name.
 
 ``TableCatalog``, ``StagingTableCatalog`` (see `ddl`), ``SupportsNamespaces`` (see `namespaces`), ``ProcedureCatalog``
-(see `procedures`) and ``FunctionCatalog`` (see `scalar_functions`). Called on the driver while Spark analyses a
+(see `procedure_calls`) and ``FunctionCatalog`` (see `scalar_functions`). Called on the driver while Spark analyses a
 statement. Signatures differ between Spark versions (`docs/spark.md` §5): overloads of one Java name arrive here as one
 method with a varying number of arguments.
 """
@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
-from paimon_spark.spark.catalog.changelog import ChangelogProxy
+from paimon_spark.spark.catalog.changes_clause import ChangelogProxy
 from paimon_spark.spark.catalog.ddl import TableDefinitionsProxy
-from paimon_spark.spark.catalog.global_table import GlobalTableProxy
 from paimon_spark.spark.catalog.loading import LoadRequest, all_settings, load_catalog_table, session_options
 from paimon_spark.spark.catalog.scalar_functions import FunctionCatalogProxy
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
+from paimon_spark.spark.catalog.warehouse_table import GlobalTableProxy
 from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.jvm.spark_errors import no_such_table

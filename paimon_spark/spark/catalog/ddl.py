@@ -13,12 +13,12 @@ from weakref import WeakSet
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError, UnsupportedError
-from paimon_spark.spark.catalog.alter import schema_changes
+from paimon_spark.spark.catalog.column_definitions import schema_of_create, struct_from_columns
 from paimon_spark.spark.catalog.loading import LoadedTable, load_catalog_table
 from paimon_spark.spark.catalog.namespaces import NamespacesProxy
-from paimon_spark.spark.catalog.schemas import schema_of_create, struct_from_columns
 from paimon_spark.spark.catalog.staging import StagedTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
+from paimon_spark.spark.catalog.table_changes import schema_changes
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
 from paimon_spark.spark.jvm.spark_errors import (

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from pyspark.sql.types import StructType
 
-from paimon_spark.spark.catalog.schemas import java_struct
+from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, none_of
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.jvm.plan_tables import v2_columns

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.distribution import WriteDistribution
-from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, clustering, packed
 from paimon_spark.spark.jobs.key_ranges import key_ranges, may_be_cut
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.expressions import resolved_expressions
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
+from paimon_spark.spark.jvm.plan_expressions import resolved_expressions
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.source.data_source import PaimonDataSource

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import StructType
 
-from paimon_spark.spark.catalog.schemas import java_struct
+from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.faces import Value
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject

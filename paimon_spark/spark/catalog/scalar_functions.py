@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spark.catalog.procedures import ProcedureCatalogProxy, open_table
+from paimon_spark.spark.catalog.procedure_calls import ProcedureCatalogProxy, open_table
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.spark_errors import no_such_function, thrown

@@ -18,13 +18,13 @@ from paimon_spark.read.metadata_pruning import pruned_metadata_fields
 from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
-from paimon_spark.spark.catalog.aggregates import aggregated_rows, aggregation_trees, to_aggregation
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy
-from paimon_spark.spark.catalog.expressions import Tree, to_predicate, tree_of
+from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, note_refusal, parquet_batch
+from paimon_spark.spark.catalog.pushed_aggregates import aggregated_rows, aggregation_trees, to_aggregation
+from paimon_spark.spark.catalog.pushed_expressions import Tree, to_predicate, tree_of
 from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, cheapest_column, partition_columns_last
-from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, none_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy

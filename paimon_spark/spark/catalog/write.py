@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import OptionError
 from paimon_spark.spark.catalog.batch_write import BatchWriteProxy
 from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistribution, write_distribution
-from paimon_spark.spark.catalog.overwrite import overwrite_options
 from paimon_spark.spark.catalog.placed_rows import PlacedRows
 from paimon_spark.spark.catalog.python_source import python_write_builder
+from paimon_spark.spark.catalog.replaced_partitions import overwrite_options
 from paimon_spark.spark.catalog.row_write import RowWriteProxy, takes_rows
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat

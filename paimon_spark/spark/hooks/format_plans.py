@@ -20,10 +20,10 @@ from paimon_spark.options import Scope, with_scope
 from paimon_spark.spark.catalog.frames import read_relation
 from paimon_spark.spark.catalog.saved_table import SavedTableProxy
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.expressions import renamed
 from paimon_spark.spark.jvm.features import PATH_TRAVEL, missing_of
 from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, named_text
+from paimon_spark.spark.jvm.plan_expressions import renamed
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown

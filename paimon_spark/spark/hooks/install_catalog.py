@@ -11,7 +11,6 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from paimon_spark.spark.catalog.catalog import CatalogProxy
-from paimon_spark.spark.hooks.functions import install_functions
 from paimon_spark.spark.hooks.insert_columns import install_insert_columns
 from paimon_spark.spark.hooks.install import Install, follow_clones, install_feature, is_whole
 from paimon_spark.spark.hooks.local_rows import install_local_rows
@@ -19,6 +18,7 @@ from paimon_spark.spark.hooks.parser import install_parser
 from paimon_spark.spark.hooks.partition_shuffle import install_partition_shuffle
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.row_level import install_row_level
+from paimon_spark.spark.hooks.table_functions import install_functions
 from paimon_spark.spark.hooks.widened_writes import install_widened_writes
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.faces import faced

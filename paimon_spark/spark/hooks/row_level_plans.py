@@ -16,10 +16,10 @@ from pyspark.sql.functions import col
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import live_partitions_of
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX
-from paimon_spark.spark.catalog.partitions import catalyst_row
+from paimon_spark.spark.catalog.partition_management import catalyst_row
 from paimon_spark.spark.jobs.row_rewrites import HIT
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.expressions import aligned_assignments
+from paimon_spark.spark.jvm.plan_expressions import aligned_assignments
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spec.data_types import CharType

@@ -13,7 +13,7 @@ from paimon_spark.read.key_places import numbers_of_keys, read_key_places
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
-from paimon_spark.spark.source.splits import cores_here, pack_splits
+from paimon_spark.spark.source.split_packing import cores_here, pack_splits
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket
 from paimon_spark.write.new_keys import OLD_BUCKET
 from paimon_spark.write.plan import WritePlan, placement_log

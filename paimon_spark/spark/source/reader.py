@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from paimon_spark.read.metadata_columns import read_with_metadata
 from paimon_spark.spark.columns.arrow_cast import convert_batches
-from paimon_spark.spark.source.splits import even_batches, pack_splits
+from paimon_spark.spark.source.split_packing import even_batches, pack_splits
 from paimon_spark.spark.source.worker_process import speed_up_worker
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.source.read_columns import match_columns
 from paimon_spark.spark.source.reader import PaimonReader
 from paimon_spark.spark.source.source_options import row_condition
-from paimon_spark.spark.source.splits import cores_here
+from paimon_spark.spark.source.split_packing import cores_here
 from paimon_spark.spark.source.system_read import row_view_of
 from paimon_spark.spec.predicate import Leaf
 from paimon_spark.table.table import load_table

@@ -27,8 +27,8 @@ from paimon_spark.spark.table.changes import Changes
 from paimon_spark.spark.table.compaction import Compaction
 from paimon_spark.spark.table.expiry import Expiry
 from paimon_spark.spark.table.handle import TableHandle, method_of, option_keys
+from paimon_spark.spark.table.metadata_frames import SystemTables
 from paimon_spark.spark.table.rows import Rows
-from paimon_spark.spark.table.system_tables import SystemTables
 from paimon_spark.spark.table.table_display import Display
 from paimon_spark.spark.table.tags import Tags
 from paimon_spark.storage.file_io import FileIO

@@ -41,7 +41,7 @@ from paimon_spark.spark.text.conditions import filter_option
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.named_columns import columns_option, has_pipe, metadata_columns, names_of_columns
 from paimon_spark.spark.text.parsing import Kind, NotUnderstoodError, Query, TableReference, Token, read_query
-from paimon_spark.spark.text.versions import Clause, version_clauses, without_clauses
+from paimon_spark.spark.text.version_clauses import Clause, version_clauses, without_clauses
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.time_travel import has_time_travel
 

@@ -11,14 +11,14 @@ from paimon_spark.spark.register import register
 from paimon_spark.spark.sql.foreign_statements import MERGE_INTO_REFUSAL, parse_foreign_statement
 from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, use, warehouses_of
 from paimon_spark.spark.text import databases, descriptions
-from paimon_spark.spark.text.alters import run_alter_table, run_comment
+from paimon_spark.spark.text.alter_table import run_alter_table, run_comment
 from paimon_spark.spark.text.calls import run_call, run_tags
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.definitions import run_create_table, run_drop_table
+from paimon_spark.spark.text.delete_and_update import run_delete, run_update
 from paimon_spark.spark.text.inserts import empty, run_insert, target
-from paimon_spark.spark.text.partitions import truncate
+from paimon_spark.spark.text.partition_clauses import truncate
 from paimon_spark.spark.text.queries import Context, names_ours, run_query
-from paimon_spark.spark.text.row_level import run_delete, run_update
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

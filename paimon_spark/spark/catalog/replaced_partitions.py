@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.spark.catalog.expressions import to_predicate, tree_of
+from paimon_spark.spark.catalog.pushed_expressions import to_predicate, tree_of
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.session.overwrite_mode import overwrite_option
 from paimon_spark.spark.source.source_options import REPLACE_WHERE

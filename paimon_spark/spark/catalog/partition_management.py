@@ -13,8 +13,8 @@ from typing import Any
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import truncate
+from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.loading import LoadedTable
-from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.faces import FacedProxy

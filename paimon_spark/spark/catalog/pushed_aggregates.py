@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.read.aggregate import AggregateCall, AggregateRows, Aggregation, aggregate_snapshot
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.row_views import ROWS
-from paimon_spark.spark.catalog.expressions import Tree, field_reference, tree_of
+from paimon_spark.spark.catalog.pushed_expressions import Tree, field_reference, tree_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.table.two_branches import other_branch
 

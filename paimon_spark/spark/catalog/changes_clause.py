@@ -7,9 +7,9 @@ from typing import Any
 
 from paimon_spark.errors import OptionError, SnapshotNotFoundError
 from paimon_spark.read.change_feed import CHANGE_FEED, feed_source, refuse_without_changelog
+from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
-from paimon_spark.spark.catalog.schemas import java_struct
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy

@@ -22,7 +22,7 @@ from paimon_spark.spark.text.calls import run_tags
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.definitions import rename_table
 from paimon_spark.spark.text.inserts import empty, target
-from paimon_spark.spark.text.partitions import drop_partitions
+from paimon_spark.spark.text.partition_clauses import drop_partitions
 from paimon_spark.spark.text.queries import Context
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table import schema_change as change
