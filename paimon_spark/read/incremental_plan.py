@@ -115,6 +115,8 @@ def _added_files(
             f"Delta or changelog should only have ADD files, but snapshot {snapshot.id} of {table.path} deletes some."
         )
     files = files.filter(np.array(keep(files.partitions), dtype=bool))
+    if source is ChangeSource.DELTA and table.schema.primary_keys and table.options.batch_scan_skips_level_0:
+        files = files.filter(files.levels > 0)  # as every batch scan of such tables, Java's too
     bucket = table.options.value("scan.bucket")
     if bucket is not None:
         files = files.filter(files.buckets == int(bucket))

@@ -151,7 +151,10 @@ def _merged(
         merged = tuple(field for field in table.schema.fields if field.name in needed)
         wide = replace(reader, fields=merged, batch_bytes=most)
         streams = [wide.run(run, key_predicate) for run in runs]
-        yield from merge_sorted_runs(streams, engine, budget_bytes=budget, drop_deletes=False, columns=names)
+        above = sum(run[0].level > 0 for run in runs) if table.options.needs_lookup else 0
+        yield from merge_sorted_runs(
+            streams, engine, budget_bytes=budget, drop_deletes=False, columns=names, replacing=above
+        )
 
 
 def _marked(batches: Iterator[pa.RecordBatch], side: int, *, keep_deletes: bool) -> Iterator[pa.RecordBatch]:

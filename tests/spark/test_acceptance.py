@@ -30,9 +30,7 @@ GROUPS = (
 )
 FILES = sorted(path for group in GROUPS for path in CASES.glob(f"{group}_*.slt"))
 
-NOT_YET: dict[str, tuple[str, str]] = {
-    "dv_pk": ("writes are not compacted before they return yet", "."),
-}
+NOT_YET: dict[str, tuple[str, str]] = {}
 """Case -> why it does not hold yet, and what its failure must say."""
 
 
