@@ -1,1 +1,1 @@
-"""How columns of Paimon and of Spark become one another: types, Arrow batches, CHAR, added columns."""
+"""Columns of Paimon as columns of Spark and back: types, Arrow batches, CHAR, added columns."""

@@ -1,4 +1,4 @@
-"""Batches in Paimon's Arrow types as the batches Spark takes, and the other way: what is equal passes without a copy.
+"""Arrow batches of Paimon as batches of Spark and back. Columns of equal types are not copied.
 
 Runs in tasks, once a batch; the conversion of each column is chosen once a split.
 """
@@ -147,7 +147,7 @@ def _with_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _sound(array: pa.Array) -> pa.Array:
-    """The same array; arrays without values, at any depth, with the buffers they must have."""
+    """Return the array; empty arrays at any depth get the buffers that they must have."""
     kind, types = array.type, pa.types
     if len(array) == 0:
         return pa.array([], kind)

@@ -48,7 +48,7 @@ class _Slot:
 
 
 def kept_as_given(field: DataField, given: pa.DataType | None = None) -> bool:
-    """Whether a value of a column is stored as it is given: no cast, no default in its place, no spaces cut off.
+    """Return whether a column stores values as given: without a cast, a default for nulls, or trimmed spaces.
 
     Args:
         field: the column of the table.
@@ -129,7 +129,7 @@ def _signed(word: int) -> int:
 
 
 def _slot(field: DataField, name: str) -> _Slot | None:
-    """The field's place in the row; None for a type whose bytes cannot be told."""
+    """Return the bytes of a field in the row; None for a type without an expression."""
     kind = slot_kind(field.type)
     number = f"CAST({name} AS BIGINT)"
     if kind in _WIDTH_MASKS:

@@ -41,7 +41,7 @@ def declared_struct(struct: StructType, fields: Sequence[DataField]) -> StructTy
 
 
 def _readable(shown: DataType, data_type: paimon.DataType) -> DataType:
-    """The declared type, unless Spark could not read its text again, in which it quotes no name of a nested field."""
+    """Return the declared type; the shown one where Spark cannot parse the declared type's text (names need quotes)."""
     declared = _declared(shown, data_type)
     return declared if _READABLE_TYPE.fullmatch(declared.simpleString()) else shown
 

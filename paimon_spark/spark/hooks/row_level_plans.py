@@ -234,7 +234,7 @@ class AnalyzedRows(MatchedRows):
         return self.target.rows(self.condition, self.values, snapshot_id)
 
     def marked(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
-        """All rows of some files; those that are hit have their new values."""
+        """Return all rows of some files; rows with `HIT` have their new values."""
         found = self.target.marked(self.condition, self.values, snapshot_id)
         return found if files is None else found.where(col(FILE_PATH).isin(list(files)))
 

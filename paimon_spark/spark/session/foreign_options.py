@@ -1,4 +1,4 @@
-"""Options of other formats that users type first: those that mean something here, and the words for the others."""
+"""Options of other formats that users try first: those that have an equal here, and advice for the others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _INSTEAD: Final[Mapping[str, str]] = {
 
 
 def as_paimon_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options with those of other formats under Paimon's keys.
+    """Return the options, those of other formats under Paimon's keys.
 
     Raises:
         OptionError: one has no meaning here (the message says what to use), or is given in both spellings.

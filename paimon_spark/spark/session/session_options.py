@@ -71,12 +71,12 @@ def table_of(name: str) -> str:
 
 
 def _unknown_in_session(option: str, key: str) -> OptionError:
-    """What to do about a setting that nobody knows: ignored, it would give other rows than those asked for."""
+    """Return the error for an unknown setting, which says how to reset it."""
     return OptionError(f"{unknown_option_error(option)} The session has it as {key}: RESET {key} takes it back.")
 
 
 def layered(*layers: Mapping[str, str]) -> dict[str, str]:
-    """Options of several origins as one, the later ones winning; a point of time replaces all earlier ones."""
+    """Join options of several origins: later ones win, and a point of time replaces all earlier ones."""
     result: dict[str, str] = {}
     for layer in layers:
         options = canonical_options(dict(layer))

@@ -1,4 +1,4 @@
-"""What a session has set, brought to loads and saves by path: Spark hands a Python source only the options of the call.
+"""Settings of a session for loads and saves by path: Spark gives a Python source only the options of the call.
 
 Readers and writers of a registered session add the settings of that moment as one option more when a table of ours is
 loaded or saved: ``SET spark.paimon.…`` acts at ``load()`` and ``save()``, as in the official connector. On classic
@@ -53,7 +53,7 @@ def settings_of(spark: SparkSession) -> dict[str, str]:
 
 
 def _mapper(spark: SparkSession) -> Any:
-    """The JVM's writer of JSON, made once: its name alone takes five calls."""
+    """Return the JVM's writer of JSON, made once: finding its class takes five calls."""
     context = spark.sparkContext
     if context not in _MAPPERS:
         _MAPPERS[context] = jvm_of(spark).com.fasterxml.jackson.databind.ObjectMapper()

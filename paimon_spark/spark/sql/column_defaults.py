@@ -51,7 +51,7 @@ def _with_default(column: StructField, field: t.DataField) -> StructField:
 
 
 def default_sql(field: t.DataField) -> str | None:
-    """A column's default as an SQL expression; None where there is none, or none that can be read."""
+    """Return a column's default as SQL; None without a default, or where its text is no value of the column."""
     if field.default_value is None:
         return None
     try:
@@ -64,7 +64,7 @@ def default_sql(field: t.DataField) -> str | None:
 
 
 def _expression(value: Any, data_type: t.DataType) -> str:
-    """A nested value, or one within; of exactly its type, as Spark casts no nested defaults."""
+    """Return a value as SQL of exactly its type: Spark does not cast nested defaults."""
     if value is None:
         return "NULL"
     match data_type:
@@ -127,12 +127,12 @@ def stored_default(spark: SparkSession, sql: str, field: t.DataField) -> str | N
 
 
 def _value_of(spark: SparkSession, sql: str, data_type: Any) -> Any:
-    """The value of an expression over no columns; Spark works it out without a job."""
+    """Evaluate an expression without columns by Spark, without a job."""
     return spark.sql("SELECT 1").select(sf.expr(f"({sql})").cast(data_type)).collect()[0][0]
 
 
 def _is_made_of_literals(sql: str, functions: Iterable[str] = ()) -> bool:
-    """Whether an expression has literals, operators and casts only, and of functions those that are named."""
+    """Return whether an expression has literals, operators, casts and the named functions only."""
     tokens = [found.lower() for found in _TOKEN.findall(sql)]
     for token, following in zip(tokens, [*tokens[1:], ""], strict=True):
         if token[0] == "`" or token == ";":

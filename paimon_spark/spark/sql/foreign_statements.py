@@ -77,7 +77,7 @@ class ForeignStatement:
     """What does the same here, with places for names."""
 
     def answer(self, catalog: str) -> UnsupportedError:
-        """The error, with the statements that work in the catalog of a name."""
+        """Return the error, which names the statements to use."""
         *above, last = self.table
         names = {kind: _quoted((*above, f"{last}${kind}")) for kind in ("snapshots", "files", "branches")}
         text = ".".join(self.table).replace("'", "\\'")
@@ -112,7 +112,7 @@ def _of_table(tokens: StatementTokens, name: str, answer: str) -> ForeignStateme
 
 
 def _quoted(parts: Iterable[str]) -> str:
-    """A name as it is written in a statement, with backquotes where it needs them."""
+    """Return a name for a statement, in backquotes where it needs them."""
     return ".".join(part if part.isidentifier() else f"`{part.replace('`', '``')}`" for part in parts)
 
 

@@ -144,7 +144,7 @@ def replaced_options(target: InsertTarget, insert: Insert, rows: DataFrame) -> d
 
 
 def _static_values(target: InsertTarget, insert: Insert) -> dict[str, str]:
-    """The expressions of the PARTITION clause by the table's own names."""
+    """Return the values of the PARTITION clause as SQL, by the table's names of the columns."""
     static = {_own_name(target.schema.field_names, column): value for column, value in insert.static.items()}
     unknown = [column for column in static if column not in target.schema.partition_keys]
     if unknown:

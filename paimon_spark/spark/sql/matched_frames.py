@@ -81,7 +81,7 @@ class FrameRows(MatchedRows):
         return _updated(rows, self.table, self.values) if self.values else rows
 
     def marked(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
-        """All rows of some files; those that are hit have their new values."""
+        """Return all rows of some files; rows with `HIT` have their new values."""
         rows = snapshot_rows(
             self.spark, self.options, snapshot_id, files=files, places=[FILE_PATH, *tracked_names(self.table.schema)]
         )
@@ -98,14 +98,14 @@ class FrameRows(MatchedRows):
 
 
 def _is_about_rows(table: FileStoreTable, text: str) -> bool:
-    """Whether a condition seems to need more than partitions: Spark logs each try that cannot be analysed."""
+    """Return whether a condition may name other columns than partition columns; Spark logs each failed analysis."""
     words = {word.lower() for word in re.findall(r"\w+", re.sub(r"'[^']*'", "", text))}
     others = {name.lower() for name in table.schema.field_names if name not in table.schema.partition_keys}
     return not words.isdisjoint(others)
 
 
 def _updated(rows: DataFrame, table: FileStoreTable, trees: _Tree) -> DataFrame:
-    """The rows with their new values; of rows that are marked only those have them that `HIT` says."""
+    """Return the rows with their new values. Of marked rows only those with `HIT` get new values."""
     fields = to_spark_struct(table.schema.fields).fields
     old = stored(rows, [field.name for field in fields])
     known = (HIT, FILE_PATH, ROW_INDEX, *tracked_names(table.schema))
@@ -159,7 +159,7 @@ def assigned_values(values: Mapping[tuple[str, ...], Column], columns: Sequence[
 
 
 def _assigned_field(old: Column, field: StructField, new: Any) -> Column:
-    """A column with its new value; of a struct those fields that `new` names are replaced, the others stay."""
+    """Return a column with its new value. Of a struct only the fields that `new` names are replaced."""
     if not isinstance(new, dict):
         value: Column = new
         return value

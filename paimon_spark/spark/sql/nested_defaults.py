@@ -46,7 +46,7 @@ def nested_default(sql: str, value: Any, field: t.DataField) -> str | None:
 
 
 def _plain(value: Any, data_type: t.DataType) -> Any:
-    """A value of Spark's as pyarrow takes it."""
+    """Return a value of Spark as pyarrow takes it."""
     if value is None:
         return None
     match data_type:
@@ -60,7 +60,7 @@ def _plain(value: Any, data_type: t.DataType) -> Any:
 
 
 def _called(value: Any, data_type: t.DataType) -> str:
-    """A value as the function call that makes it, texts without quotes."""
+    """Return a value as the function call that makes it; strings have no quotes."""
     if value is None:
         return "null"
     match data_type:

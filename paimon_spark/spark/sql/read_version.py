@@ -89,7 +89,7 @@ def _with_layer(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreT
 
 
 def _known(options: Mapping[str, str]) -> dict[str, str]:
-    """The options that are ours; Spark hands over those, too, by which it has asked for the version of the table."""
+    """Return the options of Paimon. Spark also passes those by which it has loaded the version."""
     options = {key: value for key, value in options.items() if key.lower() not in _DONE_BY_SPARK}
     unknown = [key for key in options if find_option(key) is None]
     if unknown:

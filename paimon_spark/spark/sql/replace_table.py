@@ -1,4 +1,4 @@
-"""REPLACE TABLE: a table loses its rows and gets another schema, while its snapshots stay to travel to."""
+"""REPLACE TABLE: a table loses its rows and gets another schema; its snapshots stay readable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def replace_table(table: FileStoreTable, schema: TableSchema) -> None:
-    """Empty a table and give it another schema; its snapshots stay to travel to. Runs on the driver.
+    """Empty a table and give it another schema; its snapshots stay readable. Runs on the driver.
 
     Raises:
         UnsupportedError: the partition columns would change.

@@ -139,7 +139,7 @@ def run_update(table: FileStoreTable, columns: Collection[str], matched: Matched
 
 
 def change_rows(table: FileStoreTable, matched: MatchedRows, kind: Column, operation: Operation) -> None:
-    """Read the rows of one snapshot, and commit what becomes of them; again from a fresh read where others were faster.
+    """Read the rows of one snapshot, change and commit them. After a conflict, start again from the latest snapshot.
 
     Args:
         table: the table with the options of the statement.

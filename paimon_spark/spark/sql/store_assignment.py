@@ -1,4 +1,4 @@
-"""How the columns of a query become those of the table that they are inserted into: Spark's ANSI store assignment.
+"""Spark's ANSI store assignment: how the columns of a query are cast to those of the target table.
 
 A value that the column's type cannot hold is an error, whatever ``spark.sql.ansi.enabled`` says.
 """
@@ -22,7 +22,7 @@ _NOT_ATOMIC = (t.ArrayType, t.MapType, t.StructType, t.VariantType, t.NullType)
 
 
 def assigned(rows: DataFrame, fields: Sequence[t.StructField], table: Sequence[str], *, ansi: bool) -> list[Column]:
-    """The columns of rows, called 0, 1, 2, …, as those of the table, by position.
+    """Return the columns of rows, named 0, 1, 2, …, as columns of the table, by position.
 
     Args:
         rows: the query, with its own names.
@@ -49,7 +49,7 @@ def assigned(rows: DataFrame, fields: Sequence[t.StructField], table: Sequence[s
 
 
 def assigned_literal(expression: str, field: t.StructField, *, ansi: bool) -> Column:
-    """The value of a PARTITION clause as a column."""
+    """Return the value of a PARTITION clause as a column."""
     return _cast(sf.expr(expression), None, field, ansi=ansi).alias(field.name)
 
 

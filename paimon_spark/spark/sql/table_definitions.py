@@ -55,7 +55,7 @@ def check_location(catalog: str, own: str, given: str | None) -> None:
 
 
 def copied_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a table that one LIKE it has as well."""
+    """Return the options that CREATE TABLE LIKE copies."""
     return {key: value for key, value in options.items() if key not in _NOT_COPIED}
 
 
@@ -81,7 +81,7 @@ def create_named_table(
 
 
 def check_drop(name: str, shown: str) -> None:
-    """Refuse to drop what is no table of a warehouse.
+    """Refuse to drop a branch, a system table, or a table that is named by its path.
 
     Args:
         name: of the table, or its path.
@@ -155,7 +155,7 @@ def refuse_added_default(path: Path) -> NoReturn:
 
 
 def check_default_column(path: Path, columns: Sequence[str]) -> None:
-    """Refuse a default of what is no column of the table.
+    """Refuse a default of a field of a struct, or of a missing column.
 
     Raises:
         SchemaChangeError: it is a field of a struct, or there is no such column.

@@ -25,7 +25,7 @@ def missing_clauses(table: FileStoreTable, clauses: Sequence[Values]) -> list[in
 
 
 def empty_partitions(table: FileStoreTable, clauses: Sequence[Values]) -> None:
-    """Take the rows of all partitions that clauses name out of a table, in one commit."""
+    """Delete the rows of all partitions that clauses name, in one commit."""
     there = own_partitions(table)
     found: list[dict[str, Any]] = []
     for wanted in clauses:

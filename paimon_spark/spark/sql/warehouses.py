@@ -1,4 +1,4 @@
-"""Which warehouses the statements of a session name, and which catalog and database count where a name has fewer parts.
+"""The warehouses that statements of a session can name, and the current catalog and database.
 
 Kept in this process beside the session, since Spark Connect lets Python add no catalog to it.
 """
@@ -28,7 +28,7 @@ DEFAULT_CATALOG = "paimon"
 
 @dataclass(frozen=True)
 class Warehouses:
-    """The catalogs that a session knows and where it stands, as USE says."""
+    """The catalogs that a session knows, and the current catalog and database."""
 
     catalogs: Mapping[str, FilesystemCatalog] = field(default_factory=dict)
     catalog: str = DEFAULT_CATALOG
@@ -86,7 +86,7 @@ _lock = threading.Lock()
 
 
 def warehouses_of(spark: SparkSession) -> Warehouses:
-    """What is known of a session's warehouses."""
+    """Return the warehouses of a session."""
     with _lock:
         return _states.get(spark, Warehouses())
 
@@ -106,14 +106,14 @@ def add_warehouse(spark: SparkSession, name: str, warehouse: str, options: Mappi
 
 
 def use(spark: SparkSession, catalog: str, database: str | None = None) -> None:
-    """Let names of fewer parts mean that catalog and database from now on."""
+    """Set the current catalog and database of a session."""
     with _lock:
         known = _states.get(spark, Warehouses())
         _states[spark] = replace(known, catalog=catalog, database=database or DEFAULT_DATABASE)
 
 
 def resolve(known: Warehouses, parts: Sequence[str]) -> TableName | None:
-    """The Paimon table that a name means; None for a name that can only be Spark's.
+    """Return the Paimon table that a name means; None for a name that can only be Spark's.
 
     Raises:
         SchemaError: a name has a slash where none can be, or is a path that is not whole.
@@ -161,7 +161,7 @@ def resolve_text(known: Warehouses, text: str, catalog: str) -> TableName:
 
 
 def _check_no_path(name: str) -> None:
-    """Refuse what could only be a path where a name is asked for.
+    """Refuse a path in place of a name.
 
     Raises:
         SchemaError: the name has a slash.

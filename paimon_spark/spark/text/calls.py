@@ -1,4 +1,4 @@
-"""CALL statements and Paimon's statements about tags: the procedures of the registry, run here."""
+"""CALL statements and Paimon's statements about tags. They run the procedures of the registry."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _open(context: Context, text: str, catalog: str) -> FileStoreTable:
 
 
 def rows_frame(context: Context, columns: Sequence[ResultColumn], rows: Iterable[tuple[Any, ...]]) -> DataFrame:
-    """Rows that are known already as a DataFrame."""
+    """Return a DataFrame of given rows."""
     if not columns:
         return empty(context)
     schema = StructType([StructField(column.name, column.type, column.nullable) for column in columns])
@@ -74,7 +74,7 @@ def rows_frame(context: Context, columns: Sequence[ResultColumn], rows: Iterable
 
 
 def _given(cursor: Cursor, procedure: Procedure, inside: Cursor) -> dict[str, str]:
-    """Argument -> expression, as the statement names them or by position."""
+    """Return the expressions of the arguments by name; the statement gives them by name or by position."""
     by_name = {argument.name.lower(): argument.name for argument in procedure.arguments}
     given: dict[str, str] = {}
     for position, piece in enumerate(inside.split()):
@@ -99,7 +99,7 @@ def _given(cursor: Cursor, procedure: Procedure, inside: Cursor) -> dict[str, st
 
 
 def _values(context: Context, procedure: Procedure, given: dict[str, str]) -> dict[str, Any]:
-    """The values of the arguments, which Spark works out."""
+    """Return the values of the arguments, which Spark evaluates."""
     known: dict[str, Argument] = {argument.name: argument for argument in procedure.arguments}
     values: dict[str, Any] = dict.fromkeys(known)
     if given:
@@ -116,7 +116,7 @@ def _values(context: Context, procedure: Procedure, given: dict[str, str]) -> di
 
 
 def run_tags(context: Context, cursor: Cursor) -> DataFrame | None:
-    """Run a statement about tags; None where it is none, or about a table of Spark's."""
+    """Run a statement about tags. Return None where the text is another statement, or the table is Spark's."""
     statement = parse_tag_statement(cursor.source())
     if statement is None:
         return None

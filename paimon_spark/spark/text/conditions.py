@@ -35,7 +35,7 @@ class Comparison:
 
 
 def filter_option(comparisons: Iterable[Comparison], fields: Sequence[t.DataField]) -> str | None:
-    """All comparisons that can be left to the reader, joined by AND; None without one."""
+    """Return the comparisons that the reader can evaluate, joined by AND; None without one."""
     texts = [text for comparison in comparisons if (text := _text(comparison, fields)) is not None]
     return " AND ".join(f"({text})" for text in texts) or None
 
@@ -57,7 +57,7 @@ def _text(comparison: Comparison, fields: Sequence[t.DataField]) -> str | None:
 
 
 def _literal(value: Value, data_type: t.DataType) -> str | None:
-    """The literal for a column of that type; None where Spark would cast one of them in a way of its own."""
+    """Return the literal as a value of the column's type; None where Spark would cast the literal or the column."""
     match data_type:
         case t.TinyIntType() | t.SmallIntType() | t.IntType() | t.BigIntType() | t.DecimalType():
             return value.text if value.kind == "number" and _is_plain_number(value.text) else None

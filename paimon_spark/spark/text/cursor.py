@@ -47,7 +47,7 @@ class Cursor:
         return found
 
     def take_any(self, *words: str) -> str | None:
-        """Step over the one of these words that comes next, and give it."""
+        """Step over one of these words if it comes next, and return it."""
         return next((word for word in words if self.take(word)), None)
 
     def expect(self, *words: str) -> None:
@@ -73,7 +73,7 @@ class Cursor:
             self.fail("the statement should end")
 
     def fail(self, reason: str) -> NoReturn:
-        """Say that the statement is no SQL that is known here.
+        """Raise Spark's error for a statement that cannot be parsed.
 
         Raises:
             ParseException: always.
@@ -119,7 +119,7 @@ class Cursor:
         return token.text
 
     def group(self) -> Cursor:
-        """Step over what stands between the parenthesis that comes next and its closing one; give what is inside."""
+        """Step over a group in parentheses, which comes next, and return what is inside."""
         if not self.sees("("):
             self.fail("'(' is expected")
         end = self._closing(self.at)
@@ -146,11 +146,11 @@ class Cursor:
         return self.text[self.tokens[0].start : self.tokens[self.at - 1].end] if self.at else ""
 
     def source(self) -> str:
-        """The text of all its tokens, as it was written."""
+        """Return the text of the tokens as the user wrote it."""
         return self.text[self.tokens[0].start : self.tokens[-1].end] if self.tokens else ""
 
     def split(self) -> list[Cursor]:
-        """The pieces between the commas that stand in no parentheses."""
+        """Return the pieces between the commas; commas in parentheses do not count."""
         if not self.tokens:
             return []
         pieces, depth, start = [], 0, 0
@@ -162,7 +162,7 @@ class Cursor:
         return [*pieces, Cursor(self.text, self.tokens[start:])]
 
     def until(self, *words: str) -> Cursor:
-        """Step up to the first of these words that stands in no parentheses, or to the end; give what comes before."""
+        """Step up to the first of these words outside parentheses, or to the end, and return what comes before it."""
         depth, start = 0, self.at
         while self.at < len(self.tokens):
             token = self.tokens[self.at]

@@ -157,7 +157,7 @@ def show_current(context: Context) -> DataFrame | None:
 
 
 def matching(names: Iterable[str], pattern: str | None) -> list[str]:
-    """The names that a pattern of SHOW takes: ``*`` for anything, ``|`` between alternatives, case left aside."""
+    """Return the names that match a pattern of SHOW: ``*`` is any text, ``|`` separates names, case is ignored."""
     if pattern is None:
         return list(names)
     texts = [".*".join(re.escape(part) for part in text.strip().split("*")) for text in pattern.split("|")]
@@ -172,7 +172,7 @@ def _pattern(cursor: Cursor) -> str | None:
 
 
 def _named(context: Context, parts: Sequence[str]) -> tuple[FilesystemCatalog, str, str] | None:
-    """Catalog, its name and the database that a name means; None for one of Spark's."""
+    """Return the catalog, its name and the database that a name means; None for a database of Spark's."""
     known = context.known
     if parts[0] in known.catalogs and len(parts) == 2:
         return known.catalogs[parts[0]], parts[0], parts[1]

@@ -103,7 +103,7 @@ def run_create_table(context: Context, cursor: Cursor) -> DataFrame | None:
 def _new_schema(
     context: Context, cursor: Cursor, name: TableName, *, replaces: bool
 ) -> tuple[TableSchema, DataFrame | None]:
-    """The schema that a definition asks for and the rows of its query, which reads what was there before."""
+    """Return the schema that a definition asks for, and the rows of its query; the query reads the replaced table."""
     definition = _definition(context, cursor)
     options = _own_options(context, definition, name)
     rows = None
@@ -120,7 +120,7 @@ def _new_schema(
 
 
 def _own_options(context: Context, definition: Definition, name: TableName) -> dict[str, str]:
-    """The options of a definition with the owner, as Spark notes it, and without a location, which must be the own."""
+    """Return the options of a definition with the owner. A location must be the table's own, and is left out."""
     options = dict(definition.options)
     for given in (definition.location, options.pop("path", None), options.pop("location", None)):
         check_location(name.catalog_name, name.path, given)
@@ -156,7 +156,7 @@ def _fill(context: Context, name: TableName, rows: DataFrame, *, drop: bool) -> 
 
 
 def _definition(context: Context, cursor: Cursor) -> Definition:
-    """Columns and clauses, up to the end of the statement."""
+    """Read the columns and clauses up to the end of the statement."""
     found = Definition()
     if cursor.sees("("):
         found = replace(found, columns=_columns(context, cursor.group()))
@@ -204,7 +204,7 @@ def _partition_columns(context: Context, inside: Cursor) -> tuple[tuple[str, ...
 
 
 def _columns(context: Context, inside: Cursor) -> tuple[DataField, ...]:
-    """Columns as a statement defines them, between commas."""
+    """Read the definitions of columns between commas."""
     texts, defaults = [], {}
     for piece in inside.split():
         first = piece.peek()
@@ -228,7 +228,7 @@ def _columns(context: Context, inside: Cursor) -> tuple[DataField, ...]:
 
 
 def without_default(piece: Cursor) -> tuple[str, Cursor | None]:
-    """A column's definition without its default, and the default's expression."""
+    """Return a column's definition without its DEFAULT clause, and the expression of the clause."""
     before = piece.until("DEFAULT")
     if piece.at_end():
         return piece.source(), None

@@ -1,4 +1,4 @@
-"""DELETE and UPDATE of Paimon tables: Spark finds the rows by a query, `row_changes` says what becomes of them."""
+"""DELETE and UPDATE of Paimon tables. A query of Spark finds the rows, and `row_changes` changes them."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
 
 
 def _reading(context: Context, name: TableName, snapshot_id: int | None) -> Context:
-    """The context of a query that reads a snapshot of the target."""
+    """Return the context in which a query reads a snapshot of the target."""
     return context if snapshot_id is None else replace(context, current={name.path: snapshot_id})
 
 
@@ -120,12 +120,12 @@ def _marked(alias: str, condition: str | None) -> str:
 
 
 def _query_of(context: Context, rows: DataFrame, text: str) -> DataFrame:
-    """A query over rows that `_ROWS` stands for."""
+    """Run a query in which the name `_ROWS` stands for rows."""
     return run_query(replace(context, frames={_ROWS: rows}), _tokens(text))
 
 
 def _target(context: Context, cursor: Cursor, until: str) -> tuple[TableName | None, str, str]:
-    """The table, its name and alias as they are written, and the alias."""
+    """Return the table, its name and alias as the statement writes them, and the alias."""
     start = cursor.at
     parts = cursor.name()
     name = target(context, parts)
@@ -138,7 +138,7 @@ def _target(context: Context, cursor: Cursor, until: str) -> tuple[TableName | N
 
 
 def _condition(cursor: Cursor) -> str | None:
-    """The condition behind WHERE; None without one."""
+    """Return the condition of the WHERE clause; None without one."""
     if cursor.at_end():
         return None
     cursor.expect("WHERE")
@@ -150,7 +150,7 @@ def _condition(cursor: Cursor) -> str | None:
 
 
 def _pieces(cursor: Cursor) -> list[Cursor]:
-    """The assignments, up to WHERE."""
+    """Return the assignments of an UPDATE."""
     pieces, depth, start = [], 0, cursor.at
     while (token := cursor.peek()) is not None and not (depth == 0 and token.is_word("WHERE")):
         depth += token.is_sign(*_OPENING) - token.is_sign(*_CLOSING)
@@ -162,7 +162,7 @@ def _pieces(cursor: Cursor) -> list[Cursor]:
 
 
 def _assignment(piece: Cursor, table: FileStoreTable) -> tuple[tuple[str, ...], str]:
-    """The column, or the names that lead to a field of a struct, and its new value as SQL."""
+    """Return the column, or the path of a field of a struct, and its new value as SQL."""
     path = piece.name()
     piece.expect("=")
     value = piece.rest()

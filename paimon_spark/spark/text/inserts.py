@@ -60,7 +60,7 @@ def run_insert(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
 
 
 def target(context: Context, parts: Sequence[str]) -> TableName | None:
-    """The table of ours that a statement changes; None for one of Spark's.
+    """Return the Paimon table that a statement changes; None for a table of Spark's.
 
     Raises:
         AnalysisException: it is not there.
@@ -74,12 +74,12 @@ def target(context: Context, parts: Sequence[str]) -> TableName | None:
 
 
 def empty(context: Context) -> DataFrame:
-    """The result of a statement that has none."""
+    """Return the DataFrame without columns that a statement without a result gives."""
     return context.spark.range(0).select()
 
 
 def _read_insert(cursor: Cursor) -> Insert | None:
-    """The head of an INSERT; None for INSERT OVERWRITE DIRECTORY, which is Spark's."""
+    """Read what stands before the query of an INSERT; None for INSERT OVERWRITE DIRECTORY, which is Spark's."""
     cursor.expect("INSERT")
     overwrite = cursor.take_any("INTO", "OVERWRITE")
     if overwrite is None:
@@ -124,7 +124,7 @@ def insert_rows(context: Context, name: TableName, table: FileStoreTable, insert
 
 
 def _with_defaults(query: Cursor, columns: Sequence[str], table: FileStoreTable) -> Cursor:
-    """The query with the columns' defaults where the rows of a VALUES say DEFAULT."""
+    """Return the query with the columns' defaults in place of the word DEFAULT in VALUES."""
     if not query.sees("VALUES"):
         return query
     changes: list[tuple[int, int, str]] = []

@@ -1,4 +1,4 @@
-"""Which columns of its tables a query can name: only these are read."""
+"""The columns that a query can name. Only these are read."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _PATTERN_SIGNS = frozenset("()*+?|[]")
 
 
 def has_pipe(tokens: Sequence[Token]) -> bool:
-    """Whether a query is written with pipes (``|>``), which sqlglot may take apart."""
+    """Return whether a query has pipes (``|>``), which sqlglot may parse in another way."""
     return any(token.is_sign("|>") for token in tokens) or any(
         a.is_sign("|") and b.is_sign(">") for a, b in pairwise(tokens)
     )
 
 
 def names_of_columns(tokens: Sequence[Token]) -> frozenset[str] | None:
-    """All that could name a column, in lower case; None where columns may be named by a pattern or an expression."""
+    """Return the words that could be columns, in lower case; None where patterns or expressions may name columns."""
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         if token.kind is Kind.QUOTED and _PATTERN_SIGNS & set(token.text):
             return None
@@ -38,7 +38,7 @@ def names_of_columns(tokens: Sequence[Token]) -> frozenset[str] | None:
 
 
 def metadata_columns(schema: TableSchema, tokens: Sequence[Token]) -> list[str]:
-    """The metadata columns that the query names, where the table has no column of that name."""
+    """Return the metadata columns that a query names and that no column of the table hides."""
     named = {token.text.lower() for token in tokens}
     own = {field.name.lower() for field in schema.fields}
     names = [field.name for field in metadata_fields(schema)]
@@ -48,7 +48,7 @@ def metadata_columns(schema: TableSchema, tokens: Sequence[Token]) -> list[str]:
 def columns_option(
     table: Sequence[str], fields: Sequence[DataField], names: frozenset[str] | None, metadata: Sequence[str]
 ) -> dict[str, str]:
-    """The option that leaves out the columns which the query does not name.
+    """Return the option `columns` with those columns that the query may name.
 
     Raises:
         UnsupportedError: metadata columns are named beside a ``*``, which would have them too.

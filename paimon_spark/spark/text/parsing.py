@@ -1,4 +1,4 @@
-"""SQL text as tokens and, for queries, the tables that they read: the one place of this package that knows sqlglot.
+"""SQL text as tokens; of a query the tables that it reads. Only this module of the room imports sqlglot.
 
 Statements are never written anew from a syntax tree: what is found here are places in the user's own text.
 """
@@ -20,7 +20,7 @@ from paimon_spark.spec.sql_filter import FilterDialect
 
 
 class StatementDialect(FilterDialect):
-    """Spark's SQL; no statement is one word and a text."""
+    """Spark's SQL, without statements that sqlglot keeps as one word and a text."""
 
     class Tokenizer(FilterDialect.Tokenizer):
         """Spark's tokens, of SHOW, CALL and EXPLAIN too."""
@@ -82,7 +82,7 @@ def tokenize(text: str) -> list[Token] | None:
 
 
 def _words(text: str, start: int, end: int) -> Iterator[Token]:
-    """A keyword of several words (``GROUP BY``) as its words; a sign as it is."""
+    """Split a keyword of several words (``GROUP BY``); a sign stays."""
     at = start
     for piece in text[start:end].split():
         at = text.index(piece, at)
@@ -114,7 +114,7 @@ class QualifiedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What there is to know of a query."""
+    """What is known of a query."""
 
     tables: tuple[TableReference, ...]
     columns: tuple[QualifiedColumn, ...]
@@ -123,11 +123,11 @@ class Query:
 
 
 class NotUnderstoodError(Exception):
-    """A query that sqlglot does not parse; the text says where."""
+    """sqlglot cannot parse a query; the message says where."""
 
 
 def read_query(text: str) -> Query:
-    """The tables that a query reads, those aside that are names of its own (CTEs).
+    """Return the tables that a query reads, without its CTEs.
 
     Raises:
         NotUnderstoodError: it cannot be parsed.
@@ -197,7 +197,7 @@ def _names_all_columns(tree: Any) -> bool:
 
 
 def _comparisons(node: Any) -> Iterator[Comparison]:
-    """The conditions of the WHERE beside a table that compare its columns with literals."""
+    """Return the conditions of a WHERE clause that compare columns of a table with literals."""
     select = _select_of(node)
     if select is None or select.args.get("where") is None:
         return
@@ -213,7 +213,7 @@ def _comparisons(node: Any) -> Iterator[Comparison]:
 
 
 def _select_of(node: Any) -> Any:
-    """The SELECT whose WHERE decides over the rows of a table; None where anything stands between them."""
+    """Return the SELECT whose WHERE clause filters the rows of a table directly; None without one."""
     parent = node.parent
     if not isinstance(parent, exp.From | exp.Join) or not isinstance(parent.parent, exp.Select):
         return None
@@ -239,7 +239,7 @@ _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 def _comparison(node: Any) -> tuple[Comparison, str] | None:
-    """A condition as a comparison and the qualifier of its column; None for any other condition."""
+    """Return a condition as a comparison, with the qualifier of its column; None for another condition."""
     while isinstance(node, exp.Paren):
         node = node.this
     column, operator, values = node.this, "", []

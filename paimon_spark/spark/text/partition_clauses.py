@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def drop_partitions(context: Context, table: FileStoreTable, specs: Sequence[Cursor], *, tolerant: bool) -> None:
-    """Empty the partitions of some PARTITION clauses, each of which may leave out columns, in one commit.
+    """Delete the rows of the partitions that PARTITION clauses name, in one commit. A clause may leave out columns.
 
     Raises:
         AnalysisException: there is no such partition, and `tolerant` is not given.
@@ -33,7 +33,7 @@ def drop_partitions(context: Context, table: FileStoreTable, specs: Sequence[Cur
 
 
 def partition_values(context: Context, table: FileStoreTable, spec: Cursor) -> dict[str, Any]:
-    """The values of a PARTITION clause, which Spark works out, as values of the columns' types.
+    """Return the values of a PARTITION clause in the types of the columns; Spark evaluates them.
 
     Raises:
         AnalysisException: the table is not partitioned by such a column.
@@ -58,7 +58,7 @@ def partition_values(context: Context, table: FileStoreTable, spec: Cursor) -> d
 
 
 def truncate(context: Context, table: FileStoreTable, spec: Cursor | None) -> None:
-    """Empty a table, or its partitions of a PARTITION clause."""
+    """Delete all rows of a table, or those of the partitions that a PARTITION clause names."""
     if spec is None:
         truncate_table(table)
     else:

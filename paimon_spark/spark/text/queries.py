@@ -72,7 +72,7 @@ class Context:
         return dict(self.spark.conf.getAll)
 
     def spark_sql(self, text: str, frames: Mapping[str, DataFrame] | None = None) -> DataFrame:
-        """Let Spark run a text, in which ``{name}`` stands for a DataFrame."""
+        """Run a text by ``spark.sql``; ``{name}`` in it is a DataFrame."""
         args: Any = self.args
         if self.frames and not frames:
             text = escaped(text)
@@ -84,7 +84,7 @@ class Context:
 
 @dataclass(frozen=True)
 class _Read:
-    """A table of ours in a query."""
+    """A Paimon table in a query."""
 
     reference: TableReference
     name: TableName
@@ -100,7 +100,7 @@ class _Read:
 
 
 def run_query(context: Context, cursor: Cursor, *, before: str = "", whole: str | None = None) -> DataFrame:
-    """Run a query, or a statement of Spark's own around one.
+    """Run a query, or a statement of Spark's that contains one.
 
     Args:
         context: session, warehouses and parameters.
@@ -137,7 +137,7 @@ def _tokens(text: str) -> Cursor:
 
 
 def _read(context: Context, text: str, reference: TableReference, clauses: Sequence[Clause]) -> _Read | None:
-    """A reference as a table of ours; None where it is Spark's."""
+    """Return the Paimon table that a reference means; None for a table of Spark's."""
     name = resolve(context.known, reference.parts)
     if name is None:
         return None
@@ -159,7 +159,7 @@ def _read(context: Context, text: str, reference: TableReference, clauses: Seque
 
 
 def _is_temporary_view(spark: SparkSession, name: str) -> bool:
-    """Whether a name of one part is a temporary view of the session, which hides every table."""
+    """Return whether a name of one part is a temporary view, which hides a table of that name."""
     if not spark.catalog.tableExists(quoted_name(name)):
         return False
     return bool(spark.catalog.getTable(quoted_name(name)).isTemporary)
@@ -168,7 +168,7 @@ def _is_temporary_view(spark: SparkSession, name: str) -> bool:
 def _given(
     context: Context, text: str, reference: TableReference, clauses: Sequence[Clause]
 ) -> tuple[dict[str, str], int]:
-    """The options that the clauses behind a name mean, and where the last one ends."""
+    """Return the options that the clauses behind a name mean, and the end of the last clause."""
     options: dict[str, str] = {}
     given: dict[str, str] = {}
     end = reference.end
@@ -190,7 +190,7 @@ def _given(
 
 
 def _millis(context: Context, expression: str) -> int:
-    """Milliseconds since 1970 of an expression, in the session's time zone."""
+    """Return an expression as milliseconds since 1970; times without a zone are in the session's time zone."""
     if not isinstance(context.args, Mapping | None):
         raise UnsupportedError("TIMESTAMP AS OF in a statement with `?` for its arguments: give them names (:name)")
     value = context.spark_sql(f"SELECT unix_millis(CAST(({expression}) AS TIMESTAMP))").collect()[0][0]
@@ -200,7 +200,7 @@ def _millis(context: Context, expression: str) -> int:
 
 
 def session_options(context: Context, name: TableName) -> dict[str, str]:
-    """What ``SET spark.paimon.…`` says of a table."""
+    """Return the options that ``SET spark.paimon.…`` gives a table."""
     settings = {key: value for key, value in context.settings.items() if key.startswith(_SESSION_PREFIX)}
     return options_for_table(settings, (name.catalog_name, name.database, name.table)) if settings else {}
 
@@ -208,7 +208,7 @@ def session_options(context: Context, name: TableName) -> dict[str, str]:
 def _frames(
     context: Context, query: Query, reads: Sequence[_Read], tokens: Sequence[Token]
 ) -> dict[tuple[Any, ...], DataFrame]:
-    """A DataFrame for each table and version of it; a table that is named twice is read at one snapshot."""
+    """Return a DataFrame for each table and version. A table that is named twice is read at one snapshot."""
     counts = Counter(read.key for read in reads)
     pipes = has_pipe(tokens)
     names = None if pipes or not query.names_all_columns else names_of_columns(tokens)
@@ -246,7 +246,7 @@ def _check_system_table(read: _Read) -> None:
 def _rewritten(
     text: str, query: Query, reads: Sequence[_Read], keys: Sequence[tuple[Any, ...]], tokens: Sequence[Token]
 ) -> str:
-    """The text with ``{p0}`` for each table of ours, and every other brace doubled."""
+    """Return the text with a placeholder for each Paimon table; other braces are doubled."""
     changes: list[tuple[int, int, str]] = []
     for read in reads:
         placeholder = f"{{{_placeholder(keys.index(read.key))}}}"
@@ -263,7 +263,7 @@ def _rewritten(
 
 
 def _behind_sample(end: int, tokens: Sequence[Token]) -> int:
-    """Where an alias goes: behind ``TABLESAMPLE (…) REPEATABLE (…)``."""
+    """Return the position of an alias, which is behind ``TABLESAMPLE (…) REPEATABLE (…)``."""
     cursor = Cursor("", [token for token in tokens if token.start >= end])
     while cursor.take_any("TABLESAMPLE", "REPEATABLE", "SYSTEM", "BERNOULLI"):
         if cursor.sees("("):
@@ -273,7 +273,7 @@ def _behind_sample(end: int, tokens: Sequence[Token]) -> int:
 
 
 def _alias(read: _Read, reads: Sequence[_Read]) -> str:
-    """The alias of a table to which the query gives none: its name, or where two tables have it one of its own."""
+    """Return an alias for a table without one: its name, with a number where two tables have the same name."""
     same = [r.name.parts for r in reads if r.reference.alias is None and r.name.table == read.name.table]
     others = list(dict.fromkeys(same))
     number = others.index(read.name.parts)
@@ -281,7 +281,7 @@ def _alias(read: _Read, reads: Sequence[_Read]) -> str:
 
 
 def _qualifiers(query: Query, reads: Sequence[_Read]) -> list[tuple[int, int, str]]:
-    """Columns that are written with the whole name of their table have its alias instead."""
+    """Replace the whole name of a table before a column by the alias of the table."""
     own = {tuple(p.lower() for p in read.name.parts): read for read in reads if read.reference.alias is None}
     changes = []
     for column in query.columns:
@@ -305,12 +305,12 @@ def _placeholder(number: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text in which braces mean no DataFrame."""
+    """Double the braces of a text, so that none is taken for a placeholder."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def _refuse_ours(context: Context, text: str, tokens: Sequence[Token], reason: str) -> None:
-    """Refuse a query that cannot be parsed here if anything in it may be a table of ours.
+    """Refuse a query that sqlglot cannot parse, if a word of it may name a Paimon table.
 
     Raises:
         ParseException: Spark cannot parse it either.
@@ -333,7 +333,7 @@ def _refuse_ours(context: Context, text: str, tokens: Sequence[Token], reason: s
 
 
 def names_ours(context: Context, cursor: Cursor) -> bool:
-    """Whether anything in a statement may be the name of a Paimon table."""
+    """Return whether a word of a statement may name a Paimon table."""
     return next(_possible_names(context, cursor.tokens), None) is not None
 
 

@@ -92,7 +92,7 @@ def sql(
 
 
 def _run(context: Context, cursor: Cursor) -> DataFrame | None:
-    """Run a statement; None where it is Spark's alone."""
+    """Run a statement; None where it names no Paimon table."""
     _refuse_foreign(context, cursor)
     if any(cursor.sees(word) for word in _QUERY_WORDS):
         return _query_or_insert(context, cursor)
@@ -111,7 +111,7 @@ def _run(context: Context, cursor: Cursor) -> DataFrame | None:
 
 
 def _refuse_foreign(context: Context, cursor: Cursor) -> None:
-    """Answer a statement of another table format with the words that work here, where it names one of our tables."""
+    """Refuse a statement of another table format about a Paimon table; the message names the statement to use."""
     foreign = parse_foreign_statement(cursor.text)
     name = None if foreign is None else target(context, foreign.table)
     if foreign is not None and name is not None:
@@ -119,7 +119,7 @@ def _refuse_foreign(context: Context, cursor: Cursor) -> None:
 
 
 def _query_or_insert(context: Context, cursor: Cursor) -> DataFrame:
-    """A query; or a statement behind a WITH clause; or an INSERT, of several tables at once, behind FROM."""
+    """Run a query, a statement behind a WITH clause, or an INSERT behind FROM."""
     first = cursor.tokens[0]
     if first.is_word("WITH") and (found := _change_behind_ctes(context, Cursor(cursor.text, cursor.tokens))):
         return found
@@ -136,7 +136,7 @@ def _query_or_insert(context: Context, cursor: Cursor) -> DataFrame:
 
 
 def _change_behind_ctes(context: Context, cursor: Cursor) -> DataFrame | None:
-    """DELETE or UPDATE behind a WITH clause; None where there is none, or the table is Spark's."""
+    """Run a DELETE or UPDATE behind a WITH clause; None for another statement, or a table of Spark's."""
     ctes = cursor.until("DELETE", "UPDATE", "SELECT", "INSERT", "FROM")
     if not ctes.tokens or not ctes.tokens[-1].is_sign(")"):
         return None
@@ -180,7 +180,7 @@ def _create(context: Context, cursor: Cursor) -> DataFrame | None:
 
 
 def _spark_table(context: Context, cursor: Cursor) -> DataFrame | None:
-    """CREATE TABLE of one of Spark's tables, which may take its rows from tables of ours."""
+    """Run CREATE TABLE of a table of Spark's, whose query may read Paimon tables."""
     head = cursor.until("AS")
     if cursor.at_end():
         return None
@@ -189,7 +189,7 @@ def _spark_table(context: Context, cursor: Cursor) -> DataFrame | None:
 
 
 def _create_view(context: Context, cursor: Cursor, *, replaces: bool, is_global: bool) -> DataFrame | None:
-    """CREATE TEMPORARY VIEW: Spark keeps a view's text, in which it would not find our tables; so its plan is kept."""
+    """Run CREATE TEMPORARY VIEW. The view keeps a plan, since Spark would not find Paimon tables in a view's text."""
     name = cursor.name()
     columns = [piece.identifier() for piece in cursor.group().split()] if cursor.sees("(") else None
     if cursor.take("COMMENT"):
@@ -232,7 +232,7 @@ def _merge(context: Context, cursor: Cursor) -> DataFrame | None:
 
 
 def _describe(context: Context, cursor: Cursor) -> DataFrame | None:
-    """DESCRIBE of a table or of a query."""
+    """Run DESCRIBE of a table or of a query."""
     asks = cursor.take("QUERY")
     if asks or any(cursor.sees(word) for word in _QUERY_WORDS if word != "TABLE"):
         rest = cursor.rest()

@@ -1,4 +1,4 @@
-"""What may stand behind a table's name in a query: VERSION AS OF, TIMESTAMP AS OF, WITH ('option' = 'value').
+"""Clauses behind a table's name in a query: VERSION AS OF, TIMESTAMP AS OF, WITH ('option' = 'value').
 
 They are cut out of the text before it is parsed as SQL, blanks taking their place, so that all places stay the same.
 """
@@ -31,7 +31,7 @@ class Clause:
 
 
 def version_clauses(text: str, tokens: Sequence[Token]) -> list[Clause]:
-    """The clauses of a query, in their order."""
+    """Return the clauses of a query in their order."""
     found: list[Clause] = []
     cursor = Cursor(text, tokens)
     while not cursor.at_end():
@@ -48,7 +48,7 @@ def version_clauses(text: str, tokens: Sequence[Token]) -> list[Clause]:
 
 
 def without_clauses(text: str, clauses: Sequence[Clause]) -> str:
-    """The text with blanks for the clauses."""
+    """Replace the clauses of a text by blanks."""
     for clause in clauses:
         text = text[: clause.start] + " " * (clause.end - clause.start) + text[clause.end :]
     return text

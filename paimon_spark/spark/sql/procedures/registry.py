@@ -48,7 +48,7 @@ def procedure_names() -> list[str]:
 
 
 def find_procedure(name: str, *, namespace: str = SYSTEM_DATABASE) -> Procedure:
-    """Return the procedure of a name; neither it nor its namespace care for case.
+    """Return the procedure of a name. Names and namespaces ignore case.
 
     Raises:
         UnsupportedError: there is none; the message names those there are.
