@@ -70,7 +70,7 @@ ELSEWHERE = {
     "deletion-vectors.bitmap64": "tests/write/test_deletion_vectors.py",
     "deletion-vector.index-file.target-size": "tests/write/test_deletion_vectors.py",
     "file-index.<type>.columns": "tests/write/test_file_indexes.py",
-    "file-index.read.enabled": "tests/read/test_file_indexes.py",
+    "file-index.read.enabled": "tests/read/test_pruned_by_file_indexes.py",
     "file-index.<type>.<field>.<option>": "tests/spec/test_file_index_oracle.py",
     "compaction.delete-ratio-threshold": "tests/maintain/test_compact_vectors.py",
     "deletion-vectors.merge-on-read": "tests/read/test_row_selection.py",

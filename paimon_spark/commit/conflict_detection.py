@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paimon_spark.errors import CommitConflictError
+from paimon_spark.spec.file_names import is_blob_file, is_vector_file
 from paimon_spark.spec.key_order import key_ranks
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
@@ -49,6 +50,8 @@ class ConflictContext:
     """Commit user of the latest snapshot."""
     user: str
     """Our commit user."""
+    evolves: bool = False
+    """Whether files hold some columns of rows that others hold as well (``data-evolution.enabled``)."""
 
     def conflict(self, message: str) -> CommitConflictError:
         """Return the error with the table, both users and what to do."""
@@ -85,6 +88,8 @@ def check_conflicts(
     merged = _apply(base, delta, context)
     if context.key_types:
         _check_levels(merged, delta, context)
+    if context.evolves:
+        _check_row_ranges(merged, context)
 
 
 def check_buckets_kept(buckets: Iterable[tuple[bytes, int]], context: ConflictContext) -> None:
@@ -133,6 +138,24 @@ def _deletion_conflict(entry: ManifestEntry, reason: str, context: ConflictConte
     return context.conflict(
         f"File deletion conflicts detected! Give up committing. {reason.format(f'{place} (level {entry.file.level})')}"
     )
+
+
+def _check_row_ranges(merged: dict[FileIdentifier, ManifestEntry], context: ConflictContext) -> None:
+    """Check that files with columns of the same rows have the same rows (Java: ``DataEvolutionConflictDetection``)."""
+    files = [entry.file for entry in merged.values() if entry.file.first_row_id is not None]
+    whole = [file for file in files if not (is_blob_file(file.file_name) or is_vector_file(file.file_name))]
+    first = np.array([file.first_row_id for file in whole], dtype=np.int64)
+    end = first + np.array([file.row_count for file in whole], dtype=np.int64)
+    order = np.lexsort((end, first))
+    first, end = first[order], end[order]
+    same = (first[1:] == first[:-1]) & (end[1:] == end[:-1])
+    bad = np.flatnonzero((first[1:] < np.maximum.accumulate(end)[:-1]) & ~same)
+    if len(bad):
+        left, right = (whole[order[at]].file_name for at in (bad[0], bad[0] + 1))
+        raise context.conflict(
+            f"Row id conflicts detected! Give up committing. Files {left} and {right} hold columns of the same rows, "
+            "but not of all of them: the rows were compacted or changed meanwhile."
+        )
 
 
 def _check_levels(

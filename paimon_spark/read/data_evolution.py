@@ -67,17 +67,17 @@ def newest_first(group: Iterable[SplitFile]) -> list[SplitFile]:
 
     The deletion vector of the group, which its oldest file has, goes for each of them.
     """
-    ordered = sorted(group, key=lambda file: (_holds_part(file.name), -file.max_seq))
+    ordered = sorted(group, key=lambda file: (holds_part(file.name), -file.max_seq))
     vector = next((file.deletion_vector for file in ordered if file.deletion_vector is not None), None)
     return ordered if vector is None else [file._replace(deletion_vector=vector) for file in ordered]
 
 
 def anchor_of(group: Sequence[SplitFile]) -> SplitFile:
     """Return the oldest file of a group, which has all its rows and their deletion vector."""
-    return min((file for file in group if not _holds_part(file.name)), key=lambda file: file.max_seq)
+    return min((file for file in group if not holds_part(file.name)), key=lambda file: file.max_seq)
 
 
-def _holds_part(name: str) -> bool:
+def holds_part(name: str) -> bool:
     """Whether a file may hold some of the rows of its group only."""
     return is_blob_file(name) or is_vector_file(name)
 
@@ -106,7 +106,7 @@ def anchor_mask(files: ManifestColumns) -> Mask:
     names, sequences = files.file_names, files.file_values("_MAX_SEQUENCE_NUMBER")
     mask = np.zeros(len(files), dtype=bool)
     for group in row_range_groups(files.file_values("_FIRST_ROW_ID"), files.row_counts.tolist()):
-        whole = [i for i in group if not _holds_part(names[i])]
+        whole = [i for i in group if not holds_part(names[i])]
         mask[min(whole, key=lambda i: sequences[i])] = True
     return mask
 
@@ -135,7 +135,7 @@ def evolved_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predi
         for group in groups:
             holders = [i for i in group if held[i] & wanted]
             newest = max(holders, key=lambda i: sequences[i], default=None)
-            if newest is None or not held[newest] >= wanted or _holds_part(names[newest]):
+            if newest is None or not held[newest] >= wanted or holds_part(names[newest]):
                 continue
             tied = sum(sequences[i] == sequences[newest] for i in holders) > 1
             if not tied and not may_match[newest]:

@@ -49,7 +49,7 @@ def model(before: Any, after: Any, ignored: set[str] | None) -> list[int]:
     return [RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER]
 
 
-@pytest.mark.parametrize("ignored", [None, set(), {"v"}, {"v", "w"}], ids=str)
+@pytest.mark.parametrize("ignored", [None, set(), {"v"}, {"v", "w"}], ids=["none", "nothing", "v", "v, w"])
 @given(states=STATES)
 def test_changelog_equals_the_model(states: list[Any], ignored: set[str] | None) -> None:
     before, before_at = state([one for one, _ in states], 0)

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.errors import CommitConflictError
+from paimon_spark.maintain.compact.compaction import compact, rewrite_here
 from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.sql_filter import parse_filter
@@ -121,3 +123,44 @@ def test_what_we_append_is_read_by_java_and_goes_on_there(oracle: Any) -> None:
     assert sorted(found["b"].to_pylist()) == sorted(
         [*range(1000, 1030), *range(30, 40), *(2000 + i for i in range(30))]
     )
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("seed", range(2))
+def test_compaction_puts_columns_together(oracle: Any, seed: int, file_format: str) -> None:
+    name, path = history(oracle, seed + 100, **{"file.format": file_format})
+    before, tracked = ours(path), ours(path, "row_tracking")
+    compact(load_table(path))
+    files = oracle.files(name)
+    assert len(files) == 1
+    assert files[0]["firstRowId"] == 0
+    assert row_multiset(ours(path)) == row_multiset(oracle.read(name)) == row_multiset(before)
+    ids = ["k", "_ROW_ID"]
+    assert row_multiset(ours(path, "row_tracking").select(ids)) == row_multiset(tracked.select(ids))
+    oracle.write_columns(name, ["b"], [(7,)] * before.num_rows, 0)
+    assert set(ours(path)["b"].to_pylist()) == {7}
+    assert row_multiset(ours(path)) == row_multiset(oracle.read(name))
+    compact(load_table(path))
+    assert row_multiset(ours(path)) == row_multiset(oracle.read(name))
+    assert compact(load_table(path)) is None
+
+
+def test_columns_that_are_written_meanwhile_make_a_conflict(oracle: Any) -> None:
+    name = "evo.raced"
+    every = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    oracle.create(name, COLUMNS, options=every)
+    for start in (0, 10):
+        oracle.write(name, [(i, "x", i, 0.5, 1) for i in range(start, start + 10)])
+    path = f"{oracle.warehouse}/evo.db/raced"
+
+    def late(table: Any, rewrites: Any) -> Any:
+        results = list(rewrite_here(table, rewrites))
+        oracle.write_columns(name, ["b"], [(500,)] * 10, 10)
+        return results
+
+    with pytest.raises(CommitConflictError, match="Row id conflicts detected"):
+        compact(load_table(path), execute=late)
+    assert row_multiset(ours(path)) == row_multiset(oracle.read(name))
+    assert sorted(ours(path)["b"].to_pylist()) == [*range(10), *[500] * 10]
+    assert compact(load_table(path)) is not None
+    assert row_multiset(ours(path)) == row_multiset(oracle.read(name))

@@ -17,6 +17,7 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.errors import CommitError, CommitStateUnknownError
 from paimon_spark.maintain.after_commit import maintenance
+from paimon_spark.maintain.compact.evolved_step import EvolvedCompactPlanner
 from paimon_spark.maintain.compact.levels import CompactStrategy
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, delete_written, rewrite_files
 from paimon_spark.maintain.compact.scope import CompactScope
@@ -140,7 +141,11 @@ class _Work:
         )
         unaware = table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE
         self.rounds = 1 if full or unaware else 2  # Java picks again when it has finished what it picked first
-        self._append = AppendCompactPlanner(table, full=full, unaware=unaware)
+        self._append: AppendCompactPlanner | EvolvedCompactPlanner
+        if table.options.data_evolution_enabled:
+            self._append = EvolvedCompactPlanner(table, full=full)
+        else:
+            self._append = AppendCompactPlanner(table, full=full, unaware=unaware)
 
     def step(self, execute: Executor) -> bool:
         """Do what is due in every bucket; tell whether anything was."""

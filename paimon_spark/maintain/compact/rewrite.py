@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,11 +19,13 @@ from paimon_spark.maintain.compact.top_level_changelog import rows_with_changelo
 from paimon_spark.maintain.files.deletion import delete_files
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
+from paimon_spark.read.evolved_read import read_files
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.record_expiry import RecordExpiry
 from paimon_spark.read.row_tracking import tracked_rows
 from paimon_spark.read.sections import runs_of
 from paimon_spark.read.split_read import partition_scalars
+from paimon_spark.spec.data_types import BlobType
 from paimon_spark.spec.manifest import FileSource
 from paimon_spark.spec.row_kind import without_retracts
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
@@ -33,9 +35,19 @@ if TYPE_CHECKING:
     from paimon_spark.read.split import SplitFile
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.write.data_file_spec import DataFileSpec
 
 _TRACKED = (ROW_ID, SEQUENCE_NUMBER)
 _LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EvolvedRows:
+    """What the one new file of a table with data evolution takes over from the files whose columns it puts together."""
+
+    first_row_id: int
+    min_sequence: int
+    max_sequence: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,8 @@ class Rewrite:
     higher_runs: tuple[tuple[SplitFile, ...], ...] | None = None
     """Of tables with lookups: the runs above `level` that may hold older rows of the keys, the highest level first;
     None where no row of level 0 is rewritten."""
+    evolved: EvolvedRows | None = None
+    """With data evolution: the one section holds the files whose columns are put together, and one file comes of it."""
 
     @property
     def size_bytes(self) -> int:
@@ -97,9 +111,7 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> RewriteResult:
     """
     schema = table.schema
     directory = table.paths.bucket_dir(table.paths.partition_path(rewrite.partition), rewrite.bucket)
-    # rows that are moved take their ids with them
-    columns = (*schema.fields, *_TRACKED) if table.options.row_tracking_enabled else None
-    spec = data_file_spec(schema, level=rewrite.level, limit_rows=False, columns=columns)
+    spec = _output_spec(table, rewrite)
     output = OutputFiles(table, spec, directory, FileSource.COMPACT, first_sequence=rewrite.first_sequence)
     log_spec = data_file_spec(schema, level=rewrite.level, changelog=True) if schema.primary_keys else spec
     lookup = _lookup(table, rewrite)
@@ -111,7 +123,7 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> RewriteResult:
             if changelog is not None:
                 log.write(changelog)
         deletions = () if lookup is None else lookup.deletions.packed()
-        result = RewriteResult(output.close(), log.close(), deletions)
+        result = RewriteResult(_numbered(output.close(), rewrite), log.close(), deletions)
     except BaseException:
         output.abort()
         log.abort()
@@ -126,6 +138,31 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> RewriteResult:
         len(result.changelog_files),
     )
     return result
+
+
+def _output_spec(table: FileStoreTable, rewrite: Rewrite) -> DataFileSpec:
+    schema = table.schema
+    if rewrite.evolved is not None:  # blobs stay where they are, and the rows keep their one range of ids
+        return replace(data_file_spec(schema, limit_rows=False), blobs=(), target_size_bytes=2**62)
+    # rows that are moved take their ids with them
+    columns = (*schema.fields, *_TRACKED) if table.options.row_tracking_enabled else None
+    return data_file_spec(schema, level=rewrite.level, limit_rows=False, columns=columns)
+
+
+def _numbered(files: tuple[DataFileMeta, ...], rewrite: Rewrite) -> tuple[DataFileMeta, ...]:
+    """Give the file of a table with data evolution its row ids and sequence numbers."""
+    rows = rewrite.evolved
+    if rows is None:
+        return files
+    (file,) = files
+    return (
+        replace(
+            file,
+            first_row_id=rows.first_row_id,
+            min_sequence_number=rows.min_sequence,
+            max_sequence_number=rows.max_sequence,
+        ),
+    )
 
 
 def _lookup(table: FileStoreTable, rewrite: Rewrite) -> LookupRewrite | None:
@@ -172,6 +209,10 @@ def _pieces(table: FileStoreTable, rewrite: Rewrite) -> Iterator[tuple[pa.Table 
 
 def _appended(table: FileStoreTable, rewrite: Rewrite) -> Iterator[pa.RecordBatch]:
     fields, constants = tuple(table.schema.fields), partition_scalars(table, rewrite.partition)
+    if rewrite.evolved is not None:
+        plain = tuple(field for field in fields if not isinstance(field.type, BlobType))
+        yield from read_files(FileRead(table, plain, constants), rewrite.sections[0], None)
+        return
     reader = FileRead(table, fields, constants)
     for section in rewrite.sections:
         if table.options.row_tracking_enabled:

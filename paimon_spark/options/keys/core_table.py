@@ -116,7 +116,6 @@ CORE_TABLE: tuple[Option, ...] = (
         "Whether files may hold some of the columns only.",
         immutable=True,
         honoured=True,
-        refusals=(Refusal(Stage.COMPACT, "Compact it with another Paimon engine.", unless=("false",)),),
     ),
     Option(
         "data-evolution.reassign.skip-contiguous-row-count",

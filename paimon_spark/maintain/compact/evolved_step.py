@@ -1,0 +1,74 @@
+"""One step of the compaction of a table with data evolution: files of some columns become files of all of them.
+
+Equals Java's ``DataEvolutionCompactTask``: files that hold columns of the same rows are put together, with small
+neighbours, into one file whose rows keep their ids. Files of BLOB and VECTOR columns stay. Rows that a deletion vector
+marks are counted by their place in a file, so their files stay as well. No data file is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from paimon_spark.maintain.compact.rewrite import EvolvedRows, Rewrite
+from paimon_spark.maintain.compact.step import BucketFiles, CompactStep, split_files
+from paimon_spark.read.data_evolution import holds_part, row_range_groups
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.table.table import FileStoreTable
+
+
+class EvolvedCompactPlanner:
+    """Steps of partitions of a table with data evolution."""
+
+    def __init__(self, table: FileStoreTable, *, full: bool) -> None:
+        """Take what is the same for all partitions.
+
+        Args:
+            table: with dynamic options.
+            full: put all together that is not large; otherwise only where there are ``compaction.min.file-num`` files.
+        """
+        self._table = table
+        self._target_bytes = table.options.target_file_size_bytes(False)
+        self._least = 2 if full else max(2, int(table.options.value("compaction.min.file-num")))
+
+    def step(self, bucket: BucketFiles) -> CompactStep:
+        """Return what is done to a partition.
+
+        Raises:
+            CorruptTableError: a file has no row ids.
+        """
+        files = bucket.files
+        ranges = row_range_groups([file.first_row_id for file in files], [file.row_count for file in files])
+        groups = [[files[i] for i in group if not holds_part(files[i].file_name)] for group in ranges]
+        packs: list[list[DataFileMeta]] = []
+        pack: list[DataFileMeta] = []
+        for group in filter(None, groups):
+            if pack and (_end(pack) != group[0].first_row_id or _size(pack) + _size(group) > self._target_bytes):
+                packs.append(pack)
+                pack = []
+            if any(bucket.vector_of(file) is not None for file in group):
+                packs.append(pack)
+                pack = []
+            else:
+                pack = [*pack, *group]
+        packs.append(pack)
+        chosen = [pack for pack in packs if len(pack) >= self._least]
+        return CompactStep(tuple((self._rewrite(bucket, pack), tuple(pack)) for pack in chosen))
+
+    def _rewrite(self, bucket: BucketFiles, pack: Sequence[DataFileMeta]) -> Rewrite:
+        first = pack[0].first_row_id
+        assert first is not None
+        lowest, highest = min(f.min_sequence_number for f in pack), max(f.max_sequence_number for f in pack)
+        rows = EvolvedRows(first, lowest, highest)
+        sections = (tuple(split_files(self._table, bucket, pack)),)
+        return Rewrite(bucket.partition, bucket.bucket, 0, sections, evolved=rows)
+
+
+def _end(pack: Sequence[DataFileMeta]) -> int:
+    return (pack[-1].first_row_id or 0) + pack[-1].row_count
+
+
+def _size(files: Sequence[DataFileMeta]) -> int:
+    return sum(file.file_size for file in files)
