@@ -12,11 +12,13 @@ import pytest
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.maintain.compact.compaction import compact
-from paimon_spark.read import file_read
+from paimon_spark.read import file_read, index_pruning
+from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate
+from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.schema_change import AddColumn, RenameColumn, UpdateColumnType
 from paimon_spark.table.schema_evolution import alter_table
-from paimon_spark.table.table import FileStoreTable, load_table
+from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from tests.support.plans import plan_of
 from tests.write.test_file_indexes import INDEXES, make, rows, write
 
@@ -156,6 +158,30 @@ def test_settings_of_one_write_are_found(tmp_path: Path, opened: list[str]) -> N
         )
     assert [row["k"] for row in read(load_table(table.path), Leaf("eq", "k", (123,)))] == [123]
     assert len(opened) < 6
+
+
+def test_tasks_look_at_what_the_plan_did_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[str]
+) -> None:
+    table = make(tmp_path / "t", file_index__in_manifest_threshold="0 b", **SMALL)
+    for start in range(8):
+        write(table, rows(list(range(start, 800, 8))))
+    monkeypatch.setattr(index_pruning, "_MOST_FILES", 2)
+    predicate = Leaf("eq", "k", (404,))
+    plan = plan_of(table, predicate=predicate)
+    assert 6 <= sum(len(split.files) for split in plan.splits) <= 8
+    assert [row["k"] for row in read(table, predicate)] == [404]
+    assert len(opened) <= 4
+
+
+def test_partitions_and_indexes_together(tmp_path: Path) -> None:
+    fields = [DataField(0, "p", parse_type("STRING")), DataField(1, "k", parse_type("BIGINT"))]
+    options = {"bucket": "-1", "file-index.bitmap.columns": "k,p"}
+    table = create_table(str(tmp_path / "t"), create_schema(fields, (), ("p",), options, None))
+    write(table, pa.table({"p": ["a", "a", "b", None], "k": [1, 2, 2, 3]}))
+    found = read(table, And((Leaf("in", "p", ("a", "b")), Or((Leaf("eq", "k", (2,)), Leaf("eq", "p", ("b",)))))))
+    assert found == [{"p": "a", "k": 2}, {"p": "b", "k": 2}]
+    assert read(table, And((Leaf("is_null", "p"), Leaf("ge", "k", (1,))))) == [{"p": None, "k": 3}]
 
 
 def damage(data: bytes) -> list[bytes]:

@@ -6,6 +6,7 @@ never the other way round: the filter is still applied to what is read.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from paimon_spark.spec.file_index.bitmap import BitmapReader
 from paimon_spark.spec.file_index.bloom_filter import BloomFilterReader
 from paimon_spark.spec.file_index.bsi import BsiReader
 from paimon_spark.spec.file_index.container import FileIndexPart
+from paimon_spark.spec.file_index.errors import IndexDamageError
 from paimon_spark.spec.file_index.range_bitmap import RangeBitmapReader
 from paimon_spark.spec.file_index.roaring_rows import Bits, no_bits
 from paimon_spark.spec.file_index.section import ReadBytes, Section
@@ -61,7 +63,10 @@ class FileIndexes:
         Raises:
             IndexDamageError: an index cannot be read.
         """
-        return fold(predicate, self._leaf, _all, _any, bool)
+        try:
+            return fold(predicate, self._leaf, _all, _any, bool)
+        except (struct.error, ValueError, IndexError, OverflowError) as error:
+            raise IndexDamageError("its bytes end too early, or say what cannot be") from error
 
     def _leaf(self, leaf: Leaf, negated: bool) -> Answer:
         result: Answer = True

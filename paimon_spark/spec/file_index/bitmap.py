@@ -28,7 +28,6 @@ from paimon_spark.spec.file_index.values import Distinct, Key, KeyKind, key_hash
 from paimon_spark.spec.hashing import hash_bytes
 
 _ENTRY_BYTES = 8
-_MOST_BITMAP_BYTES = 1 << 29
 
 
 def encode_bitmap_index(rows: Distinct, *, version: int, block_bytes: int) -> bytes:
@@ -195,9 +194,7 @@ class BitmapReader:
             if -1 - offset >= self._count:
                 raise IndexDamageError(f"its bitmap index holds row {-1 - offset} of {self._count}")
             return bits_of_rows(np.array([-1 - offset], np.int64), self._count)
-        at = self._body + offset
-        data = self._section.take(at, length) if length >= 0 else self._section.upto(at, _MOST_BITMAP_BYTES)
-        return decode_bitmap(data, self._count)[0]
+        return decode_bitmap(self._section.take(self._body + offset, length), self._count)[0]
 
     def _entry(self, key: Key) -> tuple[int, int] | None:
         self._load()
@@ -226,8 +223,7 @@ class BitmapReader:
             if self._version == 1:
                 entries = list(_walk(data, 0, self._keys, self._kind, 1))
                 self._body = self._at + (entries[-1][2] if entries else 0)
-                # a bitmap tells its own end
-                self._first = {key: (numbers[0], -1) for key, numbers, _ in entries}
+                self._first = self._with_lengths({key: numbers[0] for key, numbers, _ in entries})
                 return
             (blocks,) = struct.unpack_from(">i", data)
             heads = list(_walk(data, 4, blocks, self._kind, 1))
@@ -238,6 +234,15 @@ class BitmapReader:
         self._blocks_at = self._at + at + 4
         self._body = self._blocks_at + dictionary
         self._heads = [key for key, _, _ in heads], [numbers[0] for _, numbers, _ in heads]
+
+    def _with_lengths(self, offsets: dict[Key, int]) -> dict[Key, tuple[int, int]]:
+        """Entries of version 1, which tells no lengths: a bitmap ends where the next one begins."""
+        null = -1 if self._null is None else self._null[0]
+        starts = sorted({at for at in (*offsets.values(), null) if at >= 0})
+        ends = dict(zip(starts, [*starts[1:], self._section.length - self._body], strict=True))
+        if null >= 0:
+            self._null = null, ends[null] - null
+        return {key: (at, ends[at] - at if at >= 0 else -1) for key, at in offsets.items()}
 
 
 def _walk(data: bytes, at: int, count: int, kind: KeyKind, numbers: int) -> Iterator[tuple[Key, tuple[int, ...], int]]:

@@ -108,6 +108,8 @@ def _parts(head: _Head) -> Iterator[FileIndexPart]:
         for _ in range(head.integer()):
             index_type, start, length = head.text(), head.integer(), head.integer()
             empty = start == _EMPTY
+            if not empty and (start < 0 or length < 0):
+                raise _damaged(head.path, f"an index has {length} bytes at {start}")
             yield FileIndexPart(column, index_type, None if empty else start, 0 if empty else length)
 
 
@@ -116,7 +118,7 @@ class _Head:
 
     def __init__(self, data: bytes, path: str) -> None:
         self._data = data
-        self._path = path
+        self.path = path
         self._at = _FIXED.size
 
     def integer(self) -> int:
@@ -128,12 +130,12 @@ class _Head:
             units = raw.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
             return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
         except UnicodeDecodeError as error:
-            raise _damaged(self._path, "a name in its head is no text") from error
+            raise _damaged(self.path, "a name in its head is no text") from error
 
     def _take(self, count: int) -> bytes:
         taken = self._data[self._at : self._at + count]
         if len(taken) != count:
-            raise _damaged(self._path, "its head ends too early")
+            raise _damaged(self.path, "its head ends too early")
         self._at += count
         return taken
 
