@@ -1,4 +1,4 @@
-"""Answers what Spark's ``Scan`` asks of every scan; and ``LocalScan``, whose rows are there already."""
+"""Answers Spark's ``Scan``, as far as all scans answer alike, and ``LocalScan``, a scan of given rows."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class BasicScanProxy(FacedProxy):
 
 
 class LocalRowsProxy(BasicScanProxy):
-    """A scan whose rows are there already: no task reads them."""
+    """A scan of given rows: no task runs."""
 
     interfaces = (f"{_READ}.LocalScan",)
     columnar_mode = "UNSUPPORTED"
@@ -90,7 +90,7 @@ class LocalRowsProxy(BasicScanProxy):
         return self.text
 
     def answers(self) -> dict[str, Value]:
-        """Everything: Python is asked nothing."""
+        """All answers: Java asks Python nothing more."""
         rows = base64.b64encode(_packed_rows(self.values)).decode()
         return {
             **super().answers(),

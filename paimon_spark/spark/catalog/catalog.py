@@ -49,7 +49,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
         }
 
     def initialize(self, _name: str, _options: JavaObject) -> None:
-        """Never called: the catalog is put in place ready."""
+        """Never called: the catalog is registered as a finished object."""
 
     def name(self) -> str:
         """The catalog's name."""

@@ -48,24 +48,24 @@ class ChangelogProxy(Proxy):
         return f"{self.table_name} CHANGES"
 
     def columns(self) -> JavaObject:
-        """Those of the table, then what the change is, its snapshot and its time."""
+        """The columns of the table, then the kind of the change, its snapshot and its time."""
         struct = java_struct(self.gateway, to_spark_struct(CHANGE_FEED.fields(self.loaded.table)))
         return compat.V2_COLUMNS.of(self.gateway).structTypeToV2Columns(struct, False)
 
     def containsCarryoverRows(self) -> bool:
-        """Rows that did not change do not come."""
+        """Whether unchanged rows are among the changes: never."""
         return False
 
     def containsIntermediateChanges(self) -> bool:
-        """A row that changed several times comes several times; without a primary key no row ever changes."""
+        """Whether a row that changed several times comes several times: yes, in primary-key tables."""
         return bool(self.loaded.table.schema.primary_keys)
 
     def representsUpdateAsDeleteAndInsert(self) -> bool:
-        """An update comes as the row before and the row after."""
+        """Whether an update is a delete and an insert: no, it is the row before and the row after."""
         return False
 
     def rowId(self) -> JavaObject:
-        """The primary key; nothing of Spark's asks for it."""
+        """The primary key. Spark does not call this yet."""
         expressions = self.gateway.jvm.org.apache.spark.sql.connector.expressions
         keys = [expressions.Expressions.column(quoted_name(name)) for name in self.loaded.table.schema.primary_keys]
         return self.gateway.array("org.apache.spark.sql.connector.expressions.NamedReference", keys)
@@ -79,7 +79,7 @@ class ChangelogProxy(Proxy):
         return ScanBuilderProxy(self.gateway, self.loaded, dict(options.asCaseSensitiveMap()), CHANGE_FEED)
 
     def toString(self) -> str:
-        """What equality compares: the same range of the same table."""
+        """The text that `equals` compares: the table and the range."""
         return f"{self.loaded.table.path}@{self.loaded.table.branch} CHANGES {self.range}"
 
 

@@ -81,7 +81,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         return self._table(ident)
 
     def dropTable(self, ident: JavaObject) -> bool:
-        """DROP TABLE: the directory goes."""
+        """DROP TABLE: the table's directory is deleted."""
         if list(ident.namespace()) == [SYSTEM_DATABASE]:
             raise UnsupportedError(f"{SYSTEM_DATABASE}.{ident.name()} is a system table, which is for reading")
         if not self._is_table(ident):
@@ -159,7 +159,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         return staged
 
     def _called_by(self, *classes: str) -> bool:
-        """Whether this is for one of Spark's classes that look like a statement but mean less.
+        """Return whether one of Spark's classes called this that mean another statement than they seem to.
 
         ``df.write.mode("overwrite").saveAsTable`` keeps the definition of the table; there and in
         ``spark.catalog.createTable`` a format that nobody gave is Spark's default.
@@ -231,12 +231,12 @@ class TableDefinitionsProxy(NamespacesProxy):
         return TableProxy(self.gateway, self.catalog_name, self._load(ident))
 
     def _drop(self, ident: JavaObject) -> None:
-        """Remove a table that a statement made and could not fill."""
+        """Drop a table that a failed statement created."""
         name = ident.name()
         path = name if is_path_name(name) else self.catalog.table_path(ident.namespace()[0], name)
         undo_create(path, self.catalog.options)
 
 
 def _copied(properties: dict[str, str]) -> dict[str, str]:
-    """The properties of a table that one LIKE it has as well."""
+    """Return the properties that CREATE TABLE LIKE copies."""
     return copied_options(properties) if properties.get("provider", "paimon").lower() == "paimon" else {}

@@ -95,7 +95,7 @@ def _sized(
     buckets: int,
     one_task_per_bucket: bool = False,
 ) -> WriteDistribution:
-    """Few tasks: each writes a file into every bucket whose keys it gets, so many tasks make many small files."""
+    """Return a distribution with few tasks: each task writes a file into every bucket of which it gets rows."""
     if parallelism.adaptive:
         size = table.options.target_file_size_bytes(bool(table.schema.primary_keys)) * buckets
         return WriteDistribution(

@@ -55,12 +55,12 @@ def _as_spark_keeps(value: Any) -> Any:
 
 
 def _slice(file: SplitFile) -> tuple[str, int, int, int]:
-    """A file, or a share of its bytes: a row group belongs to the share that holds its middle."""
+    """Return a file or a range of its bytes. A row group belongs to the range that holds its middle."""
     part, parts = file.row_groups or (0, 1)
     start, end = file.size * part // parts, file.size * (part + 1) // parts
     return file_uri(file.path), start, end - start, file.size
 
 
 def file_uri(path: str) -> str:
-    """A local path as Hadoop's ``Path`` takes it, its characters as they are."""
+    """Return a local path as a URI for Hadoop's ``Path``, without percent encoding."""
     return f"file:///{local_path(path).lstrip('/')}"

@@ -75,7 +75,7 @@ class PathTableProxy(TableProxy):
         padded: Sequence[DataField],
         options: Mapping[str, str],
     ) -> None:
-        """Hold what scans start from.
+        """Keep the table and its options.
 
         Args:
             gateway: the JVM.
@@ -100,7 +100,7 @@ class PathTableProxy(TableProxy):
         return found
 
     def _capabilities(self) -> Sequence[str]:
-        """Batch reads, and writes into the table itself, by which a temporary view of a load can be inserted into."""
+        """Batch reads; of the table itself also writes, for INSERT into a temporary view of a load."""
         return ["BATCH_READ", "BATCH_WRITE", "TRUNCATE"] if self.view is ROWS else ["BATCH_READ"]
 
     def metadataColumns(self) -> JavaObject:
@@ -120,7 +120,7 @@ class PathTableProxy(TableProxy):
         return SaveBuilderProxy(self.gateway, info, self.given)
 
     def toString(self) -> str:
-        """What equality compares: the same columns of the same rows, read in the same way."""
+        """The text that `equals` compares: the rows, the columns and the options of the read."""
         schema, source = self.loaded.table.schema, self.first.source
         options = ",".join(f"{key}={value}" for key, value in sorted(schema.options.items()))
         if isinstance(source, ChangeRange):
@@ -154,7 +154,7 @@ class PathSystemTableProxy(SystemTableProxy):
         return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, self.rows)
 
     def toString(self) -> str:
-        """What equality compares: every load has rows of its own."""
+        """The text that `equals` compares: two loads are never equal."""
         return f"{self.table_name}@{id(self):x}"
 
 
@@ -166,7 +166,7 @@ def read_relation(
     *,
     snapshot_id: int | None = None,
 ) -> JavaObject | None:
-    """The logical plan of a load, of the snapshot that it means now.
+    """Return the logical plan of a load. It stays on the snapshot that the load means now.
 
     Args:
         gateway: the JVM of a classic session.
@@ -222,7 +222,7 @@ def path_frame(spark: SparkSession, options: Mapping[str, str], *, snapshot_id: 
 def _table_of(
     gateway: Gateway, request: ReadRequest, options: Mapping[str, str], schema: StructType | None
 ) -> tuple[PathTableProxy | PathSystemTableProxy, Sequence[DataField], Sequence[DataField]] | None:
-    """What a load reads, its columns and its metadata columns; None where Spark has no type for one of them."""
+    """Return the proxy of a table, its columns and its metadata columns; None where Spark has no type for a column."""
     system = metadata_source(request)
     if system is not None:
         return PathSystemTableProxy(gateway, request.path, system), system.fields, ()
@@ -250,7 +250,7 @@ def _plan(
     names: Sequence[str] | None,
     shown: Sequence[str] | None,
 ) -> JavaObject:
-    """The relation of a table behind a filter and a choice of columns."""
+    """Return a relation below a filter and a projection."""
     nothing = gateway.jvm.scala.Option.empty()
     relation = compat.RELATION.of(gateway).create(faced(proxy), nothing, nothing)
     known = list(proxy.struct.names)
@@ -273,7 +273,7 @@ def _plan(
 
 
 def _spark_condition(predicate: Predicate, columns: Sequence[DataField], *, padded: bool) -> str | None:
-    """The predicate as a condition that means the same to Spark; None where its literals or CHAR columns may not."""
+    """Return the predicate as SQL; None where Spark could evaluate its literals or CHAR columns in another way."""
     types = {field.name: field.type for field in columns if padded or not isinstance(field.type, t.CharType)}
     if not all(isinstance(types.get(name), _SAME_IN_SPARK) for name in fields(predicate)):
         return None

@@ -1,4 +1,4 @@
-"""Which table a name in a statement means: by catalog name or by path, at which version, with which options."""
+"""Loads the table that a name or a path in a statement means, at its version and with its options."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class LoadRequest:
 
 
 def _context(argument: Any) -> dict[str, Any]:
-    """A ``TableContext`` of Spark 4.3, or a set of write privileges, as ``PaimonArguments`` tells the former."""
+    """Return a ``TableContext`` (Spark 4.3) or a set of write privileges in the form of ``PaimonArguments``."""
     if not hasattr(argument, "getClass") or not argument.getClass().getName().endswith(".TableContext"):
         return {"writes": not argument.isEmpty()}
     found: dict[str, Any] = {"writes": not argument.writePrivileges().isEmpty()}
@@ -135,7 +135,7 @@ class LoadedTable:
 
     @property
     def source_options(self) -> dict[str, str]:
-        """What our data source needs to open the same table and branch."""
+        """The options by which the data source opens the same table and branch."""
         branch = self.table.branch
         return {**self.store, "path": self.table.path, **({} if branch == MAIN_BRANCH else {"branch": branch})}
 

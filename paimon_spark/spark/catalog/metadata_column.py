@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class MetadataColumnProxy(Proxy):
-    """One column that says where a row comes from."""
+    """A metadata column: where a row comes from."""
 
     interfaces = ("org.apache.spark.sql.connector.catalog.MetadataColumn",)
 
@@ -38,4 +38,4 @@ class MetadataColumnProxy(Proxy):
         """None."""
 
     def metadataInJSON(self) -> None:
-        """Nothing else to say."""
+        """None."""

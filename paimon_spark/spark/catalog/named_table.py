@@ -1,4 +1,4 @@
-"""Answers what Spark's ``Table`` asks of every table: name, columns, partition columns, properties, capabilities."""
+"""Answers Spark's ``Table`` as far as all tables answer alike: name, columns, partition columns, properties."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 
 class NamespacesProxy(FacedProxy):
-    """The part of a catalog that knows databases; a database has a name of one part."""
+    """The part of a catalog about databases, whose names have one part."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("org.apache.spark.sql.connector.catalog.SupportsNamespaces",)
 

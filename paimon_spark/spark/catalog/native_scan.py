@@ -73,7 +73,7 @@ def parquet_batch(scan: ScanPlan, tasks: Sequence[Sequence[DataSplit]], pushed: 
 
 
 def note_refusal(error: Exception | str) -> None:
-    """Log why rows come by our reader that Spark's could give."""
+    """Log why Paimon's reader is used and not Spark's."""
     _LOG.warning("Spark's own Parquet reader cannot be used here, Paimon's is: %s", misfit_reason(error))
 
 
@@ -100,7 +100,7 @@ def _is_local(path: str) -> bool:
 
 
 def _can_open(gateway: Gateway, paths: set[str]) -> bool:
-    """Whether the JVM has names for the files: it was started in a locale, which may know ASCII only."""
+    """Return whether the JVM can open files of these names: its locale may be ASCII only."""
     if all(map(str.isascii, paths)):
         return True
     encoding = gateway.jvm.java.lang.System.getProperty("sun.jnu.encoding")
@@ -127,7 +127,7 @@ def _usable_filters(scan: ScanPlan, pushed: Sequence[Predicate]) -> list[int]:
 
 
 def _may_leave_out(predicate: Predicate, usable: set[str]) -> bool:
-    """Whether a filter means to Spark's reader what it means in SQL.
+    """Return whether Spark's reader may use a filter to skip row groups and pages.
 
     It must speak of columns that are read only, since a column that is not looks to page filters as if it were null
     everywhere; of no floating point numbers, since their maxima leave out NaN; and of no dates of long ago.

@@ -48,7 +48,7 @@ _SETTERS: dict[type[t.DataType], str] = {
 
 
 class PartitionsProxy(FacedProxy):
-    """The part of a table that knows its partitions."""
+    """The part of a table about its partitions."""
 
     loaded: LoadedTable
 
@@ -161,7 +161,7 @@ class PartitionsProxy(FacedProxy):
 
 
 def catalyst_row(gateway: Gateway, fields: Sequence[t.DataField], values: Mapping[str, Any], *more: int) -> JavaObject:
-    """The values of a partition as a row of Catalyst, and behind them `more` numbers.
+    """Return the values of a partition, and `more` numbers behind them, as a row of Catalyst.
 
     Raises:
         UnsupportedError: a partition column is of a type whose values cannot be converted to Spark's.
@@ -190,7 +190,7 @@ def _set(gateway: Gateway, row: JavaObject, index: int, value: Any, data_type: t
 
 
 def _catalyst(value: Any) -> Any:
-    """A Python value as the number that Catalyst keeps."""
+    """Return a Python value as the number that Catalyst stores."""
     if isinstance(value, datetime.datetime):
         return (value.replace(tzinfo=None) - _EPOCH_TIME) // datetime.timedelta(microseconds=1)
     if isinstance(value, datetime.date):

@@ -48,7 +48,7 @@ class PlacedRows:
         *,
         overwrite: bool,
     ) -> None:
-        """Know nothing of the rows yet.
+        """Keep the write; its rows are not known yet.
 
         Args:
             gateway: the JVM.
@@ -112,7 +112,7 @@ class PlacedRows:
         return key_ranges(frame, spark_arrow_schema(struct), self._planned(struct), size)
 
     def _planned(self, struct: StructType) -> WritePlan:
-        """The plan by which rows are told their tasks."""
+        """Return the plan that assigns rows to tasks."""
         plan = PaimonDataSource(self.options).planned_placing(struct, overwrite=self.overwrite)
         return replace(plan, key_ranges=self.key_ranges)
 
@@ -125,7 +125,7 @@ class PlacedRows:
         return frame.toDF(*(str(number) for number in range(len(struct)))), struct
 
     def _clustered(self, shuffle: JavaObject, child: JavaObject, texts: list[str]) -> JavaObject:
-        """The shuffle of Spark's, by other expressions and over another child."""
+        """Return Spark's shuffle with other expressions and another child."""
         values = [shuffle.productElement(number) for number in range(shuffle.productArity())]
         values[0] = scala_seq(self.gateway, resolved_expressions(self.gateway, child, texts))
         values[1] = child
@@ -145,7 +145,7 @@ class PlacedRows:
         return self._grafted(java_frame(rows).queryExecution().analyzed(), child)
 
     def _grafted(self, plan: JavaObject, child: JavaObject) -> JavaObject:
-        """The plan over the rows themselves, instead of over their columns only."""
+        """Replace the columns below a plan by the rows themselves."""
         below = java_list(plan.children())
         if not below:
             return child
@@ -164,7 +164,7 @@ class PlacedRows:
 
 
 def _is_known(plan: JavaObject) -> bool:
-    """Whether Spark knows the size of rows by what they are read from; that of a join or an aggregate it guesses."""
+    """Return whether Spark knows the size of rows from their source; the size of a join or an aggregate is a guess."""
     name = str(plan.getClass().getSimpleName())
     below = java_list(plan.children())
     if not below:

@@ -86,7 +86,7 @@ class UnboundProcedureProxy(ProcedureProxy):
 
 
 class MissingProcedureProxy(Proxy):
-    """A procedure that does not exist: what `loadProcedure` raises is never shown, what this raises is."""
+    """A procedure that does not exist. Spark shows the error of `bind`, but not one of `loadProcedure`."""
 
     interfaces = (f"{_PROCEDURES}.UnboundProcedure",)
 

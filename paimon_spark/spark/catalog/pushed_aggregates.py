@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def to_aggregation(functions: Sequence[Tree], groups: Sequence[Tree]) -> Aggregation | None:
-    """Spark's ``Aggregation`` as ours; None when it asks for more than counts and extremes of columns.
+    """Return Spark's ``Aggregation`` as a Paimon one; None unless all functions are counts and extremes of columns.
 
     Args:
         functions: of each its class's name, whether it is of distinct values, and its arguments.
@@ -42,7 +42,7 @@ def _call(kind: str, distinct: bool, arguments: Sequence[Tree]) -> AggregateCall
 
 
 def aggregation_trees(gateway: Gateway, aggregation: JavaObject) -> tuple[list[Tree], list[Tree]]:
-    """What `to_aggregation` takes, of an ``Aggregation`` of the JVM."""
+    """Return the arguments of `to_aggregation` for an ``Aggregation`` of the JVM."""
     functions: list[Tree] = []
     for function in aggregation.aggregateExpressions():
         kind = str(function.getClass().getSimpleName())
@@ -52,7 +52,7 @@ def aggregation_trees(gateway: Gateway, aggregation: JavaObject) -> tuple[list[T
 
 
 def aggregated_rows(plan: ScanPlan, wanted: Aggregation) -> AggregateRows | None:
-    """The answer for the rows of a scan; None where the rows must be read."""
+    """Return the result of an aggregation from metadata; None where rows must be read."""
     if isinstance(plan.source, ChangeRange) or plan.view is not ROWS or other_branch(plan.table) is not None:
         return None
     return aggregate_snapshot(plan.table, plan.source, plan.predicate, wanted)

@@ -1,4 +1,4 @@
-"""Spark's V2 predicates as our predicate tree: what the tree says exactly; the rest stays with Spark.
+"""Spark's V2 predicates as Paimon predicates. Spark evaluates those that have no exact equal.
 
 An expression comes as a `Tree`: what ``PaimonArguments`` in the JVM makes of one of
 ``org.apache.spark.sql.connector.expressions``, in one call.
@@ -46,18 +46,18 @@ _SPARK_DIGITS = 6  # Spark's timestamps are microseconds
 
 
 class _NotOurs(Exception):
-    """The predicate tree cannot express this."""
+    """The expression has no equal predicate."""
 
 
 def tree_of(gateway: Gateway | None, expression: JavaObject) -> Tree:
-    """The tree of an expression of the JVM: in one call; without `gateway` or Java classes in some for each node."""
+    """Return the tree of a Java expression, in one call; without `gateway` or Java classes in several per node."""
     entry = None if gateway is None else java_entry(gateway)
     found: Tree = _walked(expression) if entry is None else json.loads(entry.apply(None, expression))
     return found
 
 
 def to_predicate(tree: Tree, fields: Sequence[t.DataField], partition_keys: Sequence[str] = ()) -> Predicate | None:
-    """The predicate that is true for exactly the same rows; None when there is none.
+    """Return the predicate that is true for exactly the same rows; None without one.
 
     Args:
         tree: a ``Predicate`` of Spark's connector expressions.
@@ -147,7 +147,7 @@ class _Translator:
 
 
 def _plain(value: Any) -> Any:
-    """A literal's value as Python has it: Spark's own objects as text or Decimal."""
+    """Return the value of a literal in Python; objects of Spark become text or Decimal."""
     if not isinstance(value, list):
         return value
     kind, text = value
@@ -157,7 +157,7 @@ def _plain(value: Any) -> Any:
 
 
 def _walked(expression: JavaObject) -> Tree:
-    """The tree, by py4j's calls."""
+    """Return the tree by calls of the JVM."""
     kind = str(expression.getClass().getSimpleName())
     if kind == "LiteralValue":
         return ["literal", str(expression.dataType().simpleString()), _packed(expression.value())]

@@ -1,4 +1,4 @@
-"""Spark's own Python data source machinery, started fresh for every scan and write of the catalog.
+"""Spark's Python data source, made anew for each scan and write of the catalog.
 
 `PythonDataSourceV2` keeps one read plan per object, so sharing one between scans gives wrong rows (`docs/spark.md`
 §2b): here each scan and each write gets an object of its own. A scan is planned in this process, not in a worker of
@@ -57,7 +57,7 @@ def planned_batch(gateway: Gateway, schema: JavaObject, struct: StructType, read
 
 
 def python_batch(struct: StructType, reader: DataSourceReader) -> Value:
-    """The same for `faces`."""
+    """Return the value by which `faces` makes the same batch."""
     function, partitions = _packed(struct, reader)
     return [
         "python batch",
@@ -68,7 +68,7 @@ def python_batch(struct: StructType, reader: DataSourceReader) -> Value:
 
 
 def _packed(struct: StructType, reader: DataSourceReader) -> tuple[bytes, list[bytes]]:
-    """What the tasks run, and their partitions."""
+    """Return the function that tasks run, and their partitions, pickled."""
     dumps: Callable[[object], bytes] = CloudPickleSerializer().dumps  # type: ignore[no-untyped-call]
     function = dumps((_read_function(reader), struct))
     return function, [dumps(partition) for partition in reader.partitions()] or [dumps(None)]

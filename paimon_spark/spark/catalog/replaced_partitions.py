@@ -30,7 +30,7 @@ def overwrite_options(table: FileStoreTable, predicates: Sequence[JavaObject]) -
 
 
 def partition_condition(table: FileStoreTable, predicates: Sequence[JavaObject], what: str) -> Predicate:
-    """The tree of Spark's predicates, which must decide for whole partitions.
+    """Return Spark's predicates as one Paimon predicate; it must be about partition columns only.
 
     Args:
         table: whose partitions.

@@ -1,4 +1,4 @@
-"""Writes whose rows are looked at as a whole before they are written: of keys that move, of postponed buckets.
+"""Writes that need all rows before the first is written: of keys that move between partitions, of postponed buckets.
 
 Such a write is a job of its own (`jobs.shuffled_write`). Spark hands it the rows as a DataFrame, as to a V1 write: the
 rule that gives writes to themselves (`hooks.placed_writes`) puts a table in a command's place that takes rows so.

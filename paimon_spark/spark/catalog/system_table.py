@@ -57,7 +57,7 @@ class SystemTableProxy(NamedTableProxy):
         return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, lambda: system.read(table))
 
     def toString(self) -> str:
-        """What equality compares: the same table at the same version is the same relation."""
+        """The text that `equals` compares: the table and its version."""
         version = ",".join(f"{k}={v}" for k, v in sorted(self.loaded.options.items()))
         return f"{self.loaded.table.path}@{self.loaded.table.branch}${self.system.name}?{version}"
 

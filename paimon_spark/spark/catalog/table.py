@@ -91,7 +91,7 @@ class TableProxy(NamedTableProxy, PartitionsProxy):
         return WriteBuilderProxy(self.gateway, self.loaded, info)
 
     def toString(self) -> str:
-        """What equality compares: the same table at the same version is the same relation."""
+        """The text that `equals` compares: the table and its version."""
         version = ",".join(f"{k}={v}" for k, v in sorted(self.loaded.options.items()))
         return f"{self.loaded.table.path}@{self.loaded.table.branch}?{version}"
 

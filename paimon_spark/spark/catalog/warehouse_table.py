@@ -28,5 +28,5 @@ class GlobalTableProxy(SystemTableProxy):
         return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, lambda: table.read(catalog))
 
     def toString(self) -> str:
-        """What equality compares: the same table of the same warehouse is the same relation."""
+        """The text that `equals` compares: the warehouse and the table."""
         return f"{self.catalog.warehouse}${self.table_name}"

@@ -66,7 +66,7 @@ class FormatPlansProxy(FunctionProxy):
         self.state = state
 
     def apply(self, node: JavaObject) -> JavaObject:
-        """The plan for a node; the node itself where Spark's own rules are to see it.
+        """Return the plan for a node, or the node itself, which Spark's own rules then resolve.
 
         Raises:
             JavaThrownError: Spark's ``AnalysisException`` for an error of a Python source, with the text of ours.
@@ -99,7 +99,7 @@ class FormatPlansProxy(FunctionProxy):
         return node if plan is None else plan
 
     def _by_name(self, node: JavaObject, named: JavaObject, version: Mapping[str, str]) -> JavaObject:
-        """The plan of an ``UnresolvedRelation``; `node` where Spark's own rules are to see it."""
+        """Return the plan of an ``UnresolvedRelation``, or `node`, which Spark's own rules then resolve."""
         name, path = (str(part) for part in java_list(named.multipartIdentifier()))
         if self.state.catalogManager().isCatalogRegistered(name) or not is_path_name(path):
             return node
@@ -111,7 +111,7 @@ class FormatPlansProxy(FunctionProxy):
         return node if plan is None else plan
 
     def _at_version(self, node: JavaObject) -> JavaObject:
-        """``VERSION AS OF`` or ``TIMESTAMP AS OF`` behind a path; the time is left to Spark until it is resolved."""
+        """Return the plan of a path with ``VERSION AS OF`` or ``TIMESTAMP AS OF``; Spark resolves the time first."""
         timestamp = node.timestamp()
         if missing_of(self.gateway, PATH_TRAVEL) or (timestamp.isDefined() and not timestamp.get().resolved()):
             return node
@@ -124,7 +124,7 @@ class FormatPlansProxy(FunctionProxy):
         return self._by_name(node, node.relation(), version)
 
     def _view(self, view: JavaObject) -> JavaObject:
-        """The view over the relation of a load of this moment, with the columns that the view has."""
+        """Return the view over the relation of a load that is made now, with the columns of the view."""
         projects, relation = [], view.child()
         while relation.getClass().getSimpleName() == "Project":  # Spark pads CHAR columns
             projects.append(relation)
@@ -161,7 +161,7 @@ class FormatPlansProxy(FunctionProxy):
         return saved.withNewQuery(compat.PROJECT(self.gateway, chosen, query))
 
     def _columns(self, options: Mapping[str, str], struct: StructType) -> list[str] | None:
-        """The columns of the rows as the table places them, if there is a table yet."""
+        """Return the columns of the rows as SQL, in the form in which the table is shuffled; None without a table."""
         request = write_request(options, overwrite=True)
         given = {**request.session_options, **request.options}
         try:

@@ -1,4 +1,4 @@
-"""Writes that leave out columns on Spark 4.0, which fills them in V2 tables neither by default nor by NULL.
+"""Writes that leave out columns on Spark 4.0, which does not fill them in V2 tables.
 
 Later versions do it themselves. Here the analysed statement is completed: columns that are left out are added to its
 query, with their defaults, and to its column list where it has one. Two lists of the analyser's rules get a rule more,
@@ -36,7 +36,7 @@ class InsertProxy(FunctionProxy):
         self.state = state
 
     def apply(self, statement: JavaObject) -> JavaObject:
-        """The statement, completed where that is possible: else Spark says what is wrong with it."""
+        """Return the statement with all columns, or unchanged; then Spark raises its error."""
         try:
             return self._completed(statement)
         except CALL_ERRORS:  # there is no such table, say
@@ -71,14 +71,14 @@ class InsertProxy(FunctionProxy):
         )
 
     def _names(self, query: JavaObject) -> list[str]:
-        """The columns of a query, which DataFrame writers hand over as it was before its analysis."""
+        """Return the columns of a query, which DataFrame writers pass before its analysis."""
         if not query.resolved():
             mode = compat.COMMAND_EXECUTION_MODE.of(self.gateway).SKIP()
             query = self.state.executePlan(query, mode).analyzed()
         return [str(column.name()) for column in java_list(query.output())]
 
     def _table(self, relation: JavaObject) -> JavaObject | None:
-        """The table that a relation is, or is going to be, if it is one written in Python."""
+        """Return the table of a relation, if the table is written in Python."""
         if relation.getClass().getSimpleName() != "DataSourceV2Relation":
             return catalog_table(self.gateway, self.state, relation)
         table = relation.table()
@@ -86,7 +86,7 @@ class InsertProxy(FunctionProxy):
 
 
 def _default_of(column: JavaObject) -> str | None:
-    """The value of a column that an INSERT leaves out, as SQL; None where there must be one."""
+    """Return the value of a column that an INSERT leaves out, as SQL; None for a NOT NULL column without a default."""
     default = column.defaultValue()
     if default is not None:
         return str(default.getSql())

@@ -1,4 +1,4 @@
-"""Puts what ``format("paimon")`` needs into a session, and into the sessions that are made of it.
+"""Installs the hooks of ``format("paimon")`` in a session and in its clones.
 
 Answers ``scala.Function2``: Spark clones the session of a streaming query, without the catalogs that were put into it.
 """
@@ -81,7 +81,7 @@ def follow_clones(gateway: Gateway, state: JavaObject, install: Callable[[JavaOb
 
 
 class CloningProxy(Proxy):
-    """Makes the state of a cloned session as Spark does and puts a catalog into it; clones of clones have it too."""
+    """Clones the state of a session as Spark does, and installs the hooks in the clone."""
 
     interfaces = ("scala.Function2",)
 
@@ -106,9 +106,9 @@ class CloningProxy(Proxy):
         return clone
 
     def curried(self) -> JavaObject:
-        """Of the function that Spark made."""
+        """Return what Spark's own function returns."""
         return self.original.curried()
 
     def tupled(self) -> JavaObject:
-        """Of the function that Spark made."""
+        """Return what Spark's own function returns."""
         return self.original.tupled()

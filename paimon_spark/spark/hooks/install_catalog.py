@@ -1,4 +1,4 @@
-"""Puts a catalog into a session, with the hooks of its statements; `register` alone imports none of them.
+"""Installs a catalog and the hooks of its statements in a session; `register` does not import them.
 
 The format needs less (see `install`).
 """

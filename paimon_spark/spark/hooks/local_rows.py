@@ -1,4 +1,4 @@
-"""Rows that a scan knows without reading become constants of the query, so that no Spark task is run for them.
+"""Scans of given rows become constants of the query, for which Spark runs no task.
 
 Spark plans such a scan (``LocalScan``: what metadata answers) as a table in the driver, but gives the columns their
 names in a step that runs as a job. An optimizer rule turns the scan into Spark's own ``LocalRelation``, and what is

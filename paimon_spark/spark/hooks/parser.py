@@ -1,4 +1,4 @@
-"""Paimon's statements in Spark's own parser, answering ``java.util.function.Function`` for what it refuses.
+"""Paimon's statements in Spark's parser: statements that Spark cannot parse are given to Python.
 
 Spark has one parser per session and asks it for every statement, expression and type. To cost those nothing, the
 parser that takes its place is a Java class: it hands everything to the one that was there. Only when that one refuses a
@@ -53,14 +53,14 @@ def install_parser(gateway: Gateway, state: JavaObject) -> None:
 
 
 class StatementProxy(FunctionProxy):
-    """Says what a statement that Spark's parser refuses means in Paimon."""
+    """Translates a statement that Spark's parser refuses."""
 
     def __init__(self, gateway: Gateway, state: JavaObject) -> None:
         super().__init__(gateway)
         self.state = state
 
     def apply(self, text: str) -> str | None:
-        """The CALL statement that does the same, or says why not; None: Spark's answer stands."""
+        """Return the CALL statement that does the same, or raises the right error; None where Spark's error stands."""
         statement, foreign = parse_tag_statement(text), parse_foreign_statement(text)
         table = statement.table if statement else foreign.table if foreign else None
         catalog = None if table is None else paimon_catalog_of(self.gateway, self.state, table)
@@ -76,7 +76,7 @@ class StatementProxy(FunctionProxy):
 
 
 def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...]) -> str | None:
-    """The catalog that a table's name leads to in a session, if it is one of ours: one that knows our procedures."""
+    """Return the name of the Paimon catalog that a table's name leads to; None for another catalog."""
     manager = state.catalogManager()
     named = len(table) > 1 and manager.isCatalogRegistered(table[0])
     catalog = manager.catalog(table[0]) if named else manager.currentCatalog()
@@ -88,7 +88,7 @@ def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...
 
 
 def _source(gateway: Gateway) -> str:
-    """The parser in Java."""
+    """Return the Java source of the parser."""
     methods = [
         _method(method) for method in gateway.java_class(_INTERFACE).getMethods() if not method.getModifiers() & _STATIC
     ]

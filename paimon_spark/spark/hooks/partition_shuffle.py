@@ -1,4 +1,4 @@
-"""Rows of one partition come to one task before they are written, where nothing in a query says where rows belong.
+"""Rows of one partition come to one task before they are written, unless the query distributes its rows.
 
 A task writes a file into each partition that it has rows of. So a query of 200 tasks leaves 200 small files in each
 partition, unless its rows are shuffled first. For partitioned append tables without buckets an optimizer rule adds
@@ -38,7 +38,7 @@ def install_partition_shuffle(gateway: Gateway, state: JavaObject) -> None:
 
 
 def rebalanced(df: DataFrame, table: FileStoreTable) -> DataFrame:
-    """The rows as they are to be written to a table by its path: brought together as the catalog's writes do it.
+    """Return the rows of a write by path, shuffled by partition as the catalog's writes shuffle them.
 
     Args:
         df: the rows, of a classic session; columns are matched by name.
@@ -65,7 +65,7 @@ class PartitionShuffleProxy(FunctionProxy):
     """Gives the columns by which rows of a write are brought together; answers ``java.util.function.Function``."""
 
     def apply(self, write: JavaObject) -> JavaObject:
-        """A ``String[]``; empty where rows stay where they are, or the write itself asks Spark to move them."""
+        """Return a ``String[]``; empty where rows stay, or the write asks Spark for a distribution."""
         found = python_object(self.gateway, write)
         names = found.distribution.rebalanced_by if isinstance(found, WriteProxy) else ()
         return self.gateway.strings(names)

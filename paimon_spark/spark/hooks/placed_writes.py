@@ -1,4 +1,4 @@
-"""Rows of a write come to their buckets' tasks: the shuffle that a write requires uses Paimon's own bucket.
+"""The shuffle before a write uses Paimon's bucket, so that each bucket has one task.
 
 A V2 write can ask Spark for rows that are clustered by columns, or by functions whose Java class every executor has:
 Paimon's bucket is neither. So an optimizer rule, a Java class, gives a write in a plan to the write

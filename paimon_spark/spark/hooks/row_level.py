@@ -39,14 +39,14 @@ def install_row_level(gateway: Gateway, state: JavaObject) -> None:
 
 
 class StatementProxy(FunctionProxy):
-    """Gives what is run in place of a DELETE or UPDATE; answers ``java.util.function.Function``."""
+    """Replaces a DELETE or UPDATE by a statement that Spark can run; answers ``java.util.function.Function``."""
 
     def __init__(self, gateway: Gateway) -> None:
         super().__init__(gateway)
         self._lists = new_object(gateway, "PaimonLongLists", ("java.lang.Integer", _LONG_LIST))
 
     def apply(self, statement: JavaObject) -> JavaObject:
-        """The statement to run; the same one where it is not ours, or Spark has something to say about it.
+        """Return the statement to run; the same one where the table is Spark's, or Spark refuses the statement.
 
         Raises:
             UnsupportedError: the table is a system table, or the statement a MERGE.
@@ -95,7 +95,7 @@ def _relation(plan: JavaObject) -> JavaObject:
 
 
 class RowLevelProxy(Proxy):
-    """One statement, ready to be run; answers ``java.util.concurrent.Callable``, which may throw everything."""
+    """A DELETE or UPDATE that can be run; answers ``java.util.concurrent.Callable``, which may throw any exception."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("java.util.concurrent.Callable",)
     statement: ClassVar[str]

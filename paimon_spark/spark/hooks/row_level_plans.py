@@ -182,7 +182,7 @@ class Target:
         return compat.PROJECT(self.gateway, scala_seq(self.gateway, visible), relation), raw
 
     def _changed(self, index: int, value: JavaObject, relation: JavaObject = None) -> JavaObject:
-        """The relation with another value in one of its fields, of which Spark 4.3 has one more than 4.0."""
+        """Return the relation with another value in one field. Spark 4.3 has one more field than 4.0."""
         relation = relation or self.relation
         values = [relation.productElement(number) for number in range(relation.productArity())]
         values[index] = value
@@ -244,7 +244,7 @@ class AnalyzedRows(MatchedRows):
 
 
 def _chars(data_type: JavaObject) -> str:
-    """The type as text, in which VARCHAR is no CHAR."""
+    """Return the type as text without VARCHAR, to be searched for CHAR."""
     return str(data_type.catalogString()).lower().replace("varchar(", "")
 
 

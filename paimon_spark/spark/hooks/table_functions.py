@@ -66,7 +66,7 @@ def install_functions(gateway: Gateway, state: JavaObject) -> None:
 
 
 def _identifiers(gateway: Gateway, name: str) -> list[JavaObject]:
-    """What Spark looks a function up by: its name; from 4.2 on a name of three parts, as temporary functions have."""
+    """Return the identifiers of a function: its name; since Spark 4.2 a name of three parts."""
     if features.spark_version(gateway) < (4, 2):
         return [compat.FUNCTION_IDENTIFIER(gateway, name)]
     some: Callable[[str], JavaObject] = gateway.jvm.scala.Some

@@ -70,7 +70,7 @@ class WidenedWriteProxy(FunctionProxy):
         self.state = state
 
     def apply(self, statement: JavaObject) -> JavaObject:
-        """The write into the wider table; the same one where the rows bring nothing new, or Spark must say something.
+        """Return the write into the wider table; the same write without new columns, or where Spark refuses it.
 
         Raises:
             UnsupportedError: Paimon has no type for a new column.
@@ -96,7 +96,7 @@ class WidenedWriteProxy(FunctionProxy):
         return statement.copy(relation, *values[1:])
 
     def _target(self, relation: JavaObject) -> _Target | None:
-        """The table of ours that a relation is, or is going to be; None for one of Spark's."""
+        """Return the Paimon table of a relation; None for a table of Spark's."""
         options = self.gateway.string_dict(relation.options().asCaseSensitiveMap())
         options = {key: value for key, value in options.items() if key != _PRIVILEGES}
         if relation.getClass().getSimpleName() == "DataSourceV2Relation":
@@ -123,14 +123,14 @@ class WidenedWriteProxy(FunctionProxy):
         return java_map(statement.writeOptions())
 
     def _new_relation(self, table: TableProxy, target: _Target) -> JavaObject:
-        """A ``DataSourceV2Relation``; only without options do all versions of Spark make one in the same way."""
+        """Return a ``DataSourceV2Relation``. It is made without options, which differ between versions of Spark."""
         relation = compat.RELATION.of(self.gateway).create(table, target.catalog, target.ident)
         values = [relation.productElement(number) for number in range(relation.productArity())]
         values[_OPTIONS] = self.gateway.options(target.options)
         return relation.copy(*values)
 
     def _schema(self, query: JavaObject) -> StructType:
-        """The columns of a query, which DataFrame writers hand over as it was before its analysis."""
+        """Return the columns of a query, which DataFrame writers pass before its analysis."""
         if not query.resolved():
             mode = compat.COMMAND_EXECUTION_MODE.of(self.gateway).SKIP()
             query = self.state.executePlan(query, mode).analyzed()

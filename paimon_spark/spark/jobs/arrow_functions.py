@@ -37,7 +37,7 @@ def map_in_arrow(
 
 
 def _created(spark: SparkSession) -> Any:
-    """What makes a function of any kind for a kind of session."""
+    """Return PySpark's constructor of functions for the kind of session."""
     if is_connect(spark):
         from pyspark.sql.connect.udf import _create_udf as create
     else:

@@ -1,4 +1,4 @@
-"""How rows are told the task that writes their bucket: by SQL over their columns, or by Python, which packs them."""
+"""Assigns rows to the tasks that write their buckets: by SQL over their columns, or in Python, which packs them."""
 
 from __future__ import annotations
 

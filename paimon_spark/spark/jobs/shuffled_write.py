@@ -98,7 +98,7 @@ def _clustered_by(plan: WritePlan, tasks: int) -> list[str] | None:
 
 
 def _columns_as_stored(plan: WritePlan, names: Iterable[str], positions: dict[str, int | None]) -> list[str] | None:
-    """The numbered columns of the data that are these of the table; None where storing changes their values."""
+    """Return the numbered columns of these columns of the table; None where the table stores other values."""
     found = []
     for name in names:
         position, field = positions[name], plan.table.schema.field(name)

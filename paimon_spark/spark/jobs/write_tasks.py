@@ -1,4 +1,4 @@
-"""The tasks of a planned write over rows that are where they belong, and their number."""
+"""Runs the tasks of a planned write over rows that are shuffled already."""
 
 from __future__ import annotations
 

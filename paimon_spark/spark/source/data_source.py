@@ -43,7 +43,7 @@ _R = TypeVar("_R")
 
 
 def _quiet(method: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A method of the source whose errors show no secret of its options, whichever option they are about."""
+    """Wrap a method so that its errors show no secrets of the options."""
 
     @functools.wraps(method)
     def call(*arguments: _P.args, **named: _P.kwargs) -> _R:
@@ -114,7 +114,7 @@ class PaimonDataSource(DataSource):
         packed: bool = False,
         key_ranges: KeyRanges | None = None,
     ) -> TableWrite:
-        """Plan the write, for a door that commits it itself; as `writer`.
+        """Plan a write that the caller commits; as `writer`.
 
         Args:
             schema: the columns of the rows.

@@ -1,4 +1,4 @@
-"""What the rows of a save must be before they are shuffled: equal keys are equal only in the form the table keeps."""
+"""The form that the rows of a save need before a shuffle: keys that the table stores as equal must be equal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WHOLE_NUMBERS = (spark.ByteType(), spark.ShortType(), spark.IntegerType(), spar
 
 
 def placed_columns(schema: TableSchema, struct: spark.StructType) -> list[str] | None:
-    """What rows are to be before they are shuffled: their columns as SQL, those by which they are placed as stored.
+    """Return the columns of the rows as SQL; those by which rows are shuffled are cast as the table stores them.
 
     Equal keys must be equal when Spark shuffles: CHAR(n) is padded, as by SQL INSERT, and numbers are widened.
 

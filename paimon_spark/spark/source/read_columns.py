@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def find_field(fields: Sequence[DataField], name: str) -> DataField:
-    """The field of that name; case counts only where it decides between two.
+    """Return the field of a name; case is ignored unless two names differ by case only.
 
     Raises:
         SchemaMismatchError: there is none, or several that differ by case only.

@@ -1,4 +1,4 @@
-"""The tasks of a planned read. What is imported here every Python worker of a read pays for before its first row."""
+"""The tasks of a planned read. Every Python worker of a read imports this module, so it imports little."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PaimonReader(DataSourceReader):
     def __init__(
         self, plan: ReadPlan, target: pa.Schema, *, names: Sequence[str] | None = None, metadata: Sequence[str] = ()
     ) -> None:
-        """Hold what tasks need.
+        """Keep what tasks need.
 
         Args:
             plan: of the read.
@@ -76,5 +76,5 @@ class PaimonReader(DataSourceReader):
         return self._read(self._table, split, self._fields, self._residual)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave the splits behind: each travels with its own partition."""
+        """Pickle without the splits: each split is pickled with its partition."""
         return {**self.__dict__, "_splits": ()}

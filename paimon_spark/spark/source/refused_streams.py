@@ -1,4 +1,4 @@
-"""Streams, which are not supported yet, are refused when they are asked for, and with what works instead."""
+"""Streams are not supported yet. They are refused early; the message names what works instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits packed into Spark partitions: few and fat, since every task costs about 56 ms of core time."""
+"""Packs splits into few large Spark partitions: each task costs about 56 ms of core time."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def pack_splits(
 
 
 def even_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of a good size: tiny neighbours put together, huge ones cut; most pass untouched."""
+    """Yield the rows in batches of a good size: small neighbours are joined, large batches are cut."""
     waiting: list[pa.RecordBatch] = []
     rows = size_bytes = 0
     for batch in batches:

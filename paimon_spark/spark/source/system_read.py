@@ -60,7 +60,7 @@ class SystemTableReader(DataSourceReader):
         return convert_batches(pa.ipc.open_stream(partition.data), self._names, self._target)
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave the rows behind: they travel with their partitions."""
+        """Pickle without the rows: they are pickled with their partitions."""
         return {**self.__dict__, "_partitions": []}
 
 
@@ -116,7 +116,7 @@ def metadata_source(request: ReadRequest) -> MetadataSource | None:
 
 
 def row_view_of(path: str) -> RowView:
-    """The way to look at rows that a path names, where `metadata_source` has found none: ``t``, ``t$ro``."""
+    """Return the row view that a path names (``t``, ``t$ro``), where `metadata_source` finds none."""
     view = find_view(parse_table_path(path).system_table)
     assert view is not None
     return view

@@ -1,4 +1,4 @@
-"""What a Python worker of Spark's does between tasks, made cheaper."""
+"""Makes the work cheaper that Spark's Python worker does between tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STATE = "_paimon_archive_state"
 
 
 def speed_up_worker() -> None:
-    """Let this worker's later tasks start sooner. Called in a task; elsewhere, and the second time, it does nothing.
+    """Let later tasks of this worker start sooner. Called in a task; elsewhere and the second time it does nothing.
 
     Before each task PySpark calls ``importlib.invalidate_caches``. Until Python 3.12 every ``zipimporter`` then reads
     the directory of its archive again; a worker has about 16 of them for ``pyspark.zip``, which takes 0.1 CPU seconds.

@@ -132,7 +132,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _column_case(name: str, columns: Sequence[str]) -> str:
-    """The column as it is written in the table, as far as only one differs by nothing but case."""
+    """Return the table's spelling of a column name, if exactly one column differs by case only."""
     found = [column for column in columns if column.lower() == name.lower()]
     return found[0] if len(found) == 1 and name not in columns else name
 
@@ -169,7 +169,7 @@ def overwrite_of(request: WriteRequest, table: FileStoreTable) -> OverwriteSpec:
 
 
 def check_partition_condition(condition: Predicate, table: FileStoreTable, what: str) -> None:
-    """Refuse a condition that does not decide for whole partitions.
+    """Refuse a condition about columns that are no partition columns.
 
     Raises:
         OptionError: it is about other columns, which the message names after `what`.

@@ -1,4 +1,4 @@
-"""The tasks of a planned write, and its commit on the driver. Each task pays for what is imported here."""
+"""The tasks of a planned write, and its commit on the driver. Every task imports this module."""
 
 from __future__ import annotations
 

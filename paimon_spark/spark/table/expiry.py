@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Expiry(TablePart):
-    """Methods that let the past go. They run on the driver, except where a Spark job is named."""
+    """Methods that expire and delete. They run on the driver, except where a Spark job is named."""
 
     def expire_snapshots(
         self,
@@ -34,7 +34,7 @@ class Expiry(TablePart):
         options: Mapping[str, str] | None = None,
         accept_lost_snapshot: bool = False,
     ) -> int:
-        """Let the oldest snapshots go, with the files that no tag, branch or consumer needs; return how many went.
+        """Expire the oldest snapshots and the files that nothing else needs; return the number of snapshots.
 
         Args:
             retain_max: most that stay; option `snapshot.num-retained.max` when not given.
@@ -66,7 +66,7 @@ class Expiry(TablePart):
         delete_all: bool = False,
         accept_lost_snapshot: bool = False,
     ) -> int:
-        """Let the oldest long-lived changelogs go; return how many went.
+        """Expire the oldest long-lived changelogs; return their number.
 
         Args:
             retain_max: most that stay; option `changelog.num-retained.max` when not given.

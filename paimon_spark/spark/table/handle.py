@@ -1,4 +1,4 @@
-"""What every part of a `PaimonTable` works on: a session, a path, and the options that reach it."""
+"""The session, path and options on which every part of a `PaimonTable` works."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class Rows(TablePart):
 
 
 def _text(condition: str | Column | None) -> str:
-    """A condition as text: of a Column what it shows, without the quotation around it."""
+    """Return a condition as text; of a Column its representation without quotes."""
     return condition if isinstance(condition, str) else str(condition).removeprefix("Column<'").removesuffix("'>")
 
 
