@@ -56,7 +56,7 @@ LITERALS: dict[str, Sequence[Any]] = {
     "FLOAT": [0.1, 1e300, -1e300, 3],
     "DOUBLE": [2**70, 0, Decimal("1.1")],
     "TIMESTAMP(3)": [datetime(1970, 1, 1, 0, 0, 0, 500)],
-    "DECIMAL(9, 2)": [Decimal("0.005"), 1, Decimal(10) ** 30],
+    "DECIMAL(9, 2)": [Decimal("0.005"), 1, Decimal(10) ** 30, 0.01],
 }
 SMALL = {"bloom-filter": {"items": "100"}}
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "eq_null_safe")

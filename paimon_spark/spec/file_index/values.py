@@ -47,6 +47,7 @@ Key = int | bytes
 
 _LOW, _HIGH = -(2**63), 2**63 - 1
 _MOST_DIGITS = 18
+_MOST_EXACT = 2.0**53
 _REAL = (int, float, Decimal, np.integer, np.floating)
 _EXACT = Context(prec=100)
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
@@ -318,6 +319,8 @@ def _scaled(literal: Any, data_type: DataType) -> Decimal | None:
     if not isinstance(literal, _REAL):
         return None
     plain = literal.item() if isinstance(literal, np.generic) else literal
+    if isinstance(plain, float) and (isinstance(data_type, DecimalType) or not abs(plain) < _MOST_EXACT):
+        return None  # then the column is compared as DOUBLE, whose values are not the keys
     number = plain if isinstance(plain, Decimal) else Decimal(plain)
     return number.scaleb(data_type.scale, _EXACT) if isinstance(data_type, DecimalType) else number
 
@@ -333,11 +336,12 @@ def _nanos(literal: Any, *, local: bool) -> int | None:
 def _float_bound(literal: Any, dtype: np.dtype[Any]) -> Bound | None:
     if isinstance(literal, bool | np.bool_) or not isinstance(literal, _REAL):
         return None
+    try:
+        literal = float(literal)  # as Spark compares: both sides as DOUBLE
+    except OverflowError:
+        return None
     with np.errstate(over="ignore"):
-        try:
-            near = np.array([literal], "f8").astype(dtype)
-        except OverflowError:
-            return None
+        near = np.array([literal], "f8").astype(dtype)
     value = float(near[0])
     if value != value:
         key = int(float_keys(near)[0])
