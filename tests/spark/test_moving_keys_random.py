@@ -1,0 +1,112 @@
+"""Random writes by us and by Java, by turns, to one table: keys that move between partitions, postponed buckets.
+
+After each step the rows are those of a dict, for us and for Java, and each key has one row. The files keep what Paimon
+relies on: no two runs above level 0 overlap, sequence numbers and deletes are as counted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from paimon_spark import PaimonTable
+from paimon_spark.commit.conflict_detection import ConflictContext, check_conflicts
+from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.split import SplitFile
+from paimon_spark.read.split_read import partition_scalars
+from paimon_spark.table.table import load_table
+from tests.support import seeds
+
+pytestmark = [pytest.mark.spark, pytest.mark.peer]
+
+Row = tuple[Any, ...]
+COLUMNS = [("k", "INT NOT NULL"), ("p", "INT NOT NULL"), ("v", "STRING"), ("n", "INT")]
+STEPS = 4
+MOVING = {"bucket": "-1", "dynamic-bucket.target-row-num": "4"}
+POSTPONED = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false", "postpone.target-row-num-per-bucket": "5"}
+TABLES: dict[str, dict[str, str]] = {
+    "moving, deduplicate": {**MOVING},
+    "moving, partial-update": {**MOVING, "merge-engine": "partial-update", "file.format": "orc"},
+    "moving, aggregation": {**MOVING, "merge-engine": "aggregation", "fields.n.aggregate-function": "sum"},
+    "postponed": {**POSTPONED},
+    "postponed, partial-update": {**POSTPONED, "merge-engine": "partial-update", "file.format": "avro"},
+}
+
+
+class Model:
+    """The rows of a table as a dict of keys."""
+
+    def __init__(self, engine: str, *, moving: bool) -> None:
+        self.engine = engine
+        self.moving = moving
+        self.rows: dict[Any, Row] = {}
+
+    def put(self, row: Row) -> None:
+        k, p, v, n = row
+        key = k if self.moving else (k, p)
+        old = self.rows.get(key)
+        if old is None or self.engine == "deduplicate":
+            self.rows[key] = row
+        elif self.engine == "partial-update":
+            self.rows[key] = (k, old[1], old[2] if v is None else v, old[3] if n is None else n)
+        else:
+            added = old[3] if n is None else n + (old[3] or 0)
+            self.rows[key] = (k, old[1], old[2] if v is None else v, added)
+
+    def sorted_rows(self) -> list[Row]:
+        return sorted(self.rows.values(), key=repr)
+
+
+def check_files(path: str) -> None:
+    """Check what the files of the latest snapshot promise."""
+    table = load_table(path)
+    snapshot = table.snapshots.latest()
+    assert snapshot is not None
+    entries = table.manifests.live_entries(snapshot)
+    types = tuple(table.schema.field(name).type for name in table.schema.trimmed_primary_keys)
+    context = ConflictContext(path, table.paths.partition_path, types, "", "")
+    check_conflicts([], entries, context, overwrite=False)  # levels above 0, numbers of buckets
+    for entry in entries:
+        split = SplitFile.of(entry.file, table.paths.data_file_path(entry.partition, entry.bucket, entry.file))
+        fields, constants = tuple(table.schema.fields), partition_scalars(table, entry.partition)
+        rows = pa.Table.from_batches(list(FileRead(table, fields, constants, key_value=True).batches(split, None)))
+        numbers, kinds = (rows.column(name).to_pylist() for name in ("_SEQUENCE_NUMBER", "_VALUE_KIND"))
+        meta = entry.file
+        assert (min(numbers), max(numbers)) == (meta.min_sequence_number, meta.max_sequence_number)
+        assert (len(numbers), sum(kind in (1, 3) for kind in kinds)) == (meta.row_count, meta.delete_row_count)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_writes_by_turns(spark: SparkSession, oracle: Any, tmp_path: Path, kind: str) -> None:
+    chance = seeds.chance("moving keys", kind)
+    options, moving = TABLES[kind], kind.startswith("moving")
+    name = f"turns.t{list(TABLES).index(kind)}"
+    key = ["k"] if moving else ["k", "p"]
+    oracle.create(name, COLUMNS, pk=key, partition=["p"], options={**options, "write-only": "true"})
+    path = str(Path(str(oracle.warehouse)) / "turns.db" / name.partition(".")[2])
+    table = PaimonTable.for_path(spark, path)
+    model = Model(options.get("merge-engine", "deduplicate"), moving=moving)
+    for step in range(STEPS):
+        keys = [chance.randrange(16) for _ in range(chance.randint(1, 8))]
+        values = [(chance.choice([None, "a", "b"]), chance.choice([None, step])) for _ in keys]
+        rows = [(k, chance.randrange(3), v, n) for k, (v, n) in zip(keys, values, strict=True)]
+        ours = bool(step % 2) if step < 2 else chance.random() < 0.5
+        if ours:
+            table.append(spark.createDataFrame(rows, "k int, p int, v string, n int").coalesce(1))
+        else:
+            oracle.write(name, rows)
+        for row in rows:
+            model.put(row)
+        if not moving or chance.random() < 0.3:
+            table.compact(compact_strategy=chance.choice(["full", "minor"]))
+        done = f"step {step}: {'ours' if ours else 'Java'} {rows}"
+        assert sorted((tuple(row) for row in table.to_df().collect()), key=repr) == model.sorted_rows(), done
+        assert sorted(oracle.rows(name), key=repr) == model.sorted_rows(), done
+        check_files(path)
+    if moving:
+        oracle.compact(name)
+        assert sorted((tuple(row) for row in table.to_df().collect()), key=repr) == model.sorted_rows()
