@@ -46,6 +46,7 @@ NOT_ACTING = (
     *("table/system/", "_collections_abc", "tests/"),
 )
 ELSEWHERE = {
+    "lookup-compact": "tests/maintain/test_lookup.py",
     "postpone.batch-write-fixed-bucket": "tests/write/test_postpone.py",
     "postpone.batch-write-fixed-bucket.max-parallelism": "tests/write/test_postpone.py",
     "postpone.default-bucket-num": "tests/write/test_postpone.py",

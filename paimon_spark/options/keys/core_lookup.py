@@ -7,7 +7,7 @@ from paimon_spark.options.option import OptionKind as K
 
 KB = 1 << 10
 MB = 1 << 20
-_JAVA_LOOKUPS = "Lookups are of Java's writers and of Flink."
+_JAVA_LOOKUPS = "It is for files in which Java and Flink look up key by key; rows are joined in sorted runs here."
 
 CORE_LOOKUP: tuple[Option, ...] = (
     Option("lookup.hash-load-factor", K.FLOAT, 0.75, "Load factor of Java's lookup files.", instead=_JAVA_LOOKUPS),
@@ -80,7 +80,12 @@ CORE_LOOKUP: tuple[Option, ...] = (
         instead=_JAVA_LOOKUPS,
     ),
     Option(
-        "force-lookup", K.BOOL, False, "Whether compaction looks up older rows.", immutable=True, instead=_JAVA_LOOKUPS
+        "force-lookup",
+        K.BOOL,
+        False,
+        "Whether compactions look up older rows, and each write is compacted.",
+        immutable=True,
+        honoured=True,
     ),
     Option(
         "lookup-wait",
@@ -88,22 +93,22 @@ CORE_LOOKUP: tuple[Option, ...] = (
         True,
         "Whether a commit waits for lookup compaction.",
         fallback_keys=("changelog-producer.lookup-wait",),
-        instead=_JAVA_LOOKUPS,
+        instead="A batch write waits, as Java's does.",
     ),
     Option(
         "lookup-compact",
         K.ENUM,
         "RADICAL",
-        "How eagerly lookup compaction is made.",
+        "Whether each write is compacted where rows are looked up, or every few.",
         choices=("RADICAL", "GENTLE"),
-        instead=_JAVA_LOOKUPS,
+        honoured=True,
     ),
     Option(
         "lookup-compact.max-interval",
         K.INT,
         None,
-        "Commits between two gentle lookup compactions.",
-        instead=_JAVA_LOOKUPS,
+        "Commits of one writer between two gentle lookup compactions.",
+        instead="A batch write is one commit: with GENTLE 'num-sorted-run.compaction-trigger' decides, as for Java's.",
     ),
     Option("local-kv-db.block-size", K.MEMORY, 4 * KB, "Block of Java's local key-value store.", instead=_JAVA_LOOKUPS),
 )

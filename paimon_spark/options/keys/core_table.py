@@ -12,9 +12,7 @@ _NO_DATA_EVOLUTION = "Compactions and changes of single rows of tables with data
 _NO_FORMAT_TABLES = "Format tables are refused."
 _NO_METASTORE = "A catalog here is a directory, without a metastore."
 _NO_MATERIALIZED_TABLES = "Tables of type 'materialized-table' are refused."
-_NOTHING_TO_WAIT_FOR = (
-    "The tables whose commits would wait (deletion vectors, row tracking, postponed buckets) are refused."
-)
+_NOTHING_TO_WAIT_FOR = "A write is compacted before it returns; into write-only tables nothing waits."
 
 CORE_TABLE: tuple[Option, ...] = (
     Option(
