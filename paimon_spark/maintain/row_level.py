@@ -14,7 +14,7 @@ from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitConflictError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.spec.snapshot import Operation
-from paimon_spark.table.support import check_readable, check_writable
+from paimon_spark.table.support import check_no_global_index, check_readable, check_writable
 from paimon_spark.table.two_branches import other_branch, own_partitions
 from paimon_spark.write.message import CommitMessage
 
@@ -98,6 +98,7 @@ def _check_changeable(table: FileStoreTable, statement: str) -> None:
             + (" and without 'deletion-vectors.enabled'" if statement == "DELETE" else "")
             + ": files that hold some columns of a row would not fit any more. Use another Paimon engine for it."
         )
+    check_no_global_index(table, statement)
     if other_branch(table) is not None:
         raise UnsupportedError(
             f"{statement} is not supported for a table that reads a second branch as well: change each branch by its "

@@ -14,6 +14,7 @@ from paimon_spark.spec.data_types import BlobType, contains_type
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.table.table import FileStoreTable
 
 
 def check_readable(schema: TableSchema) -> None:
@@ -34,6 +35,30 @@ def check_writable(schema: TableSchema) -> None:
     """
     refuse(schema.options, Stage.WRITE, Stage.TABLE, Stage.COMMIT)
     _check_types(schema)
+
+
+def check_no_global_index(table: FileStoreTable, deed: str) -> None:
+    """Refuse what gives rows another place where an index of the whole table names rows by their ids.
+
+    With data evolution rows keep the ids of their files; then only the values of indexed columns matter.
+
+    Args:
+        table: that is about to be changed.
+        deed: the statement, for the message.
+
+    Raises:
+        UnsupportedError: names the index.
+    """
+    if not table.options.row_tracking_enabled or table.options.data_evolution_enabled:
+        return
+    snapshot = table.snapshots.latest_to_follow()
+    entries = () if snapshot is None else table.manifests.index_entries(snapshot)
+    index = next((entry for entry in entries if entry.global_index is not None), None)
+    if index is not None:
+        raise UnsupportedError(
+            f"{deed} is not supported for table {table.path}, which has a global index of type {index.index_type}: the "
+            "index would name other rows. Drop the index with another Paimon engine first."
+        )
 
 
 def _check_types(schema: TableSchema) -> None:

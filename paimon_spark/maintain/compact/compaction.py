@@ -28,7 +28,7 @@ from paimon_spark.options import Stage, refuse
 from paimon_spark.read.record_expiry import RecordExpiry
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.simple_stats import EMPTY_STATS
-from paimon_spark.table.support import check_writable
+from paimon_spark.table.support import check_no_global_index, check_writable
 from paimon_spark.write.deletion_vectors import DeletedRows
 from paimon_spark.write.message import CommitMessage
 
@@ -113,6 +113,7 @@ def check_compactable(table: FileStoreTable) -> None:
     check_writable(table.schema)
     CommitSettings.of(table.options)
     refuse(table.options, Stage.COMPACT)
+    check_no_global_index(table, "Compaction")
     if table.schema.primary_keys:
         merge_engine_for(table.schema)
 
