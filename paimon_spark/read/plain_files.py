@@ -41,13 +41,18 @@ _FILE_DEFAULTS = [
     if name not in ("min_key", "max_key", "row_groups", "file_index")
 ]
 """Positions and values. What an index says of rows may be passed over: the filter is applied to the rows."""
+_VECTOR: Final = SplitFile._fields.index("deletion_vector")
 
 
-def holds_plain_rows(plan: ReadPlan) -> bool:
+def holds_plain_rows(plan: ReadPlan, *, marked: bool = False) -> bool:
     """Whether reading the plan's columns by name from its files, row groups and all, gives exactly its rows.
 
     Columns that partition the table are not read from the files, which need not hold them: their values are the
     partition's, in types that every reader treats alike. A plan without files has no such rows.
+
+    Args:
+        plan: of a read.
+        marked: the reader leaves out rows that deletion vectors mark.
     """
     if plan.read is not read_split or not plan.splits:
         return False
@@ -60,7 +65,7 @@ def holds_plain_rows(plan: ReadPlan) -> bool:
     if plan.table.options.data_evolution_enabled and not all(split.raw_convertible for split in plan.splits):
         return False
     has_keys = bool(plan.table.schema.primary_keys)
-    if not all(_is_plain_split(split, has_keys=has_keys) for split in plan.splits):
+    if not all(_is_plain_split(split, has_keys=has_keys, marked=marked) for split in plan.splits):
         return False
     columns = [field for field in plan.fields if field.name not in keys]
     schema_ids = {file.schema_id for split in plan.splits for file in split.files}
@@ -74,14 +79,15 @@ def _is_plain_type(kind: t.DataType) -> bool:
     return isinstance(kind, _PLAIN_TYPES)
 
 
-def _is_plain_split(split: DataSplit, *, has_keys: bool) -> bool:
+def _is_plain_split(split: DataSplit, *, has_keys: bool, marked: bool) -> bool:
     """Whether a split is nothing but Parquet files.
 
     Further fields of splits and files, with values other than their defaults, ask for more than the rows of the files.
     """
     if type(split) is not DataSplit or any(getattr(split, name) != value for name, value in _SPLIT_DEFAULTS.items()):
         return False
-    if any(file.format != "parquet" or any(file[i] != value for i, value in _FILE_DEFAULTS) for file in split.files):
+    plain = [(i, value) for i, value in _FILE_DEFAULTS if not (marked and i == _VECTOR)]
+    if any(file.format != "parquet" or any(file[i] != value for i, value in plain) for file in split.files):
         return False
     # old files with keys do not say how many deletes they hold; files of append tables hold none
     return not has_keys or (split.raw_convertible and all(file.delete_row_count == 0 for file in split.files))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
-from paimon_spark.errors import CorruptTableError
+from paimon_spark.errors import CorruptTableError, ExpiredFileError
 from paimon_spark.spec.deletion_vector import Bits, decode_vector, stored_bytes
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX
 from paimon_spark.storage.store_options import redact
@@ -75,7 +75,7 @@ def vector_bytes(file_io: FileIO, place: VectorPlace) -> bytes:
             source.seek(place.offset)
             data: bytes = source.read(min(stored_bytes(place.length), max(0, source.size() - place.offset)))
     except FileNotFoundError:
-        raise CorruptTableError("The index file of deletion vectors is missing.", path=redact(place.path)) from None
+        raise ExpiredFileError("The index file of deletion vectors is missing.", path=redact(place.path)) from None
     return data
 
 

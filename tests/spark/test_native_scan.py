@@ -80,7 +80,7 @@ def path_of(case: GoldenRead) -> str:
 
 def plain_columns(table: FileStoreTable) -> list[str]:
     names = [f.name for f in table.schema.fields]
-    return [name for name in names if holds_plain_rows(read_plan_of(table, columns=[name]))]
+    return [name for name in names if holds_plain_rows(read_plan_of(table, columns=[name]), marked=True)]
 
 
 TABLES = {case.id: (case, load_table(path_of(case))) for case in FULL if not case.system}
@@ -109,6 +109,7 @@ def test_golden_tables_of_many_kinds_are_read_so() -> None:
     assert len(PLAIN) > 15
     assert any(case.table.name.startswith("old_0_9") for case, _, _ in PLAIN)
     assert any(table.schema.primary_keys for _, table, _ in PLAIN)
+    assert len([table for _, table, _ in PLAIN if table.options.deletion_vectors_enabled]) >= 5
     assert any(set(columns) & set(table.schema.partition_keys) for _, table, columns in PLAIN)
     assert any(set(table.schema.partition_keys) < set(columns) == set(names_of(table)) for _, table, columns in PLAIN)
 
@@ -433,6 +434,61 @@ def test_where_spark_refuses_its_reader_we_read(
     assert BATCH not in batch_of(frame)
     assert NATIVE not in plan_of(frame)
     assert frame.count() == 100
+
+
+@pytest.fixture(scope="module")
+def marked(catalog: SparkSession) -> str:
+    """A table of four files in two partitions and a bucket count; of three of them rows are deleted."""
+    catalog.sql(
+        "CREATE TABLE marked (k BIGINT, v STRING, p STRING) PARTITIONED BY (p) "
+        "TBLPROPERTIES ('deletion-vectors.enabled' = 'true')"
+    )
+    for low, high, p in ((0, 1000, "a"), (1000, 2000, "b"), (2000, 3000, "a")):
+        rows = catalog.range(low, high, 1, 1).selectExpr("id k", "concat('v', id % 100) v", f"'{p}' p")
+        rows.sortWithinPartitions("v").writeTo("marked").append()
+    catalog.sql("INSERT INTO marked VALUES (3000, 'kept', 'b')")
+    catalog.sql("DELETE FROM marked WHERE k % 3 = 0 AND k < 3000 OR v = 'v7' OR k BETWEEN 2100 AND 2900")
+    return "marked"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM {t}",
+        "SELECT count(*), min(k), max(v) FROM {t}",
+        "SELECT p, max(v) FROM {t} GROUP BY p",
+        "SELECT k FROM {t} WHERE v = 'v8' AND p = 'a'",
+        "SELECT v FROM {t} WHERE k > 2950",
+        "SELECT a.k, b.v FROM {t} a JOIN {t} b ON a.k = b.k + 1 WHERE a.p = 'b'",
+        "SELECT k FROM {t} WHERE k IN (SELECT max(k) FROM {t} GROUP BY p)",
+        "SELECT k FROM {t} ORDER BY k DESC LIMIT 3",
+        "SELECT count(*) FROM (SELECT k FROM {t} LIMIT 900)",
+    ],
+)
+def test_spark_filters_rows_that_vectors_mark(catalog: SparkSession, marked: str, query: str) -> None:
+    frame = catalog.sql(query.format(t=marked))
+    assert NATIVE in plan_of(frame)
+    rows = collected(frame)
+    ours = catalog.sql(query.format(t=f"{marked} WITH (`read.spark-parquet` = 'false')"))
+    assert NATIVE not in plan_of(ours)
+    assert row_multiset(rows) == row_multiset(collected(ours))
+    slices = catalog.sql(query.format(t=f"{marked} WITH (`source.split.target-size` = '1 kb')"))
+    assert row_multiset(rows) == row_multiset(collected(slices))
+
+
+def test_where_spark_refuses_its_reader_we_mask_rows(
+    catalog: SparkSession, marked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = catalog.table(marked).count()
+    monkeypatch.setattr("paimon_spark.spark.catalog.native_scan._OPTIONS", {"mergeSchema": "perhaps"})
+    frame = catalog.table(marked).where("p = 'a' OR k > 0")
+    assert BATCH not in plan_of(frame)
+    assert frame.count() == expected
+    monkeypatch.undo()
+    monkeypatch.setattr("paimon_spark.spark.catalog.marked_rows._MOST_ROWS", 1000)
+    large = catalog.sql(f"SELECT * FROM {marked} WHERE k >= 0")
+    assert NATIVE not in plan_of(large)
+    assert large.count() == expected
 
 
 PLAIN_QUERIES = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
@@ -33,8 +33,22 @@ class TaskFiles:
     """Of each file the position in `rows`, the URI, the first byte, the number of bytes, the size of the file."""
 
 
-def task_files(table: FileStoreTable, columns: Sequence[DataField], tasks: Sequence[Sequence[DataSplit]]) -> TaskFiles:
-    """The files of the splits of each task, with the values of the partition columns that are read."""
+def task_files(
+    table: FileStoreTable,
+    columns: Sequence[DataField],
+    tasks: Sequence[Sequence[DataSplit]],
+    first_marks: Mapping[str, int] | None = None,
+) -> TaskFiles:
+    """The files of the splits of each task, with the values of the partition columns that are read.
+
+    Args:
+        table: whose files they are.
+        columns: partition columns that are read.
+        tasks: the splits.
+        first_marks: a number by the path of a file, which is read as one more such column; -1 for files without.
+    """
+    if first_marks is not None:
+        return _marked_files(task_files(table, columns, tasks), tasks, first_marks)
     layout, keys = DataLayout.of(table.schema), table.schema.partition_keys
     places = [keys.index(field.name) for field in columns]
     position: dict[bytes, int] = {}
@@ -48,6 +62,24 @@ def task_files(table: FileStoreTable, columns: Sequence[DataField], tasks: Seque
         [(position[split.partition], *_slice(file)) for split in splits for file in split.files] for splits in tasks
     ]
     return TaskFiles([_KINDS.get(type(field.type), "") for field in columns], rows, files)
+
+
+def _marked_files(found: TaskFiles, tasks: Sequence[Sequence[DataSplit]], first_marks: Mapping[str, int]) -> TaskFiles:
+    """The same files, each with its number as a further value of its partition."""
+    position: dict[tuple[int, int], int] = {}
+    rows: list[tuple[Any, ...]] = []
+    marked: list[list[tuple[int, str, int, int, int]]] = []
+    for splits, files in zip(tasks, found.tasks, strict=True):
+        marked.append([])
+        for file, (partition, uri, start, length, size) in zip(
+            (f for split in splits for f in split.files), files, strict=True
+        ):
+            key = partition, first_marks.get(file.path, -1)
+            if key not in position:
+                position[key] = len(rows)
+                rows.append((*found.rows[partition], key[1]))
+            marked[-1].append((position[key], uri, start, length, size))
+    return TaskFiles([*found.kinds, "long"], rows, marked)
 
 
 def _as_spark_keeps(value: Any) -> Any:

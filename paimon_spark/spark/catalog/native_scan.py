@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import StructType
 
+from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.spark.catalog.file_partitions import file_uri, task_files
+from paimon_spark.spark.catalog.marked_rows import FIRST_MARK, POSITION
 from paimon_spark.spark.jvm.faces import Value, has_faces
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.spark_errors import misfit_reason
@@ -23,6 +25,7 @@ from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
+    from paimon_spark.spark.catalog.marked_rows import Marks
     from paimon_spark.spark.catalog.scan_plan import ScanPlan
 
 _LOG = logging.getLogger(__name__)
@@ -45,24 +48,29 @@ _FIRST_SAFE_YEAR: Final = 1900
 WANTED_SETTINGS: Final = (_SHIFTS_TIMES,)
 
 
-def parquet_batch(scan: ScanPlan, tasks: Sequence[Sequence[DataSplit]], pushed: Sequence[Predicate]) -> Value:
+def parquet_batch(
+    scan: ScanPlan, tasks: Sequence[Sequence[DataSplit]], pushed: Sequence[Predicate], marks: Marks | None = None
+) -> Value:
     """A batch of Spark's Parquet reader, for `faces`; ``PaimonParquet`` makes it, where this Spark lets it.
 
     Args:
         scan: what is read; partition columns come last in its struct.
         tasks: the splits of the scan's plan, packed into tasks.
         pushed: predicates that Spark evaluates once more: here they only prune row groups.
+        marks: deletion vectors, by which Spark filters the rows: columns for that are added.
     """
     keys = scan.table.schema.partition_keys
     partition_fields = [field for field in scan.plan.fields if field.name in keys]
     partition = StructType([column for column in scan.struct.fields if column.name in keys])
     data = StructType([column for column in scan.struct.fields if column.name not in keys])
-    files = task_files(scan.table, partition_fields, tasks)
+    if marks is not None:
+        data, partition = data.add(POSITION), partition.add(FIRST_MARK)
+    files = task_files(scan.table, partition_fields, tasks, None if marks is None else marks.first)
     return [
         "parquet batch",
         {
             "data": data.json(),
-            "partition": partition.json() if partition_fields else None,
+            "partition": partition.json() if len(partition) else None,
             "filters": _usable_filters(scan, pushed),
             "options": _OPTIONS,
             "kinds": files.kinds,
@@ -77,19 +85,21 @@ def note_refusal(error: Exception | str) -> None:
     _LOG.warning("Spark's own Parquet reader cannot be used here, Paimon's is: %s", misfit_reason(error))
 
 
-def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) -> bool:
+def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, marked: bool = False) -> bool:
     """Whether a scan is left to Spark's Parquet reader: rows of local files as they are.
 
     Args:
         gateway: the JVM.
         scan: what is read.
         settings: of the session, `WANTED_SETTINGS` as far as they are set.
+        marked: Spark filters rows that deletion vectors mark.
     """
     if not scan.table.options.value("read.spark-parquet") or scan.metadata or not _is_local(scan.table.path):
         return False
     if not has_faces(gateway) or settings.get(_SHIFTS_TIMES, "false").lower() == "true":
         return False
-    if not scan.has_plain_rows or not scan.partition_columns_are_last:
+    plain = holds_plain_rows(scan.plan, marked=True) if marked else scan.has_plain_rows
+    if not plain or not scan.partition_columns_are_last:
         return False
     paths = {file.path for split in scan.plan.splits for file in split.files}
     return all(map(_is_local, paths)) and _can_open(gateway, paths)

@@ -20,6 +20,7 @@ from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy
 from paimon_spark.spark.catalog.column_definitions import java_struct
+from paimon_spark.spark.catalog.marked_rows import Marks, marks_of, unmarked
 from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, note_refusal, parquet_batch
 from paimon_spark.spark.catalog.pushed_aggregates import aggregated_rows, aggregation_trees, to_aggregation
 from paimon_spark.spark.catalog.pushed_expressions import Tree, to_predicate, tree_of
@@ -192,9 +193,15 @@ class ScanBuilderProxy(FacedProxy):
 class ScanProxy(BasicScanProxy):
     """One scan. Its batch is made once: plans compare batches by identity when they reuse exchanges."""
 
-    interfaces = (f"{_READ}.Scan", f"{_READ}.SupportsReportStatistics", f"{_READ}.SupportsRuntimeV2Filtering")
+    interfaces = (
+        f"{_READ}.Scan",
+        f"{_READ}.SupportsReportStatistics",
+        f"{_READ}.SupportsRuntimeV2Filtering",
+        "java.util.function.Supplier",
+    )
 
     asked: ClassVar[Mapping[str, str]] = {
+        "get": "_asked_marks",
         "toBatch": "_asked_batch",
         "refused": "_asked_own_batch",
         "description": "_asked_description",
@@ -210,12 +217,15 @@ class ScanProxy(BasicScanProxy):
         self.pushed = pushed
         self.plan = plan
         self._native: bool | None = None
+        self._marks: Marks | None = None
         self._batch: JavaObject | None = None
 
     def answers(self) -> dict[str, Value]:
         """What does not depend on the files."""
+        has_vectors = self.plan.table.options.deletion_vectors_enabled
         return {
             **super().answers(),
+            **({} if has_vectors else {"get": None}),
             "filterAttributes": ["references", self._filterable()],
             "pushedPredicates": none_of(_PREDICATE),
             "supportsIterativePushdown": False,
@@ -236,6 +246,19 @@ class ScanProxy(BasicScanProxy):
         reader = ", reader=spark-parquet" if self._is_native(settings) else ""
         return f"paimon {self.name} {self.plan.describe()}{reader}"
 
+    def get(self) -> None:
+        """Which rows Spark is to filter: asked by the optimizer. None where it cannot, without the Java classes."""
+
+    def _asked_marks(self, question: Question) -> Reply:
+        """Which rows Spark is to filter, where its Parquet reader can read all others as they are."""
+        if self._native is None and is_native(self.gateway, self.plan, question.settings, marked=True):
+            self._marks = marks_of(self.plan.plan)
+        if self._marks is None:
+            return Reply(None, once=True)
+        self._native = True
+        keys = self.plan.table.schema.partition_keys
+        return Reply(self._marks.answer(sum(name in keys for name in self.plan.struct.names)), once=True)
+
     def toBatch(self) -> JavaObject:
         """Spark's Python batch over our reader; Spark's Parquet batch needs the Java classes."""
         if self._batch is None:
@@ -248,7 +271,7 @@ class ScanProxy(BasicScanProxy):
         reader = self.plan.reader()
         native = self._is_native(question.settings)
         value = (
-            parquet_batch(self.plan, reader.packed_splits(), self.pushed)
+            parquet_batch(self.plan, reader.packed_splits(), self.pushed, self._marks)
             if native
             else python_batch(self.plan.struct, reader)
         )
@@ -258,7 +281,11 @@ class ScanProxy(BasicScanProxy):
         """This Spark does not let its Parquet reader be made: ours reads."""
         note_refusal(str(question.arguments[0]))
         self._native = False
-        batch = python_batch(self.plan.struct, self.plan.reader())
+        if self._marks is None:
+            batch = python_batch(self.plan.struct, self.plan.reader())
+        else:
+            keys = self.plan.table.schema.partition_keys
+            batch = python_batch(*unmarked(self.plan.struct, self.plan.reader(), keys))
         return Reply(batch, remember={"description": self._describe({})})
 
     def _is_native(self, settings: Mapping[str, str]) -> bool:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.hooks.format_plans import has_format_plans, install_format_plans
 from paimon_spark.spark.hooks.local_rows import install_local_rows
+from paimon_spark.spark.hooks.marked_rows import install_marked_rows
 from paimon_spark.spark.hooks.partition_shuffle import install_partition_shuffle
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.jvm import compat, features
@@ -26,6 +27,7 @@ Install = Callable[[Gateway, JavaObject], None]
 FORMAT_HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.FORMAT_PLANS, install_format_plans),
     (features.LOCAL_ROWS, install_local_rows),
+    (features.MARKED_ROWS, install_marked_rows),
     (features.PLACED_WRITES, install_placed_writes),
     (features.REBALANCED_WRITES, install_partition_shuffle),
 )

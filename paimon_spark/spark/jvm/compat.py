@@ -168,6 +168,8 @@ PLATFORM = SparkClass("org.apache.spark.unsafe.Platform", methods=("throwExcepti
 ALIAS = SparkClass(f"{_EXPRESSIONS}.Alias", constructors=(6,))
 ATTRIBUTE = SparkClass(f"{_EXPRESSIONS}.AttributeReference", constructors=(6,))
 NAMED_EXPRESSION = SparkClass(f"{_EXPRESSIONS}.NamedExpression", methods=("newExprId",))
+INVOKE = SparkClass(f"{_EXPRESSIONS}.objects.Invoke", constructors=(8,))
+BIT_SET = SparkClass("org.apache.spark.util.collection.BitSet", methods=("get", "set"))
 LITERAL = SparkClass(f"{_EXPRESSIONS}.Literal", methods=("TrueLiteral",))
 EQUAL_NULL_SAFE = SparkClass(f"{_EXPRESSIONS}.EqualNullSafe", constructors=(2,))
 IF = SparkClass(f"{_EXPRESSIONS}.If", constructors=(3,))

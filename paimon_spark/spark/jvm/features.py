@@ -115,6 +115,13 @@ LOCAL_ROWS = Feature(
     "rows without a job", "what metadata answers costs a Spark job",
     (c.EXPERIMENTAL_METHODS, c.LOCAL_RELATIONS_RULE, c.LOCAL_RELATION, c.SCAN_RELATION, c.RULE, c.SOURCE_LOADER),
 )  # fmt: skip
+MARKED_ROWS = Feature(
+    "filters of deletion vectors", "files with deletion vectors are read by Paimon's reader, which is slower",
+    (
+        c.EXPERIMENTAL_METHODS, c.SCAN_RELATION, c.FILTER, c.PROJECT, c.LITERAL, c.ATTRIBUTE, c.NAMED_EXPRESSION,
+        c.INVOKE, c.BIT_SET, c.RULE, c.PYTHON_UTILS, c.SOURCE_LOADER,
+    ),
+)  # fmt: skip
 PLACED_WRITES = Feature(
     "shuffles by bucket", "every task of a write leaves a file in every bucket",
     (
@@ -154,7 +161,7 @@ PARSER = Feature(
 )  # fmt: skip
 FEATURES = (
     SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, FRAMES, FORMAT_PLANS, PATH_TRAVEL, METADATA_ANSWERS, WRITES,
-    CLONES,
+    CLONES, MARKED_ROWS,
     TABLE_FUNCTIONS, LOCAL_ROWS, PLACED_WRITES, REBALANCED_WRITES, LEFT_OUT_COLUMNS, WIDENED_WRITES, ROW_LEVEL, PARSER,
 )  # fmt: skip
 """All of them."""

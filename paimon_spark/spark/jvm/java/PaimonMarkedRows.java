@@ -1,0 +1,138 @@
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.LongBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Supplier;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.catalyst.expressions.Add;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Cast$;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.LessThan;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.Not;
+import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.ObjectType;
+import org.apache.spark.util.collection.BitSet;
+import scala.collection.immutable.Seq;
+
+/**
+ * An optimizer rule: rows that deletion vectors mark are filtered out of what Spark's Parquet reader gives.
+ *
+ * A scan of ours says which rows of its files are deleted, as bits (`marked_rows.py`). Its batch has then two more
+ * columns: a row's position in its file, and where the bits of the file begin; below zero it has none. Everything that
+ * reaches executors is Spark's own.
+ */
+public final class PaimonMarkedRows extends Rule {
+    private static final String POSITION = "_tmp_metadata_row_index";
+    private static final String FIRST = "_paimon_first_mark";
+
+    public TreeNode apply(TreeNode plan) {
+        return plan.transformUp(new Scans());
+    }
+
+    static final class Scans extends scala.runtime.AbstractPartialFunction {
+        public boolean isDefinedAt(Object node) {
+            return marks(node) != null;
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 otherwise) {
+            Map marks = marks(node);
+            return marks == null ? otherwise.apply(node) : filtered((DataSourceV2ScanRelation) node, marks);
+        }
+    }
+
+    private static Map marks(Object node) {
+        if (!(node instanceof DataSourceV2ScanRelation)) {
+            return null;
+        }
+        DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) node;
+        Object scan = relation.scan();
+        if (!(scan instanceof Supplier) || !java.lang.reflect.Proxy.isProxyClass(scan.getClass())) {
+            return null;
+        }
+        List columns = list(relation.output());
+        if (!columns.isEmpty() && ((AttributeReference) columns.get(columns.size() - 1)).name().equals(FIRST)) {
+            return null;
+        }
+        return (Map) ((Supplier) scan).get();
+    }
+
+    private static LogicalPlan filtered(DataSourceV2ScanRelation relation, Map marks) {
+        List columns = list(relation.output());
+        AttributeReference position = column(POSITION);
+        AttributeReference first = column(FIRST);
+        List all = new ArrayList(columns);
+        all.add(columns.size() - ((Number) marks.get("partition columns")).intValue(), position);
+        all.add(first);
+        Literal bits = new Literal(bits((String) marks.get("bits")), new ObjectType(BitSet.class));
+        List argument = Arrays.asList(new Object[] {
+            Cast$.MODULE$.apply(new Add(first, position), DataTypes.IntegerType, false)});
+        Seq none = seq(new ArrayList());
+        Expression deleted =
+            new Invoke(bits, "get", DataTypes.BooleanType, seq(argument), none, true, false, true);
+        Literal zero = new Literal(Long.valueOf(0L), DataTypes.LongType);
+        Expression kept = new Or(new LessThan(first, zero), new Not(deleted));
+        Filter filter = new Filter(kept, (LogicalPlan) (Object) with(relation, seq(all)));
+        return (LogicalPlan) (Object) new Project(relation.output(), (LogicalPlan) (Object) filter);
+    }
+
+    private static BitSet bits(String packed) {
+        LongBuffer words = ByteBuffer.wrap(Base64.getDecoder().decode(packed)).order(ByteOrder.LITTLE_ENDIAN)
+            .asLongBuffer();
+        BitSet bits = new BitSet(64 * words.remaining());
+        for (int at = 0; words.hasRemaining(); at += 64) {
+            for (long word = words.get(); word != 0; word &= word - 1) {
+                bits.set(at + Long.numberOfTrailingZeros(word));
+            }
+        }
+        return bits;
+    }
+
+    private static AttributeReference column(String name) {
+        return new AttributeReference(
+            name, DataTypes.LongType, true, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), seq(new ArrayList()));
+    }
+
+    /** The relation with other columns; what else it is made of differs between versions. */
+    private static Object with(DataSourceV2ScanRelation relation, Seq output) {
+        try {
+            Object[] parts = new Object[relation.productArity()];
+            for (int at = 0; at < parts.length; at++) {
+                boolean columns = relation.productElementName(at).equals("output");
+                parts[at] = columns ? output : relation.productElement(at);
+            }
+            return relation.getClass().getConstructors()[0].newInstance(parts);
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    private static Seq seq(List values) {
+        return PythonUtils.toSeq(values).toList();
+    }
+
+    private static List list(Object sequence) {
+        List found = new ArrayList();
+        scala.collection.Iterator all = ((scala.collection.Iterable) sequence).iterator();
+        while (all.hasNext()) {
+            found.add(all.next());
+        }
+        return found;
+    }
+}
