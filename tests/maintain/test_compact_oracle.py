@@ -257,8 +257,9 @@ TIMES = {
 }
 
 
-@pytest.mark.parametrize("engine", ["deduplicate", "aggregation"])
-@pytest.mark.parametrize("kind", TIMES)
+@pytest.mark.parametrize(
+    ("kind", "engine"), list(zip(TIMES, ("deduplicate", "aggregation", "aggregation", "deduplicate"), strict=True))
+)
 def test_rows_leave_by_age_where_java_drops_them(oracle: Any, tmp_path: Path, kind: str, engine: str) -> None:
     """Reads show them all; compactions read past them, file by file, before anything is merged."""
     rng = random.Random(kind + engine)

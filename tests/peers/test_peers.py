@@ -20,6 +20,13 @@ pytestmark = [pytest.mark.peer, pytest.mark.spark]
 COLUMNS = "k long, dt string, i int, d decimal(12,2), s string, day date, ts timestamp_ntz, a array<int>"
 KEYED = {"primary-key": "k,dt", "partition": "dt"}
 GROUPS = {"merge-engine": "partial-update", "fields.i.sequence-group": "d,s"}
+AGGREGATES = {
+    "merge-engine": "aggregation",
+    "fields.i.aggregate-function": "sum",
+    "fields.d.aggregate-function": "sum",
+    "fields.s.aggregate-function": "max",
+    "fields.a.aggregate-function": "last_value",
+}
 TABLES = {
     "append": {},
     "append_partitioned": {"partition": "dt"},
@@ -31,6 +38,8 @@ TABLES = {
     "deduplicate_avro": {**KEYED, "bucket": "2", "file.format": "avro"},
     "dynamic_buckets": {**KEYED, "dynamic-bucket.target-row-num": "5"},
     "partial_update": {**KEYED, "bucket": "2", "merge-engine": "partial-update"},
+    "aggregation": {**KEYED, "bucket": "2", **AGGREGATES},
+    "first_row": {**KEYED, "bucket": "2", "merge-engine": "first-row"},
     "sequence_group": {**KEYED, "bucket": "2", **GROUPS},
 }
 # What a peer does not do, with a word of its own error: the day it does, the test fails and the line goes.

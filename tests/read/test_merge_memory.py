@@ -44,11 +44,20 @@ print(rows, peak())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
-@pytest.mark.parametrize("values", ["repeated", "distinct"])
-@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-def test_a_merge_of_large_rows_keeps_to_its_budget(tmp_path: Path, file_format: str, values: str) -> None:
+@pytest.mark.parametrize(
+    ("file_format", "values", "engine"),
+    [
+        *((kind, values, {}) for kind in ("parquet", "orc", "avro") for values in ("repeated", "distinct")),
+        ("parquet", "distinct", {"merge-engine": "aggregation", "fields.v.aggregate-function": "max"}),
+        ("parquet", "distinct", {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.get("fields.v.aggregate-function", "deduplicate"),
+)
+def test_a_merge_of_large_rows_keeps_to_its_budget(
+    tmp_path: Path, file_format: str, values: str, engine: dict[str, str]
+) -> None:
     fields = [DataField(i, n, parse_type(t)) for i, (n, t) in enumerate([("k", "INT NOT NULL"), ("v", "STRING")])]
-    options = {"bucket": "1", "file.format": file_format, "read.merge.memory-budget": f"{BUDGET_MB} mb"}
+    options = {"bucket": "1", "file.format": file_format, "read.merge.memory-budget": f"{BUDGET_MB} mb", **engine}
     table = create_table(str(tmp_path / "t"), create_schema(fields, ("k",), (), options, None))
     schema = pa.schema([("k", pa.int32()), ("v", pa.string())])
     for run in range(RUNS):

@@ -131,7 +131,7 @@ def test_time_travel_by_time_is_that_of_java(oracle: Any) -> None:
             assert row_multiset(ours) == row_multiset(java_rows(oracle, name, scan__timestamp_millis=str(millis)))
 
 
-@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation"])
 def test_sequence_ties_and_many_small_runs(oracle: Any, engine: str) -> None:
     name = f"d.runs_{engine.replace('-', '_')}"
     oracle.create(
