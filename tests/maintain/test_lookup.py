@@ -7,6 +7,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -60,9 +61,9 @@ def live(table: FileStoreTable) -> list[DataFileMeta]:
     return [entry.file for entry in table.manifests.live_entries(table.snapshots.latest())]
 
 
-def logged(table: FileStoreTable, since: int) -> list[tuple[str, int, str]]:
+def logged(table: FileStoreTable, since: int, to: int | None = None) -> list[tuple[str, int, str]]:
     """The changelog after a snapshot: kind, key and value, in order of keys; -U stands in front of +U."""
-    between = {"incremental-between": f"{since},{table.snapshots.latest_id()}"}
+    between = {"incremental-between": f"{since},{to or table.snapshots.latest_id()}"}
     view = find_view("audit_log")
     assert view is not None
     plan = plan_of(load_table(table.path, options=between), view)
@@ -212,6 +213,46 @@ def test_a_conflict_is_tried_again(tmp_path: Path) -> None:
     write(table, {1: "b", 2: "b"}, execute=execute)
     assert tries == [1, 1, 1]
     assert rows(table) == {1: "b", 2: "b"}
+
+
+def test_concurrent_writers_lose_nothing(tmp_path: Path) -> None:
+    """Four writers of their own keys in one bucket: rows and folded changelog are what they wrote."""
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **KINDS["both"], **LEVELS)
+
+    def act(writer: int) -> dict[int, str]:
+        rng, mine = random.Random(writer), {}
+        for step in range(4):
+            some = {writer * 100 + rng.randrange(9): f"{writer}-{step}" for _ in range(6)}
+            write(load_table(table.path), some)
+            mine |= some
+        return mine
+
+    with ThreadPoolExecutor(4) as pool:
+        expected = {key: value for mine in pool.map(act, range(4)) for key, value in mine.items()}
+    write(table, {1000: "last"})
+    assert rows(table) == expected | {1000: "last"}
+    check_levels(table, rows(table))
+    folded: dict[int, str] = {}
+    for number in table.snapshots.ids()[1:]:
+        for kind, key, value in logged(table, number - 1, number):
+            if kind in ("-U", "-D"):
+                assert folded.pop(key) == value
+            else:
+                assert key not in folded
+                folded[key] = value
+    assert folded == rows(table)
+
+
+@pytest.mark.parametrize("kind", ["both", "changelog"])
+def test_dynamic_buckets(tmp_path: Path, kind: str) -> None:
+    options = {**KINDS[kind], "bucket": "-1", "dynamic-bucket.target-row-num": "5"}
+    table = make_table(tmp_path / "t", primary_key=["k"], **options)
+    write(table, dict.fromkeys(range(20), "a"))
+    write(table, dict.fromkeys(range(10, 30), "b"))
+    assert rows(table) == dict.fromkeys(range(10), "a") | dict.fromkeys(range(10, 30), "b")
+    assert len({entry.bucket for entry in table.manifests.live_entries(table.snapshots.latest())}) > 3
+    assert len(logged(table, 2)) == 30
+    assert not any(file.level == 0 for file in live(table))
 
 
 @pytest.mark.parametrize("kind", ["both", "first-row log"])
