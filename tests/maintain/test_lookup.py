@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,6 +19,7 @@ from paimon_spark.errors import CommitConflictError
 from paimon_spark.maintain.compact.after_write import compact_after_write
 from paimon_spark.maintain.compact.compaction import Executor, compact, rewrite_here
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
+from paimon_spark.merge.lookup import LookupMerge
 from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.snapshot import CommitKind
@@ -293,6 +295,26 @@ def test_the_driver_alone_leaves_large_writes(
     assert "PaimonTable.compact()" in caplog.text
     write(table, {2: "b"}, execute=rewrite_here)
     assert rows(table) == {1: "a", 2: "b"}
+
+
+def test_a_lookup_leaves_out_row_groups_of_other_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {**CHANGELOG, "parquet.block.size": str(64 << 10)}
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **options)
+    write(table, dict.fromkeys(range(100_000), "old"))
+    seen: list[int] = []
+    merge = LookupMerge.merge
+
+    def watched(self: LookupMerge, higher: pa.Table | None, rows: pa.Table, above_zero: int) -> Any:
+        seen.append(0 if higher is None else higher.num_rows)
+        return merge(self, higher, rows, above_zero)
+
+    monkeypatch.setattr(LookupMerge, "merge", watched)
+    write(table, {50_000: "new", 50_100: "new"})
+    assert 2 <= sum(seen) <= 101, "of 100,000 rows"
+    assert logged(table, 2) == [
+        *(("-U", 50_000, "old"), ("+U", 50_000, "new")),
+        *(("-U", 50_100, "old"), ("+U", 50_100, "new")),
+    ]
 
 
 def test_a_lookup_much_larger_than_the_budget(tmp_path: Path) -> None:

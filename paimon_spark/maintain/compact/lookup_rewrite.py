@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from paimon_spark.maintain.compact.changelog_options import ignored_columns
 from paimon_spark.merge.factory import merge_engine_for
@@ -24,6 +25,9 @@ from paimon_spark.read.record_expiry import RecordExpiry
 from paimon_spark.read.row_positions import RowPositions
 from paimon_spark.read.sections import runs_of
 from paimon_spark.read.split_read import partition_scalars
+from paimon_spark.spec.binary_row import decode_rows
+from paimon_spark.spec.data_types import BigIntType, DateType, IntType, SmallIntType, TinyIntType, VarCharType
+from paimon_spark.spec.predicate import Leaf, Predicate
 from paimon_spark.spec.row_kind import without_retracts
 
 if TYPE_CHECKING:
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from paimon_spark.read.split import SplitFile
     from paimon_spark.table.table import FileStoreTable
 
+_COMPARABLE = (TinyIntType, SmallIntType, IntType, BigIntType, DateType, VarCharType)
 _FILE = "_FILE"
 _POSITION = "_POSITION"
 
@@ -136,6 +141,20 @@ class LookupRewrite:
             rows = without_retracts(result.rows) if self._drop_deletes else result.rows
             yield rows, result.changelog
 
+    @cached_property
+    def _key_range(self) -> Predicate | None:
+        """A condition on the first key column that holds for all keys that are compacted; None where there is none."""
+        schema = self._table.schema
+        keys = [schema.field(name) for name in schema.trimmed_primary_keys]
+        if not isinstance(keys[0].type, _COMPARABLE) or any(file.schema_id != schema.id for file in self._files):
+            return None
+        bounds = [bound for file in self._files for bound in (file.min_key, file.max_key)]
+        values = decode_rows(bounds, [key.type for key in keys], serialized=True, fields=[0])[0]
+        if values.null_count:
+            return None
+        ends = pc.min_max(values).as_py()
+        return Leaf("between", keys[0].name, (ends["min"], ends["max"]))
+
     @property
     def _marks_rows(self) -> bool:
         return self._table.options.deletion_vectors_enabled
@@ -157,7 +176,7 @@ class LookupRewrite:
         """Yield the rows of a run, where rows are to be marked with the number of their file and their position."""
         for number, file in enumerate(run, first):
             if not self._marks_rows:
-                yield from reader.batches(file, None)
+                yield from reader.batches(file, self._key_range)
                 continue
             positions = RowPositions(self._table, file)
             for batch in reader.batches(file, None):

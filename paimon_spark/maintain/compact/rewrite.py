@@ -77,7 +77,7 @@ class Rewrite:
     @property
     def size_bytes(self) -> int:
         """Bytes to read."""
-        return sum(file.size for section in self.sections for file in section)
+        return sum(file.size for files in (*self.sections, *(self.higher_runs or ())) for file in files)
 
 
 @dataclass(frozen=True, slots=True)
