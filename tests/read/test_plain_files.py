@@ -48,7 +48,8 @@ def test_whatever_else_a_plan_says_makes_it_another(tmp_path: Path) -> None:
     assert not holds_plain_rows(replace(plan, splits=()))
     assert not holds_plain_rows(replace(plan, read=read_written))
     assert not holds_plain_rows(with_split(plan, branch="b"))
-    assert not holds_plain_rows(with_file(plan, first_row_id=0))
+    assert holds_plain_rows(with_file(plan, first_row_id=0))
+    assert not holds_plain_rows(with_file(plan, write_cols=("k",)))
     assert not holds_plain_rows(with_file(plan, format="orc"))
 
 

@@ -60,6 +60,12 @@ def test_a_query_may_name_ids_and_sequence_numbers(query: Callable[[str], Rows])
     assert query("SELECT * FROM tracked.db.t WHERE k = 3") == [(3, "c")]
 
 
+def test_rows_without_their_ids_are_left_to_sparks_reader(spark: SparkSession, warehouse: Path) -> None:
+    plan = spark.sql("EXPLAIN SELECT * FROM tracked.db.t").collect()[0][0]
+    assert "reader=spark-parquet" in plan
+    assert "reader=spark-parquet" not in spark.sql("EXPLAIN SELECT _ROW_ID FROM tracked.db.t").collect()[0][0]
+
+
 def test_a_load_may_name_them(spark: SparkSession, warehouse: Path) -> None:
     rows = spark.read.format("paimon").load(str(warehouse / "db.db" / "t"))
     assert rows.columns == ["k", "v"]
