@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -98,3 +99,18 @@ def test_hostile_bitmaps_take_no_memory() -> None:
     for data, words in ((far, "marks row"), (_sealed(twice.encode()), "do not ascend")):
         with pytest.raises(CorruptTableError, match=words):
             decoded(data, len(data) - 8, 100_000)
+
+
+def test_decoding_takes_a_bit_for_each_row() -> None:
+    """40 million deleted rows: 320 MB as positions."""
+    full = Container(0, np.arange(65536, dtype=np.uint16))
+    keys = range(610)
+    data = _sealed(Bitmap32(dict.fromkeys(keys, full)).encode())
+    tracemalloc.start()
+    try:
+        bits = decode_vector(data, len(data) - 8, len(keys) * 65536, path="i")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert bits.all()
+    assert peak < 30 << 20
