@@ -82,9 +82,6 @@ def test_expired_partitions_are_left_alone(tmp_path: Path) -> None:
 
 
 REFUSED: dict[str, dict[str, str]] = {
-    "bucket": {"primary": "k", "bucket": "-2"},
-    "row-tracking.enabled": {"bucket": "-1", "row-tracking.enabled": "true"},
-    "data-evolution.enabled": {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"},
     "clustering.incremental": {"bucket": "-1", "clustering.incremental": "true", "clustering.columns": "k"},
 }
 
