@@ -53,8 +53,8 @@ class OverwriteSpec:
     """Instead of specs: a condition over partition columns; partitions for which it is true are replaced."""
     beside: Beside = Beside.NOTHING
     """What may be added to partitions that are not replaced."""
-    nothing: bool = False
-    """Whether no partition at all is replaced, whatever the specs say."""
+    exactly: frozenset[bytes] | None = None
+    """Instead of specs: the bytes of the partitions that are replaced; may be none at all."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", OverwriteMode(self.kind))
@@ -167,10 +167,8 @@ def overwrite_scope(
         raise CommitError("A truncate brings no new files, but this commit has some; overwrite instead.")
     if overwrite.kind is OverwriteMode.DYNAMIC and table.schema.partition_keys:
         return PartitionScope(table, None, exactly={entry.partition for entry in new_files})
-    if overwrite.nothing:
-        return PartitionScope(table, None, exactly=())
     specs = [*([overwrite.partition] if overwrite.partition else ()), *overwrite.partitions]
-    scope = PartitionScope(table, specs, condition=overwrite.condition)
+    scope = PartitionScope(table, specs, exactly=overwrite.exactly, condition=overwrite.condition)
     if overwrite.beside is Beside.ROWS:
         return scope
     if overwrite.beside is Beside.DELETES:

@@ -1,4 +1,4 @@
-"""What becomes of a key that comes with another partition, by merge engine; and which tables can tell.
+"""What becomes of a key that comes with another partition, by merge engine.
 
 Java: ``ExistingProcessor.create``.
 """
@@ -9,12 +9,9 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.spec.data_types import LocalZonedTimestampType, TimestampType
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
-
-_MICROS = 6
 
 
 class KeyRule(Enum):
@@ -31,23 +28,6 @@ def key_rule(schema: TableSchema) -> KeyRule:
     if engine == "deduplicate":
         return KeyRule.DELETE_OLD
     return KeyRule.SKIP_NEW if engine == "first-row" else KeyRule.USE_OLD
-
-
-def check_places(schema: TableSchema) -> None:
-    """Refuse a table whose keys or partitions Spark cannot tell apart.
-
-    Raises:
-        UnsupportedError: names the column.
-    """
-    for name in dict.fromkeys([*schema.primary_keys, *schema.partition_keys]):
-        kind = schema.field(name).type
-        if isinstance(kind, TimestampType | LocalZonedTimestampType) and kind.precision > _MICROS:
-            raise UnsupportedError(
-                f"Rows of a key of this table may move between partitions, and column '{name}' has the type "
-                f"{kind.sql()}: Spark has no nanoseconds, so it cannot tell whether two keys are one. Put the "
-                f"partition columns {', '.join(schema.partition_keys)} into the primary key, or make the column a "
-                f"TIMESTAMP({_MICROS})."
-            )
 
 
 def needs_shuffle(schema: TableSchema) -> UnsupportedError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,9 +15,7 @@ import paimon_spark
 from paimon_spark import PaimonTable, UnsupportedError
 from paimon_spark.spark.jobs import moving_keys
 from paimon_spark.spark.source.table_write import planned
-from paimon_spark.spec.data_types import TimestampType
 from paimon_spark.table.table import load_table
-from paimon_spark.write.moving_keys import check_places
 
 pytestmark = pytest.mark.spark
 
@@ -176,10 +173,5 @@ def test_what_is_refused(spark: SparkSession, create: Callable[..., PaimonTable]
     with pytest.raises(PySparkException, match=r"DataError: .*ignore-delete"):
         table.append(rows_of(spark, (2, 1, 3, "c")))
     assert all_rows(table) == [(1, 1, 2, "b")]
-    schema = load_table(table.path).schema
-    nanos = TimestampType(nullable=False, precision=9)  # as Flink makes them
-    fields = tuple(replace(field, type=nanos) if field.name == "k" else field for field in schema.fields)
-    with pytest.raises(UnsupportedError, match=r"column 'k' has the type TIMESTAMP\(9\) NOT NULL.*nanoseconds"):
-        check_places(replace(schema, fields=fields))
     with pytest.raises(UnsupportedError, match=r"rows of one key must come together .*PaimonTable"):
         planned(load_table(table.path), pa.schema([("p", pa.int32()), ("k", pa.int32())]))

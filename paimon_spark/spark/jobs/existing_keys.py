@@ -1,4 +1,4 @@
-"""The keys that a table has, read as a Spark job; and how many each bucket has."""
+"""How many keys each bucket of a table has, counted as a Spark job where its files do not say; and that job's work."""
 
 from __future__ import annotations
 
@@ -10,35 +10,20 @@ import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
 from paimon_spark.read.key_places import numbers_of_keys, read_key_places
-from paimon_spark.spark.columns.arrow_cast import convert_batches
-from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.source.split_packing import cores_here, pack_splits
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket
-from paimon_spark.write.new_keys import OLD_BUCKET
 from paimon_spark.write.plan import WritePlan, placement_log
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from paimon_spark.read.split import DataSplit
-    from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
 
 
-def existing_keys(
-    spark: SparkSession, table: FileStoreTable, splits: Sequence[DataSplit], fields: Sequence[DataField]
-) -> DataFrame:
-    """The keys of splits: columns ``_e0`` and on, and the bucket."""
-    packed = _packed(table, splits, cores(spark))
-    shown = to_spark_struct(fields)
-    names = [StructField(f"_e{at}", column.dataType) for at, column in enumerate(shown.fields)]
-    struct = StructType([*names, StructField(OLD_BUCKET, IntegerType())])
-    read = partial(_read_keys, table, packed, fields, spark_arrow_schema(shown))
-    return map_in_arrow(spark.range(0, len(packed), 1, len(packed)), read, struct)
-
-
-def _packed(table: FileStoreTable, splits: Sequence[DataSplit], cores: int) -> list[tuple[DataSplit, ...]]:
+def packed_splits(table: FileStoreTable, splits: Sequence[DataSplit], cores: int) -> list[tuple[DataSplit, ...]]:
+    """The splits of each task."""
     options = table.options
     return pack_splits(
         splits,
@@ -48,25 +33,10 @@ def _packed(table: FileStoreTable, splits: Sequence[DataSplit], cores: int) -> l
     )
 
 
-def _read_keys(
-    table: FileStoreTable,
-    packed: Sequence[Sequence[DataSplit]],
-    fields: Sequence[DataField],
-    target: pa.Schema,
-    numbers: Iterator[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    names = [*(f"_e{at}" for at in range(len(fields))), OLD_BUCKET]
-    for split in _splits_of(packed, numbers):
-        for batch, bucket in read_key_places(table, split, fields):
-            (shown,) = convert_batches([batch], batch.schema.names, target)
-            buckets = pa.repeat(pa.scalar(bucket, pa.int32()), batch.num_rows)
-            yield pa.RecordBatch.from_arrays([*shown.columns, buckets], names=names)
-
-
 def _count_keys(
     table: FileStoreTable, packed: Sequence[Sequence[DataSplit]], numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    for split in _splits_of(packed, numbers):
+    for split in splits_of(packed, numbers):
         fields = [table.schema.field(name) for name in table.schema.trimmed_primary_keys]
         rows = sum(batch.num_rows for batch, _ in read_key_places(table, split, fields))
         counted = ([split.partition], [split.bucket], [rows])
@@ -74,7 +44,8 @@ def _count_keys(
         yield pa.RecordBatch.from_arrays(arrays, names=["partition", "bucket", "rows"])
 
 
-def _splits_of(packed: Sequence[Sequence[DataSplit]], numbers: Iterator[pa.RecordBatch]) -> Iterator[DataSplit]:
+def splits_of(packed: Sequence[Sequence[DataSplit]], numbers: Iterator[pa.RecordBatch]) -> Iterator[DataSplit]:
+    """The splits of the tasks of these numbers."""
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             yield from packed[number]
@@ -90,7 +61,7 @@ def bucket_plan(spark: SparkSession, plan: WritePlan, splits: Sequence[DataSplit
         if (split.partition, split.bucket) not in exact and 2 * counts[split.partition, split.bucket] >= target
     ]
     if unclear:
-        packed = _packed(plan.table, unclear, cores(spark))
+        packed = packed_splits(plan.table, unclear, cores(spark))
         struct = StructType(
             [
                 StructField("partition", BinaryType()),
