@@ -49,7 +49,9 @@ def register(spark: SparkSession) -> None:
     activate(spark)
     if not is_connect(spark):
         from paimon_spark.spark.hooks.install import install_format  # needs py4j, which a Connect client may lack
+        from paimon_spark.spark.jvm.read_failures import explain_read_failures
 
+        explain_read_failures()
         if install_format(spark):
             _follow_new_sessions(spark, register)
 

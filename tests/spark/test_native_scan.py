@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -226,8 +227,10 @@ def test_lost_files_are_never_passed_over(catalog: SparkSession, warehouse: Path
     with settings(catalog, values):
         frame = catalog.table(damage)
         assert NATIVE in plan_of(frame)
-        with pytest.raises(Exception, match=f"FAILED_READ_FILE.*{file.name}"):
+        with pytest.raises(Exception, match=f"FAILED_READ_FILE.*{file.name}") as raised:
             frame.collect()
+    [note] = raised.value.__notes__
+    assert re.match(rf"Data file \S*/{file.name} of a Paimon table is damaged or missing\.", note)
 
 
 def test_row_groups_are_left_out_by_spark(catalog: SparkSession) -> None:
