@@ -174,3 +174,17 @@ def test_a_large_bucket_is_shared_by_ranges_of_keys(
             )
             assert all(one[1] < other[0] for one, other in pairwise(numbers))
     assert spark.table(f"loads.db.{name}").selectExpr("count(*)", "count(DISTINCT k)").first() == (50000, 50000)
+
+
+def test_keys_in_other_types_than_the_table(spark: SparkSession, warehouse: Path) -> None:
+    name = f"t{next(_numbers)}"
+    path = str(warehouse / "db.db" / name)
+    options = {"primary-key": "k,p", "partition": "p", "bucket": "2"}
+    PaimonTable.create(spark, path, _SCHEMA, options=options)
+    rows = spark.range(0, 3000, 1, 6).selectExpr("int(id) AS K", "smallint(id % 3) AS p", "'n' AS name", "'v' AS v")
+    rows.write.format("paimon").mode("append").save(path)
+    PaimonTable.for_path(spark, path).append(rows)
+    store = load_table(path)
+    for snapshot_id, files in ((1, 6), (2, 12)):
+        assert len(list(store.manifests.live_entries(store.snapshots.get(snapshot_id)))) == files
+    assert spark.table(f"loads.db.{name}").selectExpr("count(*)", "count(DISTINCT k)").first() == (3000, 3000)

@@ -7,7 +7,16 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from paimon_spark import DataError, OptionError, PaimonError, PaimonTable, SchemaError, SnapshotNotFoundError
+from paimon_spark import (
+    CommitConflictError,
+    DataError,
+    OptionError,
+    PaimonError,
+    PaimonTable,
+    SchemaError,
+    SnapshotNotFoundError,
+)
+from paimon_spark.commit import file_store_commit
 from paimon_spark.spark.jobs.clustering import partition_keys, spark_hash
 from paimon_spark.table.table import load_table
 
@@ -104,3 +113,18 @@ def test_creating(spark: SparkSession, tmp_path: Path) -> None:
     assert repr(same) == f"PaimonTable({path!r}: append table, 2 columns, partitioned by dt, no snapshot yet)"
     with pytest.raises(OptionError, match="Unknown option 'buckett'"):
         PaimonTable.create(spark, str(tmp_path / "u"), "id int", options={"buckett": "1"})
+
+
+@pytest.mark.parametrize("bucket", ["-1", "2"])
+def test_a_commit_error_has_its_own_name(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bucket: str
+) -> None:
+    def conflict(*_: object, **__: object) -> None:
+        raise CommitConflictError("others were faster: nothing was committed")
+
+    table = PaimonTable.create(
+        spark, str(tmp_path / "t"), "id int not null", primary_key="id", options={"bucket": bucket}
+    )
+    monkeypatch.setattr(file_store_commit, "commit", conflict)
+    with pytest.raises(CommitConflictError, match=r"^others were faster"):
+        table.append(spark.range(3).selectExpr("int(id) AS id"))

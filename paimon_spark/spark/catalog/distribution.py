@@ -8,6 +8,7 @@ several tasks write one bucket, each with a range of sequence numbers of its own
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,19 @@ class WriteDistribution:
     for Spark's shuffle: all rows of one (partition, bucket) come to one task then."""
     may_split: bool = False
     """Whether Spark may give rows that are equal in `columns` to several tasks where there are very many (AQE)."""
+
+    def of_other_keys(self, names: Sequence[str]) -> WriteDistribution:
+        """The same for rows that lack key columns, or have them in other types than the table: Python tells the bucket.
+
+        Args:
+            names: the columns of the rows.
+        """
+        if not self.columns or self.may_split or not names:
+            return WriteDistribution()
+        if self.one_task_per_bucket and self.num_partitions == 1:
+            return replace(self, columns=(names[0],))
+        # by any column: what Spark shuffles by is replaced
+        return replace(self, columns=(names[0],), bucket=None, packed=True, one_task_per_bucket=False)
 
 
 def write_distribution(table: FileStoreTable, parallelism: Parallelism) -> WriteDistribution:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pyspark.sql import types as spark
 
-from paimon_spark.spark.catalog.distribution import WriteDistribution, write_distribution
+from paimon_spark.spark.catalog.distribution import write_distribution
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.row_write import RowWriteProxy, takes_rows
 from paimon_spark.spark.catalog.write import WriteBuilderProxy, WriteProxy, session_parallelism
@@ -113,7 +113,7 @@ class SaveBuilderProxy(WriteBuilderProxy):
         self.loaded = LoadedTable(table, table.path)
         if takes_rows(table.schema):
             return RowWriteProxy.of(self, self.given)
-        distribution = WriteDistribution()
-        if has_keys_of(table.schema, struct):
-            distribution = write_distribution(table, session_parallelism(self.gateway))
+        distribution = write_distribution(table, session_parallelism(self.gateway))
+        if not has_keys_of(table.schema, struct):
+            distribution = distribution.of_other_keys(struct.names)
         return WriteProxy(self, self.given, distribution)

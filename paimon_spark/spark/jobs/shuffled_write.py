@@ -19,6 +19,7 @@ from paimon_spark.spark.jobs.clustering import clustering, packed
 from paimon_spark.spark.jobs.moving_keys import write_moving_keys
 from paimon_spark.spark.jobs.postponed import write_postponed
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks, run_write
+from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.write.packed_rows import TASK
@@ -80,7 +81,18 @@ def write_shuffled(
     if keys is None:
         write = replace(write, packed=True)
         rows, keys = packed(rows, arrow_schema, placing or write.plan, tasks), [TASK]
-    return run_write(rows.repartition(tasks, *map(sf.expr, keys)), write)
+    columns = [sf.expr(key) for key in keys]
+    shuffled = rows.repartition(*columns) if _joins_tasks(df, table) else rows.repartition(tasks, *columns)
+    return run_write(shuffled, write)
+
+
+def _joins_tasks(df: DataFrame, table: FileStoreTable) -> bool:
+    """Whether Spark joins small partitions of the shuffle (AQE), where it alone knows how many tasks run at once."""
+    spark = df.sparkSession
+    if not is_connect(spark) or (table.options.bucket > 0 and not table.schema.partition_keys):
+        return False
+    settings = ("spark.sql.adaptive.enabled", "spark.sql.adaptive.coalescePartitions.enabled")
+    return all(str(spark.conf.get(name, "true")).lower() == "true" for name in settings)
 
 
 def _clustered_by(plan: WritePlan, tasks: int) -> list[str] | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType, StructType
 
-from paimon_spark.errors import SchemaError
+from paimon_spark import errors
+from paimon_spark.errors import PaimonError, SchemaError
 from paimon_spark.options import Scope, with_scope
-from paimon_spark.spark.columns.types import from_spark_struct
+from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema
 from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_shuffled
 from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import activate
@@ -35,6 +37,7 @@ from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.secrets import QuietOptions
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.table import create_table, table_exists
+from paimon_spark.write.rows import map_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -160,17 +163,22 @@ class PaimonTable:
         settings = settings_option(self._table.spark)
         request = write_request({"path": self._table.path, **settings, **given}, overwrite=mode == "overwrite")
         table = target_table(request, df.schema)
+        rows = df
         if is_shuffled(table):
             columns = placed_columns(table.schema, df.schema)
             rows = df if columns is None else df.selectExpr(*columns)
-            write_shuffled(rows, table, overwrite_of(request, table) if mode == "overwrite" else None)
-        else:
-            activate(self._table.spark)
-            if not is_connect(self._table.spark):
-                from paimon_spark.spark.hooks.partition_shuffle import rebalanced  # as above
-
-                df = rebalanced(df, table)
-            df.write.format("paimon").mode(mode).options(**given).save(self._table.path)
+            if not _is_planned(self._table.spark):
+                write_shuffled(rows, table, overwrite_of(request, table) if mode == "overwrite" else None)
+                return
+            map_columns(table.schema, spark_arrow_schema(rows.schema))  # its errors come under their own names
+        activate(self._table.spark)
+        try:
+            rows.write.format("paimon").mode(mode).options(**given).save(self._table.path)
+        except PySparkException as error:
+            own = _named_error(str(error))
+            if own is None:
+                raise
+            raise own from error
 
     delete = method_of(Rows, Rows.delete)
     update = method_of(Rows, Rows.update)
@@ -244,3 +252,19 @@ def _parsed_schema(spark: SparkSession, schema: StructType | str) -> StructType:
     activate(spark)
     parsed = DataType.fromDDL(schema)  # a DataFrame of these columns could have no CHAR(n)
     return parsed if isinstance(parsed, StructType) else spark.createDataFrame([], schema).schema
+
+
+def _named_error(text: str) -> PaimonError | None:
+    """The error of ours whose name and message Spark passes on; None where it is none."""
+    name, _, message = text.partition(": ")
+    kind = getattr(errors, name, None)
+    return kind(message) if isinstance(kind, type) and issubclass(kind, PaimonError) else None
+
+
+def _is_planned(spark: SparkSession) -> bool:
+    """Whether a save of a session is a write whose rows are shuffled by the catalog's rules."""
+    if is_connect(spark):
+        return False
+    from paimon_spark.spark.hooks.install import shuffles_saves  # needs py4j, which a Connect client may lack
+
+    return shuffles_saves(spark)
