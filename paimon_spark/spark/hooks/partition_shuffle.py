@@ -10,16 +10,11 @@ that it would change.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from paimon_spark.spark.catalog.write import WriteProxy
 from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.plan_tables import python_object
 from paimon_spark.spark.jvm.rules import add_optimizer_rule
-
-if TYPE_CHECKING:
-    pass
 
 _CLASS = "PaimonPartitionShuffle"
 

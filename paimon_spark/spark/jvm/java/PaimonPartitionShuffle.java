@@ -86,12 +86,6 @@ public final class PaimonPartitionShuffle extends Rule {
             || node instanceof OneRowRelation;
     }
 
-    /** Whether rows of a query may be brought together by the columns of these names. */
-    public static boolean isFree(LogicalPlan query, String[] names) {
-        List columns = list(query.output());
-        return !isArranged(query) && !isOnePartition(query, chosen(names, columns, columns));
-    }
-
     private static List chosen(String[] names, List columns, List values) {
         List found = new ArrayList();
         for (int i = 0; i < names.length; i++) {
