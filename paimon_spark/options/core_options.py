@@ -159,6 +159,11 @@ class CoreOptions(Mapping[str, str]):
         )
 
     @property
+    def compacts_writes(self) -> bool:
+        """Whether a write into a table with primary key is compacted before it returns."""
+        return self.needs_lookup and not self.write_only
+
+    @property
     def sequence_fields(self) -> tuple[str, ...]:
         """Columns of `sequence.field`; empty when not given."""
         return _names(self.value("sequence.field"))

@@ -17,7 +17,7 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.merge.merged_rows import take_rows
 from paimon_spark.merge.sort import whole_column
 from paimon_spark.spec.arrow_types import to_arrow_field
-from paimon_spark.spec.row_kind import RowKind
+from paimon_spark.spec.row_kind import RowKind, is_retract
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.write.rolling import RollingFiles
 
@@ -43,6 +43,7 @@ class KeyValueWriter:
         first_sequence: int,
         end_sequence: int,
         open_changelog: Callable[[], RollingFiles] | None = None,
+        taken_by: MergeEngine | None = None,
     ) -> None:
         """Open nothing yet.
 
@@ -53,7 +54,10 @@ class KeyValueWriter:
             first_sequence: sequence number of the first row.
             end_sequence: sequence numbers stay below this, because the next ones belong to another task.
             open_changelog: makes the changelog files of one flush; None where incoming rows are no changelog.
+            taken_by: merges each -U and -D row alone, to tell whether the compaction of the write will take it; None
+                where none follows.
         """
+        self._taken_by = taken_by
         self._spec = spec
         self._engine = engine
         self._open_files = open_files
@@ -92,6 +96,9 @@ class KeyValueWriter:
             rows = _sorted(rows, self._engine)
             self._changelog.extend(self._write(self._open_changelog(), rows))
         merged = self._engine.merge(rows, drop_deletes=False, columns=None)
+        if self._taken_by is not None:
+            retracts = is_retract(whole_column(merged, VALUE_KIND.name).to_numpy())
+            self._taken_by.merge(merged.filter(pa.array(retracts)), drop_deletes=False)
         del rows
         self._files.extend(self._write(self._open_files(), merged))
 

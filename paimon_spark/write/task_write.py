@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from paimon_spark.merge.factory import merge_engine_for
+from paimon_spark.merge.lookup import lookup_engine
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, index_file_names
 from paimon_spark.spec.hash_index import encode_hash_index
 from paimon_spark.spec.schema import BucketMode
@@ -206,6 +207,7 @@ class _TaskWrite:
             first_sequence=first,
             end_sequence=min(first + (1 << TASK_BITS), _MAX_SEQUENCE) if shares else _MAX_SEQUENCE,
             open_changelog=self._changelog_opener(directory),
+            taken_by=lookup_engine(self._engine) if table.options.compacts_writes else None,
         )
 
     def _changelog_opener(self, directory: str) -> Callable[[], RollingFiles] | None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.errors import CommitConflictError
+from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.maintain.compact.after_write import compact_after_write
 from paimon_spark.maintain.compact.compaction import Executor, compact, rewrite_here
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
@@ -149,6 +149,20 @@ def changes(
         elif before[key] != after[key] or (key in touched and not first_row):
             found += [("-U", key, before[key]), ("+U", key, after[key])]
     return found
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "first-row", "aggregation"])
+def test_rows_that_no_compaction_takes_are_refused_by_the_write(tmp_path: Path, engine: str) -> None:
+    """Once committed, such a row would keep all rows of its bucket from readers."""
+    options = {"merge-engine": engine, "bucket": "1", **({} if engine == "first-row" else VECTORS)}
+    if engine == "aggregation":
+        options["fields.v.aggregate-function"] = "max"
+    table = make_table(tmp_path / "t", primary_key=["k"], **options)
+    write(table, {1: "a"})
+    with pytest.raises(DataError, match=r"can not accept DELETE|can not accept delete|not support retract"):
+        write(table, {1: "a"}, [3])
+    assert rows(table) == {1: "a"}
+    assert table.snapshots.latest_id() == 2
 
 
 def test_a_write_only_table_waits_for_its_compaction(tmp_path: Path) -> None:

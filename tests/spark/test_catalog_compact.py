@@ -184,11 +184,11 @@ def test_answers_of_tasks_are_in_order(sql: SparkSession, warehouse: Path, name:
     buckets = CompactScope().bucket_files(table, table.snapshots.get(2))
     rewrites = [rewrite_of(table, bucket) for bucket in buckets]
     answers = compact_job.rewrite_in_tasks(sql, table, rewrites)
-    assert [sum(file.row_count for file in answer) for answer in answers] == [
+    assert [sum(file.row_count for file in answer.files) for answer in answers] == [
         sum(file.row_count for file in bucket.files) for bucket in buckets
     ]
     for bucket, answer in zip(buckets, answers, strict=True):
-        for file in answer:
+        for file in answer.files:
             assert Path(table.paths.data_file_path(bucket.partition, bucket.bucket, file)).exists()
     assert compact_job.shared_out([5, 1, 9, 3], 2) == [[2, 1], [0, 3]]
 
