@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import OptionError
 from paimon_spark.spec.data_types import BigIntType, DataField, LocalZonedTimestampType, TimestampType
 from paimon_spark.spec.stats import evolve_stats
 
@@ -42,20 +41,11 @@ class RecordExpiry:
 
     @classmethod
     def of(cls, table: FileStoreTable) -> RecordExpiry | None:
-        """Return the expiry of a table, None where its rows do not expire.
-
-        Raises:
-            OptionError: the table does not say which column holds the time.
-        """
+        """Return the expiry of a table that may be written (`check_writable`), None where its rows do not expire."""
         age: timedelta | None = table.options.value("record-level.expire-time")
-        if age is None:
-            return None
         name = table.options.value("record-level.time-field")
-        if name is None:
-            raise OptionError(
-                "You should set time field for record-level expire: set option 'record-level.time-field' to a column "
-                "of type INT (seconds), BIGINT (seconds or milliseconds) or TIMESTAMP."
-            )
+        if age is None or name is None:
+            return None
         return cls(table.schema.field(name), age // timedelta(seconds=1), int(time.time()))
 
     def kept(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Stage, refuse
 from paimon_spark.options.advice import USE_ANOTHER_ENGINE
 from paimon_spark.spec.data_types import BlobType, contains_type
@@ -32,9 +32,22 @@ def check_writable(schema: TableSchema) -> None:
 
     Raises:
         UnsupportedError: names the option and what to do.
+        OptionError: rows expire, but no column holds their time.
     """
     refuse(schema.options, Stage.WRITE, Stage.TABLE, Stage.COMMIT)
     _check_types(schema)
+    _check_record_expiry(schema)
+
+
+def _check_record_expiry(schema: TableSchema) -> None:
+    """Java: ``RecordLevelExpire.create``, when a writer is made."""
+    options = schema.core_options
+    expires = schema.primary_keys and options.value("record-level.expire-time") is not None
+    if expires and options.value("record-level.time-field") is None:
+        raise OptionError(
+            "You should set time field for record-level expire: set option 'record-level.time-field' to a column of "
+            "type INT (seconds), BIGINT (seconds or milliseconds) or TIMESTAMP."
+        )
 
 
 def check_no_global_index(table: FileStoreTable, deed: str) -> None:

@@ -141,6 +141,14 @@ def test_row_tracking_may_be_read_but_not_written() -> None:
         check_writable(tracked)
 
 
+def test_rows_that_expire_need_a_column_of_their_time() -> None:
+    """As in Java the table is there and read, but not written."""
+    expiring = schema().with_options({"record-level.expire-time": "1 d"})
+    check_readable(expiring)
+    with pytest.raises(OptionError, match="You should set time field for record-level expire"):
+        check_writable(expiring)
+
+
 @pytest.mark.parametrize("options", [{}, {"type": "table"}, {"merge-engine": "partial-update"}, {"bucket": "4"}])
 def test_plain_tables_are_let_through(options: dict[str, str]) -> None:
     check_readable(schema().with_options(options))
