@@ -122,7 +122,7 @@ def typed(spark: SparkSession, warehouse: Path) -> str:
 
 BIG = (
     "SELECT 2 AS k, 3000000000L AS i, cast(99999.25 AS DECIMAL(8, 2)) AS d, "
-    "named_struct('a', 5000000000L, 'b', 'x') AS r"
+    "named_struct('b', 'x', 'a', 5000000000L) AS r"
 )
 WIDER_TYPES = ["INT NOT NULL", "BIGINT", "DECIMAL(8, 2)", "STRING", "ROW<`a` BIGINT, `b` STRING>"]
 
@@ -180,3 +180,14 @@ def test_keys_keep_their_types(spark: SparkSession, typed: str) -> None:
         spark.conf.unset(f"spark.paimon.{KEY}")
         spark.conf.unset(f"spark.paimon.{KEY}.type-widening")
     assert spark.table(typed).agg({"i": "max"}).head() == (8589934592,)
+
+
+def test_fields_of_structs_go_by_name_too(spark: SparkSession, warehouse: Path) -> None:
+    """The text front has no analyzer of Spark's behind it: it must not store them by position."""
+    spark.sql("CREATE TABLE nested (k INT, r STRUCT<a: INT, b: INT>, l ARRAY<STRUCT<a: INT, b: INT>>)")
+    query = "BY NAME SELECT array(named_struct('b', 2, 'a', 1)) AS l, named_struct('B', 2, 'a', 1) AS r, {} AS k"
+    spark.sql(f"INSERT INTO nested {query.format(1)}")
+    paimon_spark.sql(spark, f"INSERT INTO nested {query.format(2)}")
+    assert spark.sql("SELECT r.a, r.b, l[0].a, l[0].b FROM nested").distinct().collect() == [(1, 2, 1, 2)]
+    with pytest.raises(PySparkException, match="CANNOT_FIND_DATA"):
+        paimon_spark.sql(spark, "INSERT INTO nested BY NAME SELECT 3 AS k, named_struct('a', 1, 'c', 2) AS r")

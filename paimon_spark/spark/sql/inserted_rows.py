@@ -22,7 +22,7 @@ from paimon_spark.spark.session.overwrite_mode import (
     overwrite_option,
 )
 from paimon_spark.spark.source.source_options import REPLACE_WHERE
-from paimon_spark.spark.sql.store_assignment import assigned, assigned_literal
+from paimon_spark.spark.sql.store_assignment import assigned, assigned_literal, fields_by_name
 from paimon_spark.spark.sql.warehouses import analysis_error, quoted
 from paimon_spark.spec.filter_text import literal_text, quoted_name
 
@@ -108,6 +108,8 @@ def inserted_rows(target: InsertTarget, insert: Insert, rows: DataFrame, *, ansi
     twice = {column for column in named if named.count(column) > 1}
     if twice:
         raise analysis_error("COLUMN_ALREADY_EXISTS", f"The columns {', '.join(sorted(twice))} are given twice.")
+    if insert.by_name:
+        rows = fields_by_name(rows, [fields[column] for column in given], target.shown)
     stored = rows.select(*(quoted_name(column) for column in rows.columns[: len(given)])) if added else rows
     columns: list[Column] = assigned(stored, [fields[column] for column in given], target.shown, ansi=ansi)
     columns += [assigned_literal(value, fields[column], ansi=ansi) for column, value in static.items()]

@@ -48,6 +48,73 @@ def assigned(rows: DataFrame, fields: Sequence[t.StructField], table: Sequence[s
     ]
 
 
+def fields_by_name(rows: DataFrame, fields: Sequence[t.StructField], table: Sequence[str]) -> DataFrame:
+    """Return the rows with the fields of their STRUCTs in the order of the table's, as INSERT … BY NAME means them.
+
+    Args:
+        rows: the query, its columns in the order of `fields`; others may follow.
+        fields: the table's columns.
+        table: its name, for messages.
+
+    Raises:
+        AnalysisException: a STRUCT has other fields than the table's.
+    """
+    pairs = list(zip(fields, rows.schema.fields, strict=False))
+    if all(_in_order(source.dataType, field.dataType) for field, source in pairs):
+        return rows
+    named = rows.toDF(*(str(number) for number in range(len(rows.columns))))
+    columns = [
+        _by_name(sf.col(str(number)), source.dataType, field.dataType, (*table, field.name)).alias(source.name)
+        for number, (field, source) in enumerate(pairs)
+    ]
+    others = enumerate(rows.columns[len(pairs) :], start=len(pairs))
+    return named.select(*columns, *(sf.col(str(number)).alias(name) for number, name in others))
+
+
+def _in_order(source: t.DataType, target: t.DataType) -> bool:
+    match source, target:
+        case t.ArrayType(), t.ArrayType():
+            return _in_order(source.elementType, target.elementType)
+        case t.MapType(), t.MapType():
+            return _in_order(source.keyType, target.keyType) and _in_order(source.valueType, target.valueType)
+        case t.StructType(), t.StructType():
+            same = [name.lower() for name in source.names] == [name.lower() for name in target.names]
+            pairs = zip(source.fields, target.fields, strict=False)
+            return same and all(_in_order(a.dataType, b.dataType) for a, b in pairs)
+    return True
+
+
+def _by_name(column: Column, source: t.DataType, target: t.DataType, path: Sequence[str]) -> Column:
+    if _in_order(source, target):
+        return column
+    match source, target:
+        case t.ArrayType(), t.ArrayType():
+            return sf.transform(column, lambda item: _by_name(item, source.elementType, target.elementType, path))
+        case t.MapType(), t.MapType():
+            keyed = sf.transform_keys(column, lambda key, _: _by_name(key, source.keyType, target.keyType, path))
+            return sf.transform_values(keyed, lambda _, item: _by_name(item, source.valueType, target.valueType, path))
+        case t.StructType(), t.StructType():
+            given = {field.name.lower(): field for field in source.fields}
+            names = {name.lower() for name in target.names}
+            if given.keys() != names or len(given) != len(source.fields):
+                raise analysis_error(
+                    "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_FIND_DATA",
+                    f"Cannot write incompatible data: the STRUCT {quoted(path)} has the fields "
+                    f"{', '.join(target.names)}, and the data has {', '.join(source.names)}.",
+                )
+            parts = [
+                _by_name(
+                    column.getField(given[field.name.lower()].name),
+                    given[field.name.lower()].dataType,
+                    field.dataType,
+                    (*path, field.name),
+                ).alias(field.name)
+                for field in target.fields
+            ]
+            return sf.when(column.isNotNull(), sf.struct(*parts))
+    return column
+
+
 def assigned_literal(expression: str, field: t.StructField, *, ansi: bool) -> Column:
     """Return the value of a PARTITION clause as a column."""
     return _cast(sf.expr(expression), None, field, ansi=ansi).alias(field.name)
