@@ -32,6 +32,7 @@ from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, targets_of
 from paimon_spark.spark.jobs.existing_keys import bucket_plan, cores, packed_splits, splits_of
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks, run_write
 from paimon_spark.spark.source.table_write import planned
+from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.moving_keys import KeyRule, key_rule
@@ -117,6 +118,7 @@ def _write(
 
 
 def _task_id() -> int:
+    speed_up_worker()
     context = TaskContext.get()
     return context.partitionId() if context else 0
 
@@ -138,6 +140,7 @@ def _pack_known(
     numbers: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Pack known keys for their tasks. Runs in tasks."""
+    speed_up_worker()
     fields = place_fields(table.schema)
     for split in splits_of(work, numbers):
         yield from pack_known_keys(table.schema, read_key_places(table, split, fields), targets)

@@ -14,6 +14,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.source.table_write import TableWrite
+from paimon_spark.spark.source.worker_process import speed_up_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,6 +58,7 @@ def number_of_tasks_of(spark: SparkSession, table: FileStoreTable) -> int:
 
 def _write_task(write: TableWrite, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write the rows of one task; answer with its commit message. Runs in tasks."""
+    speed_up_worker()
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
