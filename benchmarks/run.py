@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import deletion_vectors
 import merge_on_read
 import official_connector
 import read_append
@@ -33,7 +34,7 @@ def official() -> None:
 def main() -> None:
     """Run everything, the quick things last."""
     print("| measured | s | yardstick s | ratio | at most |\n|---|---|---|---|---|", flush=True)
-    for module in (read_append, read_compacted, merge_on_read, write):
+    for module in (read_append, read_compacted, merge_on_read, deletion_vectors, write):
         for ratio, limit in module.run():
             print(ratio.line(limit), flush=True)
     spark_session().stop()
