@@ -464,6 +464,7 @@ def marked(catalog: SparkSession) -> str:
         "SELECT v FROM {t} WHERE k > 2950",
         "SELECT a.k, b.v FROM {t} a JOIN {t} b ON a.k = b.k + 1 WHERE a.p = 'b'",
         "SELECT k FROM {t} WHERE k IN (SELECT max(k) FROM {t} GROUP BY p)",
+        "SELECT m.k FROM {t} m JOIN (SELECT DISTINCT p FROM {t} WHERE v = 'kept') d ON m.p = d.p",
         "SELECT k FROM {t} ORDER BY k DESC LIMIT 3",
         "SELECT count(*) FROM (SELECT k FROM {t} LIMIT 900)",
     ],
