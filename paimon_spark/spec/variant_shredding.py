@@ -1,6 +1,6 @@
 """VARIANT columns whose values lie in typed columns of a Parquet file, put together again. No Python loop over rows.
 
-Equals Java's ``ShreddingUtils.rebuild`` and the reconstruction algorithm of Parquet's ``VariantShredding.md``. The
+Equals Java's ``ShreddingUtils.rebuild`` and how Parquet says shredded variants are read. The
 metadata of a value stays as the file has it; a container's fields come in the order of their names.
 """
 

@@ -220,11 +220,7 @@ CREATIONS = {
         {"primary-key": "id", "merge-engine": "aggregation", "fields.v.aggregate-function": "count"},
         "Use unsupported aggregation: count or spell aggregate function incorrectly!",
     ),
-    "deletion vectors": (
-        "id int",
-        {"primary-key": "id", "deletion-vectors.enabled": "true"},
-        "'deletion-vectors.enabled'",
-    ),
+    "chain table": ("id int", {"primary-key": "id", "chain-table.enabled": "true"}, "'chain-table.enabled'"),
     "interval": ("id int, i interval day", {}, "column i is of Spark type interval day"),
     "name of the system": ("id int, _KEY_id int", {"primary-key": "id"}, "_KEY_"),
     "branch": ("id int", {"branch": "b"}, "TableNotFoundError.*branch 'b'"),

@@ -110,9 +110,6 @@ def test_options_of_the_store_are_no_options_of_the_table(table: FileStoreTable)
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("deletion-vectors.enabled", "true"),
-        ("data-evolution.enabled", "true"),
-        ("bucket", "-2"),
         ("chain-table.enabled", "true"),
         ("type", "format-table"),
         ("type", "object-table"),
@@ -127,18 +124,10 @@ def test_what_is_not_supported_is_refused_by_name(key: str, value: str) -> None:
         check_readable(refused)
 
 
-@pytest.mark.parametrize("key", ["deletion-vectors.enabled", "data-evolution.enabled", "bucket"])
+@pytest.mark.parametrize("key", ["chain-table.enabled", "query-auth.enabled"])
 def test_what_cannot_be_read_cannot_be_written(key: str) -> None:
-    value = {"bucket": "-2"}.get(key, "true")
     with pytest.raises(UnsupportedError, match=f"Writing with option '{key}'"):
-        check_writable(schema().with_options({key: value}))
-
-
-def test_row_tracking_may_be_read_but_not_written() -> None:
-    tracked = schema((), row_tracking_enabled="true").with_options({"row-tracking.enabled": "true"})
-    check_readable(tracked)
-    with pytest.raises(UnsupportedError, match=r"row-tracking\.enabled"):
-        check_writable(tracked)
+        check_writable(schema().with_options({key: "true"}))
 
 
 def test_rows_that_expire_need_a_column_of_their_time() -> None:
