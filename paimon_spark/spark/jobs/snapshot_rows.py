@@ -11,20 +11,25 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.table_scan import TableScan
+from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.session.session_settings import settings_option
 from paimon_spark.spark.source.read_columns import read_columns
-from paimon_spark.spark.source.reader import PaimonPartition
+from paimon_spark.spark.source.reader import PaimonPartition, PaimonReader
 from paimon_spark.spark.source.source_options import read_request
+from paimon_spark.spark.source.split_packing import cores_here
 from paimon_spark.spark.source.table_read import TableRead
 from paimon_spark.storage.secrets import without_secrets
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
-    from paimon_spark.spark.source.reader import PaimonReader
+    from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.table.table import FileStoreTable
 
 
 def snapshot_rows(
@@ -54,6 +59,27 @@ def snapshot_rows(
         fields = read_columns(read.fields(), request.columns) + read.places(*places)
         schema = to_spark_struct(fields)
         reader = read.reader(schema, files)
+    return _read_rows(spark, reader, schema)
+
+
+def table_rows(
+    spark: SparkSession, table: FileStoreTable, snapshot_id: int, condition: Predicate | None = None
+) -> DataFrame:
+    """Return rows of a snapshot of a table as files hold them, with the columns that it has now.
+
+    Args:
+        spark: the session.
+        table: with its options.
+        snapshot_id: what is read.
+        condition: rows for which it is not true are left out.
+    """
+    scan = TableScan.of(table, ROWS, snapshot_id=snapshot_id)
+    plan = scan.select(predicate=condition, parallelism=cores_here()).plan()
+    schema = to_spark_struct(plan.fields)
+    return _read_rows(spark, PaimonReader(plan, spark_arrow_schema(schema)), schema)
+
+
+def _read_rows(spark: SparkSession, reader: PaimonReader, schema: StructType) -> DataFrame:
     tasks = [pickle.dumps(splits) for splits in reader.packed_splits()]
     numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
     return map_in_arrow(numbers, partial(_read_tasks, reader, tasks), schema)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.jobs.compact_job import compactable, is_full, rewrite_indexes
+from paimon_spark.spark.jobs.rescale import rescale
 from paimon_spark.spark.jobs.table_compaction import compact_table
 from paimon_spark.spark.session.session_settings import settings_of, time_zone
 from paimon_spark.spark.table.handle import TablePart, option_keys
@@ -63,6 +64,38 @@ class Compaction(TablePart):
             zone=None if where is None else time_zone(settings_of(self.table.spark)),
         )
         return compact_table(self.table.spark, table, scope, full=is_full(compact_strategy))
+
+    def rescale(
+        self,
+        /,
+        bucket_num: int | None = None,
+        *,
+        partitions: str | Mapping[str, str | None] | Sequence[Mapping[str, str | None]] | None = None,
+        where: str | None = None,
+        **options: Any,
+    ) -> int | None:
+        """Write the rows of the table into another number of buckets; return the new snapshot's id.
+
+        Later writes need the same number as option ``bucket``: set it with ``alter`` or ``ALTER TABLE`` first. Java:
+        ``CALL sys.rescale``.
+
+        Args:
+            bucket_num: the number of buckets; the table's own option without.
+            partitions: only these, as for `compact`.
+            where: instead of ``partitions``, a condition over the partition columns.
+            options: dynamic options.
+
+        Raises:
+            UnsupportedError: the table has no fixed number of buckets.
+            OptionError: the table is empty, or an argument names what it does not have.
+            CommitConflictError: others changed the same partitions every time; nothing was changed.
+        """
+        table = self.table.load().with_options(option_keys(options))
+        named = parse_partitions(partitions) if isinstance(partitions, str) else partitions
+        zone = None if where is None else time_zone(settings_of(self.table.spark))
+        chosen = [named] if isinstance(named, Mapping) else named
+        scope = scope_of(table, partitions=chosen, where=where, zone=zone)
+        return rescale(self.table.spark, table, bucket_num, scope.partitions)
 
     def rewrite_file_index(self, /, *, where: str | None = None, **options: Any) -> int | None:
         """Build the indexes of the data files anew, as the ``file-index`` options say; return the new snapshot's id.

@@ -229,6 +229,7 @@ class PaimonTable:
     clear_consumers = method_of(Expiry, Expiry.clear_consumers)
 
     compact = method_of(Compaction, Compaction.compact)
+    rescale = method_of(Compaction, Compaction.rescale)
     rewrite_file_index = method_of(Compaction, Compaction.rewrite_file_index)
 
     changes = method_of(Changes, Changes.changes)

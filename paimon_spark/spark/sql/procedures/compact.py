@@ -9,6 +9,7 @@ from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.jobs.compact_job import compactable, is_full, rewrite_indexes
+from paimon_spark.spark.jobs.rescale import rescale
 from paimon_spark.spark.jobs.table_compaction import compact_table
 from paimon_spark.spark.session.session_settings import settings_of, time_zone
 from paimon_spark.spark.sql.procedures.expire import options_argument
@@ -71,6 +72,19 @@ def _rewrite_file_index(context: CallContext, arguments: Mapping[str, Any]) -> l
     return [(done.partitions, done.files)]
 
 
+def _rescale(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    given = {name: arguments[name] if str(arguments[name] or "").strip() else None for name in ("partitions", "where")}
+    table, partitions = context.table(arguments["table"]), given["partitions"]
+    scope = scope_of(
+        table,
+        partitions=None if partitions is None else parse_partitions(partitions),
+        where=given["where"],
+        zone=None if given["where"] is None else time_zone(settings_of(context.spark)),
+    )
+    rescale(context.spark, table, arguments["bucket_num"], scope.partitions)
+    return [(True,)]
+
+
 COMPACT_PROCEDURES = (
     Procedure(
         "compact",
@@ -88,6 +102,13 @@ COMPACT_PROCEDURES = (
         DONE,
         _compact,
         "Merges the files of a table, or of some of its partitions, so that there are fewer of them.",
+    ),
+    Procedure(
+        "rescale",
+        (TABLE, Argument("bucket_num", INT), Argument("partitions"), Argument("where")),
+        DONE,
+        _rescale,
+        "Writes the rows of a table, or of some of its partitions, into another number of buckets.",
     ),
     Procedure(
         "rewrite_file_index",

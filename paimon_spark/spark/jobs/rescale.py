@@ -1,0 +1,73 @@
+"""Giving a table, or some of its partitions, another number of buckets: all rows are read and written anew.
+
+Equals Java's ``RescaleProcedure``. One OVERWRITE commit; a commit of others to the same partitions meanwhile is a
+conflict, so that none of it is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paimon_spark.commit.overwrite import OverwriteSpec
+from paimon_spark.commit.run_again import run_again
+from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
+from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.spark.jobs.shuffled_write import write_shuffled
+from paimon_spark.spark.jobs.snapshot_rows import table_rows
+from paimon_spark.spec.schema import BucketMode
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_LOG = logging.getLogger(__name__)
+
+
+def rescale(
+    spark: SparkSession,
+    table: FileStoreTable,
+    bucket_num: int | None = None,
+    partitions: Predicate | None = None,
+) -> int | None:
+    """Write the rows of a table into another number of buckets; return the id of the new snapshot.
+
+    Args:
+        spark: a classic or a Connect session.
+        table: with its dynamic options.
+        bucket_num: the number of buckets; that of the table without.
+        partitions: a condition over partition columns; all without.
+
+    Raises:
+        OptionError: the table is empty, or the number of buckets is missing or none.
+        UnsupportedError: the table has no fixed buckets.
+        CommitConflictError: others changed the same partitions every time; nothing was changed.
+    """
+    mode = table.schema.bucket_mode
+    if mode not in (BucketMode.HASH_FIXED, BucketMode.POSTPONE_MODE):
+        raise UnsupportedError(
+            f"Only tables with a fixed number of buckets can be rescaled, and table {table.path} has "
+            f"'bucket' = '{table.options.bucket}'."
+        )
+    if bucket_num is None and mode is BucketMode.POSTPONE_MODE:
+        raise OptionError("When rescaling postpone bucket tables, you must provide the resulting bucket number.")
+    if bucket_num is not None and bucket_num < 1:
+        raise OptionError(f"bucket_num must be at least 1, but is {bucket_num}.")
+    number = table.options.bucket if bucket_num is None else bucket_num
+
+    def attempt(snapshot: Snapshot | None) -> int | None:
+        if snapshot is None:
+            raise OptionError(f"Table {table.path} has no snapshot, no need to rescale.")
+        rows = table_rows(spark, table, snapshot.id, partitions)
+        given = {**table.options.to_dict(), "bucket": str(number), LAST_SAFE: str(snapshot.id)}
+        schema = table.schema.with_options(given)
+        rescaled = replace(table, schema=schema, options=schema.core_options)
+        overwrite = OverwriteSpec.static() if partitions is None else OverwriteSpec.matching(partitions)
+        return write_shuffled(rows, rescaled, overwrite)
+
+    _LOG.info("Rescaling %s to %d buckets.", table.path, number)
+    return run_again(table, attempt)

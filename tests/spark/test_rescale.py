@@ -1,0 +1,87 @@
+"""CALL sys.rescale and PaimonTable.rescale: another number of buckets, and no commit of others is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from paimon_spark import OptionError, PaimonError, PaimonTable, UnsupportedError
+from paimon_spark.spark.jobs import rescale as rescale_job
+from paimon_spark.table.table import load_table
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("rescale")
+    paimon_spark.register_catalog(spark, "rescaled", warehouse=str(path))
+    spark.sql("CREATE DATABASE rescaled.db")
+    return path
+
+
+def buckets(path: str) -> dict[str, set[tuple[int, int]]]:
+    """The buckets of each partition, with the number of buckets that their files tell."""
+    table = load_table(path)
+    found: dict[str, set[tuple[int, int]]] = {}
+    for entry in table.manifests.live_entries(table.snapshots.latest()):
+        found.setdefault(table.paths.partition_path(entry.partition), set()).add((entry.bucket, entry.total_buckets))
+    return found
+
+
+def test_partitions_get_another_number_of_buckets(spark: SparkSession, warehouse: Path) -> None:
+    spark.sql(
+        "CREATE TABLE rescaled.db.t (k INT, v STRING, p INT) PARTITIONED BY (p) "
+        "TBLPROPERTIES ('primary-key'='k,p', 'bucket'='2')"
+    )
+    spark.sql("INSERT INTO rescaled.db.t SELECT id, 'a', id % 2 FROM range(40)")
+    spark.sql("DELETE FROM rescaled.db.t WHERE k < 4")
+    path = str(warehouse / "db.db" / "t")
+    before = sorted(map(tuple, spark.table("rescaled.db.t").collect()))
+    assert list(map(tuple, spark.sql("CALL rescaled.sys.rescale('db.t', 3, where => 'p = 1')").collect())) == [(True,)]
+    assert {p: {total for _, total in found} for p, found in buckets(path).items()} == {"p=0": {2}, "p=1": {3}}
+    assert sorted(map(tuple, spark.table("rescaled.db.t").collect())) == before
+    spark.sql("ALTER TABLE rescaled.db.t SET TBLPROPERTIES ('bucket'='3')")
+    PaimonTable.for_path(spark, path).rescale(partitions="p=0")
+    assert {p: {total for _, total in found} for p, found in buckets(path).items()} == {"p=0": {3}, "p=1": {3}}
+    spark.sql("INSERT INTO rescaled.db.t VALUES (5, 'new', 1), (100, 'new', 0)")
+    after = sorted(map(tuple, spark.table("rescaled.db.t").collect()))
+    assert after == sorted([row for row in before if row[0] != 5] + [(5, "new", 1), (100, "new", 0)])
+
+
+def test_what_others_commit_meanwhile_is_not_lost(
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark.sql("CREATE TABLE rescaled.db.raced (k INT, v STRING) TBLPROPERTIES ('primary-key'='k', 'bucket'='1')")
+    spark.sql("INSERT INTO rescaled.db.raced SELECT id, 'a' FROM range(10)")
+    write, waiting = rescale_job.write_shuffled, [100]
+
+    def late(*arguments: Any) -> Any:
+        if waiting:
+            spark.sql(f"INSERT INTO rescaled.db.raced VALUES ({waiting.pop()}, 'late')")
+        return write(*arguments)
+
+    monkeypatch.setattr(rescale_job, "write_shuffled", late)
+    table = PaimonTable.for_path(spark, str(warehouse / "db.db" / "raced"))
+    table.rescale(4)
+    assert sorted(row.k for row in table.to_df().collect()) == [*range(10), 100]
+    assert {total for _, total in buckets(table.path)[""]} == {4}
+
+
+def test_what_cannot_be_rescaled_is_told(spark: SparkSession, warehouse: Path) -> None:
+    spark.sql("CREATE TABLE rescaled.db.empty (k INT) TBLPROPERTIES ('primary-key'='k', 'bucket'='1')")
+    spark.sql("CREATE TABLE rescaled.db.plain (k INT)")
+    empty, plain = (PaimonTable.for_path(spark, str(warehouse / "db.db" / name)) for name in ("empty", "plain"))
+    with pytest.raises(OptionError, match="no snapshot, no need to rescale"):
+        empty.rescale(2)
+    with pytest.raises(OptionError, match="bucket_num must be at least 1"):
+        empty.rescale(0)
+    with pytest.raises(UnsupportedError, match="Only tables with a fixed number of buckets"):
+        plain.rescale(2)
+    with pytest.raises((PySparkException, PaimonError), match="partitions and where cannot be used together"):
+        spark.sql("CALL rescaled.sys.rescale('db.empty', 2, partitions => 'p=1', where => 'p = 1')").collect()
