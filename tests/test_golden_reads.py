@@ -72,12 +72,6 @@ def test_rows_are_those_of_java(case: GoldenRead) -> None:
     assert_same_rows(rows_of(case), case)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if not_yet(c) is not None], ids=lambda c: c.id)
-def test_what_is_not_supported_is_refused_by_name(case: GoldenRead) -> None:
-    with pytest.raises(UnsupportedError, match=str(not_yet(case))):
-        rows_of(case)
-
-
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c.error and not_yet(c) is None and not follows_a_java_bug(c)], ids=lambda c: c.id
 )

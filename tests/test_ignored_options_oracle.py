@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.errors import UnsupportedError
 from paimon_spark.options import Scope
 from paimon_spark.table.table import load_table
 from tests.test_every_option import EVERY, key_of, value_of
@@ -70,5 +69,5 @@ def test_rows_older_than_record_level_expire_time_are_read_as_java_reads_them(or
     oracle.write(name, [(1, "a", 5), (2, "b", 6)])
     table = load_table(oracle.location(name))
     assert rows(read(table)) == sorted(oracle.rows(name)) == [(1, "a", 5), (2, "b", 6)]
-    with pytest.raises(UnsupportedError, match=r"record-level\.expire-time"):
-        write(table, [{"k": 3, "dt": "c", "v": 7}])
+    write(table, [{"k": 3, "dt": "c", "v": 7}])
+    assert rows(read(table)) == sorted(oracle.rows(name)) == [(1, "a", 5), (2, "b", 6), (3, "c", 7)]

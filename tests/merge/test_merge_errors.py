@@ -86,7 +86,8 @@ def test_a_retracted_product_is_not_divided_by_zero() -> None:
 
 
 @pytest.mark.parametrize("function", ["hll_sketch", "theta_sketch"])
-def test_sketches_are_refused_by_name_when_the_engine_is_made(function: str) -> None:
+def test_sketches_are_refused_without_their_package(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "datasketches", None)  # as if the extra was not installed
     with pytest.raises(UnsupportedError, match=function):
         engine_of({"k": "INT", "g": "INT", "v": "BYTES"}, ["k"], {**GROUP, "fields.v.aggregate-function": function})
 

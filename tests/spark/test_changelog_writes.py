@@ -44,7 +44,8 @@ CHANGED = [("+I", 1, "a"), ("+I", 2, "b"), ("+I", 3, "c"), ("+U", 2, "B"), ("-D"
 
 @pytest.mark.parametrize("text", [False, True], ids=["catalog", "text"])
 def test_statements(spark: SparkSession, warehouse: str, text: bool) -> None:
-    run: Run = partial(paimon_spark.sql, spark) if text else spark.sql
+    own = partial(paimon_spark.sql, spark, warehouse=warehouse, catalog=CATALOG, database="db")
+    run: Run = own if text else spark.sql
     name = "of_text" if text else "of_catalog"
     run(
         f"CREATE TABLE {name} (k INT, v STRING) TBLPROPERTIES "

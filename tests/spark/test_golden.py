@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 READS = [case for case in golden_reads() if not follows_a_java_bug(case)]
 OF_ROWS = [case for case in READS if not case.error and not_yet(case) is None]
-REFUSED = [case for case in READS if not case.error and not_yet(case) is not None]
 FULL = [case for case in OF_ROWS if not case.columns and not case.read.get("filter") and not case.options]
 TRAVELS = [case for case in OF_ROWS if case.options]
 NARROW = [case for case in OF_ROWS if case.columns or case.read.get("filter")]
@@ -139,12 +138,6 @@ def test_columns_and_filters(spark: SparkSession, case: GoldenRead) -> None:
     assert_javas_rows(spark, case)
 
 
-@pytest.mark.parametrize("case", {case.table.name: case for case in REFUSED}.values(), ids=lambda case: case.id)
-def test_what_is_not_supported_is_refused_by_its_option(spark: SparkSession, case: GoldenRead) -> None:
-    with pytest.raises(PySparkException, match=re.escape(f"'{not_yet(case)}'")):
-        load(spark, case)
-
-
 @pytest.mark.parametrize("case", [c for c in READS if c.error and not_yet(c) is None][:6], ids=lambda case: case.id)
 def test_where_java_fails_so_do_we(spark: SparkSession, case: GoldenRead) -> None:
     with pytest.raises(PySparkException):
@@ -155,4 +148,3 @@ def test_there_are_cases_of_every_kind() -> None:
     assert len(FULL) > 60
     assert len(TRAVELS) > 100
     assert len(NARROW) > 100
-    assert len(REFUSED) > 50
