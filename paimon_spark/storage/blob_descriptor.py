@@ -7,12 +7,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from paimon_spark.storage.blob_format import BlobReader, Longs
+from paimon_spark.storage.blob_format import AROUND, HEAD, BlobReader, Longs
 
 _VERSION: Final = 2
 _MAGIC: Final = 0x424C4F4244455343
-_VALUE_START: Final = 4
-_AROUND: Final = 16
 
 
 def descriptor(uri: str, offset: int, length: int) -> bytes:
@@ -26,7 +24,7 @@ def descriptors(reader: BlobReader, rows: Longs) -> pa.Array:
     lengths, offsets = reader.lengths[rows].tolist(), reader.offsets[rows].tolist()
     return pa.array(
         [
-            None if length < 0 else descriptor(reader.path, offset + _VALUE_START, length - _AROUND)
+            None if length < 0 else descriptor(reader.path, offset + HEAD, length - AROUND)
             for length, offset in zip(lengths, offsets, strict=True)
         ],
         pa.binary(),

@@ -43,8 +43,8 @@ PLACEHOLDER: Final = -2
 _MAGIC: Final = struct.pack("<i", 1_481_511_375)
 _VERSION: Final = 1
 _FOOTER: Final = 5
-_HEAD: Final = 4
-_AROUND: Final = 16
+HEAD: Final = 4
+AROUND: Final = 16
 """Bytes of a record that are not its value: the magic number before; the record's length and a CRC32 behind."""
 
 
@@ -82,7 +82,7 @@ class BlobReader(DataFileReader):
             lengths = _decoded(self._at(start, count))
         except ValueError as error:
             raise self._damaged(str(error)) from None
-        bad = (lengths < _AROUND) & (lengths != NULL) & (lengths != PLACEHOLDER)
+        bad = (lengths < AROUND) & (lengths != NULL) & (lengths != PLACEHOLDER)
         if bad.any() or (lengths > start).any() or int(np.maximum(lengths, 0).sum()) != start:
             raise self._damaged("its index does not fit its size")
         return lengths
@@ -130,9 +130,9 @@ class BlobReader(DataFileReader):
             return None
         record = self._at(int(self.offsets[row]), length)
         found, checksum = struct.unpack("<qI", record[-12:])
-        if record[:_HEAD] != _MAGIC or found != length or zlib.crc32(record[:-4]) != checksum:
+        if record[:HEAD] != _MAGIC or found != length or zlib.crc32(record[:-4]) != checksum:
             raise self._damaged(f"the record of row {row} is damaged")
-        return record[_HEAD : length - 12]
+        return record[HEAD : length - 12]
 
     def _at(self, offset: int, count: int) -> bytes:
         with corrupt_as(self.path, "blob"):
@@ -221,7 +221,7 @@ class BlobWriter(DataFileWriter):
                 self._lengths.append(NULL)
                 continue
             data = value.as_buffer()
-            length = data.size + _AROUND
+            length = data.size + AROUND
             number = struct.pack("<q", length)
             checksum = zlib.crc32(number, zlib.crc32(data, zlib.crc32(_MAGIC)))
             for part in (_MAGIC, data, number, struct.pack("<I", checksum)):

@@ -114,6 +114,10 @@ class FileStoreTable:
         left = {key: value for key, value in self.options.to_dict().items() if key not in frozenset(keys)}
         return self._with_schema(self.schema.with_options(left))
 
+    def as_if(self, options: Mapping[str, str]) -> FileStoreTable:
+        """Return the table as if it had ``options``, for a job of ours: also options that users cannot change."""
+        return self._with_schema(self.schema.with_options({**self.options.to_dict(), **options}))
+
     def at_snapshot(self, snapshot: Snapshot) -> FileStoreTable:
         """Return the table with the fields that ``snapshot`` was written with and its own, latest options.
 

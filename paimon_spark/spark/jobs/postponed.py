@@ -19,6 +19,7 @@ from pyspark import TaskContext
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.run_again import run_again
+from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.files.deletion import delete_files
 from paimon_spark.read.waiting_files import WaitingFiles, by_writer, read_waiting, waiting_entries, waiting_schema
@@ -98,19 +99,13 @@ def _waiting(
     rows_of: SnapshotIdentity | None,
 ) -> TableWrite:
     """A write of rows that wait."""
-    waiting = _with(table, **{_FIXED: "false"})
+    waiting = table.as_if({_FIXED: "false"})
     write = planned(waiting, spark_arrow_schema(df.schema), overwrite, operation=operation, rows_of=rows_of)
     return replace(write, owner=table)
 
 
 def _numbered(df: DataFrame) -> DataFrame:
     return df.toDF(*(str(number) for number in range(len(df.columns))))
-
-
-def _with(table: FileStoreTable, **options: str) -> FileStoreTable:
-    """The table as if it had these options."""
-    schema = table.schema.with_options({**table.options.to_dict(), **options})
-    return replace(table, schema=schema, options=schema.core_options)
 
 
 def _write(
@@ -165,7 +160,7 @@ def _taken_in(
     written: list[TaskMessage] = []
     for number in sorted(set(numbers.values())):
         own = [group for group in groups if numbers[group.partition] == number]
-        fixed = _with(table, bucket=str(number))
+        fixed = table.as_if({"bucket": str(number)})
         mode = None if overwrite is None else overwrite.kind
         plan = plan_write(fixed, overwrite=mode, data_schema=waiting_schema(table), shuffled=True, rows_of=at)
         tasks = number_of_tasks_of(spark, fixed)
@@ -240,7 +235,7 @@ def take_in_waiting(spark: SparkSession, table: FileStoreTable) -> int | None:
                 )
             )
         # as in Java: another change of the partitions since then would have other sequence numbers
-        strict = _with(table, **{"commit.strict-mode.last-safe-snapshot": str(snapshot.id)})
+        strict = table.as_if({LAST_SAFE: str(snapshot.id)})
         return commit(strict, messages, planned_on=SnapshotIdentity.of(snapshot), after_commit=maintenance(table))
 
     return run_again(table, attempt)

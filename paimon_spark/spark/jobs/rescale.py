@@ -7,7 +7,6 @@ conflict, so that none of it is lost.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.overwrite import OverwriteSpec
@@ -63,9 +62,7 @@ def rescale(
         if snapshot is None:
             raise OptionError(f"Table {table.path} has no snapshot, no need to rescale.")
         rows = table_rows(spark, table, snapshot.id, partitions)
-        given = {**table.options.to_dict(), "bucket": str(number), LAST_SAFE: str(snapshot.id)}
-        schema = table.schema.with_options(given)
-        rescaled = replace(table, schema=schema, options=schema.core_options)
+        rescaled = table.as_if({"bucket": str(number), LAST_SAFE: str(snapshot.id)})
         overwrite = OverwriteSpec.static() if partitions is None else OverwriteSpec.matching(partitions)
         return write_shuffled(rows, rescaled, overwrite)
 
