@@ -91,7 +91,7 @@ class Twins:
         columns: Sequence[tuple[str, str]] = COLUMNS,
     ) -> None:
         self.oracle, self.folder = oracle, folder
-        self.name = f"compact.t{next(NUMBERS)}"
+        self.name = oracle.fresh_name("compact")
         columns = [*columns, ("p", "STRING NOT NULL")] if partitioned else columns
         pk = [*keys, "p"] if partitioned and keys else list(keys)
         made = {"bucket": "1", "write-only": "true", **options}

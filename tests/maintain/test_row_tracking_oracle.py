@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from typing import Any
 
@@ -23,7 +22,6 @@ pytestmark = pytest.mark.oracle
 
 COLUMNS = [("k", "INT"), ("v", "STRING"), ("p", "INT")]
 SCHEMA = pa.schema([("k", pa.int32()), ("v", pa.string()), ("p", pa.int32())])
-_names = itertools.count()
 
 
 def write(table: FileStoreTable, rows: list[tuple[Any, ...]], tasks: int = 1) -> None:
@@ -46,7 +44,7 @@ def tracked(path: str) -> pa.Table:
 
 @pytest.mark.parametrize("grouped", [True, False])
 def test_partitions_get_ids_one_after_the_other(oracle: Any, grouped: bool) -> None:
-    name = f"tracked.t{next(_names)}"
+    name = oracle.fresh_name("tracked")
     options = {"bucket": "-1", "row-tracking.enabled": "true", "row-tracking.partition-group-on-commit": str(grouped)}
     oracle.create(name, COLUMNS, partition=["p"], options=options)
     path = oracle.location(name).removeprefix("file:")
@@ -61,7 +59,7 @@ def test_partitions_get_ids_one_after_the_other(oracle: Any, grouped: bool) -> N
 @pytest.mark.parametrize("seed", range(2))
 def test_ids_stay_with_their_rows(oracle: Any, seed: int, file_format: str) -> None:
     rng = random.Random(seed)
-    name = f"tracked.t{next(_names)}"
+    name = oracle.fresh_name("tracked")
     options = {"bucket": "-1", "row-tracking.enabled": "true", "file.format": file_format, "write-only": "true"}
     oracle.create(name, COLUMNS, partition=["p"], options=options)
     path = oracle.location(name).removeprefix("file:")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from support.merge_cases import KEY_TIME, NESTED, canonical, engine_of, rows_of, rows_table
 
-NUMBERS = count()
 ORDERS = ([4, 1, 3, 5, 2], [1, 2, 3, 4, 5], [3, None, 2, 1, 3], [2, 1, 1, 3, 2])
 """Sequences of one key each: a row is late when a greater one came before it."""
 
@@ -107,7 +105,7 @@ def test_late_elements_of_collect_come_first() -> None:
 @pytest.mark.oracle
 def test_every_function_is_java(oracle: Any) -> None:
     columns, options, commits = case()
-    name = f"db.ignoring{next(NUMBERS)}"
+    name = oracle.fresh_name("db")
     oracle.create(name, list(columns.items()), pk=["k"], options={**options, "bucket": "1", "write-only": "true"})
     runs = []
     for rows in commits:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import open_data_file
 
 pytestmark = pytest.mark.oracle
-NUMBERS = count()
 NEWER_OPTIONS = ("nested-sequence-field", "nested-key-null-strategy", "count-limit")
 """Options that Paimon 1.4 does not have, or treats otherwise."""
 
@@ -118,7 +116,7 @@ def test_write_buffer_and_merge_reader_of_aggregation(oracle: Any, given_case: t
 
 
 def check(oracle: Any, case: MergeCase, commits: int) -> None:
-    name = f"db.merge{next(NUMBERS)}"
+    name = oracle.fresh_name("db")
     engine = engine_of(case.columns, case.keys, case.options)
     oracle.create(
         name,

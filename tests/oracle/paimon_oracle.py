@@ -18,6 +18,7 @@ import contextlib
 import glob
 import hashlib
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -233,6 +234,7 @@ class PaimonOracle:
     def __init__(self, warehouse, version=None, heap="1g", timezone="UTC", jars=()):
         from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
+        self._numbers = itertools.count()
         self.version = version or os.environ.get("PAIMON_ORACLE_VERSION", DEFAULT_VERSION)
         self.warehouse = os.path.abspath(warehouse)
         self.tmp = tempfile.mkdtemp(prefix="paimon-oracle-")
@@ -339,6 +341,10 @@ class PaimonOracle:
         return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in (options or {}).items()}
 
     # ---- tables
+    def fresh_name(self, database):
+        """A table name that no test of this run has: modules that are imported twice share it too."""
+        return f"{database}.t{next(self._numbers)}"
+
     def create(self, name, columns, pk=(), partition=(), options=None, comment=None):
         """columns: [(name, SQL type)]. The database is made when missing."""
         self._do(

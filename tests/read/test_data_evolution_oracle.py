@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from typing import Any
 
@@ -25,13 +24,12 @@ from tests.support.plans import plan_of
 pytestmark = pytest.mark.oracle
 
 COLUMNS = [("k", "INT"), ("a", "STRING"), ("b", "INT"), ("c", "DOUBLE"), ("p", "INT")]
-_names = itertools.count()
 
 
 def history(oracle: Any, seed: int, **options: str) -> tuple[str, str]:
     """A table of a few appends, of which random columns are written again; its name and path."""
     rng = random.Random(seed)
-    name = f"evo.t{next(_names)}"
+    name = oracle.fresh_name("evo")
     every = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true", **options}
     oracle.create(name, COLUMNS, options=every)
     starts: list[tuple[int, int]] = []

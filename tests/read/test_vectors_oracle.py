@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +17,6 @@ from tests.support.plans import plan_of
 
 pytestmark = pytest.mark.oracle
 
-_names = itertools.count()
 FORMATS = ["parquet", "orc", "avro"]
 
 
@@ -42,7 +40,7 @@ def same(oracle: Any, name: str, view: str | None = None, **options: str) -> int
 
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_append_tables(oracle: Any, file_format: str) -> None:
-    name = f"vectors.t{next(_names)}"
+    name = oracle.fresh_name("vectors")
     options = {"deletion-vectors.enabled": "true", "file.format": file_format, "bucket": "-1"}
     oracle.create(name, [("k", "INT"), ("v", "STRING")], options=options)
     oracle.write(name, [(i, f"a{i}") for i in range(20)])
@@ -61,7 +59,7 @@ def test_append_tables(oracle: Any, file_format: str) -> None:
 def test_key_tables(oracle: Any, file_format: str) -> None:
     """Random upserts and deletes, compacted or not: the same rows as Java's, with every way to look at them."""
     chance = seeds.chance("vectors of key tables", file_format)
-    name = f"vectors.t{next(_names)}"
+    name = oracle.fresh_name("vectors")
     wide = chance.choice(["true", "false"])
     options = {"deletion-vectors.enabled": "true", "deletion-vectors.bitmap64": wide, "file.format": file_format}
     oracle.create(name, [("k", "INT NOT NULL"), ("v", "STRING")], pk=["k"], options={**options, "bucket": "2"})

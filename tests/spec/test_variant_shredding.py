@@ -26,8 +26,6 @@ from paimon_spark.storage.formats import open_data_file
 from paimon_spark.table.table import load_table
 from tests.support.plans import plan_of
 
-_names = itertools.count()
-
 KEYS = ["a", "b", "c", "long key with ümlaut", "z"]
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.text(max_size=100))
 VALUES = st.recursive(
@@ -187,7 +185,7 @@ def test_damage_is_told(change: dict[str, Any]) -> None:
 
 @pytest.mark.oracle
 def test_files_that_java_shredded(oracle: Any) -> None:
-    name = f"variants.t{next(_names)}"
+    name = oracle.fresh_name("variants")
     fields = [
         {"id": 1, "name": "a", "type": "BIGINT"},
         {"id": 2, "name": "b", "type": {"type": "ARRAY", "element": "STRING"}},

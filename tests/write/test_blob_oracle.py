@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,6 @@ from tests.support.plans import plan_of
 COLUMNS = [("k", "INT"), ("pic", "BLOB"), ("v", "STRING"), ("other", "BLOB")]
 OPTIONS = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 BLOB = DataField(0, "pic", BlobType())
-_names = itertools.count()
 
 
 def values(rng: random.Random, rows: int, first: int) -> list[tuple[Any, ...]]:
@@ -57,7 +55,7 @@ def write(path: str, rows: list[tuple[Any, ...]]) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_blobs_of_both_engines(oracle: Any, seed: int) -> None:
     rng = random.Random(seed)
-    name = f"blob.t{next(_names)}"
+    name = oracle.fresh_name("blob")
     sizes = {"blob.target-file-size": "4 kb", "target-file-row-num": "40"} if seed else {}
     oracle.create(name, COLUMNS, options={**OPTIONS, **sizes})
     path = oracle.location(name).removeprefix("file:")
@@ -80,7 +78,7 @@ def test_blobs_of_both_engines(oracle: Any, seed: int) -> None:
 
 @pytest.mark.oracle
 def test_a_descriptor_says_where_a_value_lies(oracle: Any) -> None:
-    name = f"blob.t{next(_names)}"
+    name = oracle.fresh_name("blob")
     oracle.create(name, COLUMNS, options=OPTIONS)
     path = oracle.location(name).removeprefix("file:")
     write(path, [(1, b"first", "a", None), (2, b"second one", "b", b"x")])

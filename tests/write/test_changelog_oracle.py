@@ -66,7 +66,7 @@ class History:
         self.oracle, self.partitioned = oracle, partitioned
         columns = [*COLUMNS, ("p", "STRING NOT NULL")] if partitioned else COLUMNS
         keys = ["k", "p"] if partitioned else ["k"]
-        self.name = f"changelog.t{next(NUMBERS)}"
+        self.name = oracle.fresh_name("changelog")
         made = {"bucket": "2", "write-only": "true", **KEEP, **options}
         oracle.create(self.name, columns, pk=keys, partition=["p"] if partitioned else [], options=made)
         self.java = oracle.location(self.name).removeprefix("file:")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ from tests.support.data_files import without_the_last_second
 from tests.support.plans import plan_of
 
 pytestmark = pytest.mark.oracle
-NUMBERS = count()
 FORMATS = ("parquet", "orc", "avro")
 KINDS: dict[str, dict[str, Any]] = {
     "append": {},
@@ -87,7 +85,7 @@ def ours(table: FileStoreTable) -> pa.Table:
 def make(
     oracle: Any, columns: list[tuple[str, str]], file_format: str, kind: dict[str, Any]
 ) -> tuple[str, FileStoreTable]:
-    name = f"w.t{next(NUMBERS)}"
+    name = oracle.fresh_name("w")
     options = {"file.format": file_format, "write-only": "true", **kind.get("options", {})}
     keys = kind.get("pk", ())
     columns = [(n, t + " NOT NULL" if n in keys and "NOT NULL" not in t else t) for n, t in columns]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,6 @@ from tests.support.plans import plan_of
 
 pytestmark = pytest.mark.oracle
 
-_names = itertools.count()
-
 
 def ours(path: str) -> pa.Table:
     table, view = load_table(path), find_view(None)
@@ -37,7 +34,7 @@ def ours(path: str) -> pa.Table:
 @pytest.mark.parametrize("key", [(), ("k",)])
 @pytest.mark.parametrize("file_format", ["parquet", "avro"])
 def test_vectors_of_both_engines(oracle: Any, file_format: str, key: tuple[str, ...], tmp_path: Path) -> None:
-    name = f"vector.t{next(_names)}"
+    name = oracle.fresh_name("vector")
     columns = [("k", "INT NOT NULL"), ("e", "VECTOR<FLOAT, 3>"), ("n", "VECTOR<INT, 2>"), ("b", "VECTOR<BOOLEAN, 1>")]
     options = {"bucket": "1" if key else "-1", "file.format": file_format}
     java_can = file_format != "parquet"  # Java 1.4.2 cannot, later versions write a VECTOR as an ARRAY
