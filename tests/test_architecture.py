@@ -21,7 +21,9 @@ HEIGHTS = {
     "write": 6,
     "commit": 7,
     "maintain": 8,
+    "display": 8,
     "spark": 9,
+    "cli": 9,
 }
 # The rooms of a layer (and modules beside them), each above those that it imports.
 ROOM_HEIGHTS = {

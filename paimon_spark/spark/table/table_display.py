@@ -5,10 +5,11 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from paimon_spark.display.lsm_picture import LsmPicture, html_table
+from paimon_spark.display.overview import Overview, buckets_of, kind_of, lsm_shape, overview
+from paimon_spark.display.texts import bytes_text, counted, time_text
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.table.handle import TablePart
-from paimon_spark.spark.table.table_overview import Overview, buckets_of, kind_of, lsm_shape, overview
-from paimon_spark.spark.table.table_picture import LsmPicture, bytes_text, counted, html_table, time_text
 from paimon_spark.spec.snapshot import Operation, Snapshot
 from paimon_spark.table.paths import MAIN_BRANCH
 

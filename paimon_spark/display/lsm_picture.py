@@ -6,11 +6,11 @@ SVG without scripts, fonts or other files, in colours that read on light and dar
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from html import escape
 from math import ceil, sqrt
 
-from paimon_spark.spark.table.table_overview import Cell, LsmShape
+from paimon_spark.display.overview import Cell, LsmShape
+from paimon_spark.display.texts import bytes_text, counted
 
 _LEFT = 150
 _RIGHT = 12
@@ -31,23 +31,6 @@ _LABEL_CHARACTERS = 7.0
 """Width of a letter, for cutting labels."""
 _TITLE_CHARACTERS = 7.5
 _MOST_NAME = 80
-
-
-def bytes_text(count: int | None) -> str:
-    """A size for people: ``0 B``, ``1.4 KB``, ``128 MB``; words when unknown."""
-    if count is None:
-        return "unknown size"
-    size = float(count)
-    for unit in ("B", "KB", "MB", "GB", "TB"):
-        if size < 1024 or unit == "TB":
-            break
-        size /= 1024
-    return f"{size:.0f} {unit}" if size >= 99.5 or unit == "B" else f"{size:.1f} {unit}"
-
-
-def counted(count: int, noun: str) -> str:
-    """``1 file``, ``2,000 files``."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 class LsmPicture:
@@ -206,8 +189,3 @@ def html_table(rows: Sequence[tuple[str, Sequence[str]]], heads: Sequence[str] =
         '<table style="border-collapse:collapse;background:none;margin:4px 0">'
         f"{f'<thead><tr>{head}</tr></thead>' if heads else ''}<tbody>{body}</tbody></table>"
     )
-
-
-def time_text(millis: int) -> str:
-    """A commit's time here: ``2024-05-01 10:30:00``."""
-    return datetime.fromtimestamp(millis / 1000).isoformat(sep=" ", timespec="seconds")
