@@ -61,6 +61,8 @@ PLACES = {
     "fastavro": ("paimon_spark/spec/avro_codec.py", "paimon_spark/storage/avro_format.py"),
     # conditions; and whole statements, whose tables paimon_spark.sql finds where Spark offers no catalog
     "sqlglot": ("paimon_spark/spec/sql_filter.py", "paimon_spark/spark/text/parsing.py"),
+    "click": ("paimon_spark/cli/",),
+    "rich": ("paimon_spark/cli/",),
     "pandas": (),
 }
 PRIVATE_MEMBERS = re.compile(

@@ -1,0 +1,1 @@
+"""The command line: ``python -m paimon_spark`` or ``paimon-spark``, without Spark."""

@@ -1,0 +1,123 @@
+"""The commands `read` and `explain`: the planner of every other door, rows read in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from paimon_spark.cli.output import Output, field_names
+from paimon_spark.display.texts import bytes_text
+from paimon_spark.errors import OptionError
+from paimon_spark.read.change_range import ChangeRange
+from paimon_spark.read.row_views import ROWS, find_view
+from paimon_spark.read.table_scan import TableScan
+from paimon_spark.spec.filter_text import filter_text
+from paimon_spark.spec.predicate import evaluate
+from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.table.system.registry import system_table
+
+if TYPE_CHECKING:
+    from paimon_spark.read.plan import ReadPlan
+    from paimon_spark.read.table_scan import RowView
+    from paimon_spark.table.table import FileStoreTable
+
+
+def named_rows(
+    table: FileStoreTable, system: str | None, *, columns: str | None, where: str | None, limit: int | None
+) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+    """Return the columns and the rows of a table or of one of its system tables.
+
+    Args:
+        table: with its scan options.
+        system: the name behind the ``$``; None of the table itself.
+        columns: names between commas; None is all.
+        where: a condition in SQL.
+        limit: most rows; None is all.
+
+    Raises:
+        OptionError: a column does not exist, or the condition is none.
+        TableNotFoundError: there is no such system table.
+    """
+    view = find_view(system)
+    if view is not None:
+        plan = _scan(table, view, columns, where, limit).plan()
+        return field_names(plan.fields), _first(_rows(plan), limit)
+    of_metadata = system_table(system or "", of=table.path)
+    rows = of_metadata.read(table)
+    if where is not None:
+        rows = rows.filter(evaluate(parse_filter(where, of_metadata.fields), rows))
+    if columns is not None:
+        unknown = next((name for name in _names(columns) if name not in rows.schema.names), None)
+        if unknown is not None:
+            raise OptionError(f"${system} has no column '{unknown}'; its columns are {', '.join(rows.schema.names)}.")
+        rows = rows.select(_names(columns))
+    return rows.schema.names, iter(rows.slice(0, limit).to_batches())
+
+
+def show_plan(table: FileStoreTable, output: Output, *, columns: str | None, where: str | None) -> None:
+    """Print what a read of the table opens."""
+    scan = _scan(table, ROWS, columns, where, None)
+    plan = scan.plan()
+    every = replace(scan, predicate=None).plan() if scan.predicate is not None else plan
+    read, there = _files(plan), _files(every)
+    merged = sum(not getattr(split, "raw_convertible", False) for split in plan.splits)
+    facts = {
+        "changes" if isinstance(scan.source, ChangeRange) else "snapshot_id": (
+            scan.source.describe() if isinstance(scan.source, ChangeRange) else scan.source and scan.source.id
+        ),
+        "columns": field_names(plan.fields),
+        "filter": None if scan.predicate is None else filter_text(scan.predicate),
+        "residual_filter": None if plan.residual is None else filter_text(plan.residual),
+        "files": len(read),
+        "files_without_filter": len(there),
+        "bytes": sum(read.values()),
+        "splits": len(plan.splits),
+        "merged_splits": merged,
+        "rows_before_merging": sum(split.row_count for split in plan.splits),
+    }
+    if output.as_json:
+        output.object(facts)
+        return
+    texts = {
+        **facts,
+        "columns": ", ".join(field_names(plan.fields)),
+        "files": f"{len(read):,} of {len(there):,}",
+        "bytes": bytes_text(sum(read.values())),
+    }
+    del texts["files_without_filter"]
+    shown = [(name.replace("_", " "), "none" if text is None else str(text)) for name, text in texts.items()]
+    output.facts(shown, f"Read of {table.path}")
+
+
+def _scan(table: FileStoreTable, view: RowView, columns: str | None, where: str | None, limit: int | None) -> TableScan:
+    scan = TableScan.of(table, view)
+    predicate = None if where is None else parse_filter(where, scan.columns)
+    return scan.select(columns=None if columns is None else _names(columns), predicate=predicate, limit=limit)
+
+
+def _names(columns: str) -> list[str]:
+    return [name.strip() for name in columns.split(",")]
+
+
+def _rows(plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+    for split in plan.splits:
+        yield from plan.read(plan.table, split, plan.fields, plan.residual)
+
+
+def _first(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    left = limit
+    for batch in batches:
+        if left is None:
+            yield batch
+            continue
+        yield batch.slice(0, left)
+        left -= min(left, batch.num_rows)
+        if left == 0:
+            return
+
+
+def _files(plan: ReadPlan) -> dict[str, int]:
+    return {file.name: file.size for split in plan.splits for file in split.files}
