@@ -163,7 +163,7 @@ def _commit_parts(
             last = done[part.kind] or last
             continue
         try:
-            snapshot = _commit_part(table, part, settings)
+            snapshot = commit_part(table, part, settings)
         except CommitStateUnknownError:
             raise
         except PaimonError as error:
@@ -232,10 +232,24 @@ def _storage_errors_named(table: FileStoreTable) -> Iterator[None]:
         ) from error
 
 
-def _commit_part(table: FileStoreTable, part: CommitPart, settings: CommitSettings) -> Snapshot:
-    """Publish one snapshot; retry while other commits are published first."""
-    writer = ManifestWriter(table, settings)
-    builder = SnapshotBuilder(table, part, settings, writer)
+def commit_part(
+    table: FileStoreTable, part: CommitPart, settings: CommitSettings, builder: SnapshotBuilder | None = None
+) -> Snapshot:
+    """Publish one snapshot; retry while other commits are published first.
+
+    Args:
+        table: what is committed to.
+        part: what the snapshot holds.
+        settings: options of the commit.
+        builder: of this part, where it has merged manifests already.
+
+    Raises:
+        CommitConflictError: the part does not fit the latest snapshot, or rivals won too often.
+        CommitStateUnknownError: the store gave no clear answer; nothing may be deleted.
+        CommitError: nothing was committed, for the reason given.
+    """
+    builder = builder or SnapshotBuilder(table, part, settings, ManifestWriter(table, settings))
+    writer = builder.writer
     retries = settings.retries()
     seen: int | None = None
     while True:

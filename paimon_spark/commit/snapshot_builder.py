@@ -50,7 +50,8 @@ class CommitPart:
     user: str
     identifier: int
     watermark: int | None
-    properties: Mapping[str, str]
+    properties: Mapping[str, str] | None
+    """Written into the snapshot; None keeps those of the latest one."""
     operation: Operation | None
     scope: PartitionScope | None = None
     """The partitions to replace; None for commits that are no overwrite."""
@@ -58,11 +59,13 @@ class CommitPart:
     """Latest snapshot when the write was planned, if the caller knows it."""
     rows_read: bool = False
     """Whether the changes were made of rows of that snapshot."""
+    statistics: str | None = None
+    """Name of the statistics file that the snapshot gets; None keeps that of the latest one while it holds."""
 
     @property
     def checked(self) -> bool:
         """Whether conflicts are looked for in the live files. Plain appends read no base manifest."""
-        return self.kind is not CommitKind.APPEND
+        return self.kind is not CommitKind.APPEND and (self.scope is not None or bool(self.changes))
 
 
 class SnapshotBuilder:
@@ -74,7 +77,8 @@ class SnapshotBuilder:
         self._table = table
         self._part = part
         self._settings = settings
-        self._writer = writer
+        self.writer = writer
+        """What it writes with."""
         self._strict_after = settings.strict_after
         self._merged: tuple[list[ManifestFileMeta], list[ManifestFileMeta]] | None = None
         self._written: dict[str, tuple[tuple[ManifestEntry, ...], list[ManifestFileMeta]]] = {}
@@ -105,9 +109,9 @@ class SnapshotBuilder:
         base = self._merge(before)
         delta = self._write("delta", files)
         changelog = self._write("changelog", changes.changelog)
-        base_name, base_size = self._writer.write_list(base)
-        delta_name, delta_size = self._writer.write_list(delta)
-        changelog_name, changelog_size = self._writer.write_list(changelog) if changelog else (None, None)
+        base_name, base_size = self.writer.write_list(base)
+        delta_name, delta_size = self.writer.write_list(delta)
+        changelog_name, changelog_size = self.writer.write_list(changelog) if changelog else (None, None)
         lists = {base_name, delta_name, *([changelog_name] if changelog_name else ())}
         self.names = lists | {meta.file_name for meta in (*base, *delta, *changelog)}
         index_manifest = self._index_manifest(latest, index, changes)
@@ -132,11 +136,16 @@ class SnapshotBuilder:
             delta_record_count=delta_rows,
             changelog_record_count=sum(e.file.row_count for e in changes.changelog) if changes.changelog else None,
             watermark=self._watermark(latest),
-            statistics=inherited_statistics(self._table, latest, schema_id),
+            statistics=self._part.statistics or inherited_statistics(self._table, latest, schema_id),
             properties=self._properties(latest, before, files) or None,
             next_row_id=next_row_id,
             operation=self._part.operation,
         )
+
+    def keeps_manifests(self, latest: Snapshot) -> bool:
+        """Tell whether merging the manifests of the latest snapshot leaves them as they are."""
+        before = self._table.manifests.data_manifests(latest)
+        return {meta.file_name for meta in self._merge(before)} == {meta.file_name for meta in before}
 
     # -- what changes -------------------------------------------------------------------------------------------------
 
@@ -183,7 +192,8 @@ class SnapshotBuilder:
         self, latest: Snapshot | None, before: Sequence[ManifestFileMeta], files: Sequence[ManifestEntry]
     ) -> dict[str, str]:
         """Return the snapshot's properties; Java: ``SequenceSnapshotProperties``."""
-        properties = dict(self._part.properties)
+        given = self._part.properties
+        properties = dict(((latest.properties if latest else None) or {}) if given is None else given)
         if not self._settings.sequence_in_properties:
             return properties
         known = [entry.file.max_sequence_number for entry in files if entry.kind == FileKind.ADD]
@@ -315,7 +325,7 @@ class SnapshotBuilder:
             return before
         access = ManifestAccess(
             read=self._table.manifests.raw_entries,
-            write=self._writer.write_raw,
+            write=self.writer.write_raw,
             may_hold=self._manifests_that_may_hold,
         )
         after = merge_manifests(before, self._settings.manifest_merge, access)
@@ -331,7 +341,7 @@ class SnapshotBuilder:
         """Write manifests of ``entries``, once for all attempts that have the same entries."""
         known = self._written.get(what)
         if known is None or known[0] != entries:
-            known = self._written[what] = (entries, self._writer.write_manifests(entries))
+            known = self._written[what] = (entries, self.writer.write_manifests(entries))
         return known[1]
 
     def _index_entries(self, latest: Snapshot) -> list[IndexManifestEntry]:
@@ -355,7 +365,7 @@ class SnapshotBuilder:
             name, names = previous, frozenset[str]()
             if changes.index or placed:
                 combined = combine_index_entries(combined, placed, bucketed=bucketed)
-                name = self._writer.write_index_manifest(combined)
+                name = self.writer.write_index_manifest(combined)
                 names = frozenset({name, *(entry.file_name for entry in combined)})
             self._indexed = (previous, name, names)
         self.names |= self._indexed[2]
@@ -371,5 +381,5 @@ class SnapshotBuilder:
         return HashIndexFiles(
             read=lambda name: file_io.read_bytes(paths.index_path(name)),
             decode=lambda data, name: decode_hash_index(data, path=paths.index_path(name)),
-            write=self._writer.write_hash_index,
+            write=self.writer.write_hash_index,
         )

@@ -15,6 +15,7 @@ TAG_PREFIX = "tag-"
 SCHEMA_PREFIX = "schema-"
 BRANCH_PREFIX = "branch-"
 CONSUMER_PREFIX = "consumer-"
+STATISTICS_PREFIX = "stat-"
 BUCKET_PREFIX = "bucket-"
 POSTPONE_BUCKET = -2
 LATEST_HINT = "LATEST"

@@ -11,10 +11,12 @@ END = "<!-- end of procedures -->\n"
 
 def table() -> str:
     """All procedures that a user can call."""
-    from paimon_spark.spark.sql.procedures.registry import PROCEDURES, procedure_names
+    from paimon_spark.spark.sql.procedures.registry import PROCEDURES, REFUSED, procedure_names
 
+    reasons = "".join(f"- `{name}`: {reason}.\n" for name, reason in sorted(REFUSED.items()))
     rows = [f"| `{PROCEDURES[name].signature}` | {PROCEDURES[name].description} |" for name in procedure_names()]
-    return "| procedure | what it does |\n|---|---|\n" + "\n".join(rows) + "\n"
+    head = "| procedure | what it does |\n|---|---|\n"
+    return head + "\n".join(rows) + f"\n\nRefused, with these words:\n\n{reasons}"
 
 
 def with_procedures(page: str) -> str:

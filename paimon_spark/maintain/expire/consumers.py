@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import OptionError, SnapshotNotFoundError
+from paimon_spark.errors import SnapshotNotFoundError
+from paimon_spark.spec.name_pattern import NamePatterns
 from paimon_spark.table.consumer_store import ConsumerStore
 
 if TYPE_CHECKING:
@@ -46,13 +46,8 @@ def clear_consumers(table: FileStoreTable, *, including: str | None = None, excl
         OptionError: one of them is no regular expression.
     """
     store = ConsumerStore(table.file_io, table.paths)
-    wanted = _pattern(including) or re.compile(".*")
-    spared = _pattern(excluding)
-    cleared = [
-        consumer_id
-        for consumer_id in store.statuses()
-        if wanted.fullmatch(consumer_id) and not (spared and spared.fullmatch(consumer_id))
-    ]
+    patterns = NamePatterns.of(including, excluding)
+    cleared = [consumer_id for consumer_id in store.statuses() if patterns.match(consumer_id)]
     for consumer_id in cleared:
         store.delete(consumer_id)
     return cleared
@@ -66,12 +61,3 @@ def expire_consumers(table: FileStoreTable, age: timedelta) -> list[str]:
     for consumer_id in expired:
         store.delete(consumer_id)
     return expired
-
-
-def _pattern(text: str | None) -> re.Pattern[str] | None:
-    if text is None or not text.strip():
-        return None
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise OptionError(f"'{text}' is no regular expression: {error}.") from error

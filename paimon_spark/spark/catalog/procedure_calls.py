@@ -136,6 +136,7 @@ class BoundProcedureProxy(ProcedureProxy):
             active_session(self.gateway),
             lambda text: open_table(self.owner, text),
             lambda text: _open_tables(self.owner, text),
+            lambda: self.owner.catalog,
         )
         rows = list(self.procedure.function(context, arguments))
         results = self.gateway.jvm.java.util.ArrayList()

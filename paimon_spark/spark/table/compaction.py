@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from paimon_spark.commit.metadata_commit import compact_manifests
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.jobs.compact_job import compactable, is_full, rewrite_indexes
@@ -96,6 +97,21 @@ class Compaction(TablePart):
         chosen = [named] if isinstance(named, Mapping) else named
         scope = scope_of(table, partitions=chosen, where=where, zone=zone)
         return rescale(self.table.spark, table, bucket_num, scope.partitions)
+
+    def compact_manifest(self, /, *, dry_run: bool = False, **options: Any) -> int | None:
+        """Merge the manifests of the table, so that plans read fewer files; return the new snapshot's id.
+
+        No row and no data file changes. None is returned when there is nothing to merge. Java:
+        ``CALL sys.compact_manifest``.
+
+        Args:
+            dry_run: only log what there is to merge.
+            options: dynamic options, such as ``manifest_target_file_size="16 mb"``.
+
+        Raises:
+            CommitConflictError: others committed faster every time; nothing was changed.
+        """
+        return compact_manifests(self.table.load().with_options(option_keys(options)), dry_run=dry_run)
 
     def rewrite_file_index(self, /, *, where: str | None = None, **options: Any) -> int | None:
         """Build the indexes of the data files anew, as the ``file-index`` options say; return the new snapshot's id.

@@ -229,6 +229,7 @@ class PaimonTable:
     clear_consumers = method_of(Expiry, Expiry.clear_consumers)
 
     compact = method_of(Compaction, Compaction.compact)
+    compact_manifest = method_of(Compaction, Compaction.compact_manifest)
     rescale = method_of(Compaction, Compaction.rescale)
     rewrite_file_index = method_of(Compaction, Compaction.rewrite_file_index)
 

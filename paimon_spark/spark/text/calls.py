@@ -9,7 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 from paimon_spark.errors import SchemaError, TableNotFoundError
 from paimon_spark.spark.source.source_options import refuse_system_table
-from paimon_spark.spark.sql.procedures.argument_tables import argument_table, argument_tables
+from paimon_spark.spark.sql.procedures.argument_tables import argument_table, argument_tables, argument_warehouse
 from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure, ResultColumn
 from paimon_spark.spark.sql.procedures.registry import find_procedure
 from paimon_spark.spark.sql.procedures.tag_statements import TagStatement, parse_tag_statement, run_tag_statement
@@ -53,6 +53,7 @@ def run_call(context: Context, cursor: Cursor) -> DataFrame:
         context.spark,
         lambda text: _open(context, text, catalog),
         lambda text: argument_tables(context.known, text, catalog),
+        lambda: argument_warehouse(context.known, catalog),
     )
     rows = procedure.function(call, arguments)
     return rows_frame(context, procedure.result, list(rows))

@@ -16,6 +16,7 @@ from paimon_spark.spark.sql.warehouses import (
 from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
+    from paimon_spark.table.filesystem_catalog import FilesystemCatalog
     from paimon_spark.table.table import FileStoreTable
 
 
@@ -50,9 +51,19 @@ def argument_tables(known: Warehouses, text: str, catalog: str) -> list[FileStor
     """
     parts = split_name(text)
     name = parts[0] if len(parts) > 1 and parts[0] in known.catalogs else catalog
-    found, database = known.catalogs.get(name), parts[-1]
-    if found is None:
-        raise unknown_warehouse(name)
+    found, database = argument_warehouse(known, name), parts[-1]
     if not found.database_exists(database):
         raise schema_not_found((name, database))
     return [found.load_table(database, table) for table in found.tables(database)]
+
+
+def argument_warehouse(known: Warehouses, catalog: str) -> FilesystemCatalog:
+    """Return the catalog of a procedure.
+
+    Raises:
+        PaimonError: its warehouse is not known.
+    """
+    found = known.catalogs.get(catalog)
+    if found is None:
+        raise unknown_warehouse(catalog)
+    return found

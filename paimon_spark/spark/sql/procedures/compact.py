@@ -5,20 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from paimon_spark.commit.metadata_commit import compact_manifests
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.jobs.compact_job import compactable, is_full, rewrite_indexes
 from paimon_spark.spark.jobs.rescale import rescale
-from paimon_spark.spark.jobs.table_compaction import compact_table
+from paimon_spark.spark.jobs.table_compaction import compact_databases, compact_table
 from paimon_spark.spark.session.session_settings import settings_of, time_zone
 from paimon_spark.spark.sql.procedures.expire import options_argument
-from paimon_spark.spark.sql.procedures.procedure import DONE, INT, TABLE, Argument, CallContext, Procedure, ResultColumn
+from paimon_spark.spark.sql.procedures.procedure import (
+    BOOLEAN,
+    DONE,
+    INT,
+    STRING,
+    TABLE,
+    Argument,
+    CallContext,
+    Procedure,
+    ResultColumn,
+)
+from paimon_spark.spec.name_pattern import NamePatterns
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _SORTED = ("order", "zorder", "hilbert")
+_MANIFEST_SORT = {
+    "manifest_sort_enabled": "manifest-sort.enabled",
+    "manifest_sort_partition_field": "manifest-sort.partition-field",
+    "manifest_sort_max_rewrite_size": "manifest-sort.max-rewrite-size",
+}
 
 
 def _compact(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -37,6 +54,24 @@ def _compact(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[A
         zone=None if given["where"] is None else time_zone(settings_of(context.spark)),
     )
     compact_table(context.spark, table, scope, full=full)
+    return [(True,)]
+
+
+def _compact_database(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    compacted = compact_databases(
+        context.spark,
+        context.warehouse(),
+        NamePatterns.of(arguments["including_databases"]),
+        NamePatterns.of(arguments["including_tables"], arguments["excluding_tables"]),
+        options_argument(arguments["options"]),
+    )
+    return [(compacted.summary,)]
+
+
+def _compact_manifest(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    given = {o: str(arguments[name]).lower() for name, o in _MANIFEST_SORT.items() if arguments[name] is not None}
+    table = context.table(arguments["table"]).with_options(options_argument(arguments["options"]))
+    compact_manifests(table.with_options(given), dry_run=bool(arguments["dry_run"]))
     return [(True,)]
 
 
@@ -102,6 +137,30 @@ COMPACT_PROCEDURES = (
         DONE,
         _compact,
         "Merges the files of a table, or of some of its partitions, so that there are fewer of them.",
+    ),
+    Procedure(
+        "compact_database",
+        (
+            Argument("including_databases"),
+            Argument("including_tables"),
+            Argument("excluding_tables"),
+            Argument("options"),
+        ),
+        (ResultColumn("result"),),
+        _compact_database,
+        "Compacts the tables (db.t) of databases, chosen by regular expressions; all of them when none is given.",
+    ),
+    Procedure(
+        "compact_manifest",
+        (
+            TABLE,
+            Argument("options"),
+            Argument("dry_run", BOOLEAN),
+            *(Argument(name, BOOLEAN if name.endswith("enabled") else STRING) for name in _MANIFEST_SORT),
+        ),
+        DONE,
+        _compact_manifest,
+        "Merges the manifests of a table; no row and no data file changes.",
     ),
     Procedure(
         "rescale",

@@ -17,6 +17,7 @@ from paimon_spark.maintain.files.lost_snapshot import accept_lost
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from paimon_spark.table.filesystem_catalog import FilesystemCatalog
     from paimon_spark.table.table import FileStoreTable
 
 STRING, LONG, INT, BOOLEAN = StringType(), LongType(), IntegerType(), BooleanType()
@@ -45,6 +46,10 @@ def _no_catalog(database: str) -> Sequence[FileStoreTable]:
     raise UnsupportedError(f"The tables of {database} are not known here: give each table by its name or path.")
 
 
+def _no_warehouse() -> FilesystemCatalog:
+    raise UnsupportedError("No warehouse is known here: name the tables one by one.")
+
+
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """What a procedure gets besides its arguments."""
@@ -54,6 +59,8 @@ class CallContext:
     """Opens the table of a name (``db.t``, ``t``, ``catalog.db.t``, ``db.t$branch_b``) or a path."""
     tables: Callable[[str], Sequence[FileStoreTable]] = _no_catalog
     """Opens all tables of a database (``db``, ``catalog.db``)."""
+    warehouse: Callable[[], FilesystemCatalog] = _no_warehouse
+    """Gives the catalog of the procedure."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,21 @@ PROCEDURES: Mapping[str, Procedure] = {
         *REFUSALS,
     )
 }
+_VIEWS = "a filesystem catalog has no views: keep the query as a temporary view of Spark"
+_FUNCTIONS = "a filesystem catalog has no functions: register one with spark.udf.register or CREATE TEMPORARY FUNCTION"
+_GLOBAL_INDEX = (
+    "global indexes are not built here: a file index (option file-index.bloom-filter.columns, then CALL "
+    f"{SYSTEM_DATABASE}.rewrite_file_index) lets reads skip files"
+)
+REFUSED: Mapping[str, str] = {
+    "alter_view_dialect": _VIEWS,
+    **dict.fromkeys(("create_function", "alter_function", "drop_function"), _FUNCTIONS),
+    **dict.fromkeys(("create_global_index", "drop_global_index"), _GLOBAL_INDEX),
+    "compact_chain_table": (
+        f"chain tables are not supported: CALL {SYSTEM_DATABASE}.compact compacts each of the tables of a chain"
+    ),
+}
+"""Procedures of the official connector that are not there, and why."""
 
 
 def procedure_names() -> list[str]:
@@ -51,9 +66,12 @@ def find_procedure(name: str, *, namespace: str = SYSTEM_DATABASE) -> Procedure:
     """Return the procedure of a name. Names and namespaces ignore case.
 
     Raises:
-        UnsupportedError: there is none; the message names those there are.
+        UnsupportedError: there is none; the message names those there are, or says why this one is not there.
     """
-    found = PROCEDURES.get(name.lower()) if namespace.lower() == SYSTEM_DATABASE else None
+    ours = namespace.lower() == SYSTEM_DATABASE
+    if ours and name.lower() in REFUSED:
+        raise UnsupportedError(f"Procedure {namespace}.{name} is not supported: {REFUSED[name.lower()]}.")
+    found = PROCEDURES.get(name.lower()) if ours else None
     if found is None:
         known = ", ".join(procedure_names())
         raise UnsupportedError(
