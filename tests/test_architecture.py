@@ -33,8 +33,9 @@ ROOM_HEIGHTS = {
         "expire": 1,
         "after_commit": 2,
         "compact": 3,
-        "row_level": 3,
         "row_marks": 3,
+        "column_update": 4,
+        "row_level": 5,
         "purge": 3,
     },
     "spark": {

@@ -63,6 +63,7 @@ ELSEWHERE = {
     "branch": "tests/test_option_effects.py",
     "fields.<field>.sequence-group": "tests/test_option_effects.py",
     "metastore": "tests/test_option_effects.py",
+    "global-index.column-update-action": "tests/maintain/test_global_indexes.py",
     "blob-field": "tests/spark/test_blobs_and_vectors.py",
     "vector-field": "tests/spark/test_blobs_and_vectors.py",
     "field.<field>.vector-dim": "tests/spark/test_blobs_and_vectors.py",

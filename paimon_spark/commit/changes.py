@@ -50,6 +50,11 @@ class Changes:
             entry.index_type == DELETION_VECTORS_INDEX for entry in self.index
         )
 
+    @property
+    def holds_columns(self) -> bool:
+        """Whether a new file holds columns of rows that are there: it names their ids (data evolution)."""
+        return any(entry.kind == FileKind.ADD and entry.file.first_row_id is not None for entry in self.files)
+
     def changed_partitions(self) -> frozenset[bytes]:
         """Return the partitions whose rows change; a hash index alone changes no rows."""
         changed = {entry.partition for entry in self.files}
@@ -70,13 +75,16 @@ def collect_changes(messages: Iterable[TaskMessage | CommitMessage]) -> Collecte
 
     Raises:
         PaimonError: a message lists HASH index files; new hashes travel in ``CommitMessage.new_index``.
-        UnsupportedError: a message lists global index files.
+        UnsupportedError: a message adds global index files.
     """
     flat = list(_commit_messages(messages))
     for message in flat:
         if any(entry.index_type == HASH_INDEX for entry in (*message.index_changes, *message.compact_index_changes)):
             raise PaimonError("A commit message lists a HASH index file; its hashes must be given as new_index.")
-        if any(entry.global_index is not None for entry in (*message.index_changes, *message.compact_index_changes)):
+        if any(
+            entry.global_index is not None and entry.kind == FileKind.ADD
+            for entry in (*message.index_changes, *message.compact_index_changes)
+        ):
             raise UnsupportedError("Global index files cannot be committed yet. Build the index with another engine.")
     append = Changes(
         files=tuple(

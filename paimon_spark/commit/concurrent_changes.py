@@ -12,12 +12,15 @@ Java has no such check and loses updates.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from paimon_spark.commit.partition_ranges import range_predicate
 from paimon_spark.errors import SnapshotNotFoundError
+from paimon_spark.read.data_evolution import columns_of
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.key_order import key_ranks
 from paimon_spark.spec.manifest_columns import ManifestColumns
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.commit.changes import Changes
     from paimon_spark.commit.conflict_detection import ConflictContext
+    from paimon_spark.spec.schema import TableSchema
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
@@ -37,11 +41,63 @@ _NO_ROWS_CHANGE = (CommitKind.COMPACT, CommitKind.ANALYZE)
 """Commits that do not change the rows of a read. (Tables whose reads skip level 0 cannot be written.)"""
 
 
+@dataclass(frozen=True, slots=True)
+class RowsRead:
+    """Rows of a table with data evolution that a statement read, and which of their columns.
+
+    Another commit that wrote one of these columns for one of these rows meanwhile is a conflict (Java:
+    ``RowIdColumnConflictChecker``, which compares written columns only).
+    """
+
+    first: tuple[int, ...]
+    """First row id of each range."""
+    end: tuple[int, ...]
+    """The id behind the last row of each range."""
+    field_ids: frozenset[int] | None
+    """None for all columns."""
+
+    @classmethod
+    def of(cls, schema: TableSchema, ranges: Iterable[tuple[int, int]], columns: Iterable[str] | None) -> RowsRead:
+        """Describe what was read.
+
+        Args:
+            schema: of the table.
+            ranges: first row id and number of rows.
+            columns: names; None for all.
+        """
+        known = sorted(set(ranges))
+        ids = None if columns is None else frozenset(schema.field(name).id for name in columns)
+        return cls(tuple(first for first, _ in known), tuple(first + rows for first, rows in known), ids)
+
+    def meets(self, table: FileStoreTable, files: ManifestColumns) -> npt.NDArray[np.bool_]:
+        """Tell of each file whether it holds one of the columns for one of the rows."""
+        ids = files.file_values("_FIRST_ROW_ID")
+        known = np.array([row_id is not None for row_id in ids], dtype=bool)
+        first = np.array([0 if row_id is None else row_id for row_id in ids], dtype=np.int64)
+        # ranges do not overlap: the last one that starts before the end of a file is the one that may reach into it
+        starts, ends = np.array(self.first, np.int64), np.array((0, *self.end), np.int64)
+        reached = np.maximum.accumulate(ends)[np.searchsorted(starts, first + files.row_counts)]
+        hit: npt.NDArray[np.bool_] = known & (reached > first)
+        if self.field_ids is not None:
+            held = zip(files.schema_ids.tolist(), files.file_values("_WRITE_COLS"), strict=True)
+            hit &= np.array([self._names(table, *of_file) for of_file in held], dtype=bool)
+        return hit
+
+    def _names(self, table: FileStoreTable, schema_id: int, write_cols: Sequence[str] | None) -> bool:
+        return any(field.id in (self.field_ids or ()) for field in columns_of(table.schemas.get(schema_id), write_cols))
+
+
 class ConcurrentChanges:
     """The snapshots after the one that a commit was planned on, each looked at once for all attempts."""
 
     def __init__(
-        self, table: FileStoreTable, planned_on: SnapshotIdentity, changes: Changes, *, rows_read: bool
+        self,
+        table: FileStoreTable,
+        planned_on: SnapshotIdentity,
+        changes: Changes,
+        *,
+        rows_read: bool,
+        of_rows: RowsRead | None = None,
     ) -> None:
         """Look at nothing yet.
 
@@ -50,11 +106,13 @@ class ConcurrentChanges:
             planned_on: the snapshot.
             changes: of the commit.
             rows_read: whether the changes were made of rows of that snapshot.
+            of_rows: which rows these are, in a table with data evolution; None: those of the files that change.
         """
         self._table = table
         self._planned_on = planned_on
         self._changes = changes
         self._rows_read = rows_read
+        self._of_rows = of_rows
         self._harmless: set[SnapshotIdentity] = set()
         self._keys_move = table.schema.bucket_mode is BucketMode.KEY_DYNAMIC
 
@@ -125,6 +183,9 @@ class ConcurrentChanges:
         """Return a bucket of the commit in which files with keys in its range were added or deleted."""
         numbers: dict[tuple[bytes, int], int] = {}
         places = list(zip(changed.partitions, changed.buckets.tolist(), strict=True))
+        if self._of_rows is not None:
+            met: list[int] = np.flatnonzero(self._of_rows.meets(self._table, changed)).tolist() if len(changed) else []
+            return places[met[0]] if met else None
         if self._keys_move:  # as if all files were of one bucket
             numbers = dict.fromkeys([*((e.partition, e.bucket) for e in self._changes.files), *places], 0)
         for entry in self._changes.files:

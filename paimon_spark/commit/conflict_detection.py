@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paimon_spark.errors import CommitConflictError
-from paimon_spark.spec.file_names import is_blob_file, is_vector_file
+from paimon_spark.read.data_evolution import holds_part
 from paimon_spark.spec.key_order import key_ranks
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
@@ -143,7 +143,7 @@ def _deletion_conflict(entry: ManifestEntry, reason: str, context: ConflictConte
 def _check_row_ranges(merged: dict[FileIdentifier, ManifestEntry], context: ConflictContext) -> None:
     """Check that files with columns of the same rows have the same rows (Java: ``DataEvolutionConflictDetection``)."""
     files = [entry.file for entry in merged.values() if entry.file.first_row_id is not None]
-    whole = [file for file in files if not (is_blob_file(file.file_name) or is_vector_file(file.file_name))]
+    whole = [file for file in files if not holds_part(file.file_name)]
     first = np.array([file.first_row_id for file in whole], dtype=np.int64)
     end = first + np.array([file.row_count for file in whole], dtype=np.int64)
     order = np.lexsort((end, first))
@@ -156,6 +156,40 @@ def _check_row_ranges(merged: dict[FileIdentifier, ManifestEntry], context: Conf
             f"Row id conflicts detected! Give up committing. Files {left} and {right} hold columns of the same rows, "
             "but not of all of them: the rows were compacted or changed meanwhile."
         )
+
+
+def check_rows_exist(base: Sequence[ManifestEntry], delta: Sequence[ManifestEntry], context: ConflictContext) -> None:
+    """Check that new files hold columns of rows that are there (Java: ``checkRowIdExistence``).
+
+    Args:
+        base: live entries of the partitions that `delta` changes.
+        delta: entries to commit.
+        context: for the message.
+
+    Raises:
+        CommitConflictError: the rows were deleted with their files, or have other files now.
+    """
+    live = {
+        (entry.partition, entry.file.first_row_id, entry.file.row_count)
+        for entry in base
+        if entry.file.first_row_id is not None and not holds_part(entry.file.file_name)
+    }
+    starts = sorted((first, rows) for _, first, rows in live)
+    first, end = np.array([first for first, _ in starts]), np.array([first + rows for first, rows in starts])
+    for entry in delta:
+        file = entry.file
+        if entry.kind != FileKind.ADD or file.first_row_id is None:
+            continue
+        exists = (entry.partition, file.first_row_id, file.row_count) in live
+        if holds_part(entry.file.file_name) and len(starts):
+            at = max(int(np.searchsorted(first, file.first_row_id, side="right")) - 1, 0)
+            exists = bool(first[at] <= file.first_row_id and file.first_row_id + file.row_count <= end[at])
+        if not exists:
+            raise context.conflict(
+                f"Row id existence conflict! Give up committing. File {file.file_name} holds columns of the rows "
+                f"{file.first_row_id} to {file.first_row_id + file.row_count - 1}, which no data file has any more: "
+                "they were deleted or compacted meanwhile."
+            )
 
 
 def _check_levels(

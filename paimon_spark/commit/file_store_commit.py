@@ -31,6 +31,7 @@ from paimon_spark.write.placement_log import record_paths
 from paimon_spark.write.plan import new_user
 
 if TYPE_CHECKING:
+    from paimon_spark.commit.concurrent_changes import RowsRead
     from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
 
@@ -53,6 +54,7 @@ def commit(
     ignore_empty: bool = True,
     planned_on: SnapshotIdentity | None = None,
     rows_read: bool = False,
+    of_rows: RowsRead | None = None,
     after_commit: Callable[[Snapshot], None] | None = None,
 ) -> int | None:
     """Commit the changes of ``messages`` to ``table``, atomically.
@@ -78,6 +80,7 @@ def commit(
             partitions.
         rows_read: the changes were made of rows that were read in ``planned_on`` (UPDATE, DELETE, MERGE): the commit is
             refused if a later snapshot changed rows of the buckets, in the range of the keys, that it changes itself.
+        of_rows: with ``rows_read``, in a table with data evolution: the rows and columns that were read.
         after_commit: called with each published snapshot: the place for expiry, tags and notifications. What it raises
             is raised here, although the snapshot stands.
 
@@ -105,6 +108,7 @@ def commit(
         operation=None if operation is None else Operation(operation),
         planned_on=planned_on,
         rows_read=rows_read,
+        of_rows=of_rows,
     )
     keep_empty = not ignore_empty or settings.keep_empty
     if overwrite is not None:

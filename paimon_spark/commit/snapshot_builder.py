@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.changes import Changes
-from paimon_spark.commit.concurrent_changes import ConcurrentChanges
+from paimon_spark.commit.concurrent_changes import ConcurrentChanges, RowsRead
 from paimon_spark.commit.conflict_detection import (
     ConflictContext,
     check_buckets_kept,
     check_conflicts,
     check_deletion_vectors,
+    check_rows_exist,
 )
 from paimon_spark.commit.index_merge import HashIndexFiles, combine_index_entries, merge_hash_indexes
 from paimon_spark.commit.manifest_merge import ManifestAccess, merge_manifests
@@ -61,11 +62,14 @@ class CommitPart:
     """Whether the changes were made of rows of that snapshot."""
     statistics: str | None = None
     """Name of the statistics file that the snapshot gets; None keeps that of the latest one while it holds."""
+    of_rows: RowsRead | None = None
+    """Which rows and columns these are, in a table with data evolution."""
 
     @property
     def checked(self) -> bool:
         """Whether conflicts are looked for in the live files. Plain appends read no base manifest."""
-        return self.kind is not CommitKind.APPEND and (self.scope is not None or bool(self.changes))
+        replaces = self.kind is not CommitKind.APPEND and (self.scope is not None or bool(self.changes))
+        return replaces or self.changes.holds_columns
 
 
 class SnapshotBuilder:
@@ -87,7 +91,7 @@ class SnapshotBuilder:
         self._since = (
             None
             if part.planned_on is None
-            else ConcurrentChanges(table, part.planned_on, part.changes, rows_read=part.rows_read)
+            else ConcurrentChanges(table, part.planned_on, part.changes, rows_read=part.rows_read, of_rows=part.of_rows)
         )
         self.names: set[str] = set()
         """Names of all files that the snapshot made last refers to."""
@@ -255,6 +259,8 @@ class SnapshotBuilder:
             known = {entry.identifier() for entry in base}
             changes = replace(changes, files=tuple(e for e in changes.files if e.identifier() not in known))
         check_conflicts(base, changes.files, context, overwrite=overwrite)
+        if changes.holds_columns and part.kind is not CommitKind.COMPACT:
+            check_rows_exist(base, changes.files, context)
         if part.scope is None:
             bucketed = table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
             check_deletion_vectors(base, index, changes.files, changes.index, context, bucketed=bucketed)

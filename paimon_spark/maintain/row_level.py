@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitConflictError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
+from paimon_spark.maintain.column_update import check_updatable_columns
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.support import check_no_global_index, check_readable, check_writable
 from paimon_spark.table.two_branches import other_branch, own_partitions
@@ -74,6 +75,8 @@ def check_update(table: FileStoreTable, columns: Collection[str]) -> None:
         UnsupportedError: names the column or the option that prevents it.
     """
     _check_changeable(table, "UPDATE")
+    if table.options.data_evolution_enabled:
+        check_updatable_columns(table, columns)
     if not table.schema.primary_keys:
         return
     keys = [key for key in table.schema.primary_keys if key in columns]
@@ -92,11 +95,11 @@ def check_update(table: FileStoreTable, columns: Collection[str]) -> None:
 def _check_changeable(table: FileStoreTable, statement: str) -> None:
     check_readable(table.schema)
     check_writable(table.schema)
-    if table.options.data_evolution_enabled and (statement != "DELETE" or not table.options.deletion_vectors_enabled):
+    evolves, marks = table.options.data_evolution_enabled, table.options.deletion_vectors_enabled
+    if evolves and statement == "DELETE" and not marks:
         raise UnsupportedError(
-            f"{statement} of single rows is not supported yet with option 'data-evolution.enabled' = 'true'"
-            + (" and without 'deletion-vectors.enabled'" if statement == "DELETE" else "")
-            + ": files that hold some columns of a row would not fit any more. Use another Paimon engine for it."
+            "Can only perform deletion operation on data evolution tables with DeletionVector enabled: DELETE of "
+            "single rows is not supported for this one. Set option 'deletion-vectors.enabled' = 'true'."
         )
     check_no_global_index(table, statement)
     if other_branch(table) is not None:

@@ -6,11 +6,12 @@ and adds files with the new ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paimon_spark.commit.concurrent_changes import RowsRead
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.spec.deletion_vector import Positions, decode_vector, encode_vector, positions_of
@@ -37,6 +38,8 @@ def commit_marks(
     snapshot_id: int,
     marked: Sequence[MarkedFile],
     *,
+    columns_read: Iterable[str] | None = None,
+    ranges: Sequence[tuple[int, int]] = (),
     after_commit: Callable[[Snapshot], None] | None = None,
     **how: Any,
 ) -> int | None:
@@ -47,6 +50,8 @@ def commit_marks(
         messages: of the tasks.
         snapshot_id: the snapshot in which the rows were found.
         marked: the deleted rows; a file may come several times.
+        columns_read: with data evolution: columns by which the rows were found; None for all.
+        ranges: with data evolution: first row ids and numbers of rows of other files that were read.
         after_commit: as of `commit`.
         how: further arguments of `commit`.
 
@@ -55,7 +60,12 @@ def commit_marks(
         CommitConflictError: another commit changed the vectors of the same file, or took the file away.
         CorruptTableError: an index file is missing or damaged.
     """
-    changes = _changes(table, snapshot_id, marked)
+    entries = _marked_files(table, snapshot_id, marked)
+    changes = _changes(table, snapshot_id, entries, marked)
+    if table.options.data_evolution_enabled:
+        files = [entry.file for entry in entries.values()]
+        known = [(file.first_row_id, file.row_count) for file in files if file.first_row_id is not None]
+        how["of_rows"] = RowsRead.of(table.schema, [*known, *ranges], columns_read)
     index = [CommitMessage(changes[-1].partition, changes[-1].bucket, -1, (), index_changes=changes)]
     published: list[int] = []
 
@@ -72,18 +82,24 @@ def commit_marks(
         raise
 
 
-def _changes(table: FileStoreTable, snapshot_id: int, marked: Sequence[MarkedFile]) -> tuple[IndexManifestEntry, ...]:
-    snapshot = table.snapshots.get(snapshot_id)
+def _marked_files(table: FileStoreTable, snapshot_id: int, marked: Sequence[MarkedFile]) -> dict[str, ManifestEntry]:
+    names = {path.rpartition("/")[2] for path, _ in marked}
+    live = table.manifests.live_entries(table.snapshots.get(snapshot_id))
+    entries = {entry.file.file_name: entry for entry in live if entry.file.file_name in names}
+    missing = names - entries.keys()
+    if missing:
+        raise CommitConflictError(f"Snapshot {snapshot_id} of table {table.path} has no file {min(missing)}.")
+    return entries
+
+
+def _changes(
+    table: FileStoreTable, snapshot_id: int, entries: Mapping[str, ManifestEntry], marked: Sequence[MarkedFile]
+) -> tuple[IndexManifestEntry, ...]:
     parts: dict[str, list[bytes]] = {}
     for path, positions in marked:
         parts.setdefault(path.rpartition("/")[2], []).append(positions)
-    live = table.manifests.live_entries(snapshot)
-    entries = {entry.file.file_name: entry for entry in live if entry.file.file_name in parts}
-    missing = parts.keys() - entries.keys()
-    if missing:
-        raise CommitConflictError(f"Snapshot {snapshot_id} of table {table.path} has no file {min(missing)}.")
     deleted = (_deleted_rows(entries[name], packed) for name, packed in parts.items())
-    return changed_vectors(table, table.manifests.index_entries(snapshot), deleted)
+    return changed_vectors(table, table.manifests.index_entries(table.snapshots.get(snapshot_id)), deleted)
 
 
 def _deleted_rows(entry: ManifestEntry, packed: Iterable[bytes]) -> DeletedRows:

@@ -11,9 +11,11 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitConflictError
+from paimon_spark.maintain.column_update import commit_columns, plan_column_update, update_columns
 from paimon_spark.maintain.compact.compaction import compact, rewrite_here
 from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.table import load_table
 from paimon_spark.write.plan import plan_write
@@ -162,3 +164,33 @@ def test_columns_that_are_written_meanwhile_make_a_conflict(oracle: Any) -> None
     assert sorted(ours(path)["b"].to_pylist()) == [*range(10), *[500] * 10]
     assert compact(load_table(path)) is not None
     assert row_multiset(ours(path)) == row_multiset(oracle.read(name))
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_what_we_update_is_read_by_java_and_goes_on_there(oracle: Any, file_format: str) -> None:
+    name, path = history(oracle, 7, **{"file.format": file_format})
+    before = {row["_ROW_ID"]: row for row in ours(path, "row_tracking").to_pylist()}
+    rng = random.Random(7)
+    for turn in range(2):
+        table = load_table(path)
+        latest = table.snapshots.latest()
+        assert latest is not None
+        fields = to_arrow_schema(table.schema.fields)
+        schema = pa.schema([fields.field("a"), fields.field("c")])
+        ids = sorted(rng.sample(sorted(before), len(before) // 3))
+        new = [{"a": f"set{turn}", "c": i / 4, "_ROW_ID": i} for i in ids]
+        rows = pa.Table.from_pylist(new, schema.append(pa.field("_ROW_ID", pa.int64())))
+        message = update_columns(plan_column_update(table, ["a", "c"], schema, latest.id), rows.to_batches())
+        assert message is not None
+        commit_columns(table, [message], latest, Operation.UPDATE)
+        for row in new:
+            before[row["_ROW_ID"]] |= row
+        assert row_multiset(ours(path)) == row_multiset(oracle.read(name))
+        assert row_multiset(ours(path, "row_tracking")) == row_multiset(oracle.read(f"{name}$row_tracking"))
+        files = [f for f in oracle.files(name) if f["firstRowId"] == 0]
+        oracle.write_columns(name, ["b"], [(turn,)] * files[0]["rows"], 0)
+        for row_id in range(files[0]["rows"]):
+            before[row_id]["b"] = turn
+    columns = ["k", "a", "b", "c", "p"]
+    found = ours(path).select(columns).to_pylist()
+    assert sorted(map(str, found)) == sorted(str({name: row[name] for name in columns}) for row in before.values())

@@ -146,6 +146,36 @@ def test_rows_of_data_evolution_are_deleted_by_vectors(
     assert query(f"SELECT * FROM tracked.db.{name}") == wanted
     assert query(f"SELECT count(*) FROM tracked.db.{name}") == [(6,)]
     assert query(f"SELECT _ROW_ID, k FROM tracked.db.{name}") == [(k, k) for k, _ in wanted]
-    for text in (f"UPDATE tracked.db.{name} SET v = 'x' WHERE k = 1",):
-        with pytest.raises(Exception, match=r"data-evolution\.enabled"):
-            query(text)
+    query(f"UPDATE tracked.db.{name} SET v = concat(v, '!'), k = k + 100 WHERE k = 1 OR v = 'new3'")
+    wanted = [(0, "new0"), (4, "new4"), (6, "new6"), (8, "new8"), (101, "new1!"), (103, "new3!")]
+    assert query(f"SELECT * FROM tracked.db.{name}") == wanted
+    assert query(f"SELECT _ROW_ID, k FROM tracked.db.{name}") == [
+        (k % 100, k) for k, _ in sorted(wanted, key=lambda row: row[0] % 100)
+    ]
+
+
+def test_rows_of_data_evolution_are_updated_by_every_door(
+    spark: SparkSession, warehouse: Path, query: Callable[[str], Rows]
+) -> None:
+    name = f"evo{next(_numbers)}"
+    spark.sql(
+        f"CREATE TABLE tracked.db.{name} (k INT, v INT, s STRUCT<x: INT, y: CHAR(3)>, p INT) PARTITIONED BY (p) "
+        "TBLPROPERTIES ('row-tracking.enabled'='true', 'data-evolution.enabled'='true')"
+    )
+    spark.sql(f"INSERT INTO tracked.db.{name} SELECT id, id, struct(id, 'abc'), id % 2 FROM range(6)")
+    ids = dict(query(f"SELECT k, _ROW_ID FROM tracked.db.{name}"))
+    query(f"UPDATE tracked.db.{name} SET v = v * 10 WHERE p = 1 AND k > 1")
+    query(f"UPDATE tracked.db.{name} SET s.x = v + 1 WHERE s.y = 'abc' AND k <= 3")
+    paimon_spark.PaimonTable.for_path(spark, str(warehouse / "db.db" / name)).update({"v": "v + k"}, "k = 4")
+    assert query(f"SELECT k, v, s.x, s.y FROM tracked.db.{name}") == [
+        (0, 0, 1, "abc"), (1, 1, 2, "abc"), (2, 2, 3, "abc"), (3, 30, 31, "abc"), (4, 8, 4, "abc"), (5, 50, 5, "abc")
+    ]  # fmt: skip
+    assert dict(query(f"SELECT k, _ROW_ID FROM tracked.db.{name}")) == ids
+    written = query(f"SELECT DISTINCT write_cols FROM tracked.db.`{name}$files` WHERE write_cols IS NOT NULL")
+    assert written == [(["s"],), (["v"],)]
+    with pytest.raises(Exception, match="partition columns is not supported for data evolution"):
+        query(f"UPDATE tracked.db.{name} SET p = 3")
+    with pytest.raises(Exception, match="Can only perform deletion operation on data evolution"):
+        query(f"DELETE FROM tracked.db.{name} WHERE k = 1")
+    query(f"DELETE FROM tracked.db.{name} WHERE p = 1")
+    assert query(f"SELECT k FROM tracked.db.{name}") == [(0,), (2,), (4,)]

@@ -28,7 +28,7 @@ CORE_INDEX: tuple[Option, ...] = (
         "THROW_ERROR",
         "What an update of an indexed column does.",
         choices=("THROW_ERROR", "DROP_PARTITION_INDEX", "IGNORE"),
-        instead=_NO_INDEX_IS_READ,
+        honoured=True,
     ),
     Option(
         "global-index.row-count-per-shard",

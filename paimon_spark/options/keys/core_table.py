@@ -8,7 +8,6 @@ from paimon_spark.options.option import OptionKind as K
 
 MB = 1 << 20
 _NO_CHAIN_TABLES = "Chain tables are refused."
-_NO_DATA_EVOLUTION = "Compactions and changes of single rows of tables with data evolution are refused."
 _NO_FORMAT_TABLES = "Format tables are refused."
 _NO_METASTORE = "A catalog here is a directory, without a metastore."
 _NO_MATERIALIZED_TABLES = "Tables of type 'materialized-table' are refused."
@@ -120,49 +119,49 @@ CORE_TABLE: tuple[Option, ...] = (
         K.LONG,
         1000000000,
         "Runs of row ids too long to be given anew.",
-        instead=_NO_DATA_EVOLUTION,
+        instead="Row ids are not given anew.",
     ),
     Option(
         "data-evolution.row-id-conflict-rewrite.max-size",
         K.MEMORY,
         256 * MB,
         "Files rebased after a row id conflict at most.",
-        instead=_NO_DATA_EVOLUTION,
+        instead="A statement that met a conflict is run again, up to `commit.max-retries` times.",
     ),
     Option(
         "data-evolution.row-sidecar.enabled",
         K.BOOL,
         False,
         "Whether files get a copy stored by rows.",
-        instead=_NO_DATA_EVOLUTION,
+        instead="Files are written by columns only.",
     ),
     Option(
         "data-evolution.row-sidecar.max-selected-rows",
         K.LONG,
         4096,
         "Rows read from such a copy at most.",
-        instead=_NO_DATA_EVOLUTION,
+        instead="Files are read by columns only.",
     ),
     Option(
         "data-evolution.row-sidecar.max-selection-ratio",
         K.FLOAT,
         0.05,
         "Share of rows read from such a copy at most.",
-        instead=_NO_DATA_EVOLUTION,
+        instead="Files are read by columns only.",
     ),
     Option(
         "data-evolution.merge-into.file-pruning",
         K.BOOL,
         True,
         "Whether MERGE INTO skips files without matches.",
-        instead=_NO_DATA_EVOLUTION,
+        instead="Files without matching rows are always left out.",
     ),
     Option(
         "data-evolution.merge-into.source-persist",
         K.BOOL,
         False,
         "Whether MERGE INTO keeps its source.",
-        instead=_NO_DATA_EVOLUTION,
+        instead="The source is read when it is needed.",
     ),
     Option(
         "data-evolution.compaction.rewrite-row-ids",

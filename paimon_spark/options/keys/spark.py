@@ -4,7 +4,7 @@ from paimon_spark.options.option import Option, Refusal, Scope, Stage
 from paimon_spark.options.option import OptionKind as K
 
 MB = 1 << 20
-_NO_DATA_EVOLUTION = "Compactions and changes of single rows of tables with data evolution are refused."
+_COMMIT_RETRIES = "A statement that met a conflict is run again as the options `commit.*` say."
 _OF_ONE_READ = "It counts where it is given with a read."
 _STREAMS = "Streams are refused."
 _NO_FORMAT_TABLES = "Format tables are refused."
@@ -86,14 +86,14 @@ SPARK: tuple[Option, ...] = (
         K.INT,
         20,
         "Attempts of a column update.",
-        instead=_NO_DATA_EVOLUTION,
+        instead=_COMMIT_RETRIES,
     ),
     Option(
         "write.data-evolution.update-conflict-retry.wait-ms",
         K.LONG,
         10,
         "Wait between attempts of a column update.",
-        instead=_NO_DATA_EVOLUTION,
+        instead=_COMMIT_RETRIES,
     ),
     Option(
         "read.changelog",

@@ -147,6 +147,11 @@ class Target:
         ).collect()
         return [found[row[0]] for row in chosen]
 
+    def columns_of(self, expressions: Sequence[JavaObject]) -> list[str]:
+        """The columns of the table that expressions name."""
+        named = {str(a.exprId()) for expression in expressions for a in java_list(expression.references().toSeq())}
+        return [attribute.name() for attribute in self.attributes if str(attribute.exprId()) in named]
+
     def assigned(self, assignments: JavaObject) -> dict[str, JavaObject]:
         """The expressions of the columns that an UPDATE assigns, cast and checked as Spark stores values."""
         aligned = aligned_assignments(self.gateway, self.relation.output(), assignments)
@@ -237,6 +242,11 @@ class AnalyzedRows(MatchedRows):
         """Return all rows of some files; rows with `HIT` have their new values."""
         found = self.target.marked(self.condition, self.values, snapshot_id)
         return found if files is None else found.where(col(FILE_PATH).isin(list(files)))
+
+    def columns_read(self) -> list[str]:
+        """The columns that the condition and the new values name."""
+        expressions = [*([] if self.condition is None else [self.condition]), *self.values.values()]
+        return self.target.columns_of(expressions)
 
     def located(self, snapshot_id: int) -> DataFrame:
         """The matched rows with their places; they have their new values."""

@@ -6,7 +6,7 @@ vectors and the new files. Both passes read the same snapshot. Equals Java's Spa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +40,13 @@ _MOST_WAITING = 1 << 22
 """Positions that a task holds unpacked."""
 
 
-def mark_rows(located: DataFrame, table: FileStoreTable, snapshot: Snapshot, operation: Operation) -> None:
+def mark_rows(
+    located: DataFrame,
+    table: FileStoreTable,
+    snapshot: Snapshot,
+    operation: Operation,
+    columns_read: Collection[str] | None = None,
+) -> None:
     """Mark rows as deleted (DELETE), and write their new values as new rows (UPDATE).
 
     Args:
@@ -48,6 +54,7 @@ def mark_rows(located: DataFrame, table: FileStoreTable, snapshot: Snapshot, ope
         table: the table with the options of the statement.
         snapshot: what `located` reads.
         operation: DELETE or UPDATE.
+        columns_read: columns that the condition depends on; None for all.
 
     Raises:
         CommitConflictError: another commit deleted rows of the same file meanwhile; nothing was committed.
@@ -72,6 +79,7 @@ def mark_rows(located: DataFrame, table: FileStoreTable, snapshot: Snapshot, ope
             operation=operation.value,
             planned_on=SnapshotIdentity.of(snapshot),
             rows_read=True,
+            columns_read=columns_read,
             after_commit=maintenance(table),
         )
         return

@@ -31,6 +31,7 @@ _Tree = dict[str, Any]
 """New values by name: of a column, or a tree of those of its fields."""
 
 _NUMBER = "_paimon_partition"
+_STAR = re.compile(r"[(,.]\s*\*")
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class FrameRows(MatchedRows):
     What it gives cannot be analysed where the condition needs other columns. None where there is no condition.
     """
     text: str = ""
-    """The condition as text."""
+    """The condition as text, with that of an UPDATE's new values."""
     values: _Tree = field(default_factory=dict)
     """What an UPDATE assigns, as `assigned_values` gives it."""
 
@@ -88,6 +89,10 @@ class FrameRows(MatchedRows):
         marked = self.marking(padded(rows, self.table.schema.fields))
         return _updated(marked, self.table, self.values) if self.values else marked
 
+    def columns_read(self) -> list[str] | None:
+        """The columns whose names the condition and the new values contain; None where they may name all."""
+        return named_columns(self.text, self.table.schema.field_names)
+
     def located(self, snapshot_id: int) -> DataFrame:
         """The matched rows with their places; they have their new values."""
         rows = snapshot_rows(
@@ -95,6 +100,14 @@ class FrameRows(MatchedRows):
         )
         hit = self.marking(padded(rows, self.table.schema.fields)).where(sf.col(HIT))
         return _updated(hit, self.table, self.values) if self.values else hit
+
+
+def named_columns(text: str, columns: Sequence[str]) -> list[str] | None:
+    """Return the columns whose names a text contains, and maybe some more; None where a star may stand for all."""
+    if _STAR.search(text):
+        return None
+    lower = text.lower()
+    return [name for name in columns if name.lower() in lower]
 
 
 def _is_about_rows(table: FileStoreTable, text: str) -> bool:

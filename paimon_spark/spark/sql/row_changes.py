@@ -26,6 +26,7 @@ from paimon_spark.maintain.row_level import (
     truncate,
 )
 from paimon_spark.spark.columns.char_columns import stored
+from paimon_spark.spark.jobs.column_updates import update_rows
 from paimon_spark.spark.jobs.row_marks import mark_rows
 from paimon_spark.spark.jobs.row_rewrites import rewrite_rows
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
@@ -96,6 +97,10 @@ class MatchedRows(ABC):
         """All rows of some files (None: all) of a snapshot, as `rewrite_rows` needs them."""
 
     @abstractmethod
+    def columns_read(self) -> Collection[str] | None:
+        """The columns that the condition and the new values depend on, at least these; None for all."""
+
+    @abstractmethod
     def located(self, snapshot_id: int) -> DataFrame:
         """The matched rows of a snapshot, an UPDATE's with their new values, as `mark_rows` needs them."""
 
@@ -135,7 +140,21 @@ def run_update(table: FileStoreTable, columns: Collection[str], matched: Matched
         PaimonError: as of every write.
     """
     check_update(table, columns)
+    if table.options.data_evolution_enabled:
+        _change_columns(table, columns, matched)
+        return
     change_rows(table, matched, sf.lit(RowKind.UPDATE_AFTER.value), Operation.UPDATE)
+
+
+def _change_columns(table: FileStoreTable, columns: Collection[str], matched: MatchedRows) -> None:
+    """Write the new values of rows that are there, and nothing else of these rows (data evolution)."""
+
+    def attempt(snapshot: Snapshot | None) -> None:
+        if snapshot is not None:
+            rows = matched.located(snapshot.id)
+            update_rows(rows, table, columns, snapshot, Operation.UPDATE, matched.columns_read())
+
+    run_again(table, attempt)
 
 
 def change_rows(table: FileStoreTable, matched: MatchedRows, kind: Column, operation: Operation) -> None:
@@ -157,7 +176,7 @@ def change_rows(table: FileStoreTable, matched: MatchedRows, kind: Column, opera
             changed = matched.rows(None if snapshot is None else snapshot.id)
             _write_changes(changed, table, kind, operation, rows_of=SnapshotIdentity.of(snapshot))
         elif snapshot is not None and table.options.deletion_vectors_enabled:
-            mark_rows(matched.located(snapshot.id), table, snapshot, operation)
+            mark_rows(matched.located(snapshot.id), table, snapshot, operation, matched.columns_read())
         elif snapshot is not None:
             rewrite_rows(partial(matched.marked, snapshot.id), table, snapshot.id, operation)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
@@ -74,14 +74,21 @@ class Rows(TablePart):
             (name,) if table.schema.has_field(name) else split_name(name): sf.expr(v) if isinstance(v, str) else v
             for name, v in set.items()
         }
-        matched = self._matched(table, where, assigned_values(values, table.schema.field_names))
+        trees = assigned_values(values, table.schema.field_names)
+        matched = self._matched(table, where, trees, given=tuple(set.values()))
         run_update(table, matched.values, matched)
 
     def _refuse_older_state(self) -> None:
         options = options_for_path(settings_of(self.table.spark), self.table.path)
         refuse_older_state(options, where=f": the session has set {SESSION_PREFIX}{{key}}; RESET it")
 
-    def _matched(self, table: FileStoreTable, where: str | Column | None, values: dict[str, Any]) -> FrameRows:
+    def _matched(
+        self,
+        table: FileStoreTable,
+        where: str | Column | None,
+        values: dict[str, Any],
+        given: Sequence[str | Column] = (),
+    ) -> FrameRows:
         return FrameRows(
             self.table.spark,
             table,
@@ -89,7 +96,7 @@ class Rows(TablePart):
             matching=lambda snapshot_id: self._matching(where, snapshot_id),
             marking=lambda rows: rows.withColumn(HIT, _marks(where)),
             filtering=None if where is None else lambda rows: rows.where(where),
-            text=_text(where),
+            text=" ".join((_text(where), *map(_text, given))) if given else _text(where),
             values=values,
         )
 

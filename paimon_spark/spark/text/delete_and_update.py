@@ -104,6 +104,7 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
             context, rows, f"{ctes}SELECT *, {given} FROM ({_marked(alias, condition)}) AS {alias}"
         ),
         filtering=None,
+        text=" ".join((condition or "", *values.values())),
         values=assigned_values(new, table.schema.field_names),
     )
     update(table, matched.values, matched)
