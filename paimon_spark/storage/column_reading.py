@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
 
-from paimon_spark.errors import CorruptTableError, DataError, ExpiredFileError, PaimonError, UnsupportedError
+from paimon_spark.errors import CorruptTableError, DataError, ExpiredFileError, PaimonError
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, VariantType, contains_type
-from paimon_spark.spec.variant_shredding import is_shredded, unshredded
+from paimon_spark.spec.variant_nested import has_shredded, unshredded_inside, without_shredding
 from paimon_spark.storage import arrow_layout
 from paimon_spark.storage.store_errors import translated
 from paimon_spark.storage.store_options import redact
@@ -84,7 +85,6 @@ class ColumnPlan:
 
         Raises:
             CorruptTableError: a field that is NOT NULL is missing, or a column is of another kind than its field.
-            UnsupportedError: a shredded VARIANT inside another column.
         """
         schema = to_arrow_schema(fields)
         steps: list[tuple[str | None, arrow_layout.Conversion | None]] = []
@@ -96,16 +96,12 @@ class ColumnPlan:
                 steps.append((None, None))
                 continue
             found = file_schema.field(at).type
-            if isinstance(field.type, VariantType) and is_shredded(found):
-                steps.append((field.name, unshredded))
-                continue
-            if contains_type(field.type, VariantType) and _has_shredded(found):
-                raise UnsupportedError(
-                    f"Column '{field.name}' has a shredded VARIANT inside, which cannot be read yet; those that are "
-                    f"columns themselves can. (file: {redact(path)})"
-                )
+            plain: arrow_layout.Conversion | None = None
+            if contains_type(field.type, VariantType) and has_shredded(field.type, found):
+                plain = partial(unshredded_inside, field.type)
+                found = without_shredding(field.type, found)
             try:
-                steps.append((field.name, arrow_layout.conversion(found, wanted.type)))
+                steps.append((field.name, _both(plain, arrow_layout.conversion(found, wanted.type))))
             except TypeError:
                 raise CorruptTableError(
                     f"Column '{field.name}' is {field.type.sql()} in the table but {found} in the file",
@@ -142,7 +138,10 @@ class ColumnPlan:
             rows -= count
 
 
-def _has_shredded(found: pa.DataType) -> bool:
-    """Whether a type of a file has a shredded VARIANT anywhere inside."""
-    inner = [found.field(at).type for at in range(found.num_fields)]
-    return is_shredded(found) or any(map(_has_shredded, inner))
+def _both(
+    first: arrow_layout.Conversion | None, second: arrow_layout.Conversion | None
+) -> arrow_layout.Conversion | None:
+    """Return one conversion after the other."""
+    if first is None or second is None:
+        return first or second
+    return lambda array: second(first(array))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.variant_utils import VariantUtils
 
-from paimon_spark.errors import DataError, UnsupportedError
+from paimon_spark.errors import DataError
 from paimon_spark.read.row_views import find_view
-from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import DataField, RowType, VariantType
+from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
+from paimon_spark.spec.data_types import (
+    ArrayType,
+    DataField,
+    DataType,
+    IntType,
+    MapType,
+    RowType,
+    VarCharType,
+    VariantType,
+)
 from paimon_spark.spec.variant_shredding import is_shredded, unshredded
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import open_data_file
@@ -221,12 +231,64 @@ def test_files_that_java_shredded(oracle: Any) -> None:
     assert by_key == dict(enumerate(values))
 
 
-def test_a_shredded_variant_inside_a_row_is_refused_by_name(tmp_path: Path) -> None:
-    inner = column([{"a": 1}], pa.struct([("a", group(pa.int64()))]))
-    pq.write_table(pa.table({"r": pa.StructArray.from_arrays([inner], ["v"])}), tmp_path / "x.parquet")
-    field = DataField(0, "r", RowType((DataField(1, "v", VariantType()),)))
-    with (
-        open_data_file(FileIO.for_path(str(tmp_path)), str(tmp_path / "x.parquet"), "parquet") as reader,
-        pytest.raises(UnsupportedError, match="'r' has a shredded VARIANT"),
-    ):
-        list(reader.read_batches([field]))
+VARIANT = VariantType()
+ROW = RowType((DataField(1, "n", IntType()), DataField(2, "v", VARIANT)))
+NESTED: dict[str, tuple[DataType, Callable[[list[Any]], list[Any]]]] = {
+    "row": (ROW, lambda values: [None if i == 1 else {"n": i, "v": value} for i, value in enumerate(values)]),
+    "array": (ArrayType(VARIANT), lambda values: [values[:2], None, [], values[2:]]),
+    "map": (MapType(VarCharType(), VARIANT), lambda values: [[(str(i), v)] for i, v in enumerate(values)]),
+    "rows in arrays": (ArrayType(ROW), lambda values: [[{"n": 1, "v": value}] * 2 for value in values]),
+}
+
+
+@pytest.mark.parametrize(("kind", "nest"), NESTED.values(), ids=list(NESTED))
+def test_shredded_variants_inside_other_columns(
+    tmp_path: Path, kind: DataType, nest: Callable[[list[Any]], list[Any]]
+) -> None:
+    values = [{"a": 1, "b": "x"}, "hidden", {"a": "text"}, [1, 2], None]
+    inner = column(values, pa.struct([("a", group(pa.int64()))]))
+    found = pa.array(nest(inner.to_pylist()), nested_type(kind, inner.type))
+    pq.write_table(pa.table({"c": found}), tmp_path / "x.parquet", row_group_size=2)
+    with open_data_file(FileIO.for_path(str(tmp_path)), str(tmp_path / "x.parquet"), "parquet") as reader:
+        batches = list(reader.read_batches([DataField(0, "c", kind)], batch_rows=2))
+    assert [decoded(kind, row) for batch in batches for row in batch.column("c").to_pylist()] == nest(values)
+    assert batches[0].schema == to_arrow_schema([DataField(0, "c", kind)])
+
+
+def test_some_fields_of_a_row_with_a_shredded_variant(tmp_path: Path) -> None:
+    inner = column([{"a": 1}, {"a": None}], pa.struct([("a", group(pa.int64()))]))
+    rows = pa.StructArray.from_arrays([inner, pa.array([1, 2], pa.int32()), inner], ["v", "n", "w"])
+    pq.write_table(pa.table({"c": rows}), tmp_path / "x.parquet")
+    with open_data_file(FileIO.for_path(str(tmp_path)), str(tmp_path / "x.parquet"), "parquet") as reader:
+        (batch,) = reader.read_batches([DataField(0, "c", ROW)])
+    assert [decoded(ROW, row) for row in batch.column("c").to_pylist()] == [
+        {"n": 1, "v": {"a": 1}}, {"n": 2, "v": {"a": None}}
+    ]  # fmt: skip
+
+
+def nested_type(kind: DataType, variant: pa.DataType) -> pa.DataType:
+    """The type in a file whose VARIANTs are shredded as `variant`."""
+    match kind:
+        case VariantType():
+            return variant
+        case RowType():
+            return pa.struct([pa.field(field.name, nested_type(field.type, variant)) for field in kind.fields])
+        case ArrayType():
+            return pa.list_(nested_type(kind.element, variant))
+        case MapType():
+            return pa.map_(pa.string(), nested_type(kind.value, variant))
+    return to_arrow_type(kind)
+
+
+def decoded(kind: DataType, value: Any) -> Any:
+    """A value whose binary VARIANTs are Python's."""
+    match kind:
+        case VariantType():
+            return None if value is None else VariantUtils.to_python(value["value"], value["metadata"])
+        case RowType() if value is not None:
+            return {field.name: decoded(field.type, value[field.name]) for field in kind.fields}
+        case ArrayType() if value is not None:
+            return [decoded(kind.element, element) for element in value]
+        case MapType() if value is not None:
+            return [(key, decoded(kind.value, item)) for key, item in value]
+    return value

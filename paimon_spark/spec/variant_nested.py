@@ -1,0 +1,88 @@
+"""Shredded VARIANTs inside other columns: each becomes a plain one, at any depth. No Python loop over rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.spec import data_types as t
+from paimon_spark.spec.arrow_types import VARIANT_STRUCT
+from paimon_spark.spec.variant_shredding import is_shredded, unshredded
+
+
+def has_shredded(kind: t.DataType, found: pa.DataType) -> bool:
+    """Whether a column of a file holds shredded VARIANTs.
+
+    Args:
+        kind: of the column in the table.
+        found: its type in the file, which may have fewer fields of ROWs, and others.
+    """
+    if isinstance(kind, t.VariantType):
+        return is_shredded(found)
+    return any(has_shredded(child, inner) for child, inner in _children(kind, found))
+
+
+def without_shredding(kind: t.DataType, found: pa.DataType) -> pa.DataType:
+    """Return the type that `unshredded_inside` gives for one of a file; arguments as of `has_shredded`."""
+    if not has_shredded(kind, found):
+        return found
+    if isinstance(kind, t.VariantType):
+        return VARIANT_STRUCT
+    inner = [without_shredding(child, type_) for child, type_ in _children(kind, found)]
+    if isinstance(kind, t.RowType):
+        known = dict(zip((field.name for field in _common(kind, found)), inner, strict=True))
+        return pa.struct([field.with_type(known.get(field.name, field.type)) for field in found])
+    if pa.types.is_map(found):
+        return pa.map_(found.key_field.with_type(inner[0]), found.item_field.with_type(inner[-1]))
+    return pa.list_(found.value_field.with_type(inner[0]))
+
+
+def unshredded_inside(kind: t.DataType, array: pa.Array) -> pa.Array:
+    """Return a column of a file whose shredded VARIANTs are binary values with their metadata.
+
+    Args:
+        kind: of the column in the table.
+        array: values as the file has them.
+
+    Raises:
+        DataError: a value is damaged.
+    """
+    found = array.type
+    if not has_shredded(kind, found):
+        return array
+    if isinstance(kind, t.VariantType):
+        return unshredded(array)
+    target = without_shredding(kind, found)
+    if isinstance(kind, t.RowType):
+        kinds = {field.name: field.type for field in kind.fields}
+        # a field is null where its row is: what lies behind a null row is no value
+        children = [pc.struct_field(array, [at]) for at in range(found.num_fields)]
+        plain = [
+            unshredded_inside(kinds[field.name], child) if field.name in kinds else child
+            for field, child in zip(found, children, strict=True)
+        ]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(plain, fields=list(target), mask=mask)
+    if pa.types.is_map(found):
+        assert isinstance(kind, t.MapType)
+        keys, items = unshredded_inside(kind.key, array.keys), unshredded_inside(kind.value, array.items)
+        values = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+    else:
+        assert isinstance(kind, t.ArrayType)
+        values = unshredded_inside(kind.element, array.values)
+    buffers = array.buffers()[:2]
+    return pa.Array.from_buffers(target, len(array), buffers, array.null_count, array.offset, children=[values])
+
+
+def _children(kind: t.DataType, found: pa.DataType) -> list[tuple[t.DataType, pa.DataType]]:
+    if isinstance(kind, t.RowType) and pa.types.is_struct(found):
+        return [(field.type, found.field(field.name).type) for field in _common(kind, found)]
+    if isinstance(kind, t.MapType) and pa.types.is_map(found):
+        return [(kind.key, found.key_type), (kind.value, found.item_type)]
+    if isinstance(kind, t.ArrayType) and pa.types.is_list(found):
+        return [(kind.element, found.value_type)]
+    return []
+
+
+def _common(kind: t.RowType, found: pa.DataType) -> list[t.DataField]:
+    return [field for field in kind.fields if found.get_field_index(field.name) >= 0]
