@@ -54,7 +54,7 @@ class WritePlan:
     max_sequences: Mapping[bytes, Mapping[int, int]] = field(default_factory=dict)
     """Greatest sequence number of the files of each partition and bucket; empty where none counts."""
     total_buckets: Mapping[bytes, int] = field(default_factory=dict)
-    """Number of buckets of those partitions whose number differs from the table's."""
+    """Number of buckets of those partitions whose number differs from the table's: their rows go into those."""
     rows_read: bool = False
     """Whether the rows were made of rows of that snapshot (UPDATE, DELETE, MERGE)."""
     placed: bool = False
@@ -83,7 +83,12 @@ class WritePlan:
 
     def shares_buckets(self, partition: bytes) -> bool:
         """Whether rows of one bucket of a partition may come from several tasks."""
-        return self.tasks_share_buckets or (self.key_ranges is not None and self.key_ranges.count(partition) > 1)
+        cut = self.key_ranges is not None and self.key_ranges.count(partition) > 1
+        return self.tasks_share_buckets or cut or partition in self.total_buckets  # rows came by the table's number
+
+    def number_of_buckets(self, partition: bytes) -> int:
+        """Number of buckets of a partition; -1 where it is not fixed."""
+        return self.total_buckets.get(partition, self.table.schema.core_options.bucket)
 
 
 def plan_write(
@@ -118,7 +123,7 @@ def plan_write(
         SnapshotNotFoundError: ``rows_of`` is not there any more.
         UnsupportedError: the table has a feature that cannot be written yet.
         SchemaMismatchError: a column is unknown, missing or of a type that cannot be cast without loss.
-        OptionError: the number of buckets differs from that of existing files.
+        OptionError: the table has no partitions, and its number of buckets differs from that of its files.
     """
     schema = table.schema
     check_writable(schema)
@@ -161,9 +166,7 @@ def plan_write(
         waiting_user=new_user(table.options) if mode is BucketMode.POSTPONE_MODE else None,
     )
     if differing and not schema.partition_keys:
-        raise bucket_number_error(
-            table, next(iter(differing)), schema.core_options.bucket, next(iter(differing.values()))
-        )
+        raise _bucket_number_error(schema.core_options.bucket, next(iter(differing.values())))
     _LOG.info("Planned a write to %s (snapshot %s, %s).", table.path, plan.snapshot_id, mode.name)
     return plan
 
@@ -176,7 +179,8 @@ def check_one_task_per_bucket(plan: WritePlan, messages: Iterable[TaskMessage]) 
     """
     if plan.tasks_share_buckets:
         return
-    counts = Counter((part.partition, part.bucket) for message in messages for part in message.messages)
+    parts = (part for message in messages for part in message.messages)
+    counts = Counter((part.partition, part.bucket) for part in parts if part.partition not in plan.total_buckets)
     ranges = plan.key_ranges or KeyRanges({})
     twice = next((place for place, count in counts.items() if count > ranges.count(place[0])), None)
     if twice is not None:
@@ -188,12 +192,10 @@ def check_one_task_per_bucket(plan: WritePlan, messages: Iterable[TaskMessage]) 
         )
 
 
-def bucket_number_error(table: FileStoreTable, partition: bytes, wanted: int, existing: int) -> OptionError:
-    """The error of a write into a partition that was made with another number of buckets (Java's words)."""
-    values = table.paths.partition_path(partition).replace("/", ", ")
-    where = f"partition {{{values}}}" if values else "table"
+def _bucket_number_error(wanted: int, existing: int) -> OptionError:
+    """The error of a write into a table that was made with another number of buckets (Java's words)."""
     return OptionError(
-        f"Try to write {where} with a new bucket num {wanted}, but the previous bucket num is {existing}. "
+        f"Try to write table with a new bucket num {wanted}, but the previous bucket num is {existing}. "
         f"Please switch to batch mode, and perform INSERT OVERWRITE to rescale current data layout first."
     )
 

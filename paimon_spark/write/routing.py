@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,7 +19,7 @@ from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.rows import MappedRows
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.data_types import DataField, DataType
 
 Codes = npt.NDArray[np.int64]
 PlaceArray = npt.NDArray[np.int64]
@@ -58,6 +58,7 @@ class Router:
         schema: TableSchema,
         dynamic: DynamicBuckets | None,
         note: Callable[[bytes, PlaceArray], None] | None = None,
+        total_buckets: Mapping[bytes, int] | None = None,
     ) -> None:
         """Take what the schema says.
 
@@ -65,6 +66,7 @@ class Router:
             schema: the table's schema, dynamic options applied.
             dynamic: places keys of a table with dynamic buckets; None for every other mode.
             note: is told the places of rows that were placed before, of each partition; None where nobody must know.
+            total_buckets: number of buckets of those partitions that have another than the schema says.
         """
         self._note = note
         self._mode = schema.bucket_mode
@@ -73,6 +75,7 @@ class Router:
         names = schema.trimmed_primary_keys if dynamic is not None else schema.bucket_keys
         self._bucket_fields = [schema.field(name) for name in names]
         self._num_buckets = schema.core_options.bucket
+        self._total_buckets = total_buckets or {}
         self._function = str(schema.core_options.value("bucket-function.type"))
 
     def route(self, mapped: MappedRows) -> Iterator[RoutedRows]:
@@ -119,9 +122,7 @@ class Router:
         columns = [whole(rows, f.name) for f in self._bucket_fields]
         types = [f.type for f in self._bucket_fields]
         if self._dynamic is None:
-            if self._num_buckets == 1:
-                return None
-            return bucket_ids(columns, types, self._num_buckets, self._function).astype(np.int64)
+            return self._fixed(columns, types, partition_codes, partitions)
         hashes = key_hashes(columns, types)
         if partition_codes is None:
             (found,) = self._dynamic.assign([(partitions[0], hashes)])
@@ -131,6 +132,21 @@ class Router:
         buckets = np.empty(len(hashes), dtype=np.int64)
         buckets[np.concatenate(positions)] = np.concatenate(self._dynamic.assign(groups))
         return buckets
+
+    def _fixed(
+        self, columns: list[pa.Array], types: list[DataType], codes: Codes | None, partitions: list[bytes]
+    ) -> Codes | None:
+        """The bucket of each row where the number of buckets is fixed, for each partition its own."""
+        numbers = np.array([self._total_buckets.get(partition, self._num_buckets) for partition in partitions])
+        found: Codes | None = None
+        for number in np.unique(numbers).tolist():
+            same = None if number == 1 else bucket_ids(columns, types, number, self._function).astype(np.int64)
+            if codes is None or (numbers == number).all():
+                return same
+            found = np.zeros(len(codes), dtype=np.int64) if found is None else found
+            if same is not None:
+                found = np.where((numbers == number)[codes], same, found)
+        return found
 
 
 def partition_groups(rows: pa.Table, fields: list[DataField]) -> tuple[Codes | None, list[bytes]]:

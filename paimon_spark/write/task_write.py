@@ -23,7 +23,7 @@ from paimon_spark.write.key_value_writer import KeyValueWriter
 from paimon_spark.write.message import INLINE_HASHES, CommitMessage, NewHashes, TaskMessage
 from paimon_spark.write.placed_keys import PlacedKeys, hash_loader
 from paimon_spark.write.placement_log import StoredPlacementLog
-from paimon_spark.write.plan import TASK_BITS, WritePlan, bucket_number_error
+from paimon_spark.write.plan import TASK_BITS, WritePlan
 from paimon_spark.write.postpone import WaitingWriter, waiting_spec
 from paimon_spark.write.rolling import RollingFiles
 from paimon_spark.write.routing import RoutedRows, Router
@@ -87,7 +87,6 @@ def write_batches(plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: i
 
     Raises:
         DataError: a row cannot be taken; nothing is written then.
-        OptionError: a partition has another number of buckets than the table.
     """
     task = _TaskWrite(plan, task_id)
     try:
@@ -133,7 +132,8 @@ class _TaskWrite:
         self._dynamic = self._dynamic_buckets()
         has_index = plan.placed and schema.bucket_mode is BucketMode.HASH_DYNAMIC
         self._placed = PlacedKeys(plan.dynamic, hash_loader(plan)) if has_index and plan.dynamic else None
-        self._router = Router(schema, self._dynamic, None if self._placed is None else self._placed.note)
+        note = None if self._placed is None else self._placed.note
+        self._router = Router(schema, self._dynamic, note, plan.total_buckets)
         self._writers: dict[tuple[bytes, int], BucketWriter] = {}
         self._buffered = 0
         self._num_buckets = schema.core_options.bucket
@@ -173,9 +173,6 @@ class _TaskWrite:
         key = (routed.partition, routed.bucket if self._plan.waiting_user is None else POSTPONE_BUCKET)
         writer = self._writers.get(key)
         if writer is None:
-            existing = self._plan.total_buckets.get(routed.partition)
-            if existing is not None:
-                raise bucket_number_error(self._plan.table, routed.partition, self._num_buckets, existing)
             if routed.partition not in self._partitions:
                 check_partition_time(DataLayout.of(self._plan.table.schema), self._plan.table.options, routed.partition)
                 self._partitions.add(routed.partition)
@@ -239,7 +236,7 @@ class _TaskWrite:
         """Write everything and describe it."""
         placing = self._dynamic or self._placed
         new_hashes = {} if placing is None else placing.new_hashes()
-        total = -1 if self._plan.dynamic is not None else self._num_buckets
+        dynamic = self._plan.dynamic is not None
         messages = []
         for (partition, bucket), writer in self._writers.items():
             files = writer.close()
@@ -247,6 +244,7 @@ class _TaskWrite:
             index = None if hashes is None else self._message_hashes(hashes)
             if files or index:
                 changelog = writer.changelog_files
+                total = -1 if dynamic else self._plan.number_of_buckets(partition)
                 messages.append(CommitMessage(partition, bucket, total, files, index, changelog_files=changelog))
         return tuple(messages)
 

@@ -85,3 +85,30 @@ def test_what_cannot_be_rescaled_is_told(spark: SparkSession, warehouse: Path) -
         plain.rescale(2)
     with pytest.raises((PySparkException, PaimonError), match="partitions and where cannot be used together"):
         spark.sql("CALL rescaled.sys.rescale('db.empty', 2, partitions => 'p=1', where => 'p = 1')").collect()
+
+
+def test_partitions_are_written_with_their_own_number_of_buckets(spark: SparkSession, warehouse: Path) -> None:
+    spark.sql(
+        "CREATE TABLE rescaled.db.own (k INT, v STRING, p INT) PARTITIONED BY (p) "
+        "TBLPROPERTIES ('primary-key'='k,p', 'bucket'='3')"
+    )
+    spark.sql("INSERT INTO rescaled.db.own SELECT id, 'a', id % 2 FROM range(60)")
+    spark.sql("ALTER TABLE rescaled.db.own SET TBLPROPERTIES ('bucket'='2')")
+    spark.sql("INSERT INTO rescaled.db.own SELECT id, 'b', id % 3 FROM range(60)")
+    spark.sql("UPDATE rescaled.db.own SET v = 'c' WHERE k = 5")
+    path = str(warehouse / "db.db" / "own")
+    PaimonTable.for_path(spark, path).append(spark.createDataFrame([(7, "d", 1)], "k int, v string, p int"))
+    assert {p: {total for _, total in found} for p, found in buckets(path).items()} == {
+        "p=0": {3},
+        "p=1": {3},
+        "p=2": {2},
+    }
+    model = {(k, k % 2): "a" for k in range(60)} | {(k, k % 3): "b" for k in range(60)}
+    model |= {place: "c" for place in model if place[0] == 5} | {(7, 1): "d"}
+    found = spark.table("rescaled.db.own").collect()
+    assert len(found) == len(model)
+    assert {(row.k, row.p): row.v for row in found} == model
+    # an overwrite makes the option true
+    spark.sql("INSERT OVERWRITE rescaled.db.own SELECT * FROM rescaled.db.own")
+    assert {total for found in buckets(path).values() for _, total in found} == {2}
+    assert {(row.k, row.p): row.v for row in spark.table("rescaled.db.own").collect()} == model

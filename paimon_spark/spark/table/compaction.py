@@ -77,8 +77,8 @@ class Compaction(TablePart):
     ) -> int | None:
         """Write the rows of the table into another number of buckets; return the new snapshot's id.
 
-        Later writes need the same number as option ``bucket``: set it with ``alter`` or ``ALTER TABLE`` first. Java:
-        ``CALL sys.rescale``.
+        New partitions get the number of option ``bucket``, and a table without partitions is not written while its
+        files have another number: set it with ``ALTER TABLE`` first. Java: ``CALL sys.rescale``.
 
         Args:
             bucket_num: the number of buckets; the table's own option without.
