@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.merge.changelog_rows import changelog_rows
+from paimon_spark.merge.normalized_keys import packed_normalized_keys
 from paimon_spark.merge.sort import sort_order, whole_column
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from paimon_spark.merge.merge_engine import MergeEngine
     from paimon_spark.merge.segments import Indices, Mask
@@ -164,6 +165,58 @@ class _Keys:
         order = sort_order(pa.Table.from_arrays(pool, names=list(names)), names)
         second = order.order[order.starts + order.counts - 1] - keys
         return np.where(order.counts > 1, second, -1)
+
+
+def rows_of_keys(runs: Sequence[Sequence[pa.RecordBatch]], rows: pa.Table, names: Sequence[str]) -> pa.Table | None:
+    """Choose the rows of sorted runs whose keys some other rows have.
+
+    Args:
+        runs: Batches sorted by key; a key is once in a run. Columns that are no keys may be dictionaries.
+        rows: Rows in any order.
+        names: Key columns.
+
+    Returns:
+        The rows in their order, run by run, with no column a dictionary; None where there are none.
+    """
+    found = [part for run in runs if run for part in _chosen(run, _places(run, rows, names))]
+    return pa.Table.from_batches(found) if found else None
+
+
+def _places(run: Sequence[pa.RecordBatch], rows: pa.Table, names: Sequence[str]) -> Indices:
+    """The numbers of the rows of a run that have a key of ``rows``, ascending."""
+    columns = [pa.concat_arrays([*(batch.column(n) for batch in run), whole_column(rows, n)]) for n in names]
+    count = sum(batch.num_rows for batch in run)
+    words = list(packed_normalized_keys(columns))
+    if len(words) == 1:  # it alone orders the keys
+        word = words[0](None)
+        wanted = np.sort(word[count:], kind="stable")
+        places = np.minimum(np.searchsorted(word[:count], wanted), count - 1)
+        places = places[word[places] == wanted]
+        distinct: Indices = places[np.diff(places, prepend=-1) > 0]
+        return distinct
+    order = sort_order(pa.Table.from_arrays(columns, names=list(names)), names)
+    first, last = order.order[order.starts], order.order[order.starts + order.counts - 1]
+    found: Indices = first[(first < count) & (last >= count)]
+    return found
+
+
+def _chosen(run: Sequence[pa.RecordBatch], places: Indices) -> Iterator[pa.RecordBatch]:
+    """Take rows of a run."""
+    start = 0
+    for batch in run:
+        end = start + batch.num_rows
+        low, high = np.searchsorted(places, (start, end))
+        if low < high:
+            yield _plain(batch.take(pa.array(places[low:high] - start)))
+        start = end
+
+
+def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows with no column a dictionary."""
+    if not any(pa.types.is_dictionary(field.type) for field in batch.schema):
+        return batch
+    fields = [f.with_type(f.type.value_type) if pa.types.is_dictionary(f.type) else f for f in batch.schema]
+    return batch.cast(pa.schema(fields))
 
 
 def lookup_engine(engine: MergeEngine) -> MergeEngine:

@@ -6,7 +6,7 @@ a column that the file's schema does not have is null; types are cast last. Runs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -77,7 +77,15 @@ class FieldMapping:
             return file_batch.select([])
         rows = file_batch.num_rows
         arrays = [_column(column, file_batch, rows) for column in self.columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        schema = self.schema
+        if any(pa.types.is_dictionary(array.type) for array in arrays):
+            schema = pa.schema([field.with_type(array.type) for field, array in zip(schema, arrays, strict=True)])
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def unchanged(self, names: Container[str]) -> frozenset[str]:
+        """Return the file's names of those columns that need no cast."""
+        columns = (c for c in self.columns if c.target.name in names and c.same_type)
+        return frozenset(column.source.name for column in columns if column.source is not None)
 
     def file_predicate(self, predicate: Predicate | None) -> Predicate | None:
         """Return the conjuncts of ``predicate`` that the file can evaluate, in its own names; None when there are none.

@@ -45,6 +45,10 @@ class FileRead:
     batch_rows: int = DEFAULT_BATCH_ROWS
     batch_bytes: int = DEFAULT_BATCH_BYTES
     """Maximum bytes of a batch, by the sizes that the file records."""
+    filters_rows: bool = True
+    """Whether rows are left out by the predicate; otherwise only row groups are."""
+    dictionaries: frozenset[str] = frozenset()
+    """Columns that may be dictionaries of strings where the file holds them so."""
     expiry: RecordExpiry | None = None
     """Leaves out rows that are too old, in `run`: compactions have it, other reads show such rows."""
 
@@ -84,13 +88,16 @@ class FileRead:
                 rows = sum(reader.row_group_rows[group] for group in (groups or range(reader.num_row_groups)))
                 yield from self._counted(mapping, rows if kept is None else kept.true_count)
                 return
-            filters = None if pushed is None else to_arrow(pushed, to_arrow_schema(file_fields))
+            filters = None
+            if pushed is not None and self.filters_rows:
+                filters = to_arrow(pushed, to_arrow_schema(file_fields))
             batches = reader.read_batches(
                 file_fields,
                 row_groups=groups,
                 predicate=filters if kept is None else None,
                 batch_rows=self.batch_rows,
                 batch_bytes=self.batch_bytes,
+                dictionaries=mapping.unchanged(self.dictionaries),
             )
             for batch in batches if kept is None else masked(batches, kept, filters, path=file.path):
                 yield _with_extra(mapping.batch(batch), batch, extra) if extra else mapping.batch(batch)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from operator import itemgetter
 from typing import Any, Final
 
@@ -84,6 +84,7 @@ class AvroReader(DataFileReader):
         batch_rows: int = DEFAULT_BATCH_ROWS,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         use_threads: bool = False,
+        dictionaries: Set[str] = frozenset(),
     ) -> Iterator[pa.RecordBatch]:
         """The wanted columns (see DataFileReader); the one row group is the file."""
         if row_groups is not None and not list(row_groups):

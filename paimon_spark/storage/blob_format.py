@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
 import numpy as np
@@ -96,6 +96,7 @@ class BlobReader(DataFileReader):
         batch_rows: int = DEFAULT_BATCH_ROWS,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         use_threads: bool = False,
+        dictionaries: Set[str] = frozenset(),
     ) -> Iterator[pa.RecordBatch]:
         """The one column (see DataFileReader); a value that an older file has is null here."""
         (field,) = fields

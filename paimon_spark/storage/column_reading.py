@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -80,8 +80,16 @@ class ColumnPlan:
     steps: tuple[tuple[str | None, arrow_layout.Conversion | None], ...]
 
     @staticmethod
-    def of(file_schema: pa.Schema, fields: Sequence[DataField], path: str) -> ColumnPlan:
+    def of(
+        file_schema: pa.Schema, fields: Sequence[DataField], path: str, *, dictionaries: Container[str] = ()
+    ) -> ColumnPlan:
         """Plan the columns.
+
+        Args:
+            file_schema: the file's columns as they are read.
+            fields: the wanted columns.
+            path: the file, for messages.
+            dictionaries: columns that stay dictionaries.
 
         Raises:
             CorruptTableError: a field that is NOT NULL is missing, or a column is of another kind than its field.
@@ -96,6 +104,10 @@ class ColumnPlan:
                 steps.append((None, None))
                 continue
             found = file_schema.field(at).type
+            if field.name in dictionaries:
+                steps.append((field.name, None))
+                schema = schema.set(len(steps) - 1, wanted.with_type(found))
+                continue
             plain: arrow_layout.Conversion | None = None
             if contains_type(field.type, VariantType) and has_shredded(field.type, found):
                 plain = partial(unshredded_inside, field.type)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
@@ -92,6 +92,7 @@ class DataFileReader(abc.ABC):
         batch_rows: int = DEFAULT_BATCH_ROWS,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         use_threads: bool = False,
+        dictionaries: Set[str] = frozenset(),
     ) -> Iterator[pa.RecordBatch]:
         """The wanted columns, in file order of rows.
 
@@ -104,6 +105,8 @@ class DataFileReader(abc.ABC):
             batch_bytes: Batches have fewer rows where they would be larger in memory than this, by the sizes that the
                 file records; at least one row.
             use_threads: Decode columns in parallel; off inside Spark tasks, whose cores run other tasks.
+            dictionaries: Columns that may come as dictionaries of strings where the file holds them so. Formats other
+                than Parquet do not do it.
 
         Raises:
             CorruptTableError: the file is damaged, or holds another type than a field says.

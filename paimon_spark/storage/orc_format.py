@@ -7,7 +7,7 @@ columns by name; the ids of fields are in the attribute ``paimon.id`` of each no
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -82,6 +82,7 @@ class OrcReader(DataFileReader):
         batch_rows: int = DEFAULT_BATCH_ROWS,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         use_threads: bool = False,
+        dictionaries: Set[str] = frozenset(),
     ) -> Iterator[pa.RecordBatch]:
         """The wanted columns (see DataFileReader); the library has no threads of its own."""
         plan = ColumnPlan.of(self.schema, fields, self.path)

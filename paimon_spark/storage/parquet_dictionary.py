@@ -1,4 +1,4 @@
-"""Which columns of a Parquet file are worth a dictionary, by a sample of its first row group.
+"""Which columns of a Parquet file are worth a dictionary, by a sample of its first row group, and which have one.
 
 pyarrow tries a dictionary on every column and falls back to plain values only when the dictionary is full: on columns
 of many values that costs a third of the encoding and makes the file larger. Java's writer looks at its first page
@@ -7,12 +7,13 @@ instead and goes back to plain where the dictionary did not pay. Pure functions;
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 _PARTS: Final = 64
 _PART_ROWS: Final = 256
@@ -96,3 +97,26 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
         yield from _leaves(f"{path}.list.element", kind.value_type)
     else:
         yield path
+
+
+def dictionary_coded(metadata: pq.FileMetaData, groups: Sequence[int], columns: Container[str]) -> list[str]:
+    """Which columns of strings some row groups of a file hold as dictionaries, nearly throughout.
+
+    pyarrow would make a dictionary of the others by hashing each value, which takes longer than reading them.
+
+    Args:
+        metadata: the footer.
+        groups: row groups.
+        columns: columns to choose from; fields of ROWs are not.
+    """
+    found = []
+    wanted = [at for at in range(metadata.num_columns) if metadata.schema.column(at).path in columns]
+    for at in wanted:
+        column = metadata.schema.column(at)
+        if column.physical_type != "BYTE_ARRAY" or column.logical_type.type != "STRING":
+            continue
+        chunks = [metadata.row_group(group).column(at) for group in groups]
+        # the length alone of a value that is not in the dictionary takes four bytes
+        if chunks and all(c.has_dictionary_page and c.total_uncompressed_size < 4 * c.num_values for c in chunks):
+            found.append(column.path)
+    return found

@@ -6,7 +6,7 @@ size. Physical types, annotations and ids are those of Java's ``ParquetSchemaCon
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import chain
 from typing import Any, Final
 
@@ -17,8 +17,7 @@ import pyarrow.parquet as pq
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec import predicate as predicates
-from paimon_spark.spec.arrow_types import VARIANT_STRUCT, to_arrow_field, to_arrow_schema
-from paimon_spark.spec.variant_shredding import is_shredded
+from paimon_spark.spec.arrow_types import to_arrow_field, to_arrow_schema
 from paimon_spark.storage import arrow_layout, parquet_schema
 from paimon_spark.storage.column_reading import ColumnPlan, corrupt_as, each_as_corrupt
 from paimon_spark.storage.data_file import (
@@ -31,7 +30,7 @@ from paimon_spark.storage.data_file import (
     Source,
 )
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.storage.parquet_dictionary import dictionary_columns
+from paimon_spark.storage.parquet_dictionary import dictionary_coded, dictionary_columns
 from paimon_spark.storage.parquet_footer import FooterSink, metadata_with_int96_as_bytes
 from paimon_spark.storage.parquet_settings import ParquetSettings
 from paimon_spark.storage.parquet_sizes import decoded_bytes, group_batches
@@ -46,10 +45,8 @@ class ParquetReader(DataFileReader):
         self.path = path
         with corrupt_as(path, "Parquet"):
             self._source = file_io.open_input(path, size)
-            # Coalesced reads pay on object stores; on local disks the page cache does that.
-            remote = isinstance(self._source, pa.PythonFile)
             self.size_bytes = self._source.size()
-            self._file = pq.ParquetFile(self._source, pre_buffer=remote, page_checksum_verification=True)
+            self._file = self._reopened()
             self.schema = self._file.schema_arrow
             metadata = self._file.metadata
             self.num_rows = metadata.num_rows
@@ -66,6 +63,7 @@ class ParquetReader(DataFileReader):
         batch_rows: int = DEFAULT_BATCH_ROWS,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         use_threads: bool = False,
+        dictionaries: Set[str] = frozenset(),
     ) -> Iterator[pa.RecordBatch]:
         """The wanted columns (see DataFileReader)."""
         file, plan = self._file, ColumnPlan.of(self.schema, fields, self.path)
@@ -74,15 +72,20 @@ class ParquetReader(DataFileReader):
                 file = self._file_with_int96_as_bytes()
                 plan = ColumnPlan.of(file.schema_arrow, fields, self.path)
         groups = list(range(self.num_row_groups)) if row_groups is None else list(row_groups)
+        coded: list[str] = []
+        if dictionaries and file is self._file:
+            texts = {f.name for f in plan.schema if f.name in dictionaries and f.type == pa.string()}
+            coded = dictionary_coded(file.metadata, groups, texts)
+        if coded:
+            with corrupt_as(self.path, "Parquet"):
+                file = self._with_dictionaries(coded)
+            plan = ColumnPlan.of(file.schema_arrow, fields, self.path, dictionaries=coded)
         if not plan.sources:
             yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in groups), batch_rows)
             return
-        stored = file.schema_arrow  # which makes the schema anew each time
-        found = {name: stored.field(name) for name in plan.sources}
-        narrowed = {name: f.with_type(_narrowed(f.type, plan.schema.field(name).type)) for name, f in found.items()}
-        leaves = [leaf for name, f in found.items() for leaf in _leaves(name, f.type, narrowed[name].type)]
+        narrowed, leaves = parquet_schema.narrowed_columns(file.schema_arrow, plan.sources, plan.schema)
         if leaves != plan.sources:
-            plan = ColumnPlan.of(pa.schema(narrowed.values()), fields, self.path)
+            plan = ColumnPlan.of(narrowed, fields, self.path, dictionaries=coded)
         with corrupt_as(self.path, "Parquet"):
             batches = self._batches(file, groups, leaves, (batch_rows, batch_bytes), use_threads=use_threads)
         for batch in each_as_corrupt(batches, self.path, "Parquet"):
@@ -116,7 +119,8 @@ class ParquetReader(DataFileReader):
         return chain.from_iterable(each)
 
     def _with_dictionaries(self, leaves: list[str]) -> pq.ParquetFile:
-        return pq.ParquetFile(self._source, metadata=self._file.metadata, read_dictionary=leaves)
+        """The same file with some columns of strings as dictionaries."""
+        return self._reopened(metadata=self._file.metadata, read_dictionary=leaves)
 
     def prune_row_groups(self, predicate: predicates.Predicate) -> list[int]:
         """Row groups that may match, by the minima, maxima and null counts of the footer."""
@@ -160,28 +164,12 @@ class ParquetReader(DataFileReader):
 
     def _file_with_int96_as_bytes(self) -> pq.ParquetFile:
         """The same file with INT96 columns as 12 bytes, since pyarrow would wrap values beyond nanoseconds."""
-        metadata = metadata_with_int96_as_bytes(self._source)
+        return self._reopened(metadata=metadata_with_int96_as_bytes(self._source))
+
+    def _reopened(self, **settings: Any) -> pq.ParquetFile:
+        # Coalesced reads pay on object stores; on local disks the page cache does that.
         remote = isinstance(self._source, pa.PythonFile)
-        return pq.ParquetFile(self._source, metadata=metadata, pre_buffer=remote, page_checksum_verification=True)
-
-
-def _narrowed(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """A column's type in the file with only those fields of ROWs that are wanted; ROWs in lists and maps stay whole."""
-    if not (pa.types.is_struct(found) and pa.types.is_struct(wanted)) or (
-        wanted == VARIANT_STRUCT and is_shredded(found)
-    ):
-        return found
-    kinds = {field.name: field.type for field in wanted}
-    kept = [field.with_type(_narrowed(field.type, kinds[field.name])) for field in found if field.name in kinds]
-    return pa.struct(kept) if kept else found
-
-
-def _leaves(path: str, found: pa.DataType, narrowed: pa.DataType) -> list[str]:
-    """Paths to decode of a column of type `found` to get it as `narrowed`."""
-    if found == narrowed:
-        return [path]
-    there = {field.name: field.type for field in found}
-    return [leaf for f in narrowed for leaf in _leaves(f"{path}.{f.name}", there[f.name], f.type)]
+        return pq.ParquetFile(self._source, pre_buffer=remote, page_checksum_verification=True, **settings)
 
 
 def _stats_arrays(found: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, pa.Array, pa.Array]:

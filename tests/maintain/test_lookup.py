@@ -6,7 +6,7 @@ import itertools
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,11 @@ from paimon_spark.maintain.compact.after_write import compact_after_write
 from paimon_spark.maintain.compact.compaction import Executor, compact, rewrite_here
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
 from paimon_spark.merge.lookup import LookupMerge
+from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.row_views import find_view
+from paimon_spark.read.split import SplitFile
 from paimon_spark.spec.manifest import DataFileMeta
+from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.deletion_vectors import vectors_of
 from paimon_spark.table.table import FileStoreTable, load_table
@@ -311,7 +314,7 @@ def test_the_driver_alone_leaves_large_writes(
     assert rows(table) == {1: "a", 2: "b"}
 
 
-def test_a_lookup_leaves_out_row_groups_of_other_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lookup_merges_no_row_of_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {**CHANGELOG, "parquet.block.size": str(64 << 10)}
     table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **options)
     write(table, dict.fromkeys(range(100_000), "old"))
@@ -323,8 +326,19 @@ def test_a_lookup_leaves_out_row_groups_of_other_keys(tmp_path: Path, monkeypatc
         return merge(self, higher, rows, above_zero)
 
     monkeypatch.setattr(LookupMerge, "merge", watched)
+    decoded = 0
+    batches = FileRead.batches
+
+    def counted(self: FileRead, file: SplitFile, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
+        nonlocal decoded
+        for batch in batches(self, file, predicate):
+            decoded += batch.num_rows
+            yield batch
+
+    monkeypatch.setattr(FileRead, "batches", counted)
     write(table, {50_000: "new", 50_100: "new"})
-    assert 2 <= sum(seen) <= 101, "of 100,000 rows"
+    assert sum(seen) == 2, "of 100,000 rows"
+    assert decoded < 20_000, "row groups of other keys are not read"
     assert logged(table, 2) == [
         *(("-U", 50_000, "old"), ("+U", 50_000, "new")),
         *(("-U", 50_100, "old"), ("+U", 50_100, "new")),

@@ -193,6 +193,16 @@ def test_answers_of_tasks_are_in_order(sql: SparkSession, warehouse: Path, name:
     assert compact_job.shared_out([5, 1, 9, 3], 2) == [[2, 1], [0, 3]]
 
 
+def test_a_little_work_is_done_by_a_task_for_each_core() -> None:
+    mib = 1 << 20
+    assert compact_job.number_of_tasks(50, 20 * mib, partitions=200, cores=2) == 2
+    assert compact_job.number_of_tasks(50, 400 * mib, partitions=200, cores=2) == 25
+    assert compact_job.number_of_tasks(50, 4000 * mib, partitions=8, cores=2) == 8
+    assert compact_job.number_of_tasks(50, 4000 * mib, partitions=8, cores=64) == 50
+    assert compact_job.number_of_tasks(3, 4000 * mib, partitions=8, cores=2) == 3
+    assert compact_job.number_of_tasks(50, 20 * mib, partitions=40, cores=None) == 40
+
+
 def rewrite_of(table: FileStoreTable, bucket: BucketFiles) -> Rewrite:
     """Every file by itself, so that rows count as in the files."""
     sections = tuple((file,) for file in split_files(table, bucket, bucket.files))

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.maintain.compact.changelog_options import ignored_columns
 from paimon_spark.merge.factory import merge_engine_for
-from paimon_spark.merge.lookup import LookupMerge, lookup_engine
+from paimon_spark.merge.lookup import LookupMerge, lookup_engine, rows_of_keys
 from paimon_spark.merge.stream import aligned_batches, block_bytes
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.record_expiry import RecordExpiry
@@ -123,18 +123,15 @@ class LookupRewrite:
         streams = [*self._higher_streams(higher, size), *(reader.run(run, None) for run in runs)]
         keys = schema.trimmed_primary_keys
         for piece in aligned_batches(streams, keys, budget_bytes=self._budget, followers=len(higher)):
-            older, above, newer = (
+            above, newer = (
                 [batch for run in part for batch in run]
-                for part in (
-                    piece[: len(higher)],
-                    piece[len(higher) : len(higher) + above_zero],
-                    piece[len(higher) + above_zero :],
-                )
+                for part in (piece[len(higher) : len(higher) + above_zero], piece[len(higher) + above_zero :])
             )
             if not above and not newer:
                 continue
-            found = pa.Table.from_batches(older) if older else None
             rows = pa.Table.from_batches([*above, *newer])
+            found = rows_of_keys(piece[: len(higher)], rows, keys)
+            del piece
             result = self._merge.merge(found, rows, sum(batch.num_rows for batch in above))
             if found is not None and len(result.found) and self._marks_rows:
                 self.deletions.add(names, found.select([_FILE, _POSITION]).take(pa.array(result.found)))
@@ -164,7 +161,15 @@ class LookupRewrite:
         whole = self._merge.whole_rows
         keys = schema.trimmed_primary_keys
         fields = tuple(f for f in schema.fields if whole or f.name in keys)
-        reader = FileRead(self._table, fields, self._constants, key_value=whole, batch_bytes=size)
+        reader = FileRead(
+            self._table,
+            fields,
+            self._constants,
+            key_value=whole,
+            batch_bytes=size,
+            filters_rows=False,
+            dictionaries=frozenset(field.name for field in fields if field.name not in keys),
+        )
         first = 0
         expiry = RecordExpiry.of(self._table) if whole else None
         for run in runs:

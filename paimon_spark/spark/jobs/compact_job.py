@@ -38,6 +38,8 @@ _DRIVER_BYTES = 16 << 20
 _DRIVER_REWRITES = 64
 """A compaction of no more than both runs on the driver: a job would take longer to start."""
 _MOST_TASKS = 1000
+_TASK_BYTES = 16 << 20
+"""What each has to read on average, where there are more tasks than cores."""
 
 
 def executor_of(spark: SparkSession) -> Executor:
@@ -92,7 +94,8 @@ def _in_tasks(
     spark: SparkSession, table: FileStoreTable, units: Sequence[Any], do: Callable[[FileStoreTable, Any], Any]
 ) -> tuple[dict[int, Any], list[PaimonError]]:
     """Do units of work in the tasks of one Spark job; return what each gave, by its position, and the errors."""
-    shares = shared_out([unit.size_bytes for unit in units], _number_of_tasks(spark, len(units)))
+    sizes = [unit.size_bytes for unit in units]
+    shares = shared_out(sizes, _number_of_tasks(spark, len(units), sum(sizes)))
     work = [[(at, units[at]) for at in share] for share in shares]
     # not deterministic: Spark must not run it twice in one plan
     run = _udf_of(spark)(_task(table, work, do), BinaryType(), useArrow=False).asNondeterministic()
@@ -132,13 +135,20 @@ def _task(
     return share_of_work
 
 
-def _number_of_tasks(spark: SparkSession, rewrites: int) -> int:
-    """As many tasks as there are rewrites, within the parallelism of the session (at least its shuffle partitions)."""
-    wanted = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
+def _number_of_tasks(spark: SparkSession, rewrites: int, size_bytes: int) -> int:
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
     context = getattr(spark, "_sc", None)
-    if context is not None:
-        wanted = max(wanted, int(context.defaultParallelism))
-    return min(rewrites, wanted, _MOST_TASKS)
+    return number_of_tasks(rewrites, size_bytes, partitions, None if context is None else context.defaultParallelism)
+
+
+def number_of_tasks(rewrites: int, size_bytes: int, partitions: int, cores: int | None) -> int:
+    """As many tasks as there are rewrites, within the shuffle partitions of the session or its cores.
+
+    Where the cores are known (not on Connect), more tasks than these have enough to read each: a task of little work
+    takes longer to start than it saves.
+    """
+    most = partitions if cores is None else max(cores, min(partitions, size_bytes // _TASK_BYTES))
+    return min(rewrites, most, _MOST_TASKS)
 
 
 def shared_out(sizes: Sequence[int], shares: int) -> list[list[int]]:
