@@ -76,6 +76,7 @@ ELSEWHERE = {
     "file-index.<type>.<field>.<option>": "tests/spec/test_file_index_oracle.py",
     "compaction.delete-ratio-threshold": "tests/maintain/test_compact_vectors.py",
     "deletion-vectors.merge-on-read": "tests/read/test_row_selection.py",
+    "num-sorted-run.stop-trigger": "tests/maintain/test_automatic_compaction.py",
     "full-compaction.delta-commits": "tests/maintain/test_changelogs_kept.py",
 }
 """Options whose effect another test shows, since it needs a session, Java or another store."""

@@ -13,7 +13,8 @@ import pyarrow as pa
 from paimon_spark.errors import OptionError, PaimonError
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.options import CoreOptions
-from paimon_spark.spec.manifest import HASH_INDEX, ManifestEntry
+from paimon_spark.spec.manifest import HASH_INDEX
+from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.schema import BucketMode, TableSchema
 from paimon_spark.spec.snapshot import Snapshot
@@ -21,6 +22,7 @@ from paimon_spark.spec.special_fields import TRACKED_FIELDS
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable
+from paimon_spark.write.backlog import compaction_backlog
 from paimon_spark.write.bucket_filling import MAX_BUCKETS, DynamicBucketPlan, KnownBucket
 from paimon_spark.write.data_file_spec import DataFileSpec, data_file_spec
 from paimon_spark.write.key_ranges import KeyRanges
@@ -63,6 +65,8 @@ class WritePlan:
     """For dynamic buckets: which there are and how new ones are made."""
     key_ranges: KeyRanges | None = None
     """Where buckets of a shuffled write are shared by several tasks, each with a range of keys."""
+    backlog: Mapping[bytes, Mapping[int, int]] = field(default_factory=dict)
+    """What each partition and bucket has left to compact (`compaction_backlog`); empty where nothing of it stays."""
     waiting_user: str | None = None
     """Who commits rows that wait for their buckets: their files are named after it. None where rows do not wait."""
 
@@ -136,12 +140,14 @@ def plan_write(
     snapshot = table.snapshots.latest_to_follow() if at is None else at.find(table.snapshots)
     sequences: dict[bytes, dict[int, int]] = {}
     differing: dict[bytes, int] = {}
+    backlog: dict[bytes, dict[int, int]] = {}
     keeps_some = overwrite is None or mode is BucketMode.KEY_DYNAMIC  # a key may leave a partition that stays
     if keeps_some and snapshot is not None and mode != BucketMode.BUCKET_UNAWARE:
-        entries = table.manifests.live_entries(snapshot)
-        sequences = _max_sequences(entries)
+        files = table.manifests.live_columns(snapshot, statistics=False)
+        sequences = _max_sequences(files)
+        backlog = compaction_backlog(schema, files)
         if mode == BucketMode.HASH_FIXED:
-            differing = _differing_buckets(entries, schema.core_options.bucket)
+            differing = _differing_buckets(files, schema.core_options.bucket)
     dynamic = None
     if mode == BucketMode.HASH_DYNAMIC:
         base = None if overwrite else snapshot
@@ -163,6 +169,7 @@ def plan_write(
         total_buckets=differing,
         dynamic=dynamic,
         key_ranges=key_ranges,
+        backlog=backlog,
         waiting_user=new_user(table.options) if mode is BucketMode.POSTPONE_MODE else None,
     )
     if differing and not schema.partition_keys:
@@ -216,11 +223,12 @@ def _num_assigners(schema: TableSchema) -> int:
     return max(1, min(1 if initial is None else int(initial), limit))
 
 
-def _max_sequences(entries: list[ManifestEntry]) -> dict[bytes, dict[int, int]]:
+def _max_sequences(files: ManifestColumns) -> dict[bytes, dict[int, int]]:
     found: dict[bytes, dict[int, int]] = {}
-    for entry in entries:
-        buckets = found.setdefault(entry.partition, {})
-        buckets[entry.bucket] = max(buckets.get(entry.bucket, -1), entry.file.max_sequence_number)
+    numbers = files.max_sequence_numbers.tolist()
+    for partition, bucket, number in zip(files.partitions, files.buckets.tolist(), numbers, strict=True):
+        buckets = found.setdefault(partition, {})
+        buckets[bucket] = max(buckets.get(bucket, -1), number)
     return found
 
 
@@ -230,8 +238,9 @@ def new_user(options: CoreOptions) -> str:
     return f"{prefix}_{user}" if prefix else user
 
 
-def _differing_buckets(entries: list[ManifestEntry], num_buckets: int) -> dict[bytes, int]:
-    return {e.partition: e.total_buckets for e in entries if e.total_buckets != num_buckets and e.bucket >= 0}
+def _differing_buckets(files: ManifestColumns, num_buckets: int) -> dict[bytes, int]:
+    others = files.filter((files.total_buckets != num_buckets) & (files.buckets >= 0))
+    return dict(zip(others.partitions, others.total_buckets.tolist(), strict=True))
 
 
 def _dynamic_plan(table: FileStoreTable, snapshot: Snapshot | None, shuffled: bool) -> DynamicBucketPlan:

@@ -59,7 +59,7 @@ def write(
     plan, user = plan_write(table, data_schema=batch.schema), new_user(table.options)
     messages = [write_batches(plan, [batch], 0)]
     commit(table, messages, commit_user=user, planned_on=plan.snapshot)
-    compact_after_write(table, messages, commit_user=user, execute=execute)
+    compact_after_write(table, messages, commit_user=user, backlog=plan.backlog, execute=execute)
 
 
 def live(table: FileStoreTable) -> list[DataFileMeta]:
@@ -306,12 +306,14 @@ def test_the_driver_alone_leaves_large_writes(
 ) -> None:
     table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **KINDS["vectors"])
     monkeypatch.setattr("paimon_spark.maintain.compact.after_write._MOST_BYTES_HERE", 10)
+    write(table, {1: "a"})
+    assert rows(table) == {1: "a"}, "nothing is written anew"
     with caplog.at_level(logging.WARNING):
-        write(table, {1: "a"})
-    assert rows(table) == {}
+        write(table, {1: "b"})
+    assert rows(table) == {1: "a"}
     assert "PaimonTable.compact()" in caplog.text
     write(table, {2: "b"}, execute=rewrite_here)
-    assert rows(table) == {1: "a", 2: "b"}
+    assert rows(table) == {1: "b", 2: "b"}
 
 
 def test_a_lookup_merges_no_row_of_another_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,8 @@ def test_views_and_sql(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_threads_write_and_read_one_table(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    spark.range(0).write.format("paimon").options(**{"primary-key": "id", "bucket": "2"}).mode("append").save(path)
+    options = {"primary-key": "id", "bucket": "2", "write-only": "true"}
+    spark.range(0).write.format("paimon").options(**options).mode("append").save(path)
 
     def append(number: int) -> int:
         paimon_spark.register(spark)  # in a new thread Spark does not look for Python sources in any session

@@ -123,6 +123,13 @@ class CompactStrategy:
             return replace(picked, drop_deletes=True)
         return picked
 
+    def may_pick(self, runs: int) -> bool:
+        """Whether something may be picked of so many sorted runs; where it may not, nobody need look at the files."""
+        early = (self.full_interval_millis, self.total_size_threshold, self.incremental_size_threshold)
+        if self.full or self.force_level_0 or (runs > 1 and any(limit is not None for limit in early)):
+            return True
+        return runs >= self.trigger
+
     def top_level(self, files: Sequence[DataFileMeta]) -> int:
         """Return the highest level that a bucket can have."""
         return max(self.num_levels, max(file.level for file in files) + 1) - 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paimon_spark.commit.overwrite import PartitionScope
+from paimon_spark.commit.partition_ranges import range_predicate
 from paimon_spark.errors import OptionError
 from paimon_spark.maintain.compact.step import BucketFiles, small_file_bytes
 from paimon_spark.maintain.compact.vectors import much_deleted
@@ -57,7 +58,10 @@ class CompactScope:
         Raises:
             CorruptTableError: a manifest is missing or cannot be read.
         """
-        live = table.manifests.live_columns(snapshot, predicate=self.partitions)
+        near = self.partitions
+        if near is None and self.places is not None:
+            near = range_predicate(table, {partition for partition, _ in self.places})
+        live = table.manifests.live_columns(snapshot, predicate=near)
         live = live.filter(live.buckets != POSTPONE_BUCKET)
         if self.buckets is not None:
             live = live.filter(np.isin(live.buckets, list(self.buckets)))

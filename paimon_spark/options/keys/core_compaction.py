@@ -12,8 +12,8 @@ CORE_COMPACTION: tuple[Option, ...] = (
         "num-sorted-run.stop-trigger",
         K.INT,
         None,
-        "Sorted runs that stop writes until compacted.",
-        instead="Writes never wait for a compaction; sys.compact compacts.",
+        "Sorted runs beyond which a write does not give up its compaction to another commit.",
+        honoured=True,
     ),
     Option("num-levels", K.INT, None, "Levels of the LSM tree.", honoured=True),
     Option(

@@ -48,7 +48,7 @@ CORE_SNAPSHOT: tuple[Option, ...] = (
         K.BOOL,
         False,
         "Whether every commit compacts first.",
-        instead="Writes do not compact; sys.compact does.",
+        instead="A batch write always waits for the compaction that it makes due.",
     ),
     Option("commit.timeout", K.DURATION, None, "How long a commit is tried again.", honoured=True),
     Option("commit.max-retries", K.INT, 10, "How often a commit is tried again.", honoured=True),

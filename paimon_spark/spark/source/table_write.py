@@ -86,8 +86,8 @@ class TableWrite:
     def commit(self, messages: Sequence[TaskMessage], execute: Executor | None = None) -> int | None:
         """Make all that the tasks wrote one snapshot; returns its id. Called once, on the driver.
 
-        Tables with lookups are compacted then, in a snapshot of its own, so that the rows are visible and have a
-        changelog when this returns; unless they are write-only.
+        What is due is compacted then, in a snapshot of its own, unless the table is write-only: so tables stay fast,
+        and with lookups the rows are visible and have a changelog when this returns.
 
         Args:
             messages: of all tasks.
@@ -127,7 +127,11 @@ class TableWrite:
         if self.plan.waiting_user is not None:
             return made
         logs = self.overwrite is None
-        return compact_after_write(table, messages, commit_user=user, changelog=logs, execute=execute) or made
+        backlog = self.plan.backlog
+        compacted = compact_after_write(
+            table, messages, commit_user=user, backlog=backlog, changelog=logs, execute=execute
+        )
+        return compacted or made
 
 
 def planned(

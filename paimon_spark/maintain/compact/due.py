@@ -1,0 +1,124 @@
+"""What a table needs compacted after a commit: the one place where that is decided, for every way of writing.
+
+Looks at what the write knows already: the files that it added, and what the buckets had left to compact when it was
+planned. Where that is not enough, it reads the newest manifests. No file is opened, and no full plan is made.
+Equals when Java's writers compact by themselves: ``MergeTreeCompactManager``, ``BucketedAppendCompactManager``, and for
+tables without buckets ``AppendCompactCoordinator``, which Java runs in Flink only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from paimon_spark.commit.partition_ranges import range_predicate
+from paimon_spark.maintain.compact.levels import CompactStrategy
+from paimon_spark.maintain.compact.scope import CompactScope
+from paimon_spark.maintain.compact.step import small_file_bytes
+from paimon_spark.spec.manifest_columns import ManifestColumns
+from paimon_spark.spec.schema import BucketMode
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import ManifestFileMeta
+    from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.write.message import TaskMessage
+
+Place = tuple[bytes, int]
+"""Serialized partition, and bucket."""
+
+_MOST_ENTRIES = 10_000
+"""Entries of the newest manifests in which small files of a table without buckets are counted."""
+_STOP_BEYOND_TRIGGER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DueCompaction:
+    """A compaction that a commit makes due."""
+
+    scope: CompactScope
+    full: bool = False
+    """Whether every bucket becomes one sorted run; else it is what a writer does by itself."""
+    readers_wait: bool = False
+    """Whether readers do not see the rows, or their changelog, before it."""
+    urgent: bool = False
+    """Whether a conflict makes it start anew: readers wait, or there are more runs than the stop trigger allows."""
+
+
+def due_after_write(
+    table: FileStoreTable, messages: Iterable[TaskMessage], backlog: Mapping[bytes, Mapping[int, int]]
+) -> DueCompaction | None:
+    """Return what is to be compacted after a committed write; None is nothing. Runs on the driver.
+
+    Args:
+        table: as it was written, with dynamic options.
+        messages: of the write.
+        backlog: `compaction_backlog` of when it was planned.
+
+    Raises:
+        CorruptTableError: a manifest cannot be read.
+        OptionError: an option has a value that cannot be used.
+    """
+    new = Counter[Place]()
+    for task in messages:
+        for message in task.messages:
+            if message.new_files:
+                new[message.partition, message.bucket] += len(message.new_files)
+    options = table.options
+    if not new or options.write_only:
+        return None
+    in_full = _in_full(table)
+    if in_full or (table.schema.primary_keys and options.needs_lookup):
+        return DueCompaction(CompactScope(places=frozenset(new)), full=in_full, readers_wait=True, urgent=True)
+    if table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
+        partitions = _with_many_small_files(table, {partition for partition, _ in new})
+        places = {place for place in new if place[0] in partitions}
+        return DueCompaction(CompactScope(places=frozenset(places))) if places else None
+    counts = {place: count + backlog.get(place[0], {}).get(place[1], 0) for place, count in new.items()}
+    places, urgent = _over_the_trigger(table, counts)
+    return DueCompaction(CompactScope(places=frozenset(places)), urgent=urgent) if places else None
+
+
+def _in_full(table: FileStoreTable) -> bool:
+    """Whether each batch write ends with a full compaction; only streams count their commits (Java)."""
+    commits = table.options.value("full-compaction.delta-commits")
+    return commits is not None and int(commits) > 0 and table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
+
+
+def _over_the_trigger(table: FileStoreTable, counts: Mapping[Place, int]) -> tuple[set[Place], bool]:
+    """Return the buckets in which a compaction may be due, and whether one of them has too much of it."""
+    options = table.options
+    if not table.schema.primary_keys:
+        least = int(options.value("compaction.min.file-num"))
+        return {place for place, count in counts.items() if count >= least}, False
+    strategy = CompactStrategy.of(options, full=False)
+    stop = options.value("num-sorted-run.stop-trigger")
+    most = strategy.trigger + _STOP_BEYOND_TRIGGER if stop is None else max(int(stop), strategy.trigger)
+    due = {place for place, count in counts.items() if strategy.may_pick(count)}
+    return due, any(counts[place] > most for place in due)
+
+
+def _with_many_small_files(table: FileStoreTable, partitions: Collection[bytes]) -> set[bytes]:
+    """Those of the partitions in which the newest manifests have small files enough to be joined."""
+    snapshot = table.snapshots.latest_to_follow()
+    if snapshot is None:
+        return set()
+    manifests: list[ManifestFileMeta] = []
+    store, count = table.manifests, 0
+    for meta in reversed(store.prune_manifests(store.data_manifests(snapshot), range_predicate(table, partitions))):
+        count += meta.num_added_files + meta.num_deleted_files
+        if manifests and count > _MOST_ENTRIES:
+            break
+        manifests.append(meta)
+    files = ManifestColumns.concat(list(store.read_columns(manifests[::-1], statistics=False))).live()
+    options = table.options
+    small = files.take(np.flatnonzero(files.file_sizes < small_file_bytes(options, keyed=False)))
+    counts, sizes = Counter[bytes](), Counter[bytes]()
+    for partition, size in zip(small.partitions, small.file_sizes.tolist(), strict=True):
+        counts[partition] += 1
+        sizes[partition] += size + options.split_open_file_cost_bytes
+    least, enough = max(2, int(options.value("compaction.min.file-num"))), 2 * options.target_file_size_bytes(False)
+    return {p for p in partitions if counts[p] >= least or (counts[p] > 1 and sizes[p] >= enough)}
