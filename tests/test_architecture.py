@@ -37,6 +37,7 @@ ROOM_HEIGHTS = {
         "column_update": 4,
         "row_level": 5,
         "purge": 3,
+        "partition_marks": 0,
     },
     "spark": {
         "columns": 0,

@@ -101,8 +101,7 @@ reassign_row_id
 """
 """The names in Java's ``SparkProcedures``."""
 NOT_YET = """
-materialize_deletion_vectors migrate_database migrate_table remove_unexisting_files repair repair_earliest_snapshot
-mark_partition_done copy reassign_row_id
+materialize_deletion_vectors migrate_database migrate_table copy reassign_row_id
 """
 
 
@@ -116,3 +115,28 @@ def test_what_is_not_there_is_told(run: Run, name: str) -> None:
     words = "There is no procedure sys.not_there.*compact_manifest" if name == "not_there" else "is not supported: "
     with pytest.raises((PySparkException, PaimonError), match=words):
         run(f"CALL pr.sys.{name}()").collect()
+
+
+def test_partitions_are_marked_and_files_taken_out(session: SparkSession, run: Run, warehouse: Path) -> None:
+    session.sql("DROP TABLE IF EXISTS pr.db.r")
+    session.sql("CREATE TABLE pr.db.r (k INT, p STRING) PARTITIONED BY (p)")
+    for partition in ("a", "b/c"):
+        session.sql(f"INSERT INTO pr.db.r VALUES (1, '{partition}')")
+    path = warehouse / "db.db" / "r"
+    assert rows(run("CALL pr.sys.mark_partition_done('db.r', 'p=a;p=b/c')")) == [(True,)]
+    assert (path / "p=a" / "_SUCCESS").exists()
+    assert (path / "p=b%2Fc" / "_SUCCESS").exists()
+    (gone,) = (path / "p=a" / "bucket-0").glob("*.parquet")
+    gone.unlink()
+    told = [(str(gone),)]
+    assert [
+        (str(row[0]).removeprefix("file:"),)
+        for row in rows(run("CALL pr.sys.remove_unexisting_files(table => 'db.r', dry_run => true)"))
+    ] == told
+    assert len(rows(run("CALL pr.sys.remove_unexisting_files(table => 'db.r', parallelism => 2)"))) == 1
+    assert rows(run("CALL pr.sys.remove_unexisting_files('db.r')")) == []
+    assert rows(session.table("pr.db.r")) == [(1, "b/c")]
+    (path / "snapshot" / "snapshot-2").unlink()
+    assert rows(run("CALL pr.sys.repair_earliest_snapshot('db.r', 3)")) == [(1, 3)]
+    with pytest.raises((PySparkException, PaimonError), match="has no metastore"):
+        run("CALL pr.sys.repair('db.r')").collect()

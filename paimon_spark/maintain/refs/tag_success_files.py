@@ -6,17 +6,12 @@ tag is deleted or expires; it stays as it is when the tag is replaced, renamed, 
 
 from __future__ import annotations
 
-import json
-import time
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import CorruptTableError
-from paimon_spark.spec.json_text import pretty_json
+from paimon_spark.spec.success_file import renewed_success_file
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
-
-_CREATION, _MODIFICATION = "creationTime", "modificationTime"
 
 
 def success_file_path(table: FileStoreTable, tag: str) -> str:
@@ -37,15 +32,9 @@ def notify_creation(table: FileStoreTable, tag: str) -> None:
     """
     if not table.options.value("tag.create-success-file"):
         return
-    path, now = success_file_path(table, tag), int(time.time() * 1000)
-    created = now
-    if table.file_io.exists(path):
-        try:
-            created = int(json.loads(table.file_io.read_bytes(path))[_CREATION])
-        except (ValueError, KeyError, TypeError) as error:
-            raise CorruptTableError(f"The success file {path} of tag '{tag}' cannot be read.", path=path) from error
-    text = pretty_json({_CREATION: created, _MODIFICATION: now})
-    table.file_io.write_bytes(path, text.encode(), overwrite=True)
+    path = success_file_path(table, tag)
+    old = table.file_io.read_bytes(path) if table.file_io.exists(path) else None
+    table.file_io.write_bytes(path, renewed_success_file(old, path=path), overwrite=True)
 
 
 def notify_deletion(table: FileStoreTable, tag: str) -> None:

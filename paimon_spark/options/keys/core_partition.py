@@ -5,7 +5,7 @@ from datetime import timedelta
 from paimon_spark.options.option import Option
 from paimon_spark.options.option import OptionKind as K
 
-_NO_MARKS = "Partitions are not marked done here."
+_NO_MARKS = "Writes mark no partition done: CALL sys.mark_partition_done does, by a success file."
 
 CORE_PARTITION: tuple[Option, ...] = (
     Option(

@@ -30,6 +30,7 @@ from paimon_spark.spark.table.compaction import Compaction
 from paimon_spark.spark.table.expiry import Expiry
 from paimon_spark.spark.table.handle import TableHandle, method_of, option_keys
 from paimon_spark.spark.table.metadata_frames import SystemTables
+from paimon_spark.spark.table.repairs import Repairs
 from paimon_spark.spark.table.rows import Rows
 from paimon_spark.spark.table.table_display import Display
 from paimon_spark.spark.table.tags import Tags
@@ -232,6 +233,10 @@ class PaimonTable:
     compact_manifest = method_of(Compaction, Compaction.compact_manifest)
     rescale = method_of(Compaction, Compaction.rescale)
     rewrite_file_index = method_of(Compaction, Compaction.rewrite_file_index)
+
+    mark_partition_done = method_of(Repairs, Repairs.mark_partition_done)
+    remove_unexisting_files = method_of(Repairs, Repairs.remove_unexisting_files)
+    repair_earliest_snapshot = method_of(Repairs, Repairs.repair_earliest_snapshot)
 
     changes = method_of(Changes, Changes.changes)
     audit_log = method_of(Changes, Changes.audit_log)

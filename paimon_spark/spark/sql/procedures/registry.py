@@ -12,6 +12,7 @@ from paimon_spark.spark.sql.procedures.consumers import CONSUMER_PROCEDURES
 from paimon_spark.spark.sql.procedures.expire import EXPIRE_PROCEDURES
 from paimon_spark.spark.sql.procedures.orphans import ORPHAN_PROCEDURES
 from paimon_spark.spark.sql.procedures.procedure import Procedure, deleting
+from paimon_spark.spark.sql.procedures.repairs import REPAIR_PROCEDURES
 from paimon_spark.spark.sql.procedures.rollback import ROLLBACK_PROCEDURES
 from paimon_spark.spark.sql.procedures.tag_statements import TAG_STATEMENT_PROCEDURES
 from paimon_spark.spark.sql.procedures.tags import TAG_PROCEDURES
@@ -36,6 +37,7 @@ PROCEDURES: Mapping[str, Procedure] = {
         *ORPHAN_PROCEDURES,
         *COMPACT_PROCEDURES,
         *CONSUMER_PROCEDURES,
+        *REPAIR_PROCEDURES,
         *TAG_STATEMENT_PROCEDURES,
         *REFUSALS,
     )
@@ -47,6 +49,7 @@ _GLOBAL_INDEX = (
     f"{SYSTEM_DATABASE}.rewrite_file_index) lets reads skip files"
 )
 REFUSED: Mapping[str, str] = {
+    "repair": "a filesystem catalog has no metastore that could differ from its directories",
     "alter_view_dialect": _VIEWS,
     **dict.fromkeys(("create_function", "alter_function", "drop_function"), _FUNCTIONS),
     **dict.fromkeys(("create_global_index", "drop_global_index"), _GLOBAL_INDEX),

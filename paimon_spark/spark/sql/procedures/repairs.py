@@ -1,0 +1,69 @@
+"""The procedures that mark partitions and mend metadata (Java: ``MarkPartitionDoneProcedure`` and others)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paimon_spark.maintain.compact.scope import parse_partitions
+from paimon_spark.maintain.files.earliest_snapshot import repair_earliest_snapshot
+from paimon_spark.maintain.files.unexisting_files import remove_unexisting_files
+from paimon_spark.maintain.partition_marks import mark_partitions_done
+from paimon_spark.spark.sql.procedures.procedure import (
+    BOOLEAN,
+    DONE,
+    INT,
+    LONG,
+    TABLE,
+    Argument,
+    CallContext,
+    Procedure,
+    ResultColumn,
+)
+
+_Arguments = Mapping[str, Any]
+_Rows = list[tuple[Any, ...]]
+
+
+def _mark_partition_done(context: CallContext, arguments: _Arguments) -> _Rows:
+    mark_partitions_done(context.table(arguments["table"]), parse_partitions(arguments["partitions"]))
+    return [(True,)]
+
+
+def _remove_unexisting_files(context: CallContext, arguments: _Arguments) -> _Rows:
+    table, threads = context.table(arguments["table"]), arguments["parallelism"]
+    removed = remove_unexisting_files(table, dry_run=bool(arguments["dry_run"]), parallelism=threads)
+    return [(path,) for path in removed]
+
+
+def _repair_earliest_snapshot(context: CallContext, arguments: _Arguments) -> _Rows:
+    snapshot_id = arguments["snapshot_id"]
+    return [(repair_earliest_snapshot(context.table(arguments["table"]), snapshot_id), snapshot_id)]
+
+
+REPAIR_PROCEDURES = (
+    Procedure(
+        "mark_partition_done",
+        (TABLE, Argument("partitions", required=True)),
+        DONE,
+        _mark_partition_done,
+        "Writes a file _SUCCESS into the directories of partitions (dt=2024-01-31;dt=2024-02-01).",
+    ),
+    Procedure(
+        "remove_unexisting_files",
+        (TABLE, Argument("dry_run", BOOLEAN), Argument("parallelism", INT)),
+        (ResultColumn("fileName", nullable=False),),
+        _remove_unexisting_files,
+        "Takes data files out of the table that are not there any more; their rows are lost.",
+    ),
+    Procedure(
+        "repair_earliest_snapshot",
+        (TABLE, Argument("snapshot_id", LONG, required=True)),
+        (
+            ResultColumn("previous_earliest_snapshot_id", LONG, False),
+            ResultColumn("current_earliest_snapshot_id", LONG, False),
+        ),
+        _repair_earliest_snapshot,
+        "Lets the first snapshot behind a gap be the earliest one.",
+    ),
+)
