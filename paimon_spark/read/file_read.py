@@ -95,6 +95,7 @@ class FileRead:
                 file_fields,
                 row_groups=groups,
                 predicate=filters if kept is None else None,
+                pages=pushed if kept is None else None,
                 batch_rows=self.batch_rows,
                 batch_bytes=self.batch_bytes,
                 dictionaries=mapping.unchanged(self.dictionaries),

@@ -93,6 +93,7 @@ class BlobReader(DataFileReader):
         *,
         row_groups: Sequence[int] | None = None,
         predicate: pc.Expression | None = None,
+        pages: Predicate | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         use_threads: bool = False,

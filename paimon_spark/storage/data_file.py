@@ -89,6 +89,7 @@ class DataFileReader(abc.ABC):
         *,
         row_groups: Sequence[int] | None = None,
         predicate: pc.Expression | None = None,
+        pages: Predicate | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         use_threads: bool = False,
@@ -101,6 +102,7 @@ class DataFileReader(abc.ABC):
                 `to_arrow_schema(fields)`. A nullable field that the file lacks is all null, as in Java.
             row_groups: Only these, in this order; None for all.
             predicate: Keep rows for which this is true; it may use only columns of `fields`.
+            pages: Pages of a row group in which no row can match this may be left out; over any columns of the file.
             batch_rows: Most rows of a batch (of what is read, before the predicate). Empty batches are not given.
             batch_bytes: Batches have fewer rows where they would be larger in memory than this, by the sizes that the
                 file records; at least one row.

@@ -32,6 +32,7 @@ from paimon_spark.storage.data_file import (
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.parquet_dictionary import dictionary_coded, dictionary_columns
 from paimon_spark.storage.parquet_footer import FooterSink, metadata_with_int96_as_bytes
+from paimon_spark.storage.parquet_pages import PageReader
 from paimon_spark.storage.parquet_settings import ParquetSettings
 from paimon_spark.storage.parquet_sizes import decoded_bytes, group_batches
 
@@ -60,6 +61,7 @@ class ParquetReader(DataFileReader):
         *,
         row_groups: Sequence[int] | None = None,
         predicate: pc.Expression | None = None,
+        pages: predicates.Predicate | None = None,
         batch_rows: int = DEFAULT_BATCH_ROWS,
         batch_bytes: int = DEFAULT_BATCH_BYTES,
         use_threads: bool = False,
@@ -86,8 +88,16 @@ class ParquetReader(DataFileReader):
         narrowed, leaves = parquet_schema.narrowed_columns(file.schema_arrow, plan.sources, plan.schema)
         if leaves != plan.sources:
             plan = ColumnPlan.of(narrowed, fields, self.path, dictionaries=coded)
+
+        def whole(some: list[int]) -> Iterator[pa.RecordBatch]:
+            return self._batches(file, some, leaves, (batch_rows, batch_bytes), use_threads=use_threads)
+
         with corrupt_as(self.path, "Parquet"):
-            batches = self._batches(file, groups, leaves, (batch_rows, batch_bytes), use_threads=use_threads)
+            if pages is None or file is not self._file:
+                batches = whole(groups)
+            else:
+                reader = PageReader(self._source, file, self.path)
+                batches = reader.batches(groups, leaves, pages, (batch_rows, batch_bytes), whole)
         for batch in each_as_corrupt(batches, self.path, "Parquet"):
             with corrupt_as(self.path, "Parquet"):
                 result = plan.apply(batch)

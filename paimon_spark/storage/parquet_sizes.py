@@ -59,7 +59,7 @@ def decoded_bytes(
         if not texts or bound <= enough:
             found.append(bound)
             continue
-        footer = footer or _footer(metadata)
+        footer = footer or decoded_footer(metadata)
         sizes = {at: _unencoded_bytes(footer, group, at) for at, _ in texts}
         unknown = [metadata.schema.column(at).path for at, size in sizes.items() if size is None]
         known += sum(size or 0 for size in sizes.values())
@@ -83,7 +83,8 @@ def _fixed_bytes(chunk: pq.ColumnChunkMetaData, column: pq.ColumnSchema) -> int:
     return int(chunk.num_values) * width
 
 
-def _footer(metadata: pq.FileMetaData) -> Struct:
+def decoded_footer(metadata: pq.FileMetaData) -> Struct:
+    """The footer as a Thrift struct; the file is not asked."""
     sink = pa.BufferOutputStream()
     metadata.write_metadata_file(sink)
     data = sink.getvalue().to_pybytes()
