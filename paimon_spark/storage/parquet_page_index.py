@@ -37,12 +37,16 @@ _LOCATIONS, _TEXT_BYTES, _OFFSET, _SIZE, _FIRST_ROW = 1, 2, 1, 2, 3
 """Fields of OffsetIndex and PageLocation."""
 _NULL_PAGES, _MINIMA, _MAXIMA, _NULL_COUNTS = 1, 2, 3, 5
 """Fields of ColumnIndex."""
-_INT32, _INT64, _BYTE_ARRAY = 1, 2, 6
+_INT32, _INT64, _BYTE_ARRAY, _FIXED = 1, 2, 6, 7
+_MOST_BYTES: Final = 17
+"""Of a value that is no text, with the mark whether it is null."""
 _NUMBERS: Final[Mapping[int, str]] = {_INT32: "<i4", _INT64: "<i8"}
 _TRUE: Final = b"\x01"
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+RowRanges = npt.NDArray[np.int64]
+"""(first row, row behind the last) of each stretch of rows, in order, with rows between any two."""
 Bounds = tuple[pa.Array, pa.Array, Numbers]
 """Minima, maxima and null counts of pages; an unknown bound is null."""
 
@@ -73,6 +77,27 @@ class ColumnPages:
         """Where the column begins in the file: at its dictionary, if it has one."""
         data, dictionary = (int(self.meta[key][1]) if key in self.meta else 0 for key in (DATA_PAGE, DICTIONARY_PAGE))
         return min(data, dictionary) if dictionary > 0 else data
+
+    def chosen(self, wanted: RowRanges) -> Mask:
+        """The pages that hold some of the rows."""
+        at = np.searchsorted(wanted[:, 1], self.starts[:-1], side="right")
+        firsts = np.append(wanted[:, 0], self.starts[-1])
+        found: Mask = firsts[at] < self.starts[1:]
+        return found
+
+    def memory_bytes(self, chosen: Mask) -> int | None:
+        """A bound of the bytes of some pages in memory; None where the file does not tell how long its texts are."""
+        kind = self.meta[COLUMN_TYPE][1]
+        fixed = int(np.diff(self.starts)[chosen].sum()) * _MOST_BYTES
+        if kind not in (_BYTE_ARRAY, _FIXED):
+            return fixed
+        if self.text_bytes is None or kind == _FIXED:
+            return None
+        return fixed + sum(self.text_bytes[at] for at in np.flatnonzero(chosen).tolist())
+
+    def rows(self, chosen: Mask) -> RowRanges:
+        """The rows of some pages."""
+        return joined(self.starts, chosen)
 
     @classmethod
     def of(cls, chunk: Struct, offset_index: bytes, rows: int) -> ColumnPages | None:
@@ -111,8 +136,8 @@ def index_places(chunk: Struct, *, with_bounds: bool) -> list[tuple[int, int]]:
 
 def matching_rows(
     pages: Mapping[str, ColumnPages], indexes: Mapping[str, bytes], schema: pa.Schema, predicate: Predicate
-) -> Mask | None:
-    """Return which rows of a row group lie in pages that may match; None where no index tells anything.
+) -> RowRanges | None:
+    """Return the rows of a row group that lie in pages that may match; None where no index tells anything.
 
     Args:
         pages: of the columns, at least those that have an index in `indexes`.
@@ -133,7 +158,13 @@ def matching_rows(
     starts = np.unique(np.concatenate([pages[name].starts for name in bounds]))
     counts = np.diff(starts)
     stats = {name: _of_pieces(bounds[name], pages[name].starts, starts[:-1], counts) for name in bounds}
-    return np.repeat(prune_stats(predicate, stats, pa.array(counts)), counts)
+    return joined(starts, prune_stats(predicate, stats, pa.array(counts)))
+
+
+def joined(starts: Numbers, chosen: Mask) -> RowRanges:
+    """Return the rows of some pieces of a row group, neighbouring pieces as one; `starts` ends with its rows."""
+    edges = np.diff(chosen.astype(np.int8), prepend=0, append=0)
+    return np.column_stack([starts[np.flatnonzero(edges == 1)], starts[np.flatnonzero(edges == -1)]])
 
 
 def _of_pieces(

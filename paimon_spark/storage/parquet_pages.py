@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -26,6 +27,7 @@ from paimon_spark.storage.parquet_page_index import (
     STORED_BYTES,
     ColumnPages,
     Mask,
+    RowRanges,
     index_places,
     matching_rows,
 )
@@ -56,6 +58,21 @@ _REMOTE_HOLE_BYTES: Final = 1 << 20
 
 Range = tuple[int, int]
 """Offset and bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """The page index of some columns of a row group, as bytes."""
+
+    chunks: Mapping[str, Struct]
+    """The ColumnChunk of each column."""
+    offsets: Mapping[str, bytes]
+    """The OffsetIndex of each column."""
+    bounds: Mapping[str, bytes]
+    """The ColumnIndex of the columns of the predicate, where they have one."""
+
+    def pages(self, name: str, rows: int) -> ColumnPages | None:
+        return ColumnPages.of(self.chunks[name], self.offsets[name], rows)
 
 
 class PageReader:
@@ -114,13 +131,16 @@ class PageReader:
         rows = self._metadata.row_group(group).num_rows
         if rows < _LEAST_ROWS or not asked:
             return None
-        found = self._index(group, {*columns, *asked}, asked, rows)
-        wanted = None if found is None else matching_rows(found[0], found[1], self._schema, predicate)
-        if found is None or wanted is None or int(wanted.sum()) * _LEAST_PART > rows:
+        index = self._index(group, {*columns, *asked}, asked)
+        pages = {} if index is None else {name: index.pages(name, rows) for name in asked}
+        wanted = None if index is None else matching_rows(_known(pages), index.bounds, self._schema, predicate)
+        if index is None or wanted is None or int(np.diff(wanted).sum()) * _LEAST_PART > rows:
             return None
-        if not wanted.any():
+        if not len(wanted):
             return pa.schema([self._schema.field(name) for name in columns]).empty_table()
-        return self._decoded({name: found[0][name] for name in columns}, wanted, batch_bytes)
+        pages = {name: pages[name] if name in pages else index.pages(name, rows) for name in columns}
+        found = _known(pages)
+        return self._decoded(found, wanted, batch_bytes) if len(found) == len(pages) else None
 
     def _has_pages(self, names: set[str]) -> bool:
         """Whether an index is worth looking for."""
@@ -130,45 +150,42 @@ class PageReader:
         )
         return flat and metadata.num_columns * metadata.num_row_groups <= _MOST_CHUNKS
 
-    def _index(
-        self, group: int, names: set[str], asked: set[str], rows: int
-    ) -> tuple[dict[str, ColumnPages], dict[str, bytes]] | None:
-        """Return the pages of columns, and the ColumnIndex of those that are asked; None where one has no pages."""
+    def _index(self, group: int, names: set[str], asked: set[str]) -> _Index | None:
+        """Read the index of columns, and the bounds of those that are asked; None where one has no pages."""
         self._footer = self._footer or decoded_footer(self._metadata)
         chunks = {_name_of(chunk): chunk for chunk in self._footer[_ROW_GROUPS][1].items[group][_COLUMNS][1].items}
         places = {name: index_places(chunks[name], with_bounds=name in asked) for name in names if name in chunks}
         if len(places) < len(names) or not all(places.values()):
             return None
         read = self._ranges([place for found in places.values() for place in found])
-        pages = {name: ColumnPages.of(chunks[name], read(found[0]), rows) for name, found in places.items()}
-        known = {name: found for name, found in pages.items() if found is not None}
-        if len(known) < len(names):
-            return None
-        return known, {name: read(found[1]) for name, found in places.items() if len(found) > 1}
+        bounds = {name: read(found[1]) for name, found in places.items() if len(found) > 1}
+        return _Index(chunks, {name: read(found[0]) for name, found in places.items()}, bounds)
 
-    def _decoded(self, pages: Mapping[str, ColumnPages], wanted: Mask, batch_bytes: int) -> pa.Table | None:
+    def _decoded(self, pages: Mapping[str, ColumnPages], wanted: RowRanges, batch_bytes: int) -> pa.Table | None:
         """Return the wanted rows; None where they are too large."""
-        chosen = {name: np.logical_or.reduceat(wanted, column.starts[:-1]) for name, column in pages.items()}
+        chosen = {name: column.chosen(wanted) for name, column in pages.items()}
         alike: dict[bytes, list[str]] = {}
         for name, column in pages.items():
-            rows = np.repeat(chosen[name], np.diff(column.starts))
-            alike.setdefault(rows.tobytes(), []).append(name)
+            alike.setdefault(column.rows(chosen[name]).tobytes(), []).append(name)
         read = self._ranges([place for name, column in pages.items() for place in _places(column, chosen[name])])
         files = []
-        for rows_held, names in alike.items():
-            held = np.frombuffer(rows_held, np.bool_)
-            data = self._small_file({name: pages[name] for name in names}, chosen, int(held.sum()), read)
+        for names in alike.values():
+            held = pages[names[0]].rows(chosen[names[0]])
+            data = self._small_file({name: pages[name] for name in names}, chosen, int(np.diff(held).sum()), read)
             files.append((names, held, data))
-            batch_bytes -= _decoded_bytes(data, names, batch_bytes)
+            sizes = [pages[name].memory_bytes(chosen[name]) for name in names]
+            unknown = [name for name, size in zip(names, sizes, strict=True) if size is None]
+            batch_bytes -= sum(size or 0 for size in sizes)
+            batch_bytes -= _decoded_bytes(data, unknown, batch_bytes) if unknown else 0
             if batch_bytes < 0:
                 return None
         columns: dict[str, pa.ChunkedArray] = {}
         for names, held, data in files:
             table = _opened(data).read(names, use_threads=False)
-            if table.num_rows != int(held.sum()):
+            if table.num_rows != int(np.diff(held).sum()):
                 raise CorruptTableError("Pages have other rows than the page index says", path=redact(self._path))
-            if not wanted[held].all():
-                table = table.filter(pa.array(wanted[held]))
+            if not np.array_equal(held, wanted):
+                table = table.filter(_mask(held, wanted))
             columns.update(zip(names, table.columns, strict=True))
         return pa.table({name: columns[name] for name in pages})
 
@@ -232,6 +249,19 @@ class PageReader:
         return found.__getitem__
 
 
+def _known(pages: Mapping[str, ColumnPages | None]) -> dict[str, ColumnPages]:
+    """Return the columns whose pages are known."""
+    return {name: column for name, column in pages.items() if column is not None}
+
+
+def _mask(held: RowRanges, wanted: RowRanges) -> pa.BooleanArray:
+    """Return which of the rows of some stretches are wanted, all of which are among them."""
+    rows = np.concatenate([np.arange(first, end) for first, end in held.tolist()])
+    at = np.searchsorted(wanted[:, 1], rows, side="right")
+    firsts = np.append(wanted[:, 0], rows[-1] + 1)
+    return pa.array(firsts[at] <= rows)
+
+
 def _name_of(chunk: Struct) -> str:
     """The column of a ColumnChunk: its path, with dots."""
     return ".".join(part.decode("utf-8", "replace") for part in chunk[META_DATA][1][PATH][1].items)
@@ -268,7 +298,7 @@ def _opened(data: pa.Buffer, dictionaries: list[str] | None = None) -> pq.Parque
 
 
 def _decoded_bytes(data: pa.Buffer, columns: list[str], enough: int) -> int:
-    """Bytes of a small file's columns in memory."""
+    """Return bytes of a small file's columns in memory, or a bound of at most `enough`."""
 
     def with_dictionaries(leaves: list[str]) -> pq.ParquetFile:
         return _opened(data, leaves)
