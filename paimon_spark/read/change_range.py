@@ -120,7 +120,7 @@ def snapshots_of(table: FileStoreTable, changes: ChangeRange) -> list[Snapshot]:
     Raises:
         SnapshotNotFoundError: one of them is gone.
     """
-    return [_snapshot_or_changelog(table, number) for number in range(changes.start_id + 1, changes.end_id + 1)]
+    return [snapshot_or_changelog(table, number) for number in range(changes.start_id + 1, changes.end_id + 1)]
 
 
 def _checked_key(options: Mapping[str, str]) -> str | None:
@@ -248,6 +248,12 @@ def _to_auto_tag(table: FileStoreTable, name: str) -> ChangeRange:
     return ChangeRange(ChangeSource.DIFF, before=table.tags.get(start).snapshot, after=table.tags.get(name).snapshot)
 
 
+def earliest_readable_changes(table: FileStoreTable) -> int | None:
+    """Return the first snapshot whose changes can be read, of its own or of a long-lived changelog; None without."""
+    earliest = table.snapshots.earliest_id()
+    return None if earliest is None else _earliest_changelog(table, earliest)
+
+
 def _earliest_changelog(table: FileStoreTable, earliest: int) -> int:
     """Return the first of the long-lived changelogs that reach up to the earliest snapshot without a gap."""
     listed = table.file_io.list_names(table.paths.changelog_dir)
@@ -257,7 +263,12 @@ def _earliest_changelog(table: FileStoreTable, earliest: int) -> int:
     return earliest
 
 
-def _snapshot_or_changelog(table: FileStoreTable, number: int) -> Snapshot:
+def snapshot_or_changelog(table: FileStoreTable, number: int) -> Snapshot:
+    """Return a snapshot, an expired one from its long-lived changelog.
+
+    Raises:
+        SnapshotNotFoundError: neither is there.
+    """
     try:
         return table.snapshots.get(number)
     except SnapshotNotFoundError:

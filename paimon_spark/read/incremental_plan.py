@@ -28,6 +28,8 @@ from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.table.deletion_vectors import vectors_of
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from paimon_spark.read.table_scan import TableScan
     from paimon_spark.table.table import FileStoreTable
 
@@ -110,17 +112,30 @@ def _added_files(
     keep = table.manifests.partition_filter(partition_predicate)
     manifests = table.manifests.prune_manifests(of_commit(snapshot), partition_predicate)
     files = ManifestColumns.concat(list(table.manifests.read_columns(manifests, statistics=predicate is not None)))
-    if any(kind != FileKind.ADD for kind in files.kinds.tolist()):
-        raise CorruptTableError(
-            f"Delta or changelog should only have ADD files, but snapshot {snapshot.id} of {table.path} deletes some."
-        )
+    check_only_added(table, snapshot, files)
     files = files.filter(np.array(keep(files.partitions), dtype=bool))
     if source is ChangeSource.DELTA and table.schema.primary_keys and table.options.batch_scan_skips_level_0:
         files = files.filter(files.levels > 0)  # as every batch scan of such tables, Java's too
     bucket = table.options.value("scan.bucket")
     if bucket is not None:
         files = files.filter(files.buckets == int(bucket))
-    if predicate is not None and len(files):
-        files = files.filter(bucket_mask(table, files, predicate))
-        files = files.filter(stats_mask(table, files, predicate, keys=False))
-    return files
+    return files.filter(rows_may_match(table, files, predicate))
+
+
+def check_only_added(table: FileStoreTable, snapshot: Snapshot, files: ManifestColumns) -> None:
+    """Check that the changes of a commit delete no files.
+
+    Raises:
+        CorruptTableError: they do.
+    """
+    if (files.kinds != FileKind.ADD).any():
+        raise CorruptTableError(
+            f"Delta or changelog should only have ADD files, but snapshot {snapshot.id} of {table.path} deletes some."
+        )
+
+
+def rows_may_match(table: FileStoreTable, files: ManifestColumns, predicate: Predicate | None) -> npt.NDArray[np.bool_]:
+    """Return which files, whose rows are read as they were written, may hold rows for which a predicate is true."""
+    if predicate is None or not len(files):
+        return np.ones(len(files), dtype=bool)
+    return bucket_mask(table, files, predicate) & stats_mask(table, files, predicate, keys=False)

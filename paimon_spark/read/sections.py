@@ -34,20 +34,18 @@ def pack_ordered(items: Iterable[T], weight: Callable[[T], int], target: int) ->
     return bins
 
 
-def sections_of(
-    files: Sequence[SplitFile], low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]
-) -> list[list[SplitFile]]:
+def sections_of(files: Sequence[T], low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> list[list[T]]:
     """Group files whose key ranges touch, directly or through others; groups in ascending key order.
 
     Args:
-        files: of one bucket.
+        files: of one bucket, or what stands for them.
         low: rank of each file's smallest key among all the keys; equal keys have equal ranks.
         high: rank of each file's largest key.
     """
     order = np.lexsort((high, low))
     bounds = np.maximum.accumulate(high[order])
     starts = np.concatenate(([True], low[order][1:] > bounds[:-1])) if len(order) else np.array([], dtype=bool)
-    sections: list[list[SplitFile]] = []
+    sections: list[list[T]] = []
     for index, first in zip(order.tolist(), starts.tolist(), strict=True):
         if first:
             sections.append([])

@@ -155,6 +155,22 @@ class SnapshotStore:
             raise self._lost_error(lost, found, "Nothing is committed")
         return None if found is None else self.get(found)
 
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        """Return the snapshot ``snapshot_id``, None where its file is not there: one read.
+
+        Raises:
+            CorruptTableError: its file cannot be read as a snapshot, or is that of another one.
+        """
+        path = self._paths.snapshot_path(snapshot_id)
+        try:
+            data = self._file_io.read_bytes(path)
+        except FileNotFoundError:
+            return None
+        snapshot = Snapshot.from_json(data, path=path)
+        if snapshot.id != snapshot_id:
+            raise CorruptTableError(f"Snapshot file {path} holds the snapshot id {snapshot.id}.", path=path)
+        return snapshot
+
     def get(self, snapshot_id: int) -> Snapshot:
         """Return the snapshot ``snapshot_id``.
 
@@ -162,15 +178,10 @@ class SnapshotStore:
             SnapshotNotFoundError: it does not exist (any more); the message names the range that does.
             CorruptTableError: its file cannot be read as a snapshot, or is that of another one.
         """
-        path = self._paths.snapshot_path(snapshot_id)
-        try:
-            data = self._file_io.read_bytes(path)
-        except FileNotFoundError as error:
-            raise SnapshotNotFoundError(self._missing(snapshot_id)) from error
-        snapshot = Snapshot.from_json(data, path=path)
-        if snapshot.id != snapshot_id:
-            raise CorruptTableError(f"Snapshot file {path} holds the snapshot id {snapshot.id}.", path=path)
-        return snapshot
+        found = self.find(snapshot_id)
+        if found is None:
+            raise SnapshotNotFoundError(self._missing(snapshot_id))
+        return found
 
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Write the LATEST hint; a failure is no error, since a hint is only a hint."""

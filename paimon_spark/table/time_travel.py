@@ -109,19 +109,19 @@ def resolve_snapshot(
     chosen = table.options if options is None else options
     mode = check_scan_options(chosen)
     if SNAPSHOT_ID in chosen:
-        return table.snapshots.get(_number(chosen, SNAPSHOT_ID))
+        return table.snapshots.get(option_number(chosen, SNAPSHOT_ID))
     if TAG_NAME in chosen:
         return table.tags.get(chosen[TAG_NAME]).snapshot
     if WATERMARK in chosen:
-        return snapshot_at_watermark(table, _number(chosen, WATERMARK))
+        return snapshot_at_watermark(table, option_number(chosen, WATERMARK))
     if TIMESTAMP_MILLIS in chosen:
-        return snapshot_at_time(table, _number(chosen, TIMESTAMP_MILLIS))
+        return snapshot_at_time(table, option_number(chosen, TIMESTAMP_MILLIS))
     if TIMESTAMP in chosen:
         return snapshot_at_time(table, parse_timestamp_millis(chosen[TIMESTAMP], zone=zone))
     if VERSION in chosen:
         return _at_version(table, chosen[VERSION])
     if mode == "compacted-full":
-        return _latest_compacted(table, chosen)
+        return latest_compacted(table, chosen)
     return table.snapshots.latest()
 
 
@@ -221,7 +221,7 @@ def _at_version(table: FileStoreTable, version: str) -> Snapshot:
     return table.tags.get(version).snapshot  # raises and names the tags that exist
 
 
-def _latest_compacted(table: FileStoreTable, options: Mapping[str, str]) -> Snapshot | None:
+def latest_compacted(table: FileStoreTable, options: Mapping[str, str]) -> Snapshot | None:
     """Return the latest snapshot of a (full) compaction, the latest of all without one."""
     delta_commits = options.get("full-compaction.delta-commits")
     full_only = delta_commits is not None or options.get("changelog-producer") == "full-compaction"
@@ -236,7 +236,12 @@ def _latest_compacted(table: FileStoreTable, options: Mapping[str, str]) -> Snap
     return table.snapshots.latest()
 
 
-def _number(options: Mapping[str, str], key: str) -> int:
+def option_number(options: Mapping[str, str], key: str) -> int:
+    """The number that an option holds.
+
+    Raises:
+        OptionError: it holds none.
+    """
     try:
         return int(options[key].strip())
     except ValueError as error:

@@ -29,6 +29,9 @@ SETTINGS = "paimon.secret-settings"
 
 What a user gives under this name is replaced. Spark hides the values of options that have such a name."""
 
+OF_STREAM = "paimon.of-stream"
+"""Stands among the settings of a stream: Spark asks a Python source for columns before it says what it reads."""
+
 TIME_ZONE = "spark.sql.session.timeZone"
 PARTITION_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _CARRIED = (TIME_ZONE, PARTITION_OVERWRITE_MODE)
@@ -67,9 +70,9 @@ def carried(settings: Mapping[str, str], zone: str) -> dict[str, str]:
     return found
 
 
-def settings_option(spark: SparkSession) -> dict[str, str]:
-    """The option by which a load or save of ``format("paimon")`` gets the settings of its session."""
-    return {SETTINGS: json.dumps(settings_of(spark))}
+def settings_option(spark: SparkSession, more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The option by which a load or save of ``format("paimon")`` gets the settings of its session, and some more."""
+    return {SETTINGS: json.dumps({**settings_of(spark), **(more or {})})}
 
 
 def parsed_settings(text: str | None) -> dict[str, str]:
@@ -105,11 +108,16 @@ def time_zone(settings: Mapping[str, str]) -> tzinfo | None:
 def carry_settings(spark: SparkSession) -> None:
     """Let loads and saves of ``format("paimon")`` know what their session has set. Calling it again does no harm."""
     module: Any = import_module("pyspark.sql.connect.readwriter" if is_connect(spark) else "pyspark.sql.readwriter")
-    for kind, action in ((module.DataFrameReader, "load"), (module.DataFrameWriter, "save")):
+    streaming: Any = import_module(f"pyspark.sql.{'connect.' if is_connect(spark) else ''}streaming.readwriter")
+    for kind, action, more in (
+        (module.DataFrameReader, "load", {}),
+        (module.DataFrameWriter, "save", {}),
+        (streaming.DataStreamReader, "load", {OF_STREAM: "true"}),
+    ):
         if not hasattr(kind, _MARK):
             setattr(kind, _MARK, True)
             remember_format(kind)
-            setattr(kind, action, _carrying(getattr(kind, action)))
+            setattr(kind, action, _carrying(getattr(kind, action), more))
 
 
 def remember_format(kind: Any) -> None:
@@ -134,13 +142,13 @@ def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
     return remembering
 
 
-def _carrying(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """``load()`` or ``save()`` with the settings, where the format is ours."""
+def _carrying(plain: Callable[..., Any], more: Mapping[str, str]) -> Callable[..., Any]:
+    """``load()`` or ``save()`` with the settings and some more, where the format is ours."""
 
     @wraps(plain)
     def carrying(self: Any, *arguments: Any, **named: Any) -> Any:
         if is_paimon(self, arguments, named):
-            self.options(**settings_option(_session_of(self)))
+            self.options(**settings_option(_session_of(self), more))
         return plain(self, *arguments, **named)
 
     return carrying

@@ -1,4 +1,4 @@
-"""The data source behind ``spark.read.format("paimon")`` and ``df.write.format("paimon")``, batch.
+"""The data source behind ``format("paimon")``: ``spark.read``, ``spark.readStream`` and ``df.write``.
 
 Spark makes one `PaimonDataSource` per load or save, in a Python worker on the driver, and pickles what it returns to
 the tasks: readers and writers here hold plain values only. ``pushFilters`` is left out on purpose: Spark keeps one
@@ -16,14 +16,19 @@ from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
 )
 
+from paimon_spark.errors import PaimonError
 from paimon_spark.spark.columns.char_columns import padded_by_spark
 from paimon_spark.spark.columns.merge_schema import with_columns
 from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema, to_spark_struct
+from paimon_spark.spark.session.session_settings import OF_STREAM
 from paimon_spark.spark.source.read_columns import read_columns
-from paimon_spark.spark.source.refused_streams import refuse_stream_read, refuse_stream_write
+from paimon_spark.spark.source.refused_streams import refuse_stream_write
 from paimon_spark.spark.source.source_options import read_request, write_request
+from paimon_spark.spark.source.stream_reader import stream_reader
+from paimon_spark.spark.source.stream_source import StreamSource
 from paimon_spark.spark.source.system_read import metadata_reader, metadata_source
 from paimon_spark.spark.source.table_read import TableRead
 from paimon_spark.spark.source.table_write import TableWrite, planned
@@ -35,6 +40,8 @@ from paimon_spark.write.plan import plan_write
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+    from paimon_spark.spark.source.source_options import ReadRequest
+    from paimon_spark.spec.data_types import DataField
     from paimon_spark.write.key_ranges import KeyRanges
     from paimon_spark.write.plan import WritePlan
 
@@ -76,8 +83,26 @@ class PaimonDataSource(DataSource):
         source = metadata_source(request)
         if source is not None:
             return to_spark_struct(read_columns(source.fields, request.columns))
-        fields = TableRead.of(request).fields()
+        fields = self._fields(request)
         return padded_by_spark(to_spark_struct(read_columns(fields, request.columns)), fields)
+
+    def _fields(self, request: ReadRequest) -> list[DataField]:
+        """The columns of rows, of the latest schema for a stream.
+
+        In a session that was not registered nobody tells whether it is a stream: then it is one if only streams have
+        its options.
+        """
+        if OF_STREAM in request.settings:
+            return StreamSource.of(request).fields()
+        try:
+            return TableRead.of(request).fields()
+        except PaimonError as error:
+            if request.settings:
+                raise
+            try:
+                return StreamSource.of(request).fields()
+            except PaimonError:
+                raise error from None
 
     @_quiet
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -153,9 +178,17 @@ class PaimonDataSource(DataSource):
             table = replace(table, schema=merged)
         return plan_write(table, overwrite=mode, data_schema=spark_arrow_schema(schema))
 
-    def streamReader(self, schema: StructType) -> NoReturn:
-        """Refuse a stream where ``readStream.load()`` could not, in a session that was not registered."""
-        refuse_stream_read()
+    @_quiet
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Describe the stream. Called by Spark when a query starts, and once more for what tasks run.
+
+        Raises:
+            SchemaMismatchError: as of `reader`.
+            UnsupportedError: the table cannot be read yet, or is a system table.
+            OptionError: options of streams contradict each other.
+        """
+        request = read_request(self.options)
+        return stream_reader(StreamSource.of(request).stream(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
         """Refuse a stream where ``writeStream.start()`` could not, in a session that was not registered."""

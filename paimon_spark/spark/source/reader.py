@@ -41,7 +41,8 @@ class PaimonReader(DataSourceReader):
             metadata: metadata columns that come with the rows.
         """
         self._table = plan.table
-        self._metadata = tuple(metadata)
+        self.metadata = tuple(metadata)
+        """Metadata columns that come with the rows."""
         self._names = [field.name for field in plan.fields] if names is None else list(names)
         self._fields = plan.fields
         self._residual = plan.residual
@@ -71,8 +72,8 @@ class PaimonReader(DataSourceReader):
         return convert_batches(even_batches(rows), self._names, self._target)
 
     def _rows(self, split: DataSplit) -> Iterator[pa.RecordBatch]:
-        if self._metadata:
-            return read_with_metadata(self._table, split, self._fields, self._residual, self._metadata, read=self._read)
+        if self.metadata:
+            return read_with_metadata(self._table, split, self._fields, self._residual, self.metadata, read=self._read)
         return self._read(self._table, split, self._fields, self._residual)
 
     def __getstate__(self) -> dict[str, object]:

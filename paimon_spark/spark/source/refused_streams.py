@@ -1,4 +1,4 @@
-"""Streams are not supported yet. They are refused early; the message names what works instead."""
+"""Writing streams is not supported yet. It is refused early; the message names what works instead."""
 
 from __future__ import annotations
 
@@ -15,18 +15,6 @@ if TYPE_CHECKING:
 _MARK = "_paimon_refuses_streams"
 
 
-def refuse_stream_read() -> NoReturn:
-    """Refuse ``readStream``.
-
-    Raises:
-        UnsupportedError: always.
-    """
-    raise UnsupportedError(
-        "readStream of a Paimon table is not supported yet. Read what came between two snapshots in batches: "
-        "PaimonTable.changes(3, 7), or spark.read.format('paimon').option('incremental-between', '3,7').load(path)"
-    )
-
-
 def refuse_stream_write() -> NoReturn:
     """Refuse ``writeStream``.
 
@@ -40,13 +28,10 @@ def refuse_stream_write() -> NoReturn:
 
 
 def refuse_streams(spark: SparkSession) -> None:
-    """Let ``readStream`` and ``writeStream`` of a session refuse the format at once. Calling it again does no harm."""
+    """Let ``writeStream`` of a session refuse the format at once. Calling it again does no harm."""
     where = "connect.streaming" if is_connect(spark) else "streaming"
     module: Any = import_module(f"pyspark.sql.{where}.readwriter")
-    for kind, actions, refuse in (
-        (module.DataStreamReader, ("load",), refuse_stream_read),
-        (module.DataStreamWriter, ("start", "toTable"), refuse_stream_write),
-    ):
+    for kind, actions, refuse in ((module.DataStreamWriter, ("start", "toTable"), refuse_stream_write),):
         if not hasattr(kind, _MARK):
             setattr(kind, _MARK, True)
             remember_format(kind)

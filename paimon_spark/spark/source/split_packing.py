@@ -33,21 +33,33 @@ def pack_splits(
         open_file_cost_bytes: `source.split.open-file-cost`, what a file weighs at least.
         cores: how many tasks can run at once; by default `cores_here`.
     """
-    weights = [sum(max(file.size // file.share, open_file_cost_bytes) for file in split.files) for split in splits]
+    alone = [(split,) for split in splits]
+    return pack_groups(alone, target_bytes=target_bytes, open_file_cost_bytes=open_file_cost_bytes, cores=cores)
+
+
+def pack_groups(
+    groups: Sequence[Sequence[DataSplit]], *, target_bytes: int, open_file_cost_bytes: int, cores: int | None = None
+) -> list[tuple[DataSplit, ...]]:
+    """Put neighbouring groups of splits together; as `pack_splits`, but a group is never torn apart."""
+    weights = [_weight(group, open_file_cost_bytes) for group in groups]
     share = int(1.05 * sum(weights)) // max(1, cores or cores_here())
     limit = min(target_bytes, max(open_file_cost_bytes, share))
     packed: list[tuple[DataSplit, ...]] = []
     current: list[DataSplit] = []
     filled = 0
-    for split, weight in zip(splits, weights, strict=True):
+    for group, weight in zip(groups, weights, strict=True):
         if current and filled + weight > limit:
             packed.append(tuple(current))
             current, filled = [], 0
-        current.append(split)
+        current += group
         filled += weight
     if current:
         packed.append(tuple(current))
     return packed
+
+
+def _weight(group: Sequence[DataSplit], open_file_cost_bytes: int) -> int:
+    return sum(max(file.size // file.share, open_file_cost_bytes) for split in group for file in split.files)
 
 
 def even_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

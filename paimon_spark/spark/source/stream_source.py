@@ -1,0 +1,150 @@
+"""What ``spark.readStream.format("paimon")`` reads: the table, the view, the columns, and the scan behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.options import find_option
+from paimon_spark.read.audit_log import AUDIT_LOG
+from paimon_spark.read.metadata_columns import metadata_fields, refuse_merged_splits
+from paimon_spark.read.row_views import ROWS, find_view
+from paimon_spark.read.stream_scan import StreamBatch, StreamScan, by_bucket
+from paimon_spark.read.stream_start import CONSUMER_ID, stream_mode
+from paimon_spark.read.stream_step import CREATED_AFTER
+from paimon_spark.spark.columns.types import spark_arrow_schema
+from paimon_spark.spark.session.session_settings import time_zone
+from paimon_spark.spark.source.read_columns import match_columns
+from paimon_spark.spark.source.reader import PaimonReader
+from paimon_spark.spark.source.source_options import row_condition
+from paimon_spark.spark.source.split_packing import cores_here, pack_groups
+from paimon_spark.table.paths import parse_table_path
+from paimon_spark.table.support import check_readable
+from paimon_spark.table.table import load_table
+from paimon_spark.table.time_travel import MODE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql.types import StructType
+
+    from paimon_spark.read.split import DataSplit
+    from paimon_spark.read.table_scan import RowView
+    from paimon_spark.spark.source.source_options import ReadRequest
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.table.table import FileStoreTable
+
+READ_CHANGELOG = "read.changelog"
+_OF_STREAMS = (MODE, CONSUMER_ID, READ_CHANGELOG, *CREATED_AFTER.values())
+"""Options of which batch reads refuse values."""
+
+
+@dataclass(frozen=True)
+class StreamSource:
+    """What a request reads as a stream."""
+
+    request: ReadRequest
+    table: FileStoreTable
+    """With the options of the stream."""
+    view: RowView
+    metadata: tuple[DataField, ...]
+    """Metadata columns that the request can name."""
+
+    @classmethod
+    def of(cls, request: ReadRequest) -> StreamSource:
+        """Open the table. Which snapshots are read is found later.
+
+        Raises:
+            TableNotFoundError: there is no table at the path.
+            UnsupportedError: the table cannot be read yet, or is a system table that does not stream.
+            OptionError: options of streams contradict each other.
+        """
+        view = _view_of(request.path)
+        table = stream_table(load_table(request.path, options=_without(request.options)), request.options)
+        if table.options.value(READ_CHANGELOG):
+            view = AUDIT_LOG
+        own = {field.name for field in view.fields(table)}
+        fields = metadata_fields(table.schema) if view is ROWS else ()
+        return cls(request, table, view, tuple(field for field in fields if field.name not in own))
+
+    def fields(self) -> list[DataField]:
+        """The columns that the request chooses from: metadata columns come where it names them."""
+        own = self.view.fields(self.table)
+        return [*own, *(() if self.request.columns is None else self.metadata)]
+
+    def stream(self, schema: StructType) -> PlannedStream:
+        """Describe the stream of these columns.
+
+        Raises:
+            SchemaMismatchError: a column of `schema` is not in the table, or has another type there.
+        """
+        columns = self.view.fields(self.table)
+        names = match_columns([*columns, *self.metadata], schema)
+        known = {field.name: field for field in columns}
+        condition, settings = self.request.filter, self.request.settings
+        scan = StreamScan(
+            self.table,
+            view=self.view,
+            columns=[known[name] for name in names if name in known],
+            predicate=None if condition is None else row_condition(condition, columns, settings),
+            zone=time_zone(settings),
+        )
+        metadata = tuple(name for name in names if name not in known)
+        return PlannedStream(scan, PaimonReader(scan.plan, spark_arrow_schema(schema), names=names, metadata=metadata))
+
+
+@dataclass(frozen=True)
+class PlannedStream:
+    """A stream, and what its tasks run."""
+
+    scan: StreamScan
+    reader: PaimonReader
+
+    def tasks(self, batch: StreamBatch) -> list[tuple[DataSplit, ...]]:
+        """The splits of each task of a batch."""
+        refuse_merged_splits(self.scan.table, batch.splits, self.reader.metadata)
+        options = self.scan.table.options
+        return pack_groups(
+            by_bucket(batch.splits) if batch.ordered else [(split,) for split in batch.splits],
+            target_bytes=options.split_target_size_bytes,
+            open_file_cost_bytes=options.split_open_file_cost_bytes,
+            cores=cores_here(),
+        )
+
+
+def stream_table(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreTable:
+    """Return a table with those options of a stream that batch reads refuse.
+
+    Args:
+        table: with all other options.
+        options: of the stream.
+
+    Raises:
+        UnsupportedError: the table cannot be read yet.
+        OptionError: options of streams contradict each other, or a value is none of its option's.
+    """
+    check_readable(table.without_options(_OF_STREAMS).schema)
+    given = {key: value for key, value in options.items() if key in _OF_STREAMS}
+    for key, value in given.items():
+        option = find_option(key)
+        assert option is not None
+        option.parse(value)
+    streamed = table.as_if(given)
+    stream_mode(streamed.options)
+    return streamed
+
+
+def _without(options: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in options.items() if key not in _OF_STREAMS}
+
+
+def _view_of(path: str) -> RowView:
+    name = parse_table_path(path).system_table
+    view = find_view(name)
+    if view is not ROWS and view is not AUDIT_LOG:
+        raise UnsupportedError(
+            f"readStream of the system table ${name} is not supported: streams are read of tables, and of "
+            "<table>$audit_log."
+        )
+    return view
