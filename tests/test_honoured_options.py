@@ -78,6 +78,15 @@ ELSEWHERE = {
     "deletion-vectors.merge-on-read": "tests/read/test_row_selection.py",
     "num-sorted-run.stop-trigger": "tests/maintain/test_automatic_compaction.py",
     "full-compaction.delta-commits": "tests/maintain/test_changelogs_kept.py",
+    **dict.fromkeys(
+        (
+            *("scan.file-creation-time-millis", "scan.creation-time-millis", "streaming.read.snapshot.delay"),
+            *("streaming-read-overwrite", "streaming-read-append-overwrite", "consumer-id", "consumer.ignore-progress"),
+            *(f"read.stream.{name}PerTrigger" for name in ("maxFiles", "maxBytes", "maxRows", "minRows")),
+            *("read.stream.maxTriggerDelayMs", "read.changelog"),
+        ),
+        "tests/read/test_streams.py",
+    ),
 }
 """Options whose effect another test shows, since it needs a session, Java or another store."""
 

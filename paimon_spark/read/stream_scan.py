@@ -10,6 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import SchemaChangeError, SnapshotNotFoundError
@@ -236,7 +237,7 @@ class StreamScan:
         found = snapshots.find(number)
         if found is not None:
             self._empty_polls = 0
-            return found
+            return None if self._is_delayed(found) else found
         self._empty_polls += 1
         if number > 1 and self._empty_polls % _CHECK_EVERY and snapshots.exists(number - 1):
             return None
@@ -264,6 +265,11 @@ class StreamScan:
             except SnapshotNotFoundError:
                 pass
         raise SnapshotNotFoundError(self._expired(at))
+
+    def _is_delayed(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot is too young to be read."""
+        delay = self.table.options.value("streaming.read.snapshot.delay")
+        return delay is not None and snapshot.time_millis > time.time() * 1000 - delay / timedelta(milliseconds=1)
 
     def _began_before(self, number: int) -> bool:
         """Whether the stream has waited for less than this: then its options did not ask to begin there."""

@@ -173,8 +173,9 @@ def _sorted_buckets(files: ManifestColumns) -> list[list[int]]:
 
 
 def _in_sequence(files: ManifestColumns, group: Sequence[int]) -> list[int]:
-    lowest, names = files.file_values("_MIN_SEQUENCE_NUMBER"), files.file_names
-    return sorted(group, key=lambda i: (lowest[i], names[i]))
+    """Files by their sequence numbers; those of equal ones stay in the order of the manifests."""
+    lowest = files.file_values("_MIN_SEQUENCE_NUMBER")
+    return sorted(group, key=lambda i: lowest[i])
 
 
 def _state_units(table: FileStoreTable, files: ManifestColumns) -> list[list[int]]:
@@ -186,8 +187,7 @@ def _state_units(table: FileStoreTable, files: ManifestColumns) -> list[list[int
         low, high = key_ranks(table, *keys, files.schema_ids.tolist())
     for group in _sorted_buckets(files):
         if table.schema.primary_keys and files.buckets[group[0]] != POSTPONE_BUCKET:
-            at = sorted(group, key=lambda i: files.file_names[i])
-            units += sections_of(at, low[at], high[at])
+            units += sections_of(group, low[group], high[group])
         else:
             units += _row_units(table, files, group)
     return units

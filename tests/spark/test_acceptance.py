@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 CASES = Path(__file__).resolve().parents[1] / "acceptance"
 GROUPS = (
     *("pu", "sq", "tt", "tg", "rb", "br", "ex", "wr", "se", "sc", "sn", "agp", "sy", "inc", "an", "cp", "ro"),
-    *("ag", "fr", "dv", "bu"),
+    *("ag", "fr", "dv", "bu", "st"),
 )
 FILES = sorted(path for group in GROUPS for path in CASES.glob(f"{group}_*.slt"))
 
-NOT_YET: dict[str, tuple[str, str]] = {}
+NOT_YET: dict[str, tuple[str, str]] = {
+    "st_sink": ("writing streams is not built yet", "writeStream to a Paimon table is not supported yet"),
+}
 """Case -> why it does not hold yet, and what its failure must say."""
 
 

@@ -7,7 +7,7 @@ from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
 MB = 1 << 20
-_STREAMS = "Streams are refused."
+_TRIGGER = "The trigger of a stream says when it looks for new snapshots."
 
 CORE_SCAN: tuple[Option, ...] = (
     Option(
@@ -29,9 +29,9 @@ CORE_SCAN: tuple[Option, ...] = (
         K.DURATION,
         timedelta(seconds=10),
         "Interval at which a stream looks for new snapshots.",
-        instead=_STREAMS,
+        instead=_TRIGGER,
     ),
-    Option("scan.max-splits-per-task", K.INT, 10, "Splits cached per task of a Flink scan.", instead=_STREAMS),
+    Option("scan.max-splits-per-task", K.INT, 10, "Splits cached per task of a Flink scan.", instead=_TRIGGER),
     Option("scan.bucket", K.INT, None, "The only bucket to read.", honoured=True),
     Option("source.split.target-size", K.MEMORY, 128 * MB, "Bytes of files in one split.", honoured=True),
     Option("source.split.open-file-cost", K.MEMORY, 4 * MB, "Bytes that opening a file counts as.", honoured=True),
@@ -99,6 +99,7 @@ CORE_SCAN: tuple[Option, ...] = (
         K.LONG,
         None,
         "Read files created after this time only.",
+        honoured=True,
         refusals=(Refusal(Stage.READ, READ_A_SNAPSHOT),),
     ),
     Option(
@@ -106,6 +107,7 @@ CORE_SCAN: tuple[Option, ...] = (
         K.LONG,
         None,
         "Start a stream at the files created after this time.",
+        honoured=True,
         refusals=(Refusal(Stage.READ, READ_A_SNAPSHOT),),
     ),
     Option("scan.snapshot-id", K.LONG, None, "Read this snapshot.", honoured=True),
@@ -122,8 +124,8 @@ CORE_SCAN: tuple[Option, ...] = (
         K.LONG,
         None,
         "Watermark at which a bounded stream ends.",
-        refusals=(Refusal(Stage.GIVEN, "It belongs to streaming reads."),),
-        instead="Batch reads have no bound.",
+        refusals=(Refusal(Stage.GIVEN, "The trigger availableNow ends a stream at the latest snapshot."),),
+        instead="The trigger availableNow ends a stream at the latest snapshot.",
     ),
     Option(
         "scan.manifest.parallelism",
@@ -137,7 +139,7 @@ CORE_SCAN: tuple[Option, ...] = (
         K.DURATION,
         None,
         "How long a stream waits before it reads a new snapshot.",
-        instead=_STREAMS,
+        honoured=True,
     ),
     Option(
         "scan.ignore-corrupt-files",
@@ -168,14 +170,14 @@ CORE_SCAN: tuple[Option, ...] = (
         instead="A file that is missing is an error.",
     ),
     Option(
-        "streaming-read-overwrite", K.BOOL, False, "Whether a stream reads the changes of overwrites.", instead=_STREAMS
+        "streaming-read-overwrite", K.BOOL, False, "Whether a stream reads the changes of overwrites.", honoured=True
     ),
     Option(
         "streaming-read-append-overwrite",
         K.BOOL,
         False,
         "Whether a stream over an append table reads overwrites.",
-        instead=_STREAMS,
+        honoured=True,
     ),
     Option(
         "scan.plan-sort-partition",
@@ -199,11 +201,11 @@ CORE_SCAN: tuple[Option, ...] = (
         refusals=(
             Refusal(
                 Stage.GIVEN,
-                "No progress would be kept, and no snapshot be protected from expiry: read the changes with "
-                "'incremental-between' and tag the snapshots that you need.",
+                "It belongs to readStream: a batch read would keep no progress, and protect no snapshot from expiry. "
+                "Read the changes with 'incremental-between' and tag the snapshots that you need.",
             ),
         ),
-        instead="No progress is kept.",
+        honoured=True,
     ),
     Option(
         "stream-scan-mode",
@@ -211,8 +213,8 @@ CORE_SCAN: tuple[Option, ...] = (
         "none",
         "Used inside Java to choose a stream's scanner.",
         choices=("none", "compact-bucket-table", "file-monitor"),
-        refusals=(Refusal(Stage.GIVEN, "It belongs to streaming reads.", unless=("none",)),),
-        instead=_STREAMS,
+        refusals=(Refusal(Stage.GIVEN, "Compact with CALL sys.compact.", unless=("none",)),),
+        instead="Streams read the rows of tables only.",
     ),
     Option(
         "batch-scan-mode",
@@ -229,14 +231,14 @@ CORE_SCAN: tuple[Option, ...] = (
         "exactly-once",
         "How exactly a consumer's progress is kept.",
         choices=("exactly-once", "at-least-once"),
-        instead=_STREAMS,
+        instead="Progress is noted when a micro-batch is done, which is exact.",
     ),
     Option(
         "consumer.ignore-progress",
         K.BOOL,
         False,
         "Whether a new job starts anew in spite of the consumer's progress.",
-        instead=_STREAMS,
+        honoured=True,
     ),
     Option(
         "consumer.changelog-only",

@@ -6,7 +6,6 @@ from paimon_spark.options.option import OptionKind as K
 MB = 1 << 20
 _COMMIT_RETRIES = "A statement that met a conflict is run again as the options `commit.*` say."
 _OF_ONE_READ = "It counts where it is given with a read."
-_STREAMS = "Streams are refused."
 _NO_FORMAT_TABLES = "Format tables are refused."
 
 SPARK: tuple[Option, ...] = (
@@ -100,8 +99,10 @@ SPARK: tuple[Option, ...] = (
         K.BOOL,
         False,
         "Read rows with their row kind as a first column.",
-        refusals=(Refusal(Stage.GIVEN, "Read <table>$audit_log, whose column rowkind has it.", unless=("false",)),),
-        instead=_OF_ONE_READ,
+        refusals=(
+            Refusal(Stage.GIVEN, "It belongs to readStream: a batch reads <table>$audit_log.", unless=("false",)),
+        ),
+        honoured=True,
     ),
     Option(
         "read.allow.fullScan",
@@ -113,13 +114,11 @@ SPARK: tuple[Option, ...] = (
         ),
         instead=_OF_ONE_READ,
     ),
-    Option("read.stream.maxFilesPerTrigger", K.INT, None, "Files of one micro-batch at most.", instead=_STREAMS),
-    Option("read.stream.maxBytesPerTrigger", K.LONG, None, "Bytes of one micro-batch at most.", instead=_STREAMS),
-    Option("read.stream.maxRowsPerTrigger", K.LONG, None, "Rows of one micro-batch at most.", instead=_STREAMS),
-    Option("read.stream.minRowsPerTrigger", K.LONG, None, "Rows of one micro-batch at least.", instead=_STREAMS),
-    Option(
-        "read.stream.maxTriggerDelayMs", K.LONG, None, "Longest wait for the rows of a micro-batch.", instead=_STREAMS
-    ),
+    Option("read.stream.maxFilesPerTrigger", K.INT, None, "Files of one micro-batch at most.", honoured=True),
+    Option("read.stream.maxBytesPerTrigger", K.LONG, None, "Bytes of one micro-batch at most.", honoured=True),
+    Option("read.stream.maxRowsPerTrigger", K.LONG, None, "Rows of one micro-batch at most.", honoured=True),
+    Option("read.stream.minRowsPerTrigger", K.LONG, None, "Rows of one micro-batch at least.", honoured=True),
+    Option("read.stream.maxTriggerDelayMs", K.LONG, None, "Longest wait for the rows of a micro-batch.", honoured=True),
     Option(
         "source.split.target-size-with-column-pruning",
         K.BOOL,

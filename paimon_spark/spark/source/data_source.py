@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
 
 from pyspark.sql.datasource import (
@@ -27,8 +28,8 @@ from paimon_spark.spark.session.session_settings import OF_STREAM
 from paimon_spark.spark.source.read_columns import read_columns
 from paimon_spark.spark.source.refused_streams import refuse_stream_write
 from paimon_spark.spark.source.source_options import read_request, write_request
-from paimon_spark.spark.source.stream_reader import stream_reader
-from paimon_spark.spark.source.stream_source import StreamSource
+from paimon_spark.spark.source.stream_reader import SelfPacedStreamReader
+from paimon_spark.spark.source.stream_source import PlannedStream, StreamSource
 from paimon_spark.spark.source.system_read import metadata_reader, metadata_source
 from paimon_spark.spark.source.table_read import TableRead
 from paimon_spark.spark.source.table_write import TableWrite, planned
@@ -188,8 +189,17 @@ class PaimonDataSource(DataSource):
             OptionError: options of streams contradict each other.
         """
         request = read_request(self.options)
-        return stream_reader(StreamSource.of(request).stream(schema))
+        return _stream_reader(StreamSource.of(request).stream(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
         """Refuse a stream where ``writeStream.start()`` could not, in a session that was not registered."""
         refuse_stream_write()
+
+
+def _stream_reader(stream: PlannedStream) -> DataSourceStreamReader:
+    """Return the reader that this PySpark understands."""
+    if find_spec("pyspark.sql.streaming.datasource") is None:
+        return SelfPacedStreamReader(stream)
+    from paimon_spark.spark.source.admitting_stream import AdmittingStreamReader  # imports what PySpark 4.0 lacks
+
+    return AdmittingStreamReader(stream)

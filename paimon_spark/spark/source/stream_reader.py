@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -103,12 +102,3 @@ class SelfPacedStreamReader(PaimonStreamReader):
         if self._at is None:
             self._at = StreamOffset.of_json(end)
         return super().partitions(start, end)
-
-
-def stream_reader(stream: PlannedStream) -> PaimonStreamReader:
-    """Return the reader that this PySpark understands."""
-    if find_spec("pyspark.sql.streaming.datasource") is None:
-        return SelfPacedStreamReader(stream)
-    from paimon_spark.spark.source.admitting_stream import AdmittingStreamReader  # imports what PySpark 4.0 lacks
-
-    return AdmittingStreamReader(stream)
