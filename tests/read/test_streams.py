@@ -79,9 +79,7 @@ def multiset(rows: Sequence[Row]) -> Counter[str]:
 
 @pytest.mark.parametrize("files", [None, 1])
 @pytest.mark.parametrize(("name", "stream"), STREAMED)
-def test_golden_streams_snapshot_by_snapshot(
-    golden: Path, name: str, stream: dict[str, Any], files: int | None
-) -> None:
+def test_golden_streams(golden: Path, name: str, stream: dict[str, Any], files: int | None) -> None:
     with pa.ipc.open_file(golden / name / stream["rows"]) as source:
         wanted = source.read_all().to_pylist()
     limits = None if files is None else ReadLimits(max_files=files)
@@ -108,7 +106,7 @@ def test_modes(log: FileStoreTable) -> None:
     assert keys(path, scan__mode="from-snapshot", scan__snapshot_id="3") == [[3, 4]]
     assert keys(path, scan__snapshot_id="5") == []
     assert keys(path, scan__mode="from-snapshot-full", scan__snapshot_id="2") == [[1, 2, 3, 4]]
-    full = list(batches_of(path, {"scan.mode": "from-snapshot-full", "scan.snapshot-id": "2"}))[0].rows
+    full = next(iter(batches_of(path, {"scan.mode": "from-snapshot-full", "scan.snapshot-id": "2"}))).rows
     assert sorted((row["_snapshot"], row["k"]) for row in full) == [(2, 1), (2, 2), (3, 3), (4, 4)]
     create_tag(log, "second", snapshot_id=2)
     assert keys(path, scan__tag_name="second") == keys(path, scan__version="second") == [[2, 3, 4]]
@@ -123,7 +121,7 @@ def test_files_created_after_a_time(log: FileStoreTable) -> None:
     times = [entry.file.creation_time_millis for entry in log.manifests.live_entries(log.snapshots.latest())]
     at = sorted(int(time_ or 0) for time_ in times)[2]
     mode = {"scan.mode": "from-file-creation-time", "scan.file-creation-time-millis": str(at)}
-    assert [row["k"] for row in list(batches_of(log.path, mode))[0].rows] == [3, 4]
+    assert [row["k"] for row in next(iter(batches_of(log.path, mode))).rows] == [3, 4]
     mode = {"scan.mode": "from-creation-timestamp", "scan.creation-time-millis": str(log.snapshots.get(3).time_millis)}
     (batch,) = batches_of(log.path, mode)
     assert sorted((row["_snapshot"], row["k"]) for row in batch.rows) == [(3, 3), (4, 4)]
@@ -308,7 +306,7 @@ def test_an_expired_snapshot(log: FileStoreTable) -> None:
 
 def test_a_table_that_was_rolled_back(log: FileStoreTable) -> None:
     rollback_to_snapshot(load_table(log.path), 2)
-    with pytest.raises(SnapshotNotFoundError, match="next expected snapshot is too big.*latest one is 2"):
+    with pytest.raises(SnapshotNotFoundError, match=r"next expected snapshot is too big.*latest one is 2"):
         scan_of(log.path).latest(StreamOffset(5))
 
 
@@ -331,7 +329,7 @@ def test_a_consumer(log: FileStoreTable) -> None:
 
 def test_offsets_of_others() -> None:
     official = {"snapshotId": 4, "index": -1, "scanSnapshot": True}
-    with pytest.raises(PaimonError, match="another Paimon connector.*'scan.snapshot-id' = '4'"):
+    with pytest.raises(PaimonError, match=r"another Paimon connector.*'scan.snapshot-id' = '4'"):
         StreamOffset.of_json(official)
     for wrong in ({}, {"snapshot": "4", "position": 0, "full": True}, {"snapshot": 4, "position": -1, "full": True}):
         with pytest.raises(PaimonError, match="none of a Paimon stream"):

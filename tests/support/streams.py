@@ -1,4 +1,4 @@
-"""Streams without Spark: each batch by a scan of its own, as after a restart, its offsets as the checkpoint has them."""
+"""Streams without Spark: each batch by a scan of its own, as after a restart, with offsets as checkpoints keep them."""
 
 from __future__ import annotations
 
