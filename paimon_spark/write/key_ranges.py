@@ -23,6 +23,7 @@ from paimon_spark.write.routing import Codes, partition_groups, positions_of, wh
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
 
+_MOST_BUCKETS = "dynamic-bucket.max-buckets"
 _MOST_RANGES = 256
 _MOST_TASKS = 2048
 _ROWS_OF_RANGE = 20  # fewer rows of a sample say nothing about where to cut
@@ -91,8 +92,7 @@ def cut_buckets(sample: pa.Table, schema: TableSchema, *, rows: float, row_bytes
     bounds, tasks = {}, 0
     for partition, chosen in zip(partitions, positions, strict=True):
         size = rows * len(chosen) / sample.num_rows
-        most = float(options.value("dynamic-bucket.target-row-num"))
-        buckets = math.ceil(size / most) if schema.bucket_mode is BucketMode.HASH_DYNAMIC else options.bucket
+        buckets = _number_of_buckets(schema, size)
         size *= row_bytes / buckets
         ranges = min(_MOST_RANGES, -int(-2 * size // held), len(chosen) // _ROWS_OF_RANGE) if size > held else 1
         if ranges > 1:
@@ -101,6 +101,24 @@ def cut_buckets(sample: pa.Table, schema: TableSchema, *, rows: float, row_bytes
                 bounds[partition] = cuts
         tasks += buckets * (1 + (bounds[partition].num_rows if partition in bounds else 0))
     return KeyRanges(bounds, min(tasks, _MOST_TASKS)) if bounds else None
+
+
+def most_rows_of_bucket(schema: TableSchema) -> int | None:
+    """How many new keys a dynamic bucket takes at most; None where buckets are fixed, or their number is limited."""
+    options = schema.core_options
+    if schema.bucket_mode is not BucketMode.HASH_DYNAMIC or int(options.value(_MOST_BUCKETS)) != -1:
+        return None
+    return int(options.value("dynamic-bucket.target-row-num"))
+
+
+def _number_of_buckets(schema: TableSchema, rows: float) -> int:
+    """The number of buckets that rows of one partition fill."""
+    options = schema.core_options
+    if schema.bucket_mode is not BucketMode.HASH_DYNAMIC:
+        return options.bucket
+    filled = math.ceil(rows / float(options.value("dynamic-bucket.target-row-num")))
+    most = int(options.value(_MOST_BUCKETS))
+    return filled if most == -1 else min(filled, most)
 
 
 def _quantiles(rows: pa.Table, keys: Sequence[str], ranges: int) -> pa.Table:

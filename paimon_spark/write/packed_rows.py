@@ -128,5 +128,5 @@ def _packed(rows: pa.Table) -> Iterator[memoryview]:
     for start in range(0, rows.num_rows, step):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema, options=_OPTIONS) as stream:
-            stream.write_table(rows.slice(start, step))
+            stream.write_table(rows.slice(start, step).combine_chunks())  # one batch, however small those of Spark are
         yield memoryview(sink.getvalue())

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
 
 import paimon_spark
 from paimon_spark import PaimonTable
+from paimon_spark.spark.catalog import placed_rows
 from paimon_spark.table.table import load_table
 
 pytestmark = pytest.mark.spark
@@ -174,6 +175,23 @@ def test_a_large_bucket_is_shared_by_ranges_of_keys(
             )
             assert all(one[1] < other[0] for one, other in pairwise(numbers))
     assert spark.table(f"loads.db.{name}").selectExpr("count(*)", "count(DISTINCT k)").first() == (50000, 50000)
+
+
+def test_no_job_looks_for_ranges_where_a_task_holds_every_full_bucket(
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(placed_rows, "key_ranges", lambda *_: asked.append(1))
+    rows = spark.range(0, 50000, 1, 3).selectExpr("id AS k", "0 AS p", "concat('n', id) AS name", "'v' AS v")
+    rows.cache().count()
+    for target, jobs in (("3000", 0), ("30000", 1)):  # 52 bytes a row, 300 KB a task
+        path = str(warehouse / "db.db" / f"t{next(_numbers)}")
+        options = {"write-buffer-size": "300 kb", "dynamic-bucket.target-row-num": target}
+        PaimonTable.create(spark, path, _SCHEMA, primary_key="k", options=options)
+        rows.write.format("paimon").mode("append").save(path)
+        assert len(asked) == jobs
+        assert spark.read.format("paimon").load(path).count() == 50000
+    rows.unpersist()
 
 
 def test_keys_in_other_types_than_the_table(spark: SparkSession, warehouse: Path) -> None:

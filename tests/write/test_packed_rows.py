@@ -20,7 +20,7 @@ from paimon_spark.spec.binary_row import deserialize_row
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.table import FileStoreTable, create_table
-from paimon_spark.write.key_ranges import KeyRanges, cut_buckets
+from paimon_spark.write.key_ranges import KeyRanges, cut_buckets, most_rows_of_bucket
 from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.packed_rows import mapping_of, pack_rows, unpack_rows
 from paimon_spark.write.plan import WritePlan, check_one_task_per_bucket, plan_write
@@ -158,3 +158,31 @@ def test_buckets_that_a_task_can_hold_are_not_cut(tmp_path: Path) -> None:
     assert bounds["k"].to_pylist() == sorted(bounds["k"].to_pylist())
     same = pa.table({"k": ["a"] * 500})  # one key is never cut
     assert cut_buckets(same, table.schema, rows=9 * held / 40, row_bytes=40) is None
+
+
+def test_dynamic_buckets_are_cut_only_where_a_full_one_is_too_large(tmp_path: Path) -> None:
+    target, held = 25_000, 256 << 20
+    dynamic = {**KINDS["dynamic"], "dynamic-bucket.target-row-num": str(target)}
+    schema = make(tmp_path, **dynamic).schema
+    keys = rows(3000, 900).select(["n", "k"])
+    assert most_rows_of_bucket(schema) == target
+    for row_bytes in (held // target, held // target + 1):
+        found = [cut_buckets(keys, schema, rows=target * part, row_bytes=row_bytes) for part in (0.9, 1, 2.5, 40)]
+        assert any(found) == (target * row_bytes > held)
+    limited = make(tmp_path / "limited", **dynamic, **{"dynamic-bucket.max-buckets": "2"}).schema
+    assert most_rows_of_bucket(limited) is None  # both buckets take whatever comes
+    ranges = cut_buckets(keys, limited, rows=target * 40, row_bytes=held // target)
+    assert ranges is not None
+    assert ranges.tasks == 2 * ranges.count(NO_PARTITION) > 20
+    assert most_rows_of_bucket(make(tmp_path / "fixed", **KINDS["fixed"]).schema) is None
+
+
+def test_rows_of_small_batches_are_packed_as_one(tmp_path: Path) -> None:
+    table = make(tmp_path, pk=("k",), bucket="1")
+    data = rows(3000, 900)
+    plan, _ = planned(table, data, None)
+    packed = list(pack_rows(plan, data.to_batches(max_chunksize=100), 0, [7]))
+    assert [batch.column(0).to_pylist() for batch in packed] == [[7]]
+    batches = list(unpack_rows(packed))
+    assert [batch.num_rows for batch in batches] == [3000]
+    assert pa.Table.from_batches(batches).equals(data)

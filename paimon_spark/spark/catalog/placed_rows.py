@@ -14,7 +14,7 @@ from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.distribution import WriteDistribution
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, clustering, packed
-from paimon_spark.spark.jobs.key_ranges import key_ranges, may_be_cut
+from paimon_spark.spark.jobs.key_ranges import holds_full_buckets, key_ranges, may_be_cut
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
 from paimon_spark.spark.jvm.plan_expressions import resolved_expressions
@@ -108,8 +108,11 @@ class PlacedRows:
         size = int(str(child.stats().sizeInBytes()))
         if not may_be_cut(self.table, size) or not _is_known(child) or called_by(self.gateway, "ExplainCommand"):
             return None
+        schema = spark_arrow_schema(_columns(child))
+        if holds_full_buckets(self.table, schema):
+            return None
         frame, struct = self._frame(child)
-        return key_ranges(frame, spark_arrow_schema(struct), self._planned(struct), size)
+        return key_ranges(frame, schema, self._planned(struct), size)
 
     def _planned(self, struct: StructType) -> WritePlan:
         """Return the plan that assigns rows to tasks."""
@@ -121,7 +124,7 @@ class PlacedRows:
         session = compat.CLASSIC_SESSION.of(self.gateway).active()
         rows = compat.DATASET.of(self.gateway).ofRows(session, plan)
         frame = DataFrame(rows, SparkSession(self.gateway.context, session))
-        struct = StructType.fromJson(json.loads(plan.schema().json()))
+        struct = _columns(plan)
         return frame.toDF(*(str(number) for number in range(len(struct)))), struct
 
     def _clustered(self, shuffle: JavaObject, child: JavaObject, texts: list[str]) -> JavaObject:
@@ -161,6 +164,10 @@ class PlacedRows:
     def written_schema(self, schema: JavaObject) -> JavaObject:
         """The columns that a task is given, of the JVM's type ``StructType``."""
         return java_struct(self.gateway, PACKED_STRUCT) if self.packed else schema
+
+
+def _columns(plan: JavaObject) -> StructType:
+    return StructType.fromJson(json.loads(plan.schema().json()))
 
 
 def _is_known(plan: JavaObject) -> bool:

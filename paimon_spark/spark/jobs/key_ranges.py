@@ -12,7 +12,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spec.schema import BucketMode
-from paimon_spark.write.key_ranges import cut_buckets
+from paimon_spark.write.key_ranges import cut_buckets, most_rows_of_bucket
 from paimon_spark.write.packed_rows import mapping_of
 from paimon_spark.write.rows import RowMapping
 
@@ -41,6 +41,17 @@ def may_be_cut(table: FileStoreTable, size: int) -> bool:
     return size > int(table.options.value("write-buffer-size")) * max(1, table.options.bucket)
 
 
+def holds_full_buckets(table: FileStoreTable, schema: pa.Schema) -> bool:
+    """Whether a task may hold a whole bucket of a table with dynamic buckets, however many rows are written.
+
+    Args:
+        table: with the options of the write.
+        schema: the columns of the rows.
+    """
+    most = most_rows_of_bucket(table.schema)
+    return most is not None and most * _row_bytes(schema) <= int(table.options.value("write-buffer-size"))
+
+
 def key_ranges(rows: DataFrame, schema: pa.Schema, plan: WritePlan, size: int) -> KeyRanges | None:
     """Return where the buckets of a write are cut; None where none is. Runs a job over a sample of the keys.
 
@@ -51,7 +62,7 @@ def key_ranges(rows: DataFrame, schema: pa.Schema, plan: WritePlan, size: int) -
         size: of all rows, bytes, as Spark estimates it.
     """
     of = plan.table.schema
-    width = sum(_width(field.type) for field in schema)
+    width = _row_bytes(schema)
     fraction = min(1.0, _SAMPLED_ROWS * width / max(1, size))
     mapping = mapping_of(plan, {*of.partition_keys, *of.primary_keys})
     keys = pa.schema([schema.field(name) for name in mapping.data_names])
@@ -74,6 +85,10 @@ def _keys(mapping: RowMapping, schema: pa.Schema, batches: Iterable[pa.RecordBat
         with pa.ipc.new_stream(sink, keys.schema) as stream:
             stream.write_table(keys)
         yield pa.RecordBatch.from_arrays([pa.array([memoryview(sink.getvalue())], pa.binary())], names=["keys"])
+
+
+def _row_bytes(schema: pa.Schema) -> int:
+    return sum(_width(field.type) for field in schema)
 
 
 def _width(kind: pa.DataType) -> int:
