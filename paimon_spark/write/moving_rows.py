@@ -6,9 +6,8 @@ Java: ``GlobalIndexAssigner`` and its ``ExistingProcessor``. Rows and known keys
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,26 +18,23 @@ from paimon_spark.errors import DataError
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.binary_row import encode_rows
 from paimon_spark.spec.data_types import DataField, DoubleType, FloatType
-from paimon_spark.spec.hashing import key_hashes
 from paimon_spark.spec.row_kind import RowKind, is_retract
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.write.moving_keys import KeyRule, key_rule
+from paimon_spark.write.moving_spill import OLD_BUCKET, MovingSpill, hashes_of_keys
 from paimon_spark.write.new_keys import NewKeys
 from paimon_spark.write.packed_rows import CHUNK_BYTES, pack_chunk, unpack_rows
 from paimon_spark.write.placed_keys import PLACE
 from paimon_spark.write.placement_log import StoredPlacementLog
 from paimon_spark.write.plan import WritePlan
-from paimon_spark.write.routing import bucket_tasks, partition_groups, positions_of, split_rows, whole
+from paimon_spark.write.routing import bucket_tasks, partition_groups, positions_of, whole
 from paimon_spark.write.task_write import combine_batches
 
 ORDER = "_PAIMON_ORDER"
 """Number of a row in the order of all rows of the write."""
-OLD_BUCKET = "_PAIMON_BUCKET"
-"""The bucket in which a known key is."""
 
 _TASK_BITS = 40
-_PARTS = 16
 Numbers = npt.NDArray[np.int64]
 
 
@@ -63,15 +59,10 @@ def pack_new_rows(
     schema = plan.table.schema
     start = task_id << _TASK_BITS
     for chunk in combine_batches(batches, plan.data_schema, CHUNK_BYTES):
-        mapped = plan.mapping.apply(chunk)
-        count = mapped.rows.num_rows
-        if not count:
-            continue
-        kinds = np.zeros(count, dtype=np.int8) if mapped.kinds is None else mapped.kinds
-        rows = mapped.rows.append_column(VALUE_KIND.name, pa.array(kinds))
-        rows = rows.append_column(ORDER, pa.array(np.arange(start, start + count, dtype=np.int64)))
-        start += count
-        yield from pack_chunk(rows, _key_tasks(rows, schema, len(targets)), targets)
+        rows = _mapped(plan, chunk, np.arange(start, start + chunk.num_rows, dtype=np.int64))
+        start += chunk.num_rows
+        if rows.num_rows:
+            yield from pack_chunk(rows, _key_tasks(rows, schema, len(targets)), targets)
 
 
 def pack_known_keys(
@@ -80,9 +71,7 @@ def pack_known_keys(
     """Pack known keys, with their buckets, for the tasks of the keys."""
     for batch, bucket in keys:
         if batch.num_rows:
-            rows = pa.Table.from_batches([batch])
-            buckets = pa.repeat(pa.scalar(bucket, pa.int32()), batch.num_rows)
-            rows = rows.append_column(OLD_BUCKET, buckets)
+            rows = _in_bucket(batch, bucket)
             yield from pack_chunk(rows, _key_tasks(rows, schema, len(targets)), targets)
 
 
@@ -113,83 +102,107 @@ def place_moving_rows(
     """
     placing = _Placing(plan, task_id)
     budget = int(plan.table.options.value("write-buffer-size"))
-    with _Spill(plan.table.schema, budget) as spill:
+    with MovingSpill(plan.table.schema, budget) as spill:
         for batch in unpack_rows(batches):
             spill.add(batch)
         for rows, known in spill.parts():
             if rows is not None:
-                yield from placing.place(rows, known, targets)
+                placed = placing.place(rows, known)
+                if placed.rows.num_rows:
+                    ids = bucket_tasks(placed.partitions, placed.names, placed.buckets, len(targets))
+                    yield from pack_chunk(placed.rows, ids, targets)
+
+
+def place_all_rows(
+    given: WritePlan,
+    plan: WritePlan,
+    batches: Iterable[pa.RecordBatch],
+    known: Iterable[tuple[pa.RecordBatch, int]],
+) -> Iterator[pa.RecordBatch]:
+    """Join all rows of a write and the keys of its table, in one task that writes the rows as well.
+
+    Args:
+        given: the plan by which the rows come.
+        plan: of the write, with the number of keys of each bucket.
+        batches: rows with the columns of `given`, behind them `ORDER`.
+        known: the keys, each batch with its bucket; they are read once all rows have come.
+
+    Yields:
+        Rows as the plan takes them, behind their columns their places.
+
+    Raises:
+        DataError: a row cannot be taken, or a key would move, but its table ignores deletes.
+    """
+    placing = _Placing(plan, 0)
+    schema = plan.table.schema
+    with MovingSpill(schema, int(plan.table.options.value("write-buffer-size"))) as spill:
+        ordered = pa.schema([*given.data_schema, pa.field(ORDER, pa.int64())])
+        for chunk in combine_batches(batches, ordered, CHUNK_BYTES):
+            numbers = chunk.column(ORDER).to_numpy()
+            for batch in _mapped(given, chunk.drop_columns([ORDER]), numbers).to_batches():
+                spill.add(batch)
+        held = spill.rows_in_memory()
+        wanted = None if held is None else key_column(held, schema).unique()
+        for keys in _joined(known):
+            found = keys if wanted is None else keys.filter(pc.is_in(key_column(keys, schema), value_set=wanted))
+            for batch in found.to_batches():
+                spill.add(batch)
+        for rows, old in spill.parts():
+            if rows is not None:
+                yield from placing.place(rows, old).rows.to_batches()
+
+
+def _mapped(plan: WritePlan, chunk: pa.Table, numbers: Numbers) -> pa.Table:
+    """Rows in the columns of the table, with their kinds and their numbers."""
+    mapped = plan.mapping.apply(chunk, numbers)
+    kinds = np.zeros(mapped.rows.num_rows, dtype=np.int8) if mapped.kinds is None else mapped.kinds
+    return mapped.rows.append_column(VALUE_KIND.name, pa.array(kinds)).append_column(ORDER, pa.array(mapped.places))
+
+
+def _joined(known: Iterable[tuple[pa.RecordBatch, int]]) -> Iterator[pa.Table]:
+    """Known keys with their buckets, many at a time."""
+    parts: list[pa.Table] = []
+    size = 0
+    for batch, bucket in known:
+        parts.append(_in_bucket(batch, bucket))
+        size += parts[-1].nbytes
+        if size >= CHUNK_BYTES:
+            yield pa.concat_tables(parts)
+            parts, size = [], 0
+    if parts:
+        yield pa.concat_tables(parts)
+
+
+def _in_bucket(keys: pa.RecordBatch, bucket: int) -> pa.Table:
+    """Known keys with their bucket."""
+    buckets = pa.repeat(pa.scalar(bucket, pa.int32()), keys.num_rows)
+    return pa.Table.from_batches([keys]).append_column(OLD_BUCKET, buckets)
 
 
 def _key_tasks(rows: pa.Table, schema: TableSchema, count: int) -> npt.NDArray[np.int32]:
-    return (_hashes(rows, schema).view(np.uint32) % np.uint32(count)).astype(np.int32)
+    return (hashes_of_keys(rows, schema).view(np.uint32) % np.uint32(count)).astype(np.int32)
 
 
-def _hashes(rows: pa.Table, schema: TableSchema) -> npt.NDArray[np.int32]:
+@dataclass(frozen=True, slots=True)
+class PlacedRows:
+    """Rows as they are written."""
+
+    rows: pa.Table
+    """Behind their columns their places."""
+    partitions: Numbers
+    """For each row the number of its partition."""
+    names: list[bytes]
+    """The partitions."""
+    buckets: npt.NDArray[np.int32]
+
+
+def key_column(rows: pa.Table, schema: TableSchema) -> pa.Array:
+    """One column that is equal where primary keys are, as their bytes are."""
     fields = [schema.field(name) for name in schema.primary_keys]
-    return np.ascontiguousarray(key_hashes([whole(rows, f.name) for f in fields], [f.type for f in fields]))
-
-
-class _Spill:
-    """Rows and known keys of one task: in memory, or in files by the hash of the key where they are too many."""
-
-    def __init__(self, schema: TableSchema, budget: int) -> None:
-        self._schema = schema
-        self._budget = budget
-        self._held: tuple[list[pa.RecordBatch], list[pa.RecordBatch]] = ([], [])
-        self._bytes = 0
-        self._files: dict[tuple[int, int], tuple[IO[bytes], pa.RecordBatchStreamWriter]] = {}
-
-    def __enter__(self) -> _Spill:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        for file, _ in self._files.values():
-            file.close()
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Take rows, or known keys."""
-        self._held[OLD_BUCKET in batch.schema.names].append(batch)
-        self._bytes += batch.nbytes
-        if self._bytes > self._budget:
-            self._write()
-
-    def _write(self) -> None:
-        for kind, held in enumerate(self._held):
-            if not held:
-                continue
-            rows = pa.Table.from_batches(held)
-            held.clear()
-            parts = (_hashes(rows, self._schema).view(np.uint32) >> 16) % _PARTS
-            positions = positions_of(parts.astype(np.int64), _PARTS)
-            filled = [part for part, chosen in enumerate(positions) if len(chosen)]
-            for part, chosen in zip(filled, split_rows(rows, [positions[p] for p in filled]), strict=True):
-                if (part, kind) not in self._files:
-                    file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as this
-                    self._files[part, kind] = file, pa.ipc.new_stream(file, rows.schema)
-                self._files[part, kind][1].write_table(chosen)
-        self._bytes = 0
-
-    def parts(self) -> Iterator[tuple[pa.Table | None, pa.Table | None]]:
-        """Rows and known keys of the same keys; None where there are none."""
-        if not self._files:
-            yield self._table(0), self._table(1)
-            return
-        self._write()
-        for _, writer in self._files.values():
-            writer.close()
-        for part in range(_PARTS):
-            yield self._read(part, 0), self._read(part, 1)
-
-    def _table(self, kind: int) -> pa.Table | None:
-        return pa.Table.from_batches(self._held[kind]) if self._held[kind] else None
-
-    def _read(self, part: int, kind: int) -> pa.Table | None:
-        if (part, kind) not in self._files:
-            return None
-        file = self._files[part, kind][0]
-        file.seek(0)
-        return pa.ipc.open_stream(file).read_all()
+    if len(fields) == 1 and not isinstance(fields[0].type, FloatType | DoubleType) and not fields[0].type.nullable:
+        return whole(rows, fields[0].name)
+    columns, types = [whole(rows, field.name) for field in fields], [field.type for field in fields]
+    return pa.array(encode_rows(columns, types).to_bytes_list(serialized=True), pa.binary())
 
 
 class _Placing:
@@ -206,8 +219,8 @@ class _Placing:
         self._kind_field = plan.mapping.kind_field
         self._partition_fields = [table.schema.field(name) for name in table.schema.partition_keys]
 
-    def place(self, rows: pa.Table, known: pa.Table | None, targets: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """Pack rows of some keys, of which all known keys are given."""
+    def place(self, rows: pa.Table, known: pa.Table | None) -> PlacedRows:
+        """Place rows of some keys, of which all known keys are given."""
         rows = rows.take(pa.array(np.argsort(rows.column(ORDER).to_numpy(), kind="stable")))
         rows = rows.drop_columns([ORDER]).combine_chunks()
         old, codes = self._matched(rows, known)
@@ -232,31 +245,21 @@ class _Placing:
         if len(fresh):
             placed.buckets[fresh] = self._new(placed.partitions[fresh], names)
         final = placed.buckets[placed.bucket_of]
-        ids = bucket_tasks(placed.partitions, names, final.astype(np.int32), len(targets))
         out = placed.rows.append_column(pa.field(PLACE, pa.int64()), pa.array(final << 32))
-        if out.num_rows:
-            yield from pack_chunk(out, ids, targets)
+        return PlacedRows(out, placed.partitions, names, final.astype(np.int32))
 
     def _matched(self, rows: pa.Table, known: pa.Table | None) -> tuple[Numbers, Numbers]:
         """For each row the known key that is its own (-1: none), and a number that rows of one key share."""
-        keys = self._key_column(rows)
-        codes = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
+        keys = key_column(rows, self._schema).dictionary_encode()
+        codes = keys.indices.to_numpy().astype(np.int64)
         if known is None:
             return np.full(rows.num_rows, -1, dtype=np.int64), codes
         # the fewer rows are looked up: the set of their keys is the one that is hashed
-        there = pc.index_in(self._key_column(known), value_set=keys.dictionary_encode().dictionary)
+        there = pc.index_in(key_column(known, self._schema), value_set=keys.dictionary)
         first = np.full(int(codes.max()) + 1, -1, dtype=np.int64)
         hit = np.flatnonzero(there.is_valid())
         first[there.drop_null().to_numpy()] = hit
         return first[codes], codes
-
-    def _key_column(self, rows: pa.Table) -> pa.Array:
-        """One column that is equal where keys are, as their bytes are."""
-        fields = [self._schema.field(name) for name in self._schema.primary_keys]
-        if len(fields) == 1 and not isinstance(fields[0].type, FloatType | DoubleType) and not fields[0].type.nullable:
-            return whole(rows, fields[0].name)
-        columns, types = [whole(rows, field.name) for field in fields], [field.type for field in fields]
-        return pa.array(encode_rows(columns, types).to_bytes_list(serialized=True), pa.binary())
 
     def _partitions(self, rows: pa.Table, numbers: dict[bytes, int]) -> Numbers:
         """The number of the partition of each row, at least one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import paimon_spark
 from paimon_spark import PaimonTable, UnsupportedError
 from paimon_spark.spark.jobs import moving_keys
-from paimon_spark.spark.source.table_write import planned
+from paimon_spark.spark.source.table_write import TableWrite, planned
 from paimon_spark.table.table import load_table
 
 pytestmark = pytest.mark.spark
@@ -82,15 +83,46 @@ EXPECTED = {
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("engine", EXPECTED)
-def test_a_key_has_one_row(spark: SparkSession, create: Callable[..., PaimonTable], door: str, engine: str) -> None:
+def test_a_key_has_one_row(
+    spark: SparkSession, create: Callable[..., PaimonTable], door: str, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = create(merge_engine=engine)
+    monkeypatch.setattr(moving_keys, "estimated_bytes", lambda _: 0 if door in ("append", "insert") else 1 << 60)
     DOORS[door](rows_of(spark, (1, 1, 1, "a"), (1, 2, 2, "b"), (1, 3, 3, "c")), table.path)
     new = rows_of(spark, (2, 1, 100, None), (None, 2, 20, "x"), (2, 4, 4, "d"), (3, 4, 41, None))
     DOORS[door](new, table.path)
     assert all_rows(table) == EXPECTED[engine]
 
 
-def test_an_overwrite_replaces_its_partitions_only(spark: SparkSession, create: Callable[..., PaimonTable]) -> None:
+def test_a_little_write_has_one_task(
+    spark: SparkSession, create: Callable[..., PaimonTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the rows that are written: those of two tasks keep their order."""
+    table, seen = create(), []
+    run = moving_keys.run_write
+
+    def watched(rows: DataFrame, write: TableWrite, task: Any = None) -> int | None:
+        seen.append(rows.rdd.getNumPartitions())
+        return run(rows, write, task)
+
+    monkeypatch.setattr(moving_keys, "run_write", watched)
+    rows = spark.range(0, 2000, 1, 2)
+    table.append(rows.selectExpr("int(id % 3) p", "int(id % 700) k", "int(id) v", "string(id) w"))
+    table.append(rows.selectExpr("int(id % 2) p", "int(id % 900) k", "int(-id) v", "string(null) w"))
+    assert seen == [1, 1]
+    last = {k: v for v in range(2000) for k in [v % 900]}
+    assert all_rows(table) == sorted(((k, v % 2, -v, None) for k, v in last.items()), key=str)
+    monkeypatch.setattr(moving_keys, "_ONE_TASK_KEYS", 899)
+    table.append(rows.selectExpr("int(id % 3) p", "int(id % 10) k", "int(id) v", "string(id) w"))
+    assert seen[2] > 1
+    last |= {k: -(1990 + k) for k in range(10)}
+    expected = [(k, -v % 3, -v, str(-v)) if k < 10 else (k, v % 2, -v, None) for k, v in last.items()]
+    assert all_rows(table) == sorted(expected, key=str)
+
+
+def test_an_overwrite_replaces_its_partitions_only(
+    spark: SparkSession, create: Callable[..., PaimonTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
     old = rows_of(spark, (1, 1, 1, "a"), (1, 2, 2, "b"), (2, 3, 3, "c"), (3, 4, 4, "d"))
     new = rows_of(spark, (1, 3, 30, "C"), (1, 5, 50, "E"))
     dynamic: dict[str, Door] = {
@@ -100,7 +132,8 @@ def test_an_overwrite_replaces_its_partitions_only(spark: SparkSession, create: 
     }
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     try:
-        for write in dynamic.values():
+        for number, write in enumerate(dynamic.values()):
+            monkeypatch.setattr(moving_keys, "estimated_bytes", lambda _, size=number << 60: size)
             table = create()
             table.append(old)
             write(new, table.path)

@@ -18,6 +18,7 @@ from paimon_spark.commit.conflict_detection import ConflictContext, check_confli
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.split import SplitFile
 from paimon_spark.read.split_read import partition_scalars
+from paimon_spark.spark.jobs import moving_keys
 from paimon_spark.table.table import load_table
 from tests.support import seeds
 
@@ -81,7 +82,7 @@ def check_files(path: str) -> None:
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_writes_by_turns(spark: SparkSession, oracle: Any, tmp_path: Path, kind: str) -> None:
+def test_writes_by_turns(spark: SparkSession, oracle: Any, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = seeds.chance("moving keys", kind)
     options, moving = TABLES[kind], kind.startswith("moving")
     name = f"turns.t{list(TABLES).index(kind)}"
@@ -96,6 +97,8 @@ def test_writes_by_turns(spark: SparkSession, oracle: Any, tmp_path: Path, kind:
         rows = [(k, chance.randrange(3), v, n) for k, (v, n) in zip(keys, values, strict=True)]
         ours = bool(step % 2) if step < 2 else chance.random() < 0.5
         if ours:
+            size = chance.choice([0, 1 << 60])  # one task, or several
+            monkeypatch.setattr(moving_keys, "estimated_bytes", lambda _, size=size: size)
             table.append(spark.createDataFrame(rows, "k int, p int, v string, n int").coalesce(1))
         else:
             oracle.write(name, rows)

@@ -15,7 +15,14 @@ from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write.bucket_filling import DynamicBucketPlan
-from paimon_spark.write.moving_rows import moving_schema, pack_known_keys, pack_new_rows, place_moving_rows
+from paimon_spark.write.moving_rows import (
+    ORDER,
+    moving_schema,
+    pack_known_keys,
+    pack_new_rows,
+    place_all_rows,
+    place_moving_rows,
+)
 from paimon_spark.write.packed_rows import unpack_rows
 from paimon_spark.write.placed_keys import PLACE
 from paimon_spark.write.plan import WritePlan, plan_write
@@ -45,39 +52,47 @@ def make(folder: Path, engine: str, budget: str) -> FileStoreTable:
 def placed(
     plan: WritePlan, rows: list[tuple[int, int | None, int]], known: dict[int, tuple[int | None, int]], tasks: int
 ) -> list[tuple[int, int | None, int, int]]:
-    """Key number, partition, kind and bucket of each row as it is written."""
-    targets = list(range(tasks))
+    """Key number, partition, kind and bucket of each row as it is written, by some tasks or by the one that writes."""
     columns = [[KEYS[k] for k, *_ in rows], [p for _, p, _ in rows], [str(i) for i in range(len(rows))]]
     data = pa.table([*columns, [kind for *_, kind in rows]], schema=SCHEMA)
-    packed = list(pack_new_rows(plan, data.to_batches(), 0, targets)) if rows else []
-    for key, (partition, bucket) in known.items():
-        batch = pa.record_batch([pa.array([KEYS[key]]), pa.array([partition], pa.int32())], names=["k", "p"])
-        packed += pack_known_keys(plan.table.schema, [(batch, bucket)], targets)
+    keys = [
+        (pa.record_batch([pa.array([KEYS[key]]), pa.array([partition], pa.int32())], names=["k", "p"]), bucket)
+        for key, (partition, bucket) in known.items()
+    ]
     after = replace(plan_write(plan.table, data_schema=moving_schema(plan.table.schema)), dynamic=plan.dynamic)
-    out: list[tuple[int, int | None, int, int]] = []
-    for task in targets:
-        mine = [batch for batch in packed if batch.column(0)[0].as_py() == task]
-        for batch in unpack_rows(place_moving_rows(after, mine, task, targets)):
-            for row in batch.to_pylist():
-                key = next(i for i, value in enumerate(KEYS) if repr(value) == repr(row["k"]))
-                out.append((key, row["p"], row["_VALUE_KIND"], row[PLACE] >> 32))
-    return out
+    if tasks == 1:
+        # rows come in any order of their numbers
+        data = data.append_column(ORDER, pa.array(range(len(rows)), pa.int64()))
+        batches = [batch for start in range(0, len(rows), 2) for batch in data.slice(start, 2).to_batches()]
+        found = list(place_all_rows(plan, after, reversed(batches), keys))
+    else:
+        targets = list(range(tasks))
+        packed = list(pack_new_rows(plan, data.to_batches(), 0, targets)) if rows else []
+        packed += pack_known_keys(plan.table.schema, keys, targets)
+        each = [[batch for batch in packed if batch.column(0)[0].as_py() == task] for task in targets]
+        found = [
+            batch for task in targets for batch in unpack_rows(place_moving_rows(after, each[task], task, targets))
+        ]
+    numbers = {repr(value): number for number, value in enumerate(KEYS)}
+    written = [row for batch in found for row in batch.to_pylist()]
+    return [(numbers[repr(row["k"])], row["p"], row["_VALUE_KIND"], row[PLACE] >> 32) for row in written]
 
 
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "first-row"])
 @settings(max_examples=60)
-@given(rows=ROWS, known=KNOWN, small=st.booleans())
+@given(rows=ROWS, known=KNOWN, small=st.booleans(), tasks=st.sampled_from([1, 2]))
 def test_a_key_is_in_one_partition(
     folder: Path,
     engine: str,
     rows: list[tuple[int, int | None, int]],
     known: dict[int, tuple[int | None, int]],
     small: bool,
+    tasks: int,
 ) -> None:
     table = make(folder, engine, "1 b" if small else "1 mb")
     counts = DynamicBucketPlan(known={}, target_rows=2, max_buckets=-1, keys_apart=True, log=None)
     plan = replace(plan_write(table, data_schema=SCHEMA), dynamic=counts)
-    found = placed(plan, rows, known, tasks=2)
+    found = placed(plan, rows, known, tasks)
     now: dict[int, set[tuple[int | None, int]]] = {key: {place} for key, place in known.items()}
     for key, partition, kind, bucket in found:
         if kind == 3 and engine == "deduplicate" and (partition, bucket) in now.get(key, set()):

@@ -20,32 +20,43 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import functions as sf
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from paimon_spark.commit.overwrite import Beside, OverwriteSpec, PartitionScope
 from paimon_spark.commit.run_again import run_again
-from paimon_spark.read.key_places import plan_key_places, read_key_places
+from paimon_spark.read.key_places import numbers_of_keys, plan_key_places, read_key_places
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, targets_of
 from paimon_spark.spark.jobs.existing_keys import bucket_plan, cores, packed_splits, splits_of
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks, run_write
+from paimon_spark.spark.session.pyspark_members import estimated_bytes
+from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
+from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.moving_keys import KeyRule, key_rule
 from paimon_spark.write.moving_rows import (
+    ORDER,
     moving_schema,
     pack_known_keys,
     pack_new_rows,
     partitions_of_rows,
+    place_all_rows,
     place_fields,
     place_moving_rows,
 )
 from paimon_spark.write.packed_rows import TASK
 from paimon_spark.write.plan import WritePlan, plan_write
+from paimon_spark.write.task_write import write_batches
+
+_ONE_TASK_BYTES = 32 << 20
+_ONE_TASK_KEYS = 4_000_000
+"""New rows (as Spark estimates them) and known keys that one task takes, in about a second."""
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -105,6 +116,9 @@ def _write(
     placing = replace(given, dynamic=bucket_plan(spark, given, splits))
     schema = moving_schema(table.schema)
     write = planned(table, schema, overwrite, placing=placing, operation=operation, rows_of=at, packed=True)
+    if _is_little(rows, splits):
+        ordered = rows.select("*", sf.monotonically_increasing_id().alias(ORDER)).repartition(1)
+        return run_write(ordered, write, partial(_place_and_write, given, write.plan, splits))
     tasks = number_of_tasks(df, table)
     targets = targets_of(tasks)
     both = map_in_arrow(rows, partial(_pack_new, given, targets), PACKED_STRUCT)
@@ -115,6 +129,28 @@ def _write(
     place = partial(_place, write.plan, targets)
     placed = map_in_arrow(both.repartition(tasks, TASK), place, PACKED_STRUCT)
     return run_write(placed.repartition(tasks, TASK), write)
+
+
+def _is_little(rows: DataFrame, splits: Sequence[DataSplit]) -> bool:
+    """Whether one task takes all rows and keys: more of them would take longer to start than they save."""
+    if is_connect(rows.sparkSession):  # which does not say how many rows there are
+        return False
+    keys = sum(numbers_of_keys(splits)[0].values())
+    return keys <= _ONE_TASK_KEYS and estimated_bytes(rows) <= _ONE_TASK_BYTES
+
+
+def _place_and_write(
+    given: WritePlan, plan: WritePlan, splits: Sequence[DataSplit], batches: Iterator[pa.RecordBatch], task_id: int
+) -> TaskMessage:
+    """Join all rows and keys, and write the rows. Runs in the one task."""
+    fields = place_fields(plan.table.schema)
+    known = (keys for split in splits for keys in read_key_places(plan.table, split, fields))
+    return write_batches(plan, place_all_rows(given, plan, _ordered(given, batches), known), task_id)
+
+
+def _ordered(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    schema = pa.schema([*plan.data_schema, pa.field(ORDER, pa.int64())])
+    return batches_from_spark((batch.rename_columns(schema.names) for batch in batches), schema)
 
 
 def _task_id() -> int:

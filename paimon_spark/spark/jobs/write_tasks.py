@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -15,30 +15,35 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.source.table_write import TableWrite
 from paimon_spark.spark.source.worker_process import speed_up_worker
+from paimon_spark.write.message import TaskMessage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from paimon_spark.table.table import FileStoreTable
-    from paimon_spark.write.message import TaskMessage
 
 
-def run_write(rows: DataFrame, write: TableWrite) -> int | None:
+WriteTask = Callable[[Iterator[pa.RecordBatch], int], TaskMessage]
+"""Writes the rows of one task, at least one; the number is the same for all attempts of the task."""
+
+
+def run_write(rows: DataFrame, write: TableWrite, task: WriteTask | None = None) -> int | None:
     """Write rows where they are, each partition of Spark's a task, and commit them; return the id of the new snapshot.
 
     Args:
         rows: with the columns of the plan in their order, under any names; more columns behind them are left out.
         write: the planned write.
+        task: writes the rows of a task, whose columns are then its own matter; None: the write itself does.
     """
     from paimon_spark.spark.jobs.compact_job import executor_of  # the tasks do without it
 
-    return write.commit(run_tasks(rows, write), executor_of(rows.sparkSession))
+    return write.commit(run_tasks(rows, write, task), executor_of(rows.sparkSession))
 
 
-def run_tasks(rows: DataFrame, write: TableWrite) -> list[TaskMessage]:
+def run_tasks(rows: DataFrame, write: TableWrite, task: WriteTask | None = None) -> list[TaskMessage]:
     """Write rows as `run_write` does; return what the tasks wrote, not committed."""
     answer = StructType([StructField("message", BinaryType(), nullable=False)])
-    messages = map_in_arrow(rows, partial(_write_task, write), answer).collect()
+    messages = map_in_arrow(rows, partial(_write_task, task or partial(_write_rows, write)), answer).collect()
     return [pickle.loads(bytes(row.message)) for row in messages]
 
 
@@ -56,15 +61,18 @@ def number_of_tasks_of(spark: SparkSession, table: FileStoreTable) -> int:
     return min(tasks, buckets) if buckets > 0 and not table.schema.partition_keys else tasks
 
 
-def _write_task(write: TableWrite, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _write_rows(write: TableWrite, batches: Iterator[pa.RecordBatch], task_id: int) -> TaskMessage:
+    names = write.given_schema.names
+    return write.write_task((batch.select(range(len(names))).rename_columns(names) for batch in batches), task_id)
+
+
+def _write_task(task: WriteTask, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Write the rows of one task; answer with its commit message. Runs in tasks."""
     speed_up_worker()
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
         return
-    names = write.given_schema.names
-    own = (batch.select(range(len(names))).rename_columns(names) for batch in chain([first], filled))
     context = TaskContext.get()
-    message = write.write_task(own, context.partitionId() if context else 0)
+    message = task(chain([first], filled), context.partitionId() if context else 0)
     yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(message)], pa.binary())], names=["message"])

@@ -31,3 +31,8 @@ def java_frame(frame: DataFrame) -> Any:
 def java_writer(writer: Any) -> Any:
     """Return the JVM's writer of a ``DataFrameWriter``."""
     return writer._jwrite
+
+
+def estimated_bytes(frame: DataFrame) -> int:
+    """Return the size of all rows of a DataFrame, as Spark's optimizer estimates it: of joins far too large."""
+    return int(str(java_frame(frame).queryExecution().optimizedPlan().stats().sizeInBytes()))
