@@ -254,10 +254,10 @@ def _directory(table: FileStoreTable, partition: bytes, bucket: int) -> str:
 def _delete_files(table: FileStoreTable, messages: Iterable[CommitMessage]) -> None:
     """Delete what a failed attempt has written: nothing names it."""
     for message in messages:
-        directory = _directory(table, message.partition, message.bucket)
         for file in message.new_files:
+            path = table.paths.data_file_path(message.partition, message.bucket, file)
             for name in (file.file_name, *file.extra_files):
-                table.file_io.delete_quietly(f"{directory}/{name}")
+                table.file_io.delete_quietly(f"{path.rpartition('/')[0]}/{name}")
 
 
 def commit_columns(

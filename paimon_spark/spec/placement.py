@@ -38,6 +38,12 @@ def is_root(path: str) -> bool:
     return not below.strip("/")
 
 
+def scheme_of_root(root: str) -> str | None:
+    """The scheme of an external path in lower case; None without."""
+    found = _SCHEME.match(root)
+    return None if found is None else found.group(1).lower()
+
+
 def is_bucket(path: str) -> bool:
     """Tell whether a path names a whole bucket, which may belong to one table alone."""
     found = _SCHEME.match(path)

@@ -140,7 +140,7 @@ class DataLayout:
                 f"'data-file.external-paths' ({', '.join(self.external_roots) or 'not set'}).",
                 path=path,
             )
-        if _store(external) != _store(path):
+        if store_of(external) != store_of(path):
             raise UnsupportedError(
                 f"Data file {path} lies in another store than its table, as {redact(external)}, which is not "
                 "supported. Read this table with another Paimon engine."
@@ -148,6 +148,7 @@ class DataLayout:
         return external
 
 
-def _store(path: str) -> str:
+def store_of(path: str) -> str:
+    """The kind of store that a path is in; empty for local files."""
     scheme = scheme_of(path)
     return "" if scheme == "file" else FSSPEC_SCHEME.get(scheme, scheme)

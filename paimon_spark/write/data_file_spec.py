@@ -25,6 +25,7 @@ from paimon_spark.spec.special_fields import (
 )
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.stats_collect import SYSTEM_STATS_MODE
+from paimon_spark.write.external_places import ExternalPlaces
 from paimon_spark.write.file_indexes import NO_INDEXES, FileIndexSpec
 
 _NONE = StatsMode.parse("none")
@@ -62,6 +63,8 @@ class DataFileSpec:
     numbered_anew: bool = False
     """Whether the sequence numbers of each file start at zero, which stands for the id of the snapshot to be."""
     indexes: FileIndexSpec = NO_INDEXES
+    external: ExternalPlaces | None = None
+    """Where files lie that are not below the table; None where they are."""
 
     @property
     def keyed(self) -> bool:
@@ -148,6 +151,7 @@ def data_file_spec(
         write_cols=None if columns is None else tuple(names),
         numbered_anew=options.data_evolution_enabled,
         indexes=NO_INDEXES if changelog else FileIndexSpec.of(schema, [field.name for field in values]),
+        external=ExternalPlaces.of(schema),
     )
     return _with_blob_files(spec, schema)
 

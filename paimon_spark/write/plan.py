@@ -172,6 +172,8 @@ def plan_write(
         backlog=backlog,
         waiting_user=new_user(table.options) if mode is BucketMode.POSTPONE_MODE else None,
     )
+    if plan.files.external is not None:
+        plan.files.external.check_store(table.path)
     if differing and not schema.partition_keys:
         raise _bucket_number_error(schema.core_options.bucket, next(iter(differing.values())))
     _LOG.info("Planned a write to %s (snapshot %s, %s).", table.path, plan.snapshot_id, mode.name)

@@ -67,6 +67,7 @@ class RollingFiles:
         self._file_io = file_io
         self._spec = spec
         self._directory = directory
+        self._external = None if spec.external is None else spec.external.directories(directory)
         self._names = names
         self._next_sequence = next_sequence
         self._source = source
@@ -92,7 +93,9 @@ class RollingFiles:
     def write_some(self, rows: pa.Table) -> int:
         """Write rows into the open file as far as it takes them, and finish it when it is full; return how many."""
         if self._current is None:
-            self._current = _OpenFile(self._file_io, self._spec, self._directory, self._names.next())
+            name = self._names.next()
+            directory = self._directory if self._external is None else self._external.of(name)
+            self._current = _OpenFile(self._file_io, self._spec, directory, name)
         part = rows.slice(0, self._spec.target_rows - self._current.rows)
         self._current.write(part)
         if self._current.is_full:
@@ -112,14 +115,14 @@ class RollingFiles:
         try:
             meta = current.close(self._next_sequence, self._source)
         except BaseException:
-            self._file_io.delete_quietly(f"{self._directory}/{current.name}")
+            self._file_io.delete_quietly(current.path)
             if self._spec.indexes.settings:
-                self._file_io.delete_quietly(index_path(f"{self._directory}/{current.name}"))
+                self._file_io.delete_quietly(index_path(current.path))
             raise
         if not self._spec.numbered_anew:
             self._next_sequence += meta.row_count
         self._finished.append(meta)
-        _LOG.info("Wrote %s/%s: %d rows, %d bytes.", self._directory, meta.file_name, meta.row_count, meta.file_size)
+        _LOG.info("Wrote %s: %d rows, %d bytes.", current.path, meta.row_count, meta.file_size)
 
     def take(self) -> tuple[DataFileMeta, ...]:
         """Hand over the finished files, which this writer gives no more, but still deletes when it gives up."""
@@ -137,8 +140,9 @@ class RollingFiles:
             self._current.abort()
             self._current = None
         for meta in self._finished:
+            directory = self._directory if meta.external_path is None else meta.external_path.rpartition("/")[0]
             for name in (meta.file_name, *meta.extra_files):
-                self._file_io.delete_quietly(f"{self._directory}/{name}")
+                self._file_io.delete_quietly(f"{directory}/{name}")
         self._finished.clear()
 
 
@@ -149,12 +153,12 @@ class _OpenFile:
         self._spec = spec
         self.name = name
         self._file_io = file_io
-        self._path = f"{directory}/{name}"
+        self.path = f"{directory}/{name}"
         types = {field.name: field.type for field in spec.value_fields}
         self._indexes = FileIndexBuilder(spec.indexes.settings, types) if spec.indexes.settings else None
         self._writer: DataFileWriter = create_data_file(
             file_io,
-            self._path,
+            self.path,
             spec.file_format,
             spec.physical_fields,
             compression=spec.compression,
@@ -228,6 +232,7 @@ class _OpenFile:
             delete_row_count=self._deletes,
             file_source=int(source),
             write_cols=self._spec.write_cols,
+            external_path=None if self._spec.external is None else self.path,
         )
         if self._spec.keyed:
             meta = self._with_keys(meta, stats.key_stats)
@@ -241,7 +246,7 @@ class _OpenFile:
             )
         if self._indexes is not None:
             found, threshold = self._indexes.finish(), self._spec.indexes.threshold_bytes
-            embedded, files = keep_indexes(self._file_io, found, index_path(self._path), threshold_bytes=threshold)
+            embedded, files = keep_indexes(self._file_io, found, index_path(self.path), threshold_bytes=threshold)
             meta = replace(meta, embedded_file_index=embedded, extra_files=files)
         _check_size(meta)
         return meta

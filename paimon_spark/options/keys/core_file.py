@@ -7,7 +7,6 @@ from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
 MB = 1 << 20
-_NO_EXTERNAL_PATHS = "Writes with 'data-file.external-paths' are refused."
 
 CORE_FILE: tuple[Option, ...] = (
     Option(
@@ -16,7 +15,6 @@ CORE_FILE: tuple[Option, ...] = (
         None,
         "Other places for data files, as a comma list.",
         honoured=True,
-        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE),),
     ),
     Option(
         "data-file.external-paths.strategy",
@@ -24,21 +22,21 @@ CORE_FILE: tuple[Option, ...] = (
         "none",
         "How a new data file finds its external path.",
         choices=("none", "specific-fs", "round-robin", "entropy-inject", "weight-robin"),
-        instead=_NO_EXTERNAL_PATHS,
+        honoured=True,
     ),
     Option(
         "data-file.external-paths.specific-fs",
         K.STRING,
         None,
         "Scheme of the external path that the strategy `specific-fs` takes.",
-        instead=_NO_EXTERNAL_PATHS,
+        honoured=True,
     ),
     Option(
         "data-file.external-paths.weights",
         K.STRING,
         None,
         "Weights of the external paths for the strategy `weight-robin`.",
-        instead=_NO_EXTERNAL_PATHS,
+        honoured=True,
     ),
     Option(
         "file.format",
