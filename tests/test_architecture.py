@@ -35,6 +35,7 @@ ROOM_HEIGHTS = {
         "compact": 3,
         "row_marks": 3,
         "column_update": 4,
+        "row_removal": 4,
         "row_level": 5,
         "purge": 3,
         "partition_marks": 0,

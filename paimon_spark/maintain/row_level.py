@@ -92,6 +92,30 @@ def check_update(table: FileStoreTable, columns: Collection[str]) -> None:
         )
 
 
+def check_merge(table: FileStoreTable, *, updates: bool, deletes: bool) -> None:
+    """Refuse a MERGE that cannot be done by writing the rows that it makes (Java: ``RowLevelOp``).
+
+    Args:
+        table: the target.
+        updates: whether it has UPDATE clauses.
+        deletes: whether it has DELETE clauses.
+
+    Raises:
+        UnsupportedError: names the option that prevents it, and what to do.
+    """
+    _check_changeable(table, "MERGE INTO")
+    if not table.schema.primary_keys:
+        return
+    engine = _merge_engine(table.schema)
+    if updates and engine not in _UPDATABLE:
+        raise UnsupportedError(
+            f"Merge engine {engine} does not support MERGE INTO with UPDATE, currently only {', '.join(_UPDATABLE)} "
+            f"can support it. INSERT the rows instead: the merge engine updates those of equal keys."
+        )
+    if deletes:
+        check_row_delete(table)
+
+
 def _check_changeable(table: FileStoreTable, statement: str) -> None:
     check_readable(table.schema)
     check_writable(table.schema)

@@ -30,6 +30,8 @@ class VectorPlace(NamedTuple):
     """As recorded: bytes, see docs/format.md §4.2 for what it covers."""
     cardinality: int | None = None
     """How many rows it deletes; None where old files do not say."""
+    data: bytes | None = None
+    """The vector itself, where it is in no file: a statement that writes a file anew has made it."""
 
 
 FileKey = tuple[bytes, int, str]
@@ -68,6 +70,8 @@ def vector_bytes(file_io: FileIO, place: VectorPlace) -> bytes:
     Raises:
         CorruptTableError: the index file is missing, or there cannot be a vector.
     """
+    if place.data is not None:
+        return place.data
     if place.offset < 0 or place.length < 0:
         raise CorruptTableError(f"A deletion vector has {place.length} bytes at {place.offset}.", path=place.path)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -100,6 +100,44 @@ def write_batches(plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: i
     except BaseException:
         task.abort()
         raise
+
+
+def write_parts(
+    plans: Sequence[WritePlan], batches: Iterable[tuple[int, pa.RecordBatch]], task_id: int
+) -> list[TaskMessage]:
+    """Write the batches of one task attempt by several plans, as `write_batches` does by one.
+
+    Args:
+        plans: of one table; their files are not the same.
+        batches: each with the position of its plan.
+        task_id: as of `write_batches`.
+    """
+    tasks = [_TaskWrite(plan, task_id) for plan in plans]
+    rows = [0 for _ in plans]
+    try:
+        for at, chunk in _combined(batches, len(plans), tasks[0].budget):
+            tasks[at].write(chunk)
+            rows[at] += chunk.num_rows
+        return [TaskMessage(task.finish(), count, task.placement) for task, count in zip(tasks, rows, strict=True)]
+    except BaseException:
+        for task in tasks:
+            task.abort()
+        raise
+
+
+def _combined(batches: Iterable[tuple[int, pa.RecordBatch]], count: int, budget: int) -> Iterator[tuple[int, pa.Table]]:
+    """Combine the batches of each plan as `combine_batches` does."""
+    waiting: list[list[pa.RecordBatch]] = [[] for _ in range(count)]
+    rows, size = [0] * count, [0] * count
+    limit = min(_CHUNK_BYTES, max(1, budget // 4))
+    for at, batch in batches:
+        waiting[at].append(batch)
+        rows[at] += batch.num_rows
+        size[at] += batch.nbytes
+        if rows[at] >= _CHUNK_ROWS or size[at] >= limit:
+            yield at, pa.Table.from_batches(waiting[at])
+            waiting[at], rows[at], size[at] = [], 0, 0
+    yield from ((at, pa.Table.from_batches(parts)) for at, parts in enumerate(waiting) if parts)
 
 
 def combine_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema, chunk_bytes: int) -> Iterator[pa.Table]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CASES = Path(__file__).resolve().parents[1] / "acceptance"
 GROUPS = (
     *("pu", "sq", "tt", "tg", "rb", "br", "ex", "wr", "se", "sc", "sn", "agp", "sy", "inc", "an", "cp", "ro"),
-    *("ag", "fr", "dv", "bu", "st"),
+    *("ag", "fr", "dv", "bu", "st", "mg"),
 )
 FILES = sorted(path for group in GROUPS for path in CASES.glob(f"{group}_*.slt"))
 

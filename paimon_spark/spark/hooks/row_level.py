@@ -1,7 +1,7 @@
-"""DELETE and UPDATE of a catalog's tables: Spark analyses the statement, `row_changes` runs it.
+"""DELETE, UPDATE and MERGE of a catalog's tables: Spark analyses the statement, `row_changes` or `merge` runs it.
 
 Spark could hand rows to a Python writer only one by one, and would lose them (`docs/spark_sql.md` Q1a). So the analyzer
-gets one rule more, a Java class. It gives Python a DELETE or UPDATE of one of its tables once names and types are
+gets one rule more, a Java class. It gives Python such a statement about one of its tables once names and types are
 resolved, before Spark pads its CHAR columns. In its place Python gives a statement that Spark runs without rows, on a
 table whose ``truncateTable`` does the work. So it does not matter how a statement came: with parameters, in a script,
 behind EXPLAIN (which then runs nothing).
@@ -16,6 +16,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
 from paimon_spark.spark.catalog.table import STATEMENT_MARK, TableProxy
+from paimon_spark.spark.hooks.merge_plans import AnalyzedMerge, is_deterministic, merge_text
 from paimon_spark.spark.hooks.row_level_plans import AnalyzedRows, Target
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
@@ -23,23 +24,24 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import java_class, new_object
 from paimon_spark.spark.jvm.plan_tables import python_object
 from paimon_spark.spark.jvm.rules import add_rule
-from paimon_spark.spark.sql.foreign_statements import MERGE_INTO_REFUSAL
+from paimon_spark.spark.sql.merge import run_merge
 from paimon_spark.spark.sql.row_changes import refuse_older_state, run_delete, run_update
 
 _TABLE_CLASS = "PaimonChangedTable"
+_VERBS = {"DeleteFromTable": "deleted", "UpdateTable": "updated", "MergeIntoTable": "merged"}
 _LONG_LIST = 1000
 """Every analysis of a condition walks through all values of an IN list: longer ones are made one expression."""
 
 
 def install_row_level(gateway: Gateway, state: JavaObject) -> None:
-    """Let DELETE and UPDATE of a session's statements reach our tables. Calling it again does no harm."""
+    """Let DELETE, UPDATE and MERGE of a session's statements reach our tables. Calling it again does no harm."""
     java_class(gateway, _TABLE_CLASS)
     proxy = (FUNCTION, StatementProxy(gateway))
     add_rule(gateway, state, (compat.RESOLUTION_RULES,), "PaimonRowLevelStatements", proxy)
 
 
 class StatementProxy(FunctionProxy):
-    """Replaces a DELETE or UPDATE by a statement that Spark can run; answers ``java.util.function.Function``."""
+    """Replaces a DELETE, UPDATE or MERGE by a statement that Spark can run; answers ``java.util.function.Function``."""
 
     def __init__(self, gateway: Gateway) -> None:
         super().__init__(gateway)
@@ -49,32 +51,21 @@ class StatementProxy(FunctionProxy):
         """Return the statement to run; the same one where the table is Spark's, or Spark refuses the statement.
 
         Raises:
-            UnsupportedError: the table is a system table, or the statement a MERGE.
+            UnsupportedError: the table is a system table.
         """
         kind = statement.getClass().getSimpleName()
         relation = _relation(statement.targetTable() if kind == "MergeIntoTable" else statement.table())
         table = python_object(self.gateway, relation.table())
-        if kind == "MergeIntoTable":
-            raise UnsupportedError(MERGE_INTO_REFUSAL)
-        deletes = kind == "DeleteFromTable"
         if isinstance(table, SystemTableProxy):
-            verb = "deleted" if deletes else "updated"
-            raise UnsupportedError(f"rows of system table {table.name()} cannot be {verb}: it is for reading")
+            raise UnsupportedError(f"rows of system table {table.name()} cannot be {_VERBS[kind]}: it is for reading")
         if not isinstance(table, TableProxy) or relation.identifier().isEmpty():
             return statement
         target = Target(self.gateway, relation)
-        condition = statement.condition()
-        if not deletes:
-            condition = condition.get() if condition.isDefined() else None
-        if condition is not None and not condition.deterministic():
-            return statement  # Spark refuses it
-        if condition is not None:
-            condition = self._lists.shorten(condition)
         work = (
-            DeleteProxy(target, table.loaded, condition)
-            if deletes
-            else UpdateProxy(target, table.loaded, condition, statement.assignments())
+            self._merge(target, table, statement) if kind == "MergeIntoTable" else self._work(target, table, statement)
         )
+        if work is None:
+            return statement  # Spark refuses it
         emptied = new_object(
             self.gateway,
             _TABLE_CLASS,
@@ -86,6 +77,23 @@ class StatementProxy(FunctionProxy):
         named = compat.RESOLVED_TABLE.of(self.gateway).create(catalog, ident, emptied)
         return compat.TRUNCATE_TABLE(self.gateway, named)
 
+    def _work(self, target: Target, table: TableProxy, statement: JavaObject) -> RowLevelProxy | None:
+        """What runs a statement; None where Spark refuses it."""
+        kind = statement.getClass().getSimpleName()
+        if kind == "MergeIntoTable":
+            return MergeProxy(target, table.loaded, statement) if is_deterministic(statement) else None
+        deletes = kind == "DeleteFromTable"
+        condition = statement.condition()
+        if not deletes:
+            condition = condition.get() if condition.isDefined() else None
+        if condition is not None and not condition.deterministic():
+            return None
+        if condition is not None:
+            condition = self._lists.shorten(condition)
+        if deletes:
+            return DeleteProxy(target, table.loaded, condition)
+        return UpdateProxy(target, table.loaded, condition, statement.assignments())
+
 
 def _relation(plan: JavaObject) -> JavaObject:
     """The relation below the aliases of a table."""
@@ -95,7 +103,7 @@ def _relation(plan: JavaObject) -> JavaObject:
 
 
 class RowLevelProxy(Proxy):
-    """A DELETE or UPDATE that can be run; answers ``java.util.concurrent.Callable``, which may throw any exception."""
+    """A statement that can be run; answers ``java.util.concurrent.Callable``, which may throw any exception."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("java.util.concurrent.Callable",)
     statement: ClassVar[str]
@@ -150,3 +158,20 @@ class UpdateProxy(RowLevelProxy):
     def _run(self) -> None:
         values = self.target.assigned(self.assignments)
         run_update(self.loaded.table, values, AnalyzedRows(self.target, self.condition, values))
+
+
+class MergeProxy(RowLevelProxy):
+    """MERGE INTO."""
+
+    statement = "MERGE INTO"
+
+    def __init__(self, target: Target, loaded: LoadedTable, plan: JavaObject) -> None:
+        super().__init__(target, loaded, None)
+        self.plan = plan
+
+    def toString(self) -> str:
+        """What EXPLAIN shows."""
+        return merge_text(self.loaded.name, self.plan)
+
+    def _run(self) -> None:
+        run_merge(self.loaded.table, AnalyzedMerge(self.target, self.plan))

@@ -60,14 +60,14 @@ class Target:
             values: the expressions of those columns that get another value, by name.
             snapshot_id: what is read; None where the table has no snapshot yet.
         """
-        source, raw = self._padded(self.relation if snapshot_id is None else self._at_snapshot(snapshot_id))
+        source, raw = self._padded(self.relation if snapshot_id is None else self.at_snapshot(snapshot_id))
         if condition is not None:
             source = compat.FILTER(self.gateway, condition, source)
         columns = [
             self._alias(values.get(attribute.name(), raw.get(attribute.name(), attribute)), attribute.name())
             for attribute in self.attributes
         ]
-        return self._frame(compat.PROJECT(self.gateway, scala_seq(self.gateway, columns), source))
+        return self.frame(compat.PROJECT(self.gateway, scala_seq(self.gateway, columns), source))
 
     def marked(self, condition: JavaObject | None, values: Mapping[str, JavaObject], snapshot_id: int) -> DataFrame:
         """All rows of a snapshot with the columns `FILE_PATH` and `HIT`; the rows that are hit have their new values.
@@ -78,7 +78,7 @@ class Target:
             snapshot_id: what is read.
         """
         true = compat.LITERAL.of(self.gateway).TrueLiteral()
-        source, raw = self._padded(self._at_snapshot(snapshot_id).withMetadataColumns())
+        source, raw = self._padded(self.at_snapshot(snapshot_id).withMetadataColumns())
         visible = java_list(source.output())
         path = next(column for column in visible if column.name() == FILE_PATH)
         hit = self._alias(true if condition is None else compat.EQUAL_NULL_SAFE(self.gateway, condition, true), HIT)
@@ -88,14 +88,14 @@ class Target:
             old, new = raw.get(attribute.name(), attribute), values.get(attribute.name())
             value = old if new is None else compat.IF(self.gateway, hit.toAttribute(), new, old)
             columns.append(self._alias(value, attribute.name()))
-        return self._frame(compat.PROJECT(self.gateway, scala_seq(self.gateway, columns), source))
+        return self.frame(compat.PROJECT(self.gateway, scala_seq(self.gateway, columns), source))
 
     def located(self, condition: JavaObject | None, values: Mapping[str, JavaObject], snapshot_id: int) -> DataFrame:
         """The rows of a snapshot for which a condition is true, with the columns `FILE_PATH` and `ROW_INDEX`.
 
         Arguments as of `marked`.
         """
-        source, raw = self._padded(self._at_snapshot(snapshot_id).withMetadataColumns())
+        source, raw = self._padded(self.at_snapshot(snapshot_id).withMetadataColumns())
         visible = {column.name(): column for column in java_list(source.output())}
         if condition is not None:
             source = compat.FILTER(self.gateway, condition, source)
@@ -103,11 +103,27 @@ class Target:
         for attribute in self.attributes:
             value = values.get(attribute.name(), raw.get(attribute.name(), attribute))
             columns.append(self._alias(value, attribute.name()))
-        return self._frame(compat.PROJECT(self.gateway, scala_seq(self.gateway, columns), source))
+        return self.frame(compat.PROJECT(self.gateway, scala_seq(self.gateway, columns), source))
 
-    def _at_snapshot(self, snapshot_id: int) -> JavaObject:
-        given = self.gateway.string_dict(self.relation.options().asCaseSensitiveMap())
-        return self._changed(_OPTIONS, self.gateway.options({**given, "scan.snapshot-id": str(snapshot_id)}))
+    def side(self, snapshot_id: int | None, places: Sequence[str]) -> tuple[DataFrame, dict[str, JavaObject]]:
+        """The rows of a snapshot as one side of a join, and its columns as the files hold them.
+
+        Args:
+            snapshot_id: what is read; None where the table has no snapshot yet.
+            places: metadata columns that come with them.
+        """
+        relation = self.relation if snapshot_id is None else self.at_snapshot(snapshot_id)
+        source, raw = self._padded(relation.withMetadataColumns() if places else relation)
+        old = {attribute.name(): raw.get(attribute.name(), attribute) for attribute in self.attributes}
+        visible = {attribute.name(): attribute for attribute in java_list(source.output())} if places else {}
+        return self.frame(source), {**old, **{name: visible[name] for name in places}}
+
+    def at_snapshot(self, snapshot_id: int, relation: JavaObject = None) -> JavaObject:
+        """Return a relation (by default that of the target) that reads a snapshot."""
+        relation = relation or self.relation
+        given = self.gateway.string_dict(relation.options().asCaseSensitiveMap())
+        options = self.gateway.options({**given, "scan.snapshot-id": str(snapshot_id)})
+        return self._changed(_OPTIONS, options, relation)
 
     def partitions(self, table: FileStoreTable, condition: JavaObject) -> list[dict[str, Any]] | None:
         """The partitions for which a condition is true, evaluated by Spark.
@@ -140,7 +156,7 @@ class Target:
             False,
             none,
         )
-        chosen = self._frame(
+        chosen = self.frame(
             compat.PROJECT(
                 self.gateway, scala_seq(self.gateway, [number]), compat.FILTER(self.gateway, condition, relation)
             )
@@ -209,7 +225,8 @@ class Target:
     def _no_metadata(self) -> JavaObject:
         return self.gateway.jvm.org.apache.spark.sql.types.Metadata.empty()
 
-    def _frame(self, plan: JavaObject) -> DataFrame:
+    def frame(self, plan: JavaObject) -> DataFrame:
+        """The rows of a plan, in the session of the statement."""
         session = compat.CLASSIC_SESSION.of(self.gateway).active()
         return DataFrame(
             compat.DATASET.of(self.gateway).ofRows(session, plan), SparkSession(self.gateway.context, session)

@@ -94,7 +94,7 @@ def _packed_places(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     waiting: dict[str, list[npt.NDArray[np.int64]]] = {}
     count = 0
     for batch in batches:
-        for path, positions in _by_file(batch):
+        for path, positions in by_file(batch):
             waiting.setdefault(path, []).append(positions)
         count += batch.num_rows
         if count >= _MOST_WAITING:
@@ -103,7 +103,8 @@ def _packed_places(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     yield from _packed(waiting)
 
 
-def _by_file(batch: pa.RecordBatch) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+def by_file(batch: pa.RecordBatch) -> Iterator[tuple[str, npt.NDArray[np.int64]]]:
+    """The positions of rows by the path of their file, given as two columns."""
     paths = pc.dictionary_encode(batch.column(0))
     positions = batch.column(1).to_numpy(zero_copy_only=False)
     numbers = paths.indices.to_numpy(zero_copy_only=False)

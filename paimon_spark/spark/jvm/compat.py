@@ -182,7 +182,16 @@ LOCAL_RELATION = SparkClass(f"{_PLANS}.LocalRelation", constructors=(4,))
 TRUNCATE_TABLE = SparkClass(f"{_PLANS}.TruncateTable", constructors=(1,))
 DELETE_FROM_TABLE = SparkClass(f"{_PLANS}.DeleteFromTable", methods=("condition", "table"))
 UPDATE_TABLE = SparkClass(f"{_PLANS}.UpdateTable", methods=("assignments", "condition", "table"))
-MERGE_INTO_TABLE = SparkClass(f"{_PLANS}.MergeIntoTable", methods=("targetTable",))
+MERGE_INTO_TABLE = SparkClass(
+    f"{_PLANS}.MergeIntoTable",
+    methods=(
+        "matchedActions", "mergeCondition", "notMatchedActions", "notMatchedBySourceActions", "sourceTable",
+        "targetTable", "withSchemaEvolution",
+    ),
+)  # fmt: skip
+MERGE_ACTION = SparkClass(f"{_PLANS}.MergeAction", methods=("condition",))
+SUBQUERY_EXPRESSION = SparkClass(f"{_EXPRESSIONS}.SubqueryExpression", methods=("plan", "withNewPlan"))
+EXPRESSION_UTILS = SparkClass(f"{_SQL}.classic.ExpressionUtils", methods=("column",))
 VIEW = SparkClass(f"{_PLANS}.View", methods=("child", "isTempView", "withNewChildren"))
 SUBQUERY_ALIAS = SparkClass(f"{_PLANS}.SubqueryAlias", methods=("child",))
 INSERT_INTO = SparkClass(
@@ -228,7 +237,7 @@ RESOLVED_TABLE = SparkClass(f"{_ANALYSIS}.ResolvedTable", methods=("create",))
 UNRESOLVED_RELATION = SparkClass(
     f"{_ANALYSIS}.UnresolvedRelation", methods=("isStreaming", "multipartIdentifier", "options"), constructors=(3,)
 )
-ASSIGNMENTS = SparkClass(f"{_ANALYSIS}.AssignmentUtils", methods=("alignUpdateAssignments",))
+ASSIGNMENTS = SparkClass(f"{_ANALYSIS}.AssignmentUtils", methods=("alignInsertAssignments", "alignUpdateAssignments"))
 CHAR_COLUMNS = SparkClass(f"{_SQL}.catalyst.util.CharVarcharUtils", methods=("addPaddingForScan", "getRawType"))
 PARTITION_SPECS = SparkClass(
     f"{_ANALYSIS}.ResolvePartitionSpec",

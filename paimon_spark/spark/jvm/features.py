@@ -142,10 +142,11 @@ LEFT_OUT_COLUMNS = Feature(
 )
 WIDENED_WRITES = Feature("write.merge-schema in SQL", "only df.write.format('paimon') can add columns", _WRITES_BY_NAME)
 ROW_LEVEL = Feature(
-    "DELETE and UPDATE", "spark.sql refuses them: use PaimonTable.delete and PaimonTable.update, or paimon_spark.sql",
+    "DELETE, UPDATE and MERGE",
+    "spark.sql refuses them: use PaimonTable.delete, update and merge, or paimon_spark.sql",
     (
-        *_RULES, c.DELETE_FROM_TABLE, c.UPDATE_TABLE, c.MERGE_INTO_TABLE, c.SUBQUERY_ALIAS, c.TRUNCATE_TABLE,
-        c.RESOLVED_TABLE,
+        *_RULES, c.DELETE_FROM_TABLE, c.UPDATE_TABLE, c.MERGE_INTO_TABLE, c.MERGE_ACTION, c.SUBQUERY_ALIAS,
+        c.SUBQUERY_EXPRESSION, c.EXPRESSION_UTILS, c.TRUNCATE_TABLE, c.RESOLVED_TABLE,
         c.RELATION, c.ASSIGNMENTS, c.CHAR_COLUMNS, c.ALIAS, c.ATTRIBUTE, c.NAMED_EXPRESSION, c.LITERAL,
         c.EQUAL_NULL_SAFE, c.IF, c.IN, c.IN_SET, c.FILTER,
         c.PROJECT, c.LOCAL_RELATION, c.DATASET, c.PLATFORM,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from py4j.protocol import Py4JError
+from pyspark.sql.classic.column import Column
 
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
@@ -55,6 +56,25 @@ def aligned_assignments(gateway: Gateway, output: JavaObject, assignments: JavaO
         if getattr(error, "java_exception", None) is not None:
             raise
         return java_list(utils.alignUpdateAssignments(output, assignments, False, False))
+
+
+def aligned_inserts(gateway: Gateway, output: JavaObject, assignments: JavaObject) -> list[JavaObject]:
+    """An assignment for each column of a table that an INSERT of a MERGE fills, cast and checked; with defaults.
+
+    Arguments as of `aligned_assignments`.
+    """
+    utils = compat.ASSIGNMENTS.of(gateway)
+    try:
+        return java_list(utils.alignInsertAssignments(output, assignments))  # 4.0
+    except Py4JError as error:
+        if getattr(error, "java_exception", None) is not None:
+            raise
+        return java_list(utils.alignInsertAssignments(output, assignments, False))
+
+
+def column_of(gateway: Gateway, expression: JavaObject) -> Column:
+    """An expression as a Column."""
+    return Column(compat.EXPRESSION_UTILS.of(gateway).column(expression))
 
 
 def renamed(gateway: Gateway, attribute: JavaObject, target: JavaObject) -> JavaObject:

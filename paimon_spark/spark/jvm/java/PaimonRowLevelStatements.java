@@ -34,7 +34,7 @@ public final class PaimonRowLevelStatements extends Rule {
         while (table instanceof SubqueryAlias) {
             table = ((SubqueryAlias) table).child();
         }
-        return (plan instanceof MergeIntoTable || ((LogicalPlan) plan).resolved())
+        return ((LogicalPlan) plan).resolved()
             && table instanceof DataSourceV2Relation
             && java.lang.reflect.Proxy.isProxyClass(((DataSourceV2Relation) table).table().getClass());
     }

@@ -1,0 +1,148 @@
+"""A MERGE that Spark has analysed, as a statement that `sql.merge` runs: its expressions become Columns.
+
+Everything the statement says stays Spark's own expressions: names, casts, defaults and stars are resolved by Spark.
+On the driver, once per statement and attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from paimon_spark.spark.catalog.table import TableProxy
+from paimon_spark.spark.hooks.row_level_plans import Target
+from paimon_spark.spark.jvm.java_sources import new_object
+from paimon_spark.spark.jvm.plan_expressions import aligned_inserts, column_of
+from paimon_spark.spark.jvm.plan_tables import java_list, python_object
+from paimon_spark.spark.sql.merge import Clause, Deed, MergeRows, MergeStatement
+
+if TYPE_CHECKING:
+    from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+
+_DEEDS = {"UpdateAction": Deed.UPDATE, "DeleteAction": Deed.DELETE, "InsertAction": Deed.INSERT}
+_TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
+
+
+@dataclass(frozen=True)
+class _Action:
+    """One WHEN clause in expressions of Spark."""
+
+    deed: Deed
+    condition: JavaObject | None
+    values: Mapping[str, JavaObject]
+
+
+@dataclass(frozen=True)
+class AnalyzedMerge(MergeStatement):
+    """A ``MergeIntoTable`` whose names are resolved."""
+
+    target: Target
+    plan: JavaObject
+
+    @cached_property
+    def _actions(self) -> tuple[Sequence[_Action], ...]:
+        """The clauses: MATCHED, NOT MATCHED, NOT MATCHED BY SOURCE."""
+        plan = self.plan
+        lists = (plan.matchedActions(), plan.notMatchedActions(), plan.notMatchedBySourceActions())
+        return tuple([self._action(action) for action in java_list(actions)] for actions in lists)
+
+    def _action(self, action: JavaObject) -> _Action:
+        deed = _DEEDS[action.getClass().getSimpleName()]
+        condition = action.condition().get() if action.condition().isDefined() else None
+        values: dict[str, JavaObject] = {}
+        if deed is Deed.UPDATE:
+            values = self.target.assigned(action.assignments())
+        elif deed is Deed.INSERT:
+            aligned = aligned_inserts(self.target.gateway, self.target.relation.output(), action.assignments())
+            pairs = zip(self.target.attributes, aligned, strict=True)
+            values = {attribute.name(): assignment.value() for attribute, assignment in pairs}
+        return _Action(deed, condition, values)
+
+    @property
+    def deeds(self) -> Collection[Deed]:
+        """What its clauses do."""
+        return {action.deed for actions in self._actions for action in actions}
+
+    def rows(self, snapshot_id: int | None, places: Sequence[str]) -> MergeRows:
+        """Both sides at a snapshot; the source and subqueries read the same of the target."""
+        target, old = self.target.side(snapshot_id, places)
+        at = _AtSnapshot(self.target, snapshot_id)
+        clauses = [[self._clause(action, at) for action in actions] for actions in self._actions]
+        return MergeRows(
+            target=target,
+            source=self.target.frame(at.tree(self.plan.sourceTable())),
+            on=column_of(self.target.gateway, at.tree(self.plan.mergeCondition())),
+            old={name: column_of(self.target.gateway, attribute) for name, attribute in old.items()},
+            matched=clauses[0],
+            not_matched=clauses[1],
+            not_matched_by_source=clauses[2],
+        )
+
+    def _clause(self, action: _Action, at: _AtSnapshot) -> Clause:
+        gateway = self.target.gateway
+        condition = None if action.condition is None else column_of(gateway, at.tree(action.condition))
+        values = {name: column_of(gateway, at.tree(value)) for name, value in action.values.items()}
+        return Clause(action.deed, condition, values)
+
+
+@dataclass(frozen=True)
+class _AtSnapshot:
+    """Makes queries read one snapshot of the target, where they name no other version of it."""
+
+    target: Target
+    snapshot_id: int | None
+
+    def tree(self, tree: JavaObject) -> JavaObject:
+        """Return a plan or an expression whose relations of the target read the snapshot."""
+        if self.snapshot_id is None:
+            return tree
+        relations = new_object(self.target.gateway, "PaimonRelations", (_TREE, tree))
+        found = list(relations.found())
+        others = [self._pinned(relation) for relation in found]
+        if all(other is relation for other, relation in zip(others, found, strict=True)):
+            return tree
+        swaps = self.target.gateway.jvm.java.util.ArrayList()
+        for other in others:
+            swaps.add(other)
+        return relations.replaced(swaps)
+
+    def _pinned(self, relation: JavaObject) -> JavaObject:
+        gateway: Gateway = self.target.gateway
+        table = python_object(gateway, relation.table())
+        own = python_object(gateway, self.target.relation.table())
+        if not isinstance(table, TableProxy) or table.loaded.pinned or str(table.toString()) != str(own.toString()):
+            return relation
+        given = gateway.string_dict(relation.options().asCaseSensitiveMap())
+        if any(key.lower().startswith(("scan.", "incremental-")) for key in given):
+            return relation
+        assert self.snapshot_id is not None
+        return self.target.at_snapshot(self.snapshot_id, relation)
+
+
+def merge_text(name: str, plan: JavaObject) -> str:
+    """What EXPLAIN shows of a MERGE."""
+    lists = (
+        ("MATCHED", plan.matchedActions()),
+        ("NOT MATCHED", plan.notMatchedActions()),
+        ("NOT MATCHED BY SOURCE", plan.notMatchedBySourceActions()),
+    )
+    clauses = [
+        f" WHEN {when}{_condition_text(action)} THEN {_DEEDS[action.getClass().getSimpleName()].name}"
+        for when, actions in lists
+        for action in java_list(actions)
+    ]
+    return f"MERGE INTO {name} ON {plan.mergeCondition().sql()}{''.join(clauses)}"
+
+
+def _condition_text(action: JavaObject) -> str:
+    return f" AND {action.condition().get().sql()}" if action.condition().isDefined() else ""
+
+
+def is_deterministic(plan: JavaObject) -> bool:
+    """Whether the conditions of a MERGE have one value each; Spark refuses others."""
+    actions = (*java_list(plan.matchedActions()), *java_list(plan.notMatchedActions()))
+    actions = (*actions, *java_list(plan.notMatchedBySourceActions()))
+    conditions = [action.condition().get() for action in actions if action.condition().isDefined()]
+    return all(condition.deterministic() for condition in (plan.mergeCondition(), *conditions))

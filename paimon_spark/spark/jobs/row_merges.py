@@ -1,0 +1,208 @@
+"""MERGE into a table without primary key: one job writes the new rows and tells which old ones go. On any session.
+
+Tasks write what is inserted and updated into new files, and answer with the places of updated and deleted rows. With
+deletion vectors the commit marks these; without, the files that hold them are written anew, without them. So the source
+is evaluated once, whatever it is.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from paimon_spark.errors import DataError
+from paimon_spark.maintain.row_marks import MarkedFile, encode_positions
+from paimon_spark.spark.columns.arrow_cast import batches_from_spark
+from paimon_spark.spark.columns.types import spark_arrow_schema
+from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.jobs.compact_job import executor_of
+from paimon_spark.spark.jobs.row_marks import by_file
+from paimon_spark.spark.source.table_write import MarkedRows, TableWrite, planned
+from paimon_spark.spark.source.worker_process import speed_up_worker
+from paimon_spark.spec.row_kind import RowKind
+from paimon_spark.spec.snapshot import Operation
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
+from paimon_spark.write.task_write import write_parts
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from pyspark.sql import DataFrame
+
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.write.message import TaskMessage
+
+CARDINALITY_VIOLATION = (
+    "[MERGE_CARDINALITY_VIOLATION] The ON search condition of the MERGE statement matched a single row from the target "
+    "table with multiple rows of the source table. This could result in the target row being operated on more than "
+    "once with an update or delete operation and is not allowed."
+)
+"""Spark's own sentence."""
+
+_ANSWER = StructType([StructField("answer", BinaryType(), nullable=False)])
+_MOST_WAITING = 1 << 22
+"""Positions that a task holds unpacked."""
+
+
+def merge_rows(changes: DataFrame, table: FileStoreTable, snapshot: Snapshot | None, *, checked: bool) -> None:
+    """Write and commit what a MERGE makes of the rows of a snapshot.
+
+    Args:
+        changes: the columns of the table, then the path and the position of the old row, with row tracking its id and
+            sequence number, then the row kind: +I is inserted, +U takes the place of the old row, -D removes it.
+        table: the target with the options of the statement.
+        snapshot: what `changes` reads; None: there is none yet.
+        checked: whether no old row may come twice.
+
+    Raises:
+        DataError: an old row comes twice; nothing was committed.
+        CommitConflictError: another commit changed the same rows meanwhile; nothing was committed.
+        PaimonError: as of every write.
+    """
+    schema = spark_arrow_schema(changes.schema)
+    columns = len(table.schema.field_names)
+    tracked = list(range(columns + 2, len(schema) - 1))
+    plain = pa.schema([schema.field(at) for at in range(columns)])
+    write = planned(table, plain, operation=Operation.MERGE)
+    writes = [write]
+    if tracked:
+        kept = pa.schema([*plain, *(schema.field(at) for at in tracked)])
+        # as of rows that are marked: they bring their ids
+        writes.append(planned(table, kept, operation=Operation.MERGE, marked=MarkedRows(0, ())))
+    numbered = changes.toDF(*(str(number) for number in range(len(schema))))
+    answers = map_in_arrow(numbered, partial(_merge_task, writes, columns), _ANSWER).collect()
+    done = [answer for row in answers for answer in pickle.loads(bytes(row.answer))]
+    _commit(table, write, snapshot, done, checked=checked, execute=executor_of(changes.sparkSession))
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What one task did."""
+
+    messages: tuple[TaskMessage, ...]
+    marked: tuple[MarkedFile, ...]
+    inserted: int
+    repeated: bool
+
+
+def _commit(
+    table: FileStoreTable,
+    write: TableWrite,
+    snapshot: Snapshot | None,
+    done: Sequence[_Done],
+    *,
+    checked: bool,
+    execute: Any,
+) -> None:
+    from paimon_spark.maintain.row_removal import rows_of_files, write_without  # the tasks do without it
+
+    messages = [message for part in done for message in part.messages]
+    marked = tuple(file for part in done for file in part.marked)
+    removed = [] if snapshot is None else rows_of_files(table, snapshot, marked)
+    if checked and (any(part.repeated for part in done) or any(rows.repeated for rows in removed)):
+        raise DataError(CARDINALITY_VIOLATION)
+    if not removed and not any(message.messages for message in messages):
+        return
+    if removed and snapshot is not None:
+        if table.options.deletion_vectors_enabled:
+            write = replace(write, marked=MarkedRows(snapshot.id, marked))
+        else:
+            messages.append(write_without(table, removed, execute))
+    # a row that is inserted was not there: what others have put into its partition meanwhile is to be looked at
+    inserts = any(part.inserted for part in done)
+    plan = replace(write.plan, snapshot=SnapshotIdentity.of(snapshot), rows_read=inserts)
+    replace(write, plan=plan).commit(messages, execute)
+
+
+def _merge_task(
+    writes: Sequence[TableWrite], columns: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Write the rows of one task; answer with its commit messages and the places of old rows. Runs in tasks."""
+    speed_up_worker()
+    filled = (batch for batch in batches if batch.num_rows)
+    first = next(filled, None)
+    if first is None:
+        return
+    places = _Places()
+    parts = _parts(writes, columns, chain([first], filled), places)
+    context = TaskContext.get()
+    messages = write_parts([write.plan for write in writes], parts, context.partitionId() if context else 0)
+    done = _Done(tuple(messages), tuple(places.packed()), places.inserted, places.repeated)
+    yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps([done])], pa.binary())], names=["answer"])
+
+
+def _parts(
+    writes: Sequence[TableWrite], columns: int, batches: Iterable[pa.RecordBatch], places: _Places
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows to be written, each batch with the position of its write; note the places of old rows."""
+    for batch in batches:
+        kinds = batch.column(batch.num_columns - 1).to_numpy(zero_copy_only=False)
+        inserted = kinds == RowKind.INSERT.value
+        updated = kinds == RowKind.UPDATE_AFTER.value
+        places.take(batch.select([columns, columns + 1]), ~inserted)
+        places.inserted += int(inserted.sum())
+        if len(writes) == 1:
+            yield from _written(writes, 0, batch, columns, inserted | updated)
+        else:
+            yield from _written(writes, 0, batch, columns, inserted)
+            yield from _written(writes, 1, batch, columns, updated)
+
+
+def _written(
+    writes: Sequence[TableWrite], at: int, batch: pa.RecordBatch, columns: int, chosen: npt.NDArray[np.bool_]
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the chosen rows as one write takes them: a row that is updated gets the sequence number of its snapshot."""
+    if not chosen.any():
+        return
+    schema = writes[at].plan.data_schema
+    rows = batch if chosen.all() else batch.filter(pa.array(chosen))
+    taken = list(rows.columns[:columns])
+    if at:
+        taken += [rows.column(columns + 2), pa.nulls(rows.num_rows, pa.int64())]
+    made = pa.RecordBatch.from_arrays(taken, names=schema.names)
+    for converted in batches_from_spark([made], schema):
+        yield at, converted
+
+
+@dataclass
+class _Places:
+    """The places of old rows that a task has seen, packed file by file."""
+
+    inserted: int = 0
+    repeated: bool = False
+    """Whether one of them came twice."""
+    _waiting: dict[str, list[npt.NDArray[np.int64]]] = field(default_factory=dict)
+    _count: int = 0
+    _done: list[MarkedFile] = field(default_factory=list)
+
+    def take(self, places: pa.RecordBatch, chosen: npt.NDArray[np.bool_]) -> None:
+        if not chosen.any():
+            return
+        found = places.filter(pa.array(chosen))
+        for path, positions in by_file(found):
+            self._waiting.setdefault(path, []).append(positions)
+        self._count += found.num_rows
+        if self._count >= _MOST_WAITING:
+            self._pack()
+
+    def packed(self) -> list[MarkedFile]:
+        """All of them."""
+        self._pack()
+        return self._done
+
+    def _pack(self) -> None:
+        for path, parts in self._waiting.items():
+            positions = np.concatenate(parts)
+            distinct = np.unique(positions)
+            self.repeated |= len(distinct) < len(positions)
+            self._done.append((path, encode_positions(distinct)))
+        self._waiting, self._count = {}, 0

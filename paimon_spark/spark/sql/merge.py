@@ -1,0 +1,290 @@
+"""What MERGE does, for every front: the rows of target and source are joined once, and each becomes what a clause says.
+
+A front (the catalog, `PaimonTable`, `paimon_spark.sql`) tells the statement once, as Columns over the join of both
+sides: it is a `MergeStatement`. Rows of a primary-key table are written with their row kinds; of other tables the old
+rows are marked in deletion vectors, or the files that hold them are written anew. One job evaluates the source, one
+snapshot of the table is read, and one snapshot comes of it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Window
+from pyspark.sql import functions as sf
+
+from paimon_spark.commit.run_again import run_again
+from paimon_spark.errors import DataError, UnsupportedError
+from paimon_spark.maintain.row_level import check_merge
+from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, tracked_names
+from paimon_spark.spark.columns.types import to_spark_type
+from paimon_spark.spark.jobs.row_merges import CARDINALITY_VIOLATION, merge_rows
+from paimon_spark.spark.jobs.shuffled_write import write_shuffled
+from paimon_spark.spec.row_kind import RowKind
+from paimon_spark.spec.snapshot import Operation
+from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_TARGET, _SOURCE, _CLAUSE, _MATCHES = "_paimon_target", "_paimon_source", "_paimon_clause", "_paimon_matches"
+_KEY_CHANGED = "Can't update the primary key column"
+
+
+class Deed(Enum):
+    """What a clause does with a row; the value is the row kind of what it writes."""
+
+    INSERT = RowKind.INSERT
+    UPDATE = RowKind.UPDATE_AFTER
+    DELETE = RowKind.DELETE
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One WHEN clause. Of the clauses of its kind, the first whose condition is true counts for a row."""
+
+    deed: Deed
+    condition: Column | None = None
+    values: Mapping[str, Column] = field(default_factory=dict)
+    """By column, of its type: of an UPDATE those that get another value, of an INSERT all."""
+
+
+@dataclass(frozen=True)
+class MergeRows:
+    """Both sides of a MERGE at one snapshot. All Columns can be evaluated on the join of `target` and `source`."""
+
+    target: DataFrame
+    source: DataFrame
+    on: Column
+    old: Mapping[str, Column]
+    """The columns of the target as its files hold them, and the metadata columns that were asked for."""
+    matched: Sequence[Clause]
+    not_matched: Sequence[Clause]
+    """INSERT only; conditions and values are over the source."""
+    not_matched_by_source: Sequence[Clause]
+    """UPDATE and DELETE; conditions and values are over the target."""
+
+
+class MergeStatement(ABC):
+    """A MERGE as one front tells it."""
+
+    @property
+    @abstractmethod
+    def deeds(self) -> Collection[Deed]:
+        """What its clauses do."""
+
+    @abstractmethod
+    def rows(self, snapshot_id: int | None, places: Sequence[str]) -> MergeRows:
+        """Both sides at a snapshot.
+
+        Args:
+            snapshot_id: what is read of the target, also where the source or a subquery names it; None: there is none.
+            places: metadata columns of the target that are needed.
+        """
+
+
+def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
+    """Run a MERGE and commit it. After a conflict, start again from the latest snapshot.
+
+    Args:
+        table: the target with the options of the statement.
+        statement: what is merged.
+
+    Raises:
+        UnsupportedError: the table does not take such a statement; nothing was written.
+        DataError: a row of the target is matched by several rows of the source; nothing was committed.
+        CommitConflictError: other commits changed the same rows every time; nothing was committed.
+        PaimonError: as of every write; nothing was committed then.
+    """
+    check_merge(table, updates=Deed.UPDATE in statement.deeds, deletes=Deed.DELETE in statement.deeds)
+    keyed = bool(table.schema.primary_keys)
+    places = () if keyed else (FILE_PATH, ROW_INDEX, *tracked_names(table.schema))
+    _check_names(table, places)
+
+    def attempt(snapshot: Snapshot | None) -> None:
+        rows = statement.rows(None if snapshot is None else snapshot.id, places)
+        changes = _Changes(table.schema, rows, places)
+        if keyed:
+            rows_of = SnapshotIdentity.of(snapshot)
+            write_shuffled(changes.keyed(), table, None, operation=Operation.MERGE, rows_of=rows_of)
+        else:
+            merge_rows(changes.placed(), table, snapshot, checked=changes.checked)
+
+    try:
+        run_again(table, attempt)
+    except PySparkException as error:
+        raise _row_error(table, error) or error from None
+
+
+def _check_names(table: FileStoreTable, places: Collection[str]) -> None:
+    hidden = next((name for name in places if table.schema.has_field(name)), None)
+    if hidden is not None:
+        raise UnsupportedError(
+            f"MERGE INTO is not supported for table {table.path}: its column {hidden} has the name of the metadata "
+            "column by which rows are found. Rename the column."
+        )
+
+
+def _row_error(table: FileStoreTable, error: Exception) -> Exception | None:
+    """Return our own error for one that a task has raised by one of the sentences below; None for any other."""
+    text = str(error)
+    if CARDINALITY_VIOLATION in text:
+        return DataError(CARDINALITY_VIOLATION)
+    at = text.find(_KEY_CHANGED)
+    return None if at < 0 else UnsupportedError(f"{text[at:].partition(chr(10))[0].partition(' SQLSTATE')[0]}")
+
+
+class _Changes:
+    """The rows that the clauses of a MERGE make of its two sides."""
+
+    def __init__(self, schema: TableSchema, rows: MergeRows, places: Sequence[str]) -> None:
+        self._schema = schema
+        self._rows = rows
+        self._places = places
+        self._clauses = (*rows.matched, *rows.not_matched, *rows.not_matched_by_source)
+
+    @property
+    def checked(self) -> bool:
+        """Whether it matters that several rows of the source match one row of the target."""
+        matched = self._rows.matched
+        is_plain_delete = len(matched) == 1 and matched[0].deed is Deed.DELETE and matched[0].condition is None
+        return bool(matched) and not is_plain_delete
+
+    def keyed(self) -> DataFrame:
+        """The new rows of a primary-key table with their row kinds; of deleted rows only the columns that count."""
+        schema, joined = self._schema, self._joined()
+        kept = _columns_of_deletes(schema)
+        if self.checked:
+            same_key = Window.partitionBy(*(self._value(schema.field(key), kept) for key in schema.primary_keys))
+            is_match = sf.col(_CLAUSE) <= len(self._rows.matched)
+            joined = joined.withColumn(_MATCHES, sf.sum(is_match.cast("int")).over(same_key))
+        values = [self._value(column, kept).alias(column.name) for column in schema.fields]
+        return joined.select(*values, self._checked_kind().cast("tinyint").alias(VALUE_KIND.name))
+
+    def placed(self) -> DataFrame:
+        """The new rows of any other table, with the places of the old ones; of deleted rows only these count.
+
+        The columns: those of the table, then the metadata columns, then the row kind.
+        """
+        joined = self._joined()
+        values = [self._value(column, ()).alias(column.name) for column in self._schema.fields]
+        has_old = self._rows.matched or self._rows.not_matched_by_source
+        places = [self._rows.old[name] if has_old else sf.lit(None) for name in self._places]
+        types = {FILE_PATH: "string"}
+        shown = [
+            place.cast(types.get(name, "bigint")).alias(name) for place, name in zip(places, self._places, strict=True)
+        ]
+        return joined.select(*values, *shown, self._kind().cast("tinyint").alias(VALUE_KIND.name))
+
+    def _joined(self) -> DataFrame:
+        """The rows for which a clause does something, with the number of the clause, from 1."""
+        rows = self._rows
+        both, source_only, target_only = map(bool, (rows.matched, rows.not_matched, rows.not_matched_by_source))
+        if not both and source_only != target_only:
+            first, second = (rows.source, rows.target) if source_only else (rows.target, rows.source)
+            joined = first.join(second, rows.on, "left_anti")
+            number = self._first(rows.not_matched or rows.not_matched_by_source, 0)
+        else:
+            kind = {(False, False): "inner", (True, False): "right", (False, True): "left"}
+            target = rows.target.withColumn(_TARGET, sf.lit(True))
+            source = rows.source.withColumn(_SOURCE, sf.lit(True))
+            joined = target.join(source, rows.on, kind.get((source_only, target_only), "full"))
+            number = (
+                sf.when(sf.col(_TARGET).isNull(), self._first(rows.not_matched, len(rows.matched)))
+                .when(
+                    sf.col(_SOURCE).isNull(),
+                    self._first(rows.not_matched_by_source, len(rows.matched) + len(rows.not_matched)),
+                )
+                .otherwise(self._first(rows.matched, 0))
+            )
+        return joined.withColumn(_CLAUSE, number).where(sf.col(_CLAUSE) > 0)
+
+    @staticmethod
+    def _first(clauses: Sequence[Clause], before: int) -> Column:
+        """The number of the first clause whose condition is true; 0 where none is."""
+        return reduce(
+            lambda others, numbered: (
+                sf.lit(numbered[0])
+                if numbered[1].condition is None
+                else sf.when(numbered[1].condition, sf.lit(numbered[0])).otherwise(others)
+            ),
+            reversed(list(enumerate(clauses, start=before + 1))),
+            sf.lit(0),
+        )
+
+    def _by_clause(self, choose: Callable[[Clause], Column]) -> Column:
+        """A value for each clause."""
+        chosen = [choose(clause) for clause in self._clauses]
+        return reduce(
+            lambda others, numbered: sf.when(sf.col(_CLAUSE) == numbered[0], numbered[1]).otherwise(others),
+            reversed(list(enumerate(chosen[:-1], start=1))),
+            chosen[-1],
+        )
+
+    def _value(self, column: DataField, of_deletes: Collection[str]) -> Column:
+        """What a column becomes. A key keeps its value."""
+        name, data_type = column.name, to_spark_type(column.type)
+        is_key = name in self._schema.primary_keys
+
+        def choose(clause: Clause) -> Column:
+            if clause.deed is Deed.INSERT or (clause.deed is Deed.UPDATE and name in clause.values and not is_key):
+                return clause.values[name]
+            if clause.deed is Deed.DELETE and name not in of_deletes:
+                return sf.lit(None).cast(data_type)
+            return self._rows.old[name]
+
+        return self._by_clause(choose)
+
+    def _kind(self) -> Column:
+        return self._by_clause(lambda clause: sf.lit(clause.deed.value.value))
+
+    def _checked_kind(self) -> Column:
+        """The row kind; an error where a row is matched twice, or another key is assigned."""
+
+        def choose(clause: Clause) -> Column:
+            kind = sf.lit(clause.deed.value.value)
+            if clause.deed is not Deed.UPDATE:
+                return kind
+            for key in self._schema.primary_keys:
+                if key in clause.values:
+                    text = (
+                        f"{_KEY_CHANGED} {key} in a MERGE: a row that is matched would get another key. DELETE it and "
+                        "INSERT it anew."
+                    )
+                    same = clause.values[key].eqNullSafe(self._rows.old[key])
+                    kind = sf.when(same, kind).otherwise(sf.raise_error(sf.lit(text)).cast("int"))
+            return kind
+
+        kind = self._by_clause(choose)
+        if not self.checked:
+            return kind
+        twice = sf.raise_error(sf.lit(CARDINALITY_VIOLATION)).cast("int")
+        is_match = sf.col(_CLAUSE) <= len(self._rows.matched)
+        return sf.when(is_match & (sf.col(_MATCHES) > 1), twice).otherwise(kind)
+
+
+def _columns_of_deletes(schema: TableSchema) -> frozenset[str]:
+    """The columns of a -D row that count: keys, what orders rows, and NOT NULL columns; all where old values do."""
+    options = schema.core_options
+    engine = str(schema.options.get("merge-engine", "deduplicate")).strip().lower()
+    if engine != "deduplicate" or options.changelog_producer == "input":
+        return frozenset(schema.field_names)
+    return frozenset(
+        (
+            *schema.primary_keys,
+            *options.sequence_fields,
+            *(column.name for column in schema.fields if not column.type.nullable),
+        )
+    )
