@@ -1,7 +1,7 @@
-"""Files of append tables are written anew without some of their rows: what a statement takes out, when none marks rows.
+"""Files of append tables are written anew without some of their rows: those that a statement takes out.
 
-The rows are told by file and position, as for deletion vectors; what becomes of them is written by the statement. Equals
-the end of Java's copy-on-write commands. Runs on the driver; tasks rewrite.
+The rows are told by file and position, as for deletion vectors; what becomes of them is written by the statement.
+Equals the end of Java's copy-on-write commands. Runs on the driver; tasks rewrite.
 """
 
 from __future__ import annotations

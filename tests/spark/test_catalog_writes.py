@@ -188,14 +188,6 @@ def test_what_spark_checks_is_sparks_error(
     assert rows(name) == []
 
 
-def test_merge_is_refused_by_name(spark: SparkSession, create: Callable[..., str], rows: Callable[[str], Rows]) -> None:
-    name = create("k INT, v STRING")
-    spark.sql(f"INSERT INTO {name} VALUES (1, 'a')")
-    with pytest.raises(PySparkException, match=r"MERGE INTO is not supported yet: use INSERT INTO"):
-        spark.sql(f"MERGE INTO {name} USING {name} AS s ON {name}.k = s.k WHEN MATCHED THEN DELETE")
-    assert rows(name) == [(1, "a")]
-
-
 def test_two_threads_insert_at_once(
     spark: SparkSession, create: Callable[..., str], rows: Callable[[str], Rows], warehouse: Path
 ) -> None:

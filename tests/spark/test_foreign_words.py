@@ -42,8 +42,6 @@ SENTENCES = {
     "SHOW BRANCHES words.d.t": r"words\.d\.`t\$branches`",
     "ALTER TABLE words.d.t CREATE BRANCH b": r"CALL words\.sys\.create_branch",
     "ALTER TABLE words.d.t ADD PARTITION FIELD v": "PARTITIONED BY",
-    "MERGE INTO words.d.t USING (SELECT 1 AS k) s ON id = s.k WHEN MATCHED THEN DELETE": "MERGE INTO is not supported "
-    "yet: use INSERT INTO.*upsert.*UPDATE.*DELETE",
     "ALTER TABLE words.d.t RENAME TO nodb.x": "SCHEMA_NOT_FOUND.*`nodb`",
 }
 

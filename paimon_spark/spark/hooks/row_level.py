@@ -61,9 +61,7 @@ class StatementProxy(FunctionProxy):
         if not isinstance(table, TableProxy) or relation.identifier().isEmpty():
             return statement
         target = Target(self.gateway, relation)
-        work = (
-            self._merge(target, table, statement) if kind == "MergeIntoTable" else self._work(target, table, statement)
-        )
+        work = self._work(target, table, statement)
         if work is None:
             return statement  # Spark refuses it
         emptied = new_object(

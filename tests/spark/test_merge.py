@@ -1,0 +1,226 @@
+"""MERGE INTO by the catalog: each clause, on each kind of table; one snapshot read, one commit."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import expr
+
+import paimon_spark
+from paimon_spark.spark.sql import merge
+from paimon_spark.spec.snapshot import CommitKind, Operation
+from paimon_spark.table.table import load_table
+
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
+
+Rows = list[tuple[Any, ...]]
+_numbers = itertools.count()
+KINDS = {
+    "keyed": {"primary-key": "k", "bucket": "2"},
+    "dynamic": {"primary-key": "k"},
+    "append": {},
+    "vectors": {"deletion-vectors.enabled": "true"},
+    "tracked": {"row-tracking.enabled": "true"},
+    "tracked, vectors": {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"},
+}
+ABC = "(1, 'a', 1), (2, 'b', 2), (3, 'c', 3)"
+SOURCE = "(SELECT 2 AS k, 'B' AS v, 20 AS n UNION ALL SELECT 4, 'D', 40) s"
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    path = tmp_path_factory.mktemp("merges")
+    paimon_spark.register_catalog(spark, "merges", warehouse=str(path))
+    spark.sql("CREATE DATABASE merges.db")
+    spark.sql("USE merges.db")
+    yield path
+    spark.sql("USE spark_catalog.default")
+
+
+def create(spark: SparkSession, columns: str, rows: str = "", **options: str) -> str:
+    """Make a table and give its name."""
+    name = f"t{next(_numbers)}"
+    properties = ", ".join(f"'{option}'='{value}'" for option, value in options.items())
+    spark.sql(f"CREATE TABLE {name} ({columns})" + (f" TBLPROPERTIES ({properties})" if properties else ""))
+    if rows:
+        spark.sql(f"INSERT INTO {name} VALUES {rows}")
+    return name
+
+
+def rows(spark: SparkSession, name: str) -> Rows:
+    return sorted((tuple(row) for row in spark.table(name).collect()), key=str)
+
+
+def path_of(warehouse: Path, name: str) -> str:
+    return str(warehouse / "db.db" / name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_clause(spark: SparkSession, warehouse: Path, kind: str) -> None:
+    table = create(spark, "k INT, v STRING, n INT", ABC, **KINDS[kind])
+    spark.sql(f"MERGE INTO {table} t USING {SOURCE} ON t.k = s.k WHEN MATCHED THEN UPDATE SET * "
+              "WHEN NOT MATCHED THEN INSERT *")  # fmt: skip
+    assert rows(spark, table) == [(1, "a", 1), (2, "B", 20), (3, "c", 3), (4, "D", 40)]
+    # the source reads the target, at the same snapshot
+    spark.sql(
+        f"WITH s AS (SELECT k + 1 AS k, n FROM {table}) MERGE INTO {table} t USING s ON t.k = s.k "
+        "WHEN MATCHED AND s.n = 3 THEN DELETE WHEN MATCHED AND s.n > 5 THEN UPDATE SET n = t.n + s.n, v = NULL "
+        "WHEN MATCHED THEN UPDATE SET n = -t.n WHEN NOT MATCHED AND s.k > 9 THEN INSERT (k) VALUES (0) "
+        "WHEN NOT MATCHED THEN INSERT (k, n) VALUES (s.k, s.n + 1) "
+        f"WHEN NOT MATCHED BY SOURCE AND t.k > (SELECT min(k) FROM {table}) THEN DELETE "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = 'alone'"
+    )
+    assert rows(spark, table) == [(1, "alone", 1), (2, "B", -20), (3, None, 23), (5, None, 41)]
+    spark.sql(f"MERGE INTO {table} t USING {SOURCE} ON t.k = s.k WHEN NOT MATCHED THEN INSERT *")
+    spark.sql(f"MERGE INTO {table} t USING {SOURCE} ON t.k = s.k WHEN NOT MATCHED BY SOURCE THEN DELETE")
+    assert rows(spark, table) == [(2, "B", -20), (4, "D", 40)]
+    opened = load_table(path_of(warehouse, table))
+    found = opened.snapshots.latest()
+    assert found is not None
+    assert found.operation is Operation.MERGE
+    assert found.commit_kind is (CommitKind.APPEND if opened.schema.primary_keys else CommitKind.OVERWRITE)
+
+
+@pytest.mark.parametrize("kind", ["keyed", "append", "vectors"])
+def test_a_row_that_is_matched_twice(spark: SparkSession, warehouse: Path, kind: str) -> None:
+    table = create(spark, "k INT, v STRING, n INT", ABC, **KINDS[kind])
+    twice = "(SELECT 2 AS k, id AS n FROM range(2)) s"
+    before = load_table(path_of(warehouse, table)).snapshots.latest()
+    for clauses in ("THEN UPDATE SET v = 'x'", "AND s.n >= 0 THEN DELETE"):
+        with pytest.raises(PySparkException, match=r"MERGE_CARDINALITY_VIOLATION.*multiple rows of the source"):
+            spark.sql(f"MERGE INTO {table} t USING {twice} ON t.k = s.k WHEN MATCHED {clauses}")
+    assert load_table(path_of(warehouse, table)).snapshots.latest() == before
+    # of both rows only one does something; and to be deleted twice is to be deleted
+    spark.sql(f"MERGE INTO {table} t USING {twice} ON t.k = s.k WHEN MATCHED AND s.n = 1 THEN UPDATE SET v = 'one'")
+    assert rows(spark, table)[1] == (2, "one", 2)
+    spark.sql(f"MERGE INTO {table} t USING {twice} ON t.k = s.k WHEN MATCHED THEN DELETE")
+    assert [row[0] for row in rows(spark, table)] == [1, 3]
+
+
+def test_nulls_match_nothing(spark: SparkSession, warehouse: Path) -> None:
+    name = create(spark, "k INT, n INT", "(NULL, 1), (1, 2)")
+    spark.sql(
+        f"MERGE INTO {name} t USING (SELECT CAST(NULL AS INT) AS k UNION ALL SELECT 1) s ON t.k = s.k "
+        "WHEN MATCHED AND CAST(NULL AS BOOLEAN) THEN DELETE WHEN MATCHED THEN UPDATE SET n = 5 "
+        "WHEN NOT MATCHED THEN INSERT (k, n) VALUES (s.k, 9)"
+    )
+    assert rows(spark, name) == [(1, 5), (None, 1), (None, 9)]
+
+
+def test_values_are_stored_as_by_an_insert(spark: SparkSession, warehouse: Path) -> None:
+    columns = "k INT NOT NULL, s STRUCT<a INT, b STRING>, c CHAR(4), d INT DEFAULT 7, x INT NOT NULL, w VARCHAR(3)"
+    name = create(
+        spark, columns, "(1, named_struct('a', 1, 'b', 'x'), 'ab', 1, 1, 'w')",
+        **{"primary-key": "k", "bucket": "1"},
+    )  # fmt: skip
+    spark.sql(
+        f"MERGE INTO {name} t USING (SELECT 1 AS k, 5L AS a UNION ALL SELECT 2, 6) u ON t.k = u.k "
+        "WHEN MATCHED THEN UPDATE SET t.s.a = u.a, d = DEFAULT, c = 'y' "
+        "WHEN NOT MATCHED THEN INSERT (x, k) VALUES (u.a, u.k)"
+    )
+    assert rows(spark, name) == [(1, (5, "x"), "y   ", 7, 1, "w"), (2, None, None, 7, 6, None)]
+    spark.sql(f"MERGE INTO {name} t USING (SELECT 1) u ON t.c = 'y' WHEN MATCHED THEN UPDATE SET d = 8")
+    assert rows(spark, name)[0][3] == 8
+    for value, reason in {"x = NULL": "NULL", "x = 'text'": "CAST", "w = 'long'": "EXCEED_LIMIT", "y = 1": "y"}.items():
+        with pytest.raises(PySparkException, match=reason):
+            spark.sql(f"MERGE INTO {name} t USING (SELECT 1) u ON true WHEN MATCHED THEN UPDATE SET {value}").collect()
+    with pytest.raises(PySparkException, match="No assignment for 'x'"):
+        spark.sql(f"MERGE INTO {name} t USING (SELECT 9 AS k) u ON t.k = u.k "
+                  "WHEN NOT MATCHED THEN INSERT (k) VALUES (9)")  # fmt: skip
+
+
+def test_a_primary_key_stays(spark: SparkSession, warehouse: Path) -> None:
+    name = create(spark, "k INT, v STRING, n INT", ABC, **KINDS["keyed"])
+    with pytest.raises(PySparkException, match="Can't update the primary key column k"):
+        spark.sql(f"MERGE INTO {name} t USING {SOURCE} ON t.k = s.k WHEN MATCHED THEN UPDATE SET k = s.n")
+    spark.sql(f"MERGE INTO {name} t USING (SELECT 2L AS k, 8 AS n) s ON t.k = s.k "
+              "WHEN MATCHED THEN UPDATE SET k = s.k, n = s.n")  # fmt: skip
+    assert rows(spark, name)[1] == (2, "b", 8)
+
+
+def test_engines(spark: SparkSession, warehouse: Path) -> None:
+    update = "WHEN MATCHED THEN UPDATE SET n = s.n"
+    for engine, refused in {
+        "aggregation": (update, "WHEN MATCHED THEN DELETE"),
+        "first-row": (update, "WHEN MATCHED THEN DELETE"),
+        "partial-update": ("WHEN MATCHED THEN DELETE",),
+    }.items():
+        name = create(spark, "k INT, v STRING, n INT", ABC, **KINDS["keyed"], **{"merge-engine": engine})
+        for clause in refused:
+            with pytest.raises(PySparkException, match=f"(?i)merge engine {engine} does"):
+                spark.sql(f"MERGE INTO {name} t USING {SOURCE} ON t.k = s.k {clause}").collect()
+        more = update if engine == "partial-update" else ""
+        spark.sql(f"MERGE INTO {name} t USING {SOURCE} ON t.k = s.k {more} WHEN NOT MATCHED THEN INSERT *")
+        assert rows(spark, name)[3] == (4, "D", 40)
+        assert rows(spark, name)[1] == (2, "b", 20 if more else 2)
+
+
+def test_row_ids_stay(spark: SparkSession, warehouse: Path) -> None:
+    for kind in ("tracked", "tracked, vectors"):
+        name = create(spark, "k INT, v STRING, n INT", ABC, **KINDS[kind])
+        spark.sql(f"MERGE INTO {name} t USING {SOURCE} ON t.k = s.k WHEN MATCHED THEN UPDATE SET * "
+                  "WHEN NOT MATCHED THEN INSERT *")  # fmt: skip
+        found = spark.sql(f"SELECT k, _ROW_ID, _SEQUENCE_NUMBER FROM {name} ORDER BY k").collect()
+        assert [tuple(row) for row in found] == [(1, 0, 1), (2, 1, 2), (3, 2, 1), (4, 3, 2)]
+
+
+def test_only_touched_files_are_written_anew(spark: SparkSession, warehouse: Path) -> None:
+    name = create(spark, "k INT, n INT")
+    for low in range(0, 40, 10):
+        spark.range(low, low + 10, 1, 1).selectExpr("CAST(id AS INT) k", "0 n").writeTo(name).append()
+    before = set(spark.table(f"`{name}$files`").select("file_path").collect())
+    spark.sql(f"MERGE INTO {name} t USING (SELECT 15 AS k) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET n = 1")
+    after = set(spark.table(f"`{name}$files`").select("file_path").collect())
+    assert len(before - after) == 1
+    assert len(after - before) == 2  # the rows that stay, and the row that is updated
+    assert spark.sql(f"SELECT count(*), sum(n) FROM {name}").collect() == [(40, 1)]
+
+
+def test_other_doors(spark: SparkSession, warehouse: Path) -> None:
+    name = create(spark, "k INT, v STRING, n INT", ABC)
+    source = spark.createDataFrame([(1, "m", 7), (9, "z", 9)], "k int, v string, n int")
+    writer = source.alias("s").mergeInto(name, expr(f"{name}.k = s.k"))
+    writer.whenMatched().updateAll().whenNotMatched().insertAll().whenNotMatchedBySource().delete().merge()
+    assert rows(spark, name) == [(1, "m", 7), (9, "z", 9)]
+    text = f"MERGE INTO {name} t USING (SELECT :k AS k) s ON t.k = s.k WHEN MATCHED AND n > 1 THEN UPDATE SET v = :v"
+    plan = spark.sql(f"EXPLAIN {text}", args={"k": 1, "v": "arg"}).first()
+    assert plan is not None
+    assert f"MERGE INTO db.{name} ON" in plan[0]
+    spark.sql(text, args={"k": 1, "v": "arg"})
+    spark.sql(f"MERGE INTO merges.`{warehouse}/db.db/{name}` t USING (SELECT 9 AS k) s ON t.k = s.k "
+              "WHEN MATCHED THEN UPDATE SET v = 'path'")  # fmt: skip
+    assert rows(spark, name) == [(1, "arg", 7), (9, "path", 9)]
+    with pytest.raises(PySparkException, match="system table"):
+        spark.sql(f"MERGE INTO `{name}$snapshots` t USING (SELECT 2 AS k) s ON t.snapshot_id = s.k "
+                  "WHEN MATCHED THEN DELETE")  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["keyed", "append", "vectors"])
+def test_what_came_between_is_counted(
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A rival inserts one key and changes another between the read and the commit: the statement runs again."""
+    name = create(spark, "k INT, n INT", "(1, 10)", **KINDS[kind])
+    merged = (
+        f"MERGE INTO {name} t USING (SELECT id AS k FROM range(1, 3)) s ON t.k = s.k "
+        "WHEN MATCHED THEN UPDATE SET n = t.n + 1 WHEN NOT MATCHED THEN INSERT (k, n) VALUES (s.k, 1)"
+    )
+    place = "write_shuffled" if kind == "keyed" else "merge_rows"
+    original, calls = getattr(merge, place), []
+
+    def late(*args: object, **more: object) -> object:
+        calls.append(len(calls))
+        if len(calls) == 1:
+            spark.sql(merged)
+        return original(*args, **more)
+
+    monkeypatch.setattr(merge, place, late)
+    spark.sql(merged)
+    assert rows(spark, name) == [(1, 12), (2, 2)]
+    assert len(calls) == 3  # the rival's, the one that was beaten, and the one that ran again
