@@ -13,7 +13,7 @@ from pyspark.sql import types as spark
 from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.faces import FacedProxy, Value, none_of
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 
 _READ = "org.apache.spark.sql.connector.read"
 _METRIC = "org.apache.spark.sql.connector.metric"
@@ -115,6 +115,30 @@ class LocalRowsProxy(BasicScanProxy):
 
     def toContinuousStream(self, _checkpoint: str) -> None:
         """Never called for a local scan."""
+
+
+class StatisticsProxy(Proxy):
+    """How much a scan reads."""
+
+    interfaces = (f"{_READ}.Statistics",)
+
+    def __init__(self, gateway: Gateway, rows: int | None, size_bytes: int) -> None:
+        super().__init__(gateway)
+        self.rows = rows
+        self.size_bytes = size_bytes
+
+    def sizeInBytes(self) -> JavaObject:
+        """Bytes in Spark's rows, guessed by the types."""
+        return self.gateway.jvm.java.util.OptionalLong.of(self.size_bytes)
+
+    def numRows(self) -> JavaObject:
+        """Rows of the files."""
+        optional = self.gateway.jvm.java.util.OptionalLong
+        return optional.empty() if self.rows is None else optional.of(self.rows)
+
+    def columnStats(self) -> JavaObject:
+        """None are kept."""
+        return self.gateway.jvm.java.util.Collections.emptyMap()
 
 
 def _packed_rows(rows: Rows) -> bytes:

@@ -18,8 +18,9 @@ from paimon_spark.read.metadata_pruning import pruned_metadata_fields
 from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
-from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy
+from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy, StatisticsProxy
 from paimon_spark.spark.catalog.column_definitions import java_struct
+from paimon_spark.spark.catalog.driver_read import is_small, rows_here
 from paimon_spark.spark.catalog.marked_rows import Marks, marks_of, unmarked
 from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, note_refusal, parquet_batch
 from paimon_spark.spark.catalog.pushed_aggregates import aggregated_rows, aggregation_trees, to_aggregation
@@ -27,8 +28,8 @@ from paimon_spark.spark.catalog.pushed_expressions import Tree, to_predicate, tr
 from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, cheapest_column, partition_columns_last
 from paimon_spark.spark.columns.types import to_spark_struct
-from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, none_of
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, has_faces, none_of
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.sql.read_version import with_read_options
 from paimon_spark.spec.filter_text import quoted_name
 
@@ -243,7 +244,11 @@ class ScanProxy(BasicScanProxy):
         return Reply(self._describe(question.settings), once=True)
 
     def _describe(self, settings: Mapping[str, str]) -> str:
-        reader = ", reader=spark-parquet" if self._is_native(settings) else ""
+        reader = ""
+        if self._is_native(settings):
+            reader = ", reader=spark-parquet"
+        elif has_faces(self.gateway) and is_small(self.gateway, self.plan):
+            reader = ", reader=driver"
         return f"paimon {self.name} {self.plan.describe()}{reader}"
 
     def get(self) -> None:
@@ -267,14 +272,15 @@ class ScanProxy(BasicScanProxy):
         return self._batch
 
     def _asked_batch(self, question: Question) -> Reply:
-        """Spark's Parquet batch where the files are the rows, else its Python batch over our reader."""
+        """Spark's Parquet batch where the files are the rows; few rows by their keys; else a Python batch."""
         reader = self.plan.reader()
         native = self._is_native(question.settings)
-        value = (
-            parquet_batch(self.plan, reader.packed_splits(), self.pushed, self._marks)
-            if native
-            else python_batch(self.plan.struct, reader)
-        )
+        if native:
+            value = parquet_batch(self.plan, reader.packed_splits(), self.pushed, self._marks)
+        elif is_small(self.gateway, self.plan):
+            value = rows_here(self.plan.struct, reader)
+        else:
+            value = python_batch(self.plan.struct, reader)
         return Reply(value, once=True, remember={"description": self._describe(question.settings)})
 
     def _asked_own_batch(self, question: Question) -> Reply:
@@ -373,27 +379,3 @@ def pushed_down(view: RowView, table: FileStoreTable, predicate: Tree) -> tuple[
     partition = () if schema.has_field(PARTITION) else schema.partition_keys
     ours = to_predicate(predicate, schema.fields, partition)
     return ours, None if ours is not None else to_predicate(predicate, pruned_metadata_fields(schema))
-
-
-class StatisticsProxy(Proxy):
-    """How much a scan reads."""
-
-    interfaces = (f"{_READ}.Statistics",)
-
-    def __init__(self, gateway: Gateway, rows: int | None, size_bytes: int) -> None:
-        super().__init__(gateway)
-        self.rows = rows
-        self.size_bytes = size_bytes
-
-    def sizeInBytes(self) -> JavaObject:
-        """Bytes in Spark's rows, guessed by the types."""
-        return self.gateway.jvm.java.util.OptionalLong.of(self.size_bytes)
-
-    def numRows(self) -> JavaObject:
-        """Rows of the files."""
-        optional = self.gateway.jvm.java.util.OptionalLong
-        return optional.empty() if self.rows is None else optional.of(self.rows)
-
-    def columnStats(self) -> JavaObject:
-        """None are kept."""
-        return self.gateway.jvm.java.util.Collections.emptyMap()

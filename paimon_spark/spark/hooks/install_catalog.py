@@ -61,6 +61,7 @@ def install_catalog(
         features.FACES,
         features.FRAMES,
         features.METADATA_ANSWERS,
+        features.SMALL_READS,
         features.WRITES,
     ):
         is_whole(gateway, feature)

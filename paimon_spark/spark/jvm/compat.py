@@ -38,6 +38,8 @@ class SparkClass:
     """Numbers of parameters, of which one constructor must have one."""
     is_object: bool = False
     """Whether it is a Scala object without static methods."""
+    older_name: str = ""
+    """Its name in older versions; such a class is used in Java only."""
 
     def of(self, gateway: Gateway) -> Any:
         """Return the class, for its static methods; of a Scala object the object.
@@ -55,12 +57,16 @@ class SparkClass:
 
     def probes(self) -> list[tuple[str, tuple[str, ...]]]:
         """Return the name of each member, and the probes of which one must succeed."""
-        owner = f"{self.name}$" if self.is_object else self.name
-        found: list[tuple[str, tuple[str, ...]]] = [(self.name, (f"class {owner}",))]
-        found += [(f"{self.name}.{method}()", (f"method {method} {owner}",)) for method in self.methods]
+        owners = [f"{name}$" if self.is_object else name for name in (self.name, self.older_name) if name]
+
+        def each(probe: str) -> tuple[str, ...]:
+            return tuple(f"{probe} {owner}" for owner in owners)
+
+        found: list[tuple[str, tuple[str, ...]]] = [(self.name, each("class"))]
+        found += [(f"{self.name}.{method}()", each(f"method {method}")) for method in self.methods]
         if self.constructors:
             counts = " or ".join(map(str, self.constructors))
-            probes = tuple(f"constructor {count} {owner}" for count in self.constructors)
+            probes = tuple(probe for count in self.constructors for probe in each(f"constructor {count}"))
             found.append((f"{self.name}(of {counts} parameters)", probes))
         return found
 
@@ -287,3 +293,14 @@ PARQUET_SCAN_BUILDER = SparkClass(
 )
 READ_PARTITION_SCHEMA = SparkField(f"{_SOURCES}.v2.parquet.ParquetScan", ("readPartitionSchema",))
 V1_FILTERS = SparkClass(f"{_SQL}.internal.connector.PredicateUtils", methods=("toV1",))
+MEMORY_PARTITION = SparkClass(
+    f"{_SQL}.execution.streaming.runtime.MemoryStreamInputPartition",
+    constructors=(1,),
+    older_name=f"{_SQL}.execution.streaming.MemoryStreamInputPartition",
+)
+MEMORY_READER = SparkClass(
+    f"{_SQL}.execution.streaming.runtime.MemoryStreamReaderFactory",
+    is_object=True,
+    older_name=f"{_SQL}.execution.streaming.MemoryStreamReaderFactory",
+)
+UNSAFE_PROJECTION = SparkClass(f"{_EXPRESSIONS}.UnsafeProjection", methods=("create",))

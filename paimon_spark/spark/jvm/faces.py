@@ -19,6 +19,7 @@ Values are JSON, or a list whose first element says what Java makes of the other
 ``["picked", [...]]``                 those elements of the question's first argument, an array
 ``["face", {...}]``                   a faced proxy (`face_of`)
 ``["rows", json, pickle]``            ``InternalRow[]`` (`LocalRowsProxy`)
+``["memory batch", json, pickle]``    a ``Batch`` of such rows (`driver_read`)
 ``["python batch", ...]``             a ``PythonBatch`` (`python_source`); ``["parquet batch", {...}]`` (`native_scan`)
 ===================================== =====================================================
 """

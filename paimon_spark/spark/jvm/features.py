@@ -98,6 +98,10 @@ PATH_TRAVEL = Feature(
 METADATA_ANSWERS = Feature(
     "counts from metadata", "count(*), min and max read the table", (c.EVALUATE_PYTHON, c.UNPICKLER)
 )
+SMALL_READS = Feature(
+    "rows read while planning", "a row by its key costs a Python worker's task",
+    (c.MEMORY_PARTITION, c.MEMORY_READER, c.UNSAFE_PROJECTION, c.EVALUATE_PYTHON, c.UNPICKLER),
+)  # fmt: skip
 WRITES = Feature(
     "writes", "the catalog cannot be written: use df.write.format('paimon')",
     (c.PYTHON_SOURCE, c.USER_SOURCE, c.WRITER_FACTORY, c.WRITE_INFO),
@@ -161,8 +165,8 @@ PARSER = Feature(
     ),
 )  # fmt: skip
 FEATURES = (
-    SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, FRAMES, FORMAT_PLANS, PATH_TRAVEL, METADATA_ANSWERS, WRITES,
-    CLONES, MARKED_ROWS,
+    SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, FRAMES, FORMAT_PLANS, PATH_TRAVEL, METADATA_ANSWERS,
+    SMALL_READS, WRITES, CLONES, MARKED_ROWS,
     TABLE_FUNCTIONS, LOCAL_ROWS, PLACED_WRITES, REBALANCED_WRITES, LEFT_OUT_COLUMNS, WIDENED_WRITES, ROW_LEVEL, PARSER,
 )  # fmt: skip
 """All of them."""

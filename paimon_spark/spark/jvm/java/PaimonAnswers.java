@@ -13,6 +13,8 @@ import java.util.Set;
 import net.razorvine.pickle.Unpickler;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.connector.catalog.CatalogV2Util;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
@@ -113,6 +115,8 @@ final class PaimonAnswers {
             return picked((List) value, (Object[]) arguments[0]);
         } else if (tag.equals("rows")) {
             return rows((StructType) type((String) value), (String) tagged.get(2));
+        } else if (tag.equals("memory batch")) {
+            return memoryBatch((StructType) type((String) value), (String) tagged.get(2));
         } else if (tag.equals("python batch")) {
             return pythonBatch((StructType) type((String) value), (String) tagged.get(2), (List) tagged.get(3));
         } else if (tag.equals("parquet batch")) {
@@ -170,6 +174,32 @@ final class PaimonAnswers {
         Object converted = EvaluatePython.makeFromJava(new ArrayType(struct, false)).apply(values);
         Object[] rows = ((org.apache.spark.sql.catalyst.util.ArrayData) converted).array();
         return (InternalRow[]) Arrays.copyOf(rows, rows.length, InternalRow[].class);
+    }
+
+    /** A batch of rows in memory, by classes of Spark's alone, since it travels to executors. */
+    private static Object memoryBatch(StructType struct, String pickled) throws Exception {
+        InternalRow[] rows = rows(struct, pickled);
+        UnsafeProjection projection = UnsafeProjection.create(struct);
+        UnsafeRow[] packed = new UnsafeRow[rows.length];
+        for (int at = 0; at < rows.length; at++) {
+            packed[at] = projection.apply(rows[at]).copy();
+        }
+        InputPartition[] partitions = new InputPartition[rows.length == 0 ? 0 : 1];
+        if (rows.length > 0) {
+            partitions[0] = (InputPartition) memoryClass("MemoryStreamInputPartition").getConstructors()[0].newInstance(
+                new Object[] {packed});
+        }
+        Object readers = memoryClass("MemoryStreamReaderFactory$").getField("MODULE$").get(null);
+        return new Files("PaimonRowsBatch", partitions, (PartitionReaderFactory) readers);
+    }
+
+    /** Until Spark 4.0 the package was another one. */
+    private static Class memoryClass(String name) throws Exception {
+        try {
+            return Class.forName("org.apache.spark.sql.execution.streaming.runtime." + name);
+        } catch (ClassNotFoundException older) {
+            return Class.forName("org.apache.spark.sql.execution.streaming." + name);
+        }
     }
 
     /** Spark's batch over a reader that is planned already: its planning worker is not asked. */
@@ -268,8 +298,10 @@ final class PaimonAnswers {
     static final class Files implements Batch {
         private final InputPartition[] partitions;
         private final PartitionReaderFactory factory;
+        private final String name;
 
-        Files(InputPartition[] partitions, PartitionReaderFactory factory) {
+        Files(String name, InputPartition[] partitions, PartitionReaderFactory factory) {
+            this.name = name;
             this.partitions = partitions;
             this.factory = factory;
         }
@@ -283,7 +315,7 @@ final class PaimonAnswers {
         }
 
         public String toString() {
-            return "PaimonParquetBatch";
+            return name;
         }
     }
 }

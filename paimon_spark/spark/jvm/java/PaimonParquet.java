@@ -34,8 +34,8 @@ public final class PaimonParquet {
             PaimonAnswers.set(reader, "readPartitionSchema", PaimonAnswers.type((String) given.get("partition")));
         }
         List kinds = (List) given.get("kinds");
-        return new PaimonAnswers.Files(
-            partitions(kinds, (List) given.get("rows"), (List) given.get("tasks")), reader.createReaderFactory());
+        InputPartition[] tasks = partitions(kinds, (List) given.get("rows"), (List) given.get("tasks"));
+        return new PaimonAnswers.Files("PaimonParquetBatch", tasks, reader.createReaderFactory());
     }
 
     /** A scan of these columns over no files: its readers take whatever files they are given. */

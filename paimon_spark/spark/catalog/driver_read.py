@@ -1,0 +1,95 @@
+"""Rows of a few keys of a merged table, read in the driver while the query is planned: no Python worker is asked.
+
+A task of Spark's that runs Python costs more than such rows: their pages are found by the index of each file
+(`storage/parquet_pages.py`). The rows go to the JVM as a batch of one partition in memory, so that the plan of the
+query is the same as with a reader in tasks. Only what is surely small is read here.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from itertools import chain
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql import types as spark
+
+from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.split import DataSplit
+from paimon_spark.spark.jvm.faces import Value
+from paimon_spark.spark.jvm.features import SMALL_READS, missing_of
+from paimon_spark.spark.source.reader import PaimonPartition
+from paimon_spark.spec.predicate import Leaf, split_and
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from paimon_spark.spark.catalog.scan_plan import ScanPlan
+    from paimon_spark.spark.jvm.gateway import Gateway
+    from paimon_spark.spark.source.reader import PaimonReader
+    from paimon_spark.spec.predicate import Predicate
+
+_MOST_KEYS: Final = 64
+_MOST_FILES: Final = 32
+_MOST_BYTES: Final = 512 << 20
+"""Of Parquet files, of which only some pages are decoded."""
+_MOST_WHOLE_BYTES: Final = 4 << 20
+"""Of files of other formats, which are decoded from their beginning."""
+_JAVA_PICKLE_PROTOCOL: Final = 3
+_INTEGERS: Final[Mapping[type[spark.DataType], pa.DataType]] = {
+    spark.DateType: pa.int32(),
+    spark.TimestampType: pa.int64(),
+    spark.TimestampNTZType: pa.int64(),
+}
+"""Types that Spark keeps as days or microseconds."""
+_KNOWN: Final = (
+    spark.BooleanType, spark.ByteType, spark.ShortType, spark.IntegerType, spark.LongType, spark.FloatType,
+    spark.DoubleType, spark.StringType, spark.BinaryType, spark.DecimalType, *_INTEGERS,
+)  # fmt: skip
+"""Types whose values Java takes from Python as they are."""
+
+
+def is_small(gateway: Gateway, plan: ScanPlan) -> bool:
+    """Return whether the rows of a scan are read in the driver: a few keys, of few files, of flat columns."""
+    schema = plan.table.schema
+    if plan.view is not ROWS or not schema.primary_keys or not all(type(f.dataType) in _KNOWN for f in plan.struct):
+        return False
+    if not 0 < _wanted_keys(plan.predicate, schema.trimmed_primary_keys) <= _MOST_KEYS:
+        return False
+    splits = plan.plan.splits
+    if not all(isinstance(split, DataSplit) for split in splits):
+        return False
+    files = [file for split in splits for file in split.files]
+    whole = sum(file.size for file in files if file.format != "parquet")
+    size = sum(file.size for file in files) - whole
+    small = len(files) <= _MOST_FILES and size <= _MOST_BYTES and whole <= _MOST_WHOLE_BYTES
+    return small and not missing_of(gateway, SMALL_READS)
+
+
+def rows_here(struct: spark.StructType, reader: PaimonReader) -> Value:
+    """Read all rows of a reader now; return the batch of them, for `faces`."""
+    batches = chain.from_iterable(reader.read(PaimonPartition(splits)) for splits in reader.packed_splits())
+    rows = [row for batch in batches for row in _values(struct, batch)]
+    return ["memory batch", struct.json(), base64.b64encode(pickle.dumps(rows, _JAVA_PICKLE_PROTOCOL)).decode()]
+
+
+def _wanted_keys(predicate: Predicate | None, keys: tuple[str, ...]) -> int:
+    """Return how many keys of one bucket the predicate lets through at most; 0 where it does not name them."""
+    counts = dict.fromkeys(keys, 0)
+    for part in () if predicate is None else split_and(predicate):
+        if isinstance(part, Leaf) and part.op in ("eq", "in") and part.field in counts:
+            found = len(part.literals)
+            counts[part.field] = min(counts[part.field] or found, found)
+    return prod(counts.values())
+
+
+def _values(struct: spark.StructType, batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    """Return rows as Spark keeps them."""
+    integers = [_INTEGERS.get(type(field.dataType)) for field in struct]
+    columns = [
+        column.to_pylist() if kind is None else column.view(kind).to_pylist()
+        for column, kind in zip(batch.columns, integers, strict=True)
+    ]
+    return list(zip(*columns, strict=True)) if columns else [()] * batch.num_rows
