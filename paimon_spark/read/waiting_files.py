@@ -18,6 +18,7 @@ from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta
@@ -67,8 +68,15 @@ def waiting_schema(table: FileStoreTable) -> pa.Schema:
     return to_arrow_schema([*table.schema.fields, VALUE_KIND])
 
 
-def read_waiting(table: FileStoreTable, groups: Sequence[WaitingFiles]) -> Iterator[pa.RecordBatch]:
+def read_waiting(
+    table: FileStoreTable, groups: Sequence[WaitingFiles], batch_bytes: int = DEFAULT_BATCH_BYTES
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of writers, one after the other, as `waiting_schema` says. Runs in tasks.
+
+    Args:
+        table: whose rows they are.
+        groups: the files.
+        batch_bytes: most bytes of a batch.
 
     Raises:
         CorruptTableError: a file is missing or damaged.
@@ -76,6 +84,6 @@ def read_waiting(table: FileStoreTable, groups: Sequence[WaitingFiles]) -> Itera
     schema = waiting_schema(table)
     for group in groups:
         constants = partition_scalars(table, group.partition)
-        reader = FileRead(table, tuple(table.schema.fields), constants, key_value=True)
+        reader = FileRead(table, tuple(table.schema.fields), constants, key_value=True, batch_bytes=batch_bytes)
         for batch in reader.run(group.files, None):
             yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)

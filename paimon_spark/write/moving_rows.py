@@ -24,12 +24,12 @@ from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.write.moving_keys import KeyRule, key_rule
 from paimon_spark.write.moving_spill import OLD_BUCKET, MovingSpill, hashes_of_keys
 from paimon_spark.write.new_keys import NewKeys
-from paimon_spark.write.packed_rows import CHUNK_BYTES, pack_chunk, unpack_rows
+from paimon_spark.write.packed_rows import pack_chunk, unpack_rows
 from paimon_spark.write.placed_keys import PLACE
 from paimon_spark.write.placement_log import StoredPlacementLog
 from paimon_spark.write.plan import WritePlan
 from paimon_spark.write.routing import bucket_tasks, partition_groups, positions_of, whole
-from paimon_spark.write.task_write import combine_batches
+from paimon_spark.write.task_write import chunk_bytes, combine_batches
 
 ORDER = "_PAIMON_ORDER"
 """Number of a row in the order of all rows of the write."""
@@ -58,7 +58,7 @@ def pack_new_rows(
     """
     schema = plan.table.schema
     start = task_id << _TASK_BITS
-    for chunk in combine_batches(batches, plan.data_schema, CHUNK_BYTES):
+    for chunk in combine_batches(batches, plan.data_schema, chunk_bytes(plan)):
         rows = _mapped(plan, chunk, np.arange(start, start + chunk.num_rows, dtype=np.int64))
         start += chunk.num_rows
         if rows.num_rows:
@@ -79,7 +79,7 @@ def partitions_of_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> se
     """The partitions that rows name, for an overwrite of them."""
     fields = [plan.table.schema.field(name) for name in plan.table.schema.partition_keys]
     found: set[bytes] = set()
-    for chunk in combine_batches(batches, plan.data_schema, CHUNK_BYTES):
+    for chunk in combine_batches(batches, plan.data_schema, chunk_bytes(plan)):
         rows = plan.mapping.apply(chunk).rows
         if rows.num_rows:
             found.update(partition_groups(rows, fields)[1])
@@ -137,13 +137,13 @@ def place_all_rows(
     schema = plan.table.schema
     with MovingSpill(schema, int(plan.table.options.value("write-buffer-size"))) as spill:
         ordered = pa.schema([*given.data_schema, pa.field(ORDER, pa.int64())])
-        for chunk in combine_batches(batches, ordered, CHUNK_BYTES):
+        for chunk in combine_batches(batches, ordered, chunk_bytes(plan)):
             numbers = chunk.column(ORDER).to_numpy()
             for batch in _mapped(given, chunk.drop_columns([ORDER]), numbers).to_batches():
                 spill.add(batch)
         held = spill.rows_in_memory()
         wanted = None if held is None else key_column(held, schema).unique()
-        for keys in _joined(known):
+        for keys in _joined(known, chunk_bytes(plan)):
             found = keys if wanted is None else keys.filter(pc.is_in(key_column(keys, schema), value_set=wanted))
             for batch in found.to_batches():
                 spill.add(batch)
@@ -159,14 +159,14 @@ def _mapped(plan: WritePlan, chunk: pa.Table, numbers: Numbers) -> pa.Table:
     return mapped.rows.append_column(VALUE_KIND.name, pa.array(kinds)).append_column(ORDER, pa.array(mapped.places))
 
 
-def _joined(known: Iterable[tuple[pa.RecordBatch, int]]) -> Iterator[pa.Table]:
+def _joined(known: Iterable[tuple[pa.RecordBatch, int]], most_bytes: int) -> Iterator[pa.Table]:
     """Known keys with their buckets, many at a time."""
     parts: list[pa.Table] = []
     size = 0
     for batch, bucket in known:
         parts.append(_in_bucket(batch, bucket))
         size += parts[-1].nbytes
-        if size >= CHUNK_BYTES:
+        if size >= most_bytes:
             yield pa.concat_tables(parts)
             parts, size = [], 0
     if parts:

@@ -21,7 +21,7 @@ from paimon_spark.write.routing import positions_of, split_rows, whole
 OLD_BUCKET = "_PAIMON_BUCKET"
 """The bucket in which a known key is: the column that rows do not have."""
 
-_PARTS = 16
+_PARTS = 64
 
 
 def hashes_of_keys(rows: pa.Table, schema: TableSchema) -> npt.NDArray[np.int32]:

@@ -17,7 +17,7 @@ from paimon_spark.write.placed_keys import PLACE, Placing
 from paimon_spark.write.plan import WritePlan
 from paimon_spark.write.routing import positions_of, shuffle_ids, split_rows
 from paimon_spark.write.rows import RowMapping
-from paimon_spark.write.task_write import combine_batches
+from paimon_spark.write.task_write import chunk_bytes, combine_batches
 
 TASK = "_PAIMON_TASK"
 """The number by which a shuffle finds the task of packed rows."""
@@ -25,8 +25,6 @@ ROWS = "_PAIMON_ROWS"
 """Packed rows, an Arrow stream."""
 PACKED_SCHEMA = pa.schema([pa.field(TASK, pa.int32(), nullable=False), pa.field(ROWS, pa.binary(), nullable=False)])
 
-CHUNK_BYTES = 64 << 20
-"""Rows that are packed at a time."""
 _PACK_BYTES = 4 << 20
 _PACK_BYTES_OF_COLUMN = 8 << 10  # a stream says its schema and its buffers: some 300 bytes of each column
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
@@ -55,7 +53,7 @@ def pack_rows(
     names = {*schema.partition_keys, *schema.bucket_keys, *schema.primary_keys}
     mapping = mapping_of(plan, names)
     placing = None if plan.dynamic is None else Placing(plan, task_id)
-    for chunk in combine_batches(batches, plan.data_schema, CHUNK_BYTES):
+    for chunk in combine_batches(batches, plan.data_schema, chunk_bytes(plan)):
         rows = mapping.columns(chunk.select(mapping.data_names))
         if placing is None:
             ids = shuffle_ids(schema, rows, len(targets), plan.key_ranges)

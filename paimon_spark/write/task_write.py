@@ -91,7 +91,7 @@ def write_batches(plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: i
     task = _TaskWrite(plan, task_id)
     try:
         rows = 0
-        for chunk in combine_batches(batches, plan.data_schema, min(_CHUNK_BYTES, max(1, task.budget // 4))):
+        for chunk in combine_batches(batches, plan.data_schema, chunk_bytes(plan)):
             task.write(chunk)
             if (rows + chunk.num_rows) // _LOG_ROWS > rows // _LOG_ROWS:
                 _LOG.info("Task %d has taken %d rows for %s.", task_id, rows + chunk.num_rows, plan.table.path)
@@ -115,7 +115,7 @@ def write_parts(
     tasks = [_TaskWrite(plan, task_id) for plan in plans]
     rows = [0 for _ in plans]
     try:
-        for at, chunk in _combined(batches, len(plans), tasks[0].budget):
+        for at, chunk in _combined(batches, len(plans), chunk_bytes(plans[0])):
             tasks[at].write(chunk)
             rows[at] += chunk.num_rows
         return [TaskMessage(task.finish(), count, task.placement) for task, count in zip(tasks, rows, strict=True)]
@@ -125,11 +125,10 @@ def write_parts(
         raise
 
 
-def _combined(batches: Iterable[tuple[int, pa.RecordBatch]], count: int, budget: int) -> Iterator[tuple[int, pa.Table]]:
+def _combined(batches: Iterable[tuple[int, pa.RecordBatch]], count: int, limit: int) -> Iterator[tuple[int, pa.Table]]:
     """Combine the batches of each plan as `combine_batches` does."""
     waiting: list[list[pa.RecordBatch]] = [[] for _ in range(count)]
     rows, size = [0] * count, [0] * count
-    limit = min(_CHUNK_BYTES, max(1, budget // 4))
     for at, batch in batches:
         waiting[at].append(batch)
         rows[at] += batch.num_rows
@@ -138,6 +137,11 @@ def _combined(batches: Iterable[tuple[int, pa.RecordBatch]], count: int, budget:
             yield at, pa.Table.from_batches(waiting[at])
             waiting[at], rows[at], size[at] = [], 0, 0
     yield from ((at, pa.Table.from_batches(parts)) for at, parts in enumerate(waiting) if parts)
+
+
+def chunk_bytes(plan: WritePlan) -> int:
+    """How many bytes of rows a task of a write takes at a time: a part of ``write-buffer-size``."""
+    return min(_CHUNK_BYTES, max(1, int(plan.table.options.value("write-buffer-size")) // 4))
 
 
 def combine_batches(batches: Iterable[pa.RecordBatch], schema: pa.Schema, chunk_bytes: int) -> Iterator[pa.Table]:

@@ -40,6 +40,7 @@ from paimon_spark.write.postpone import (
     writer_of,
     writes_real_buckets,
 )
+from paimon_spark.write.task_write import chunk_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -189,7 +190,7 @@ def _pack_waiting(
     context = TaskContext.get()
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            rows = read_waiting(plan.table, work[number])
+            rows = read_waiting(plan.table, work[number], chunk_bytes(plan))
             yield from pack_rows(plan, rows, context.partitionId() if context else 0, targets)
 
 
