@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_spark.errors import CorruptTableError
+from paimon_spark.merge.stream import block_bytes
 from paimon_spark.read.blob_columns import blob_batches
 from paimon_spark.read.data_evolution import columns_of, groups_of_rows
 from paimon_spark.read.file_read import FileRead
@@ -61,18 +62,19 @@ def read_evolved(
 
 def _joined(reader: FileRead, group: Sequence[SplitFile]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a group, each column from the newest file that holds it; null where none does."""
+    holders = {field.name: [file for file in group if _holds(reader, file, field)] for field in reader.fields}
+    held = [field for field in reader.fields if holders[field.name] and field.name not in reader.constants]
+    reader = _sharing(reader, len({holders[field.name][0] for field in held}))
     sources: dict[SplitFile, list[DataField]] = {group[0]: []} if reader.special else {}
     streams = []
-    for field in reader.fields:
-        holders = [file for file in group if _holds(reader, file, field)]
-        if not holders or field.name in reader.constants:
-            continue
-        if is_blob_file(holders[0].name):
-            streams.append(blob_batches(reader, field, group[0], holders))
-        elif is_vector_file(holders[0].name):
-            streams.append(_vectors(reader, field, group[0], holders))
+    for field in held:
+        files = holders[field.name]
+        if is_blob_file(files[0].name):
+            streams.append(blob_batches(reader, field, group[0], files))
+        elif is_vector_file(files[0].name):
+            streams.append(_vectors(reader, field, group[0], files))
         else:
-            sources.setdefault(holders[0], []).append(field)
+            sources.setdefault(files[0], []).append(field)
     for file, fields in (sources or ({} if streams else {group[0]: []})).items():
         _check_range(group[0], file)
         special = reader.special if file is group[0] else ()
@@ -84,6 +86,12 @@ def _joined(reader: FileRead, group: Sequence[SplitFile]) -> Iterator[pa.RecordB
         rows = batches[0].num_rows
         arrays = [_column(reader, field, found, rows) for field in wanted]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema) if arrays else batches[0].select([])
+
+
+def _sharing(reader: FileRead, streams: int) -> FileRead:
+    """A reader for so many files at once: their batches share ``read.merge.memory-budget``."""
+    budget = int(reader.table.options.value("read.merge.memory-budget"))
+    return replace(reader, batch_bytes=min(reader.batch_bytes, block_bytes(budget, streams)))
 
 
 def _vectors(

@@ -24,7 +24,7 @@ from paimon_spark.errors import (
     PaimonError,
 )
 from paimon_spark.maintain.compact.compaction import Executor, compact, rewrite_here
-from paimon_spark.maintain.compact.rewrite import Rewrite
+from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
 from paimon_spark.maintain.compact.scope import scope_of
 from paimon_spark.maintain.compact.step import AppendCompactPlanner, BucketFiles
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
@@ -41,6 +41,7 @@ from tests.support.commits import NO_PARTITION, fake_file, make_table, message
 from tests.support.faults import FaultyFileIO
 from tests.support.history import rows, table_files
 from tests.support.killing import ended_by_error, ended_by_exit, faulty_table
+from tests.support.memory import Peak, arrow_peak
 from tests.support.plans import plan_of
 
 EVERYTHING = 2**62
@@ -460,29 +461,18 @@ def test_a_section_much_larger_than_the_budget(tmp_path: Path, producer: str) ->
         if run == 0 and producer != "none":
             compact(table)
     assert sum(file.row_count for file in live(table)) == 4 * count
-    base, peak = pa.total_allocated_bytes(), 0
+    peaks: list[Peak] = []
 
-    def watched(opened: FileStoreTable, rewrites: Sequence[Rewrite]) -> Iterable[tuple[DataFileMeta, ...]]:
-        nonlocal peak
-        stop = threading.Event()
-
-        def look() -> None:
-            nonlocal peak
-            while not stop.wait(0.002):
-                peak = max(peak, pa.total_allocated_bytes() - base)
-
-        thread = threading.Thread(target=look)
-        thread.start()
-        try:
-            return list(rewrite_here(opened, rewrites))
-        finally:
-            stop.set()
-            thread.join()
+    def watched(opened: FileStoreTable, rewrites: Sequence[Rewrite]) -> Iterable[RewriteResult]:
+        with arrow_peak() as peak:
+            done = list(rewrite_here(opened, rewrites))
+        peaks.append(peak)
+        return done
 
     before = sum(1 for _ in rows_in_batches(table))
     assert compact(table, execute=watched) == (5 if producer == "none" else 6)
     assert sum(file.row_count for file in live(table)) == before == 4 * count - 3 * count // 2
-    assert peak < (40 if producer == "none" else 48) << 20, f"{peak >> 20} MB"
+    assert max(peak.bytes for peak in peaks) < (40 if producer == "none" else 48) << 20
 
 
 def rows_in_batches(table: FileStoreTable) -> Iterable[Any]:

@@ -64,8 +64,13 @@ def merge_and_measure(options: dict[str, str], budget: int) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"merge-engine": "partial-update"}, {"merge-engine": "partial-update", "fields.a.sequence-group": "b,s"}],
-    ids=["deduplicate", "partial-update", "sequence group"],
+    [
+        {},
+        {"merge-engine": "partial-update"},
+        {"merge-engine": "partial-update", "fields.a.sequence-group": "b,s"},
+        {"merge-engine": "first-row"},
+    ],
+    ids=["deduplicate", "partial-update", "sequence group", "first-row"],
 )
 def test_a_section_of_ten_times_the_budget_stays_within_twice_the_budget(options: dict[str, str]) -> None:
     budget = sum(batch.nbytes for size in SIZES for batch in run_of(*size)) // 10

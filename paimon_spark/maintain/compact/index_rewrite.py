@@ -16,6 +16,7 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitError, CommitStateUnknownError, OptionError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.files.deletion import delete_files
+from paimon_spark.merge.stream import block_bytes
 from paimon_spark.read.data_evolution import columns_of
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.split import SplitFile
@@ -143,7 +144,8 @@ def rewrite_index(table: FileStoreTable, rewrite: IndexRewrite) -> DataFileMeta:
     wanted = {setting.column for setting in settings}
     fields = tuple(field for field in columns if field.name in wanted)
     builder = FileIndexBuilder(settings, {field.name: field.type for field in fields})
-    for batch in FileRead(table, fields, {}).batches(SplitFile.of(file, path), None):
+    most = block_bytes(int(table.options.value("read.merge.memory-budget")), 1)
+    for batch in FileRead(table, fields, {}, batch_bytes=most).batches(SplitFile.of(file, path), None):
         builder.add(batch)
     threshold = int(table.options.value("file-index.in-manifest-threshold"))
     # a name of its own: another rewrite at the same time must not have the same file, which the loser deletes

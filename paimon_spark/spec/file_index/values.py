@@ -202,8 +202,12 @@ class Distinct:
         return rows
 
 
+_LOOSE_BYTES = 1 << 20
+"""Strings of chunks that are not compared with those of other chunks yet."""
+
+
 class KeyCollector:
-    """The keys of a column of a file, taken chunk by chunk: numbers as they are, strings once for each chunk."""
+    """The keys of a column of a file, taken chunk by chunk: numbers as they are, strings about once."""
 
     def __init__(self, data_type: DataType) -> None:
         """Hold nothing yet."""
@@ -213,6 +217,7 @@ class KeyCollector:
         self._numbers: list[Numbers] = [np.empty(0, np.int64)]
         self._there: list[npt.NDArray[np.bool_]] = [np.empty(0, bool)]
         self._texts: list[pa.Array] = []
+        self._loose_bytes, self._most_loose = 0, _LOOSE_BYTES
 
     def add(self, column: pa.Array | pa.ChunkedArray) -> None:
         """Take rows, in their order."""
@@ -224,6 +229,19 @@ class KeyCollector:
         for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
             wide = chunk.cast(pa.large_binary() if pa.types.is_binary(chunk.type) else pa.large_string())
             self._texts.append(wide.view(pa.large_binary()).dictionary_encode())
+            self._loose_bytes += self._texts[-1].dictionary.nbytes
+        if self._loose_bytes > self._most_loose:
+            self._texts = [self._whole()]
+            self._loose_bytes = 0
+            self._most_loose = max(_LOOSE_BYTES, self._texts[0].dictionary.nbytes)
+
+    def _whole(self) -> pa.Array:
+        """All strings with one dictionary."""
+        arrow_type = pa.dictionary(pa.int32(), pa.large_binary())
+        whole = pa.chunked_array(self._texts, arrow_type).unify_dictionaries().combine_chunks()
+        if isinstance(whole, pa.ChunkedArray):
+            whole = whole.chunk(0) if whole.num_chunks else pa.array([], pa.large_binary()).dictionary_encode()
+        return whole
 
     def numbers(self) -> tuple[Numbers, npt.NDArray[np.bool_]]:
         """The key of each row, and whether it has one."""
@@ -237,10 +255,7 @@ class KeyCollector:
             codes = np.full(len(keys), -1, np.int32)
             codes[there] = inverse
             return Distinct(self._kind, codes, found, None)
-        arrow_type = pa.dictionary(pa.int32(), pa.large_binary())
-        whole = pa.chunked_array(self._texts, arrow_type).unify_dictionaries().combine_chunks()
-        if isinstance(whole, pa.ChunkedArray):
-            whole = whole.chunk(0) if whole.num_chunks else pa.array([], pa.large_binary()).dictionary_encode()
+        whole = self._whole()
         order = pc.sort_indices(whole.dictionary).to_numpy().astype(np.int64)
         ranks = np.empty(len(order) + 1, np.int32)
         ranks[order], ranks[-1] = np.arange(len(order)), -1
