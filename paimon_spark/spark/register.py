@@ -16,7 +16,6 @@ from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import carry_settings, is_connect
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.partition_by import install_partition_by
-from paimon_spark.spark.source.refused_streams import refuse_streams
 from paimon_spark.table.catalog_options import check_catalog_options
 
 if TYPE_CHECKING:
@@ -45,13 +44,18 @@ def register(spark: SparkSession) -> None:
     install_partition_by(spark)
     _register(spark)
     carry_settings(spark)
-    refuse_streams(spark)
     activate(spark)
-    if not is_connect(spark):
+    if is_connect(spark):
+        from paimon_spark.spark.source.connect_streams import install_connect_streams  # needs the extra `connect`
+
+        install_connect_streams()
+    else:
         from paimon_spark.spark.hooks.install import install_format  # needs py4j, which a Connect client may lack
+        from paimon_spark.spark.hooks.stream_sinks import install_stream_sinks
         from paimon_spark.spark.jvm.read_failures import explain_read_failures
 
         explain_read_failures()
+        install_stream_sinks()
         if install_format(spark):
             _follow_new_sessions(spark, register)
 

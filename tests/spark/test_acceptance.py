@@ -30,9 +30,7 @@ GROUPS = (
 )
 FILES = sorted(path for group in GROUPS for path in CASES.glob(f"{group}_*.slt"))
 
-NOT_YET: dict[str, tuple[str, str]] = {
-    "st_sink": ("writing streams is not built yet", "writeStream to a Paimon table is not supported yet"),
-}
+NOT_YET: dict[str, tuple[str, str]] = {}
 """Case -> why it does not hold yet, and what its failure must say."""
 
 

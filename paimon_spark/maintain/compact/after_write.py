@@ -39,6 +39,7 @@ def compact_after_write(
     *,
     commit_user: str,
     backlog: Mapping[bytes, Mapping[int, int]] | None = None,
+    micro_batch: int | None = None,
     changelog: bool = True,
     execute: Executor | None = None,
 ) -> int | None:
@@ -49,6 +50,7 @@ def compact_after_write(
         messages: of the write.
         commit_user: of the write.
         backlog: what the buckets had left to compact when the write was planned.
+        micro_batch: its number, where it is one of a stream.
         changelog: whether the rows make a changelog; those of an overwrite do not.
         execute: does the rewriting in tasks; None: this process does, up to a bound.
 
@@ -57,7 +59,7 @@ def compact_after_write(
         committed.
     """
     try:
-        due = due_after_write(table, messages, backlog or {})
+        due = due_after_write(table, messages, backlog or {}, micro_batch)
     except Exception as error:  # noqa: BLE001 - the rows are committed
         _LOG.warning("%s: nobody knows whether a compaction is due after a write: %s", table.path, error)
         return None
@@ -91,6 +93,23 @@ def compact_after_write(
             break
     _LOG.log(level, "%s: %s %s", table.path, _left(table, due), reason)
     return None
+
+
+def compact_left_behind(table: FileStoreTable, *, commit_user: str, execute: Executor) -> None:
+    """Compact what a stream that was killed between a commit and its compaction left, where readers wait for it.
+
+    Args:
+        table: as it was written, with dynamic options.
+        commit_user: of the stream.
+        execute: does the rewriting.
+    """
+    options = table.options
+    if options.write_only or not (table.schema.primary_keys and options.needs_lookup):
+        return
+    try:
+        compact(table, full=False, execute=execute, after_write_of=commit_user)
+    except Exception as error:  # noqa: BLE001 - the next micro-batch compacts again
+        _LOG.warning("%s: what a stream left to compact is left again: %s", table.path, error)
 
 
 def _here(due: DueCompaction) -> Executor:

@@ -49,7 +49,10 @@ class DueCompaction:
 
 
 def due_after_write(
-    table: FileStoreTable, messages: Iterable[TaskMessage], backlog: Mapping[bytes, Mapping[int, int]]
+    table: FileStoreTable,
+    messages: Iterable[TaskMessage],
+    backlog: Mapping[bytes, Mapping[int, int]],
+    micro_batch: int | None = None,
 ) -> DueCompaction | None:
     """Return what is to be compacted after a committed write; None is nothing. Runs on the driver.
 
@@ -57,6 +60,7 @@ def due_after_write(
         table: as it was written, with dynamic options.
         messages: of the write.
         backlog: `compaction_backlog` of when it was planned.
+        micro_batch: its number, from 0, where it is one of a stream.
 
     Raises:
         CorruptTableError: a manifest cannot be read.
@@ -70,7 +74,7 @@ def due_after_write(
     options = table.options
     if not new or options.write_only:
         return None
-    in_full = _in_full(table)
+    in_full = _in_full(table, micro_batch)
     if in_full or (table.schema.primary_keys and options.needs_lookup):
         return DueCompaction(CompactScope(places=frozenset(new)), full=in_full, readers_wait=True, urgent=True)
     if table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
@@ -82,10 +86,12 @@ def due_after_write(
     return DueCompaction(CompactScope(places=frozenset(places)), urgent=urgent) if places else None
 
 
-def _in_full(table: FileStoreTable) -> bool:
-    """Whether each batch write ends with a full compaction; only streams count their commits (Java)."""
-    commits = table.options.value("full-compaction.delta-commits")
-    return commits is not None and int(commits) > 0 and table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
+def _in_full(table: FileStoreTable, micro_batch: int | None) -> bool:
+    """Whether a write ends with a full compaction: each batch write, but streams count their commits (Java)."""
+    commits = int(table.options.value("full-compaction.delta-commits") or 0)
+    if commits <= 0 or table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
+        return False
+    return micro_batch is None or (micro_batch + 1) % commits == 0
 
 
 def _over_the_trigger(table: FileStoreTable, counts: Mapping[Place, int]) -> tuple[set[Place], bool]:

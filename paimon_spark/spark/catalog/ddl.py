@@ -27,7 +27,6 @@ from paimon_spark.spark.jvm.spark_errors import (
     table_already_exists,
     unsupported_table_change,
 )
-from paimon_spark.spark.source.refused_streams import refuse_stream_write
 from paimon_spark.spark.sql.replace_table import replace_table
 from paimon_spark.spark.sql.table_definitions import (
     check_drop,
@@ -58,9 +57,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         """Tables of statements under way: what they read of a table is pinned when it is replaced."""
 
     def createTable(self, ident: JavaObject, *definition: Any) -> Any:
-        """CREATE TABLE. What ``writeStream.toTable`` would make and could not fill is refused before."""
-        if self._called_by("DataStreamWriter"):
-            refuse_stream_write()
+        """CREATE TABLE."""
         self._create(ident, self._schema(ident, definition))
         return self._table(ident)
 

@@ -61,6 +61,7 @@ _ONE_TASK_KEYS = 4_000_000
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from paimon_spark.commit.stream_batch import StreamBatch
     from paimon_spark.read.split import DataSplit
     from paimon_spark.spec.snapshot import Operation, Snapshot
     from paimon_spark.table.table import FileStoreTable
@@ -73,6 +74,7 @@ def write_moving_keys(
     *,
     operation: Operation | None = None,
     rows_of: SnapshotIdentity | None = None,
+    stream: StreamBatch | None = None,
 ) -> int | None:
     """Write rows and commit them; return the id of the new snapshot. Runs on the driver.
 
@@ -85,6 +87,7 @@ def write_moving_keys(
         overwrite: what to replace; None to append.
         operation: what the snapshot says about the statement; None for nothing.
         rows_of: the snapshot that the rows are made of: its reader runs the write again then. None where they are new.
+        stream: the micro-batch that the rows are; None of a batch write.
 
     Raises:
         SchemaMismatchError: the rows do not fit the table's columns.
@@ -92,11 +95,11 @@ def write_moving_keys(
     """
 
     def attempt(snapshot: Snapshot | None) -> int | None:
-        return _write(df, table, overwrite, operation, SnapshotIdentity.of(snapshot))
+        return _write(df, table, overwrite, operation, SnapshotIdentity.of(snapshot), stream)
 
     if rows_of is None:
         return run_again(table, attempt)
-    return _write(df, table, overwrite, operation, rows_of)
+    return _write(df, table, overwrite, operation, rows_of, stream)
 
 
 def _write(
@@ -105,6 +108,7 @@ def _write(
     overwrite: OverwriteSpec | None,
     operation: Operation | None,
     at: SnapshotIdentity,
+    stream: StreamBatch | None,
 ) -> int | None:
     spark = df.sparkSession
     mode = None if overwrite is None else overwrite.kind
@@ -116,6 +120,7 @@ def _write(
     placing = replace(given, dynamic=bucket_plan(spark, given, splits))
     schema = moving_schema(table.schema)
     write = planned(table, schema, overwrite, placing=placing, operation=operation, rows_of=at, packed=True)
+    write = replace(write, stream=stream)
     if _is_little(rows, splits):
         ordered = rows.select("*", sf.monotonically_increasing_id().alias(ORDER)).repartition(1)
         return run_write(ordered, write, partial(_place_and_write, given, write.plan, splits))

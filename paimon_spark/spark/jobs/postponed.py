@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from paimon_spark.commit.overwrite import OverwriteSpec
+    from paimon_spark.commit.stream_batch import StreamBatch
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.spec.snapshot import Operation, Snapshot
     from paimon_spark.table.table import FileStoreTable
@@ -61,6 +62,7 @@ def write_postponed(
     *,
     operation: Operation | None = None,
     rows_of: SnapshotIdentity | None = None,
+    stream: StreamBatch | None = None,
 ) -> int | None:
     """Write rows to real buckets, or leave them waiting, and commit; return the id of the new snapshot.
 
@@ -70,6 +72,7 @@ def write_postponed(
         overwrite: what to replace; None to append.
         operation: what the snapshot says about the statement; None for nothing.
         rows_of: the snapshot that the rows are made of; None where they are new.
+        stream: the micro-batch that the rows are; None of a batch write.
 
     Raises:
         SchemaMismatchError: the rows do not fit the table's columns.
@@ -79,10 +82,11 @@ def write_postponed(
 
     def attempt(snapshot: Snapshot | None) -> int | None:
         at = SnapshotIdentity.of(snapshot)
-        return _write(df, table, overwrite, operation, at, rows_read=rows_of is not None)
+        return _write(df, table, overwrite, operation, at, rows_read=rows_of is not None, stream=stream)
 
     if waits:
-        done = run_write(_numbered(df), _waiting(df, table, overwrite, operation, rows_of))
+        write = replace(_waiting(df, table, overwrite, operation, rows_of), stream=stream)
+        done = run_write(_numbered(df), write)
         _LOG.warning(
             "Rows written to %s wait in bucket-postpone: no read sees them before CALL sys.compact.", table.path
         )
@@ -117,6 +121,7 @@ def _write(
     at: SnapshotIdentity,
     *,
     rows_read: bool,
+    stream: StreamBatch | None,
 ) -> int | None:
     """Write to real buckets: through files that are measured, then taken in, and deleted."""
     staging = _waiting(df, table, None, None, at)
@@ -130,7 +135,8 @@ def _write(
         from paimon_spark.spark.jobs.compact_job import executor_of  # most writes do without it
 
         plan = replace(staging.plan, waiting_user=None, rows_read=rows_read)
-        return TableWrite(plan, overwrite, operation, owner=table).commit(written, executor_of(df.sparkSession))
+        whole = TableWrite(plan, overwrite, operation, owner=table, stream=stream)
+        return whole.commit(written, executor_of(df.sparkSession))
     finally:
         paths = [table.paths.data_file_path(partition, POSTPONE_BUCKET, file) for partition, _, file in staged]
         if paths:

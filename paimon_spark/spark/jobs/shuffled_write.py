@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from paimon_spark.commit.overwrite import OverwriteSpec
+    from paimon_spark.commit.stream_batch import StreamBatch
     from paimon_spark.spec.snapshot import Operation
     from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
@@ -48,6 +49,7 @@ def write_shuffled(
     *,
     operation: Operation | None = None,
     rows_of: SnapshotIdentity | None = None,
+    stream: StreamBatch | None = None,
 ) -> int | None:
     """Write the rows and commit them; return the id of the new snapshot. Runs on the driver.
 
@@ -57,15 +59,16 @@ def write_shuffled(
         overwrite: what to replace; None to append.
         operation: what the snapshot says about the statement; None for nothing.
         rows_of: the snapshot that the rows are made of; None where they are new.
+        stream: the micro-batch that the rows are; None of a batch write.
 
     Raises:
         SchemaMismatchError: the rows do not fit the table's columns.
         CommitConflictError: another commit changed what this one relies on; nothing was committed.
     """
     if table.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
-        return write_moving_keys(df, table, overwrite, operation=operation, rows_of=rows_of)
+        return write_moving_keys(df, table, overwrite, operation=operation, rows_of=rows_of, stream=stream)
     if table.schema.bucket_mode is BucketMode.POSTPONE_MODE:
-        return write_postponed(df, table, overwrite, operation=operation, rows_of=rows_of)
+        return write_postponed(df, table, overwrite, operation=operation, rows_of=rows_of, stream=stream)
     arrow_schema = spark_arrow_schema(df.schema)
     tasks = number_of_tasks(df, table)
     # mapInArrow takes names of columns for expressions: one with a dot or a back quote it would not find
@@ -78,6 +81,7 @@ def write_shuffled(
         table, arrow_schema, overwrite, shuffled=True, placing=placing, operation=operation, rows_of=rows_of
     )
     keys = _clustered_by(write.plan, tasks)
+    write = replace(write, stream=stream)
     if keys is None:
         write = replace(write, packed=True)
         rows, keys = packed(rows, arrow_schema, placing or write.plan, tasks), [TASK]

@@ -12,12 +12,13 @@ import functools
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
 )
 
 from paimon_spark.errors import PaimonError
@@ -26,7 +27,6 @@ from paimon_spark.spark.columns.merge_schema import with_columns
 from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.session.session_settings import OF_STREAM
 from paimon_spark.spark.source.read_columns import read_columns
-from paimon_spark.spark.source.refused_streams import refuse_stream_write
 from paimon_spark.spark.source.source_options import read_request, write_request
 from paimon_spark.spark.source.stream_reader import SelfPacedStreamReader
 from paimon_spark.spark.source.stream_source import PlannedStream, StreamSource
@@ -191,9 +191,21 @@ class PaimonDataSource(DataSource):
         request = read_request(self.options)
         return _stream_reader(StreamSource.of(request).stream(schema))
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """Refuse a stream where ``writeStream.start()`` could not, in a session that was not registered."""
-        refuse_stream_write()
+    @_quiet
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Plan one micro-batch of a query. Called by Spark once for each of them.
+
+        Raises:
+            SchemaMismatchError: the rows do not fit the table's columns.
+            OptionError: an option is unknown, or there is no checkpoint that can be read.
+            UnsupportedError: the table cannot be written yet, or not without a shuffle.
+        """
+        from paimon_spark.spark.source.stream_writer import CHECKPOINT, query_id_of, stream_writer
+
+        query_id_of(self.options)  # before a table is made
+        of_table = {key: value for key, value in self.options.items() if key.lower() != CHECKPOINT.lower()}
+        write = PaimonDataSource(of_table).planned_write(schema, overwrite=overwrite)
+        return stream_writer(write, self.options, schema, overwrite=overwrite)
 
 
 def _stream_reader(stream: PlannedStream) -> DataSourceStreamReader:

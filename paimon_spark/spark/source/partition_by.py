@@ -65,7 +65,7 @@ def _move_classic(writer: Any) -> None:
     columns = java.partitioningColumns()
     if columns.isDefined():
         names = columns.get()
-        writer.option("partition", _listed([names.apply(index) for index in range(names.size())]))
+        writer.option("partition", listed_columns([names.apply(index) for index in range(names.size())]))
         getattr(java, "partitioningColumns_$eq")(java.bucketColumnNames().empty())
     if java.clusteringColumns().isDefined():
         raise _clustered()
@@ -76,13 +76,18 @@ def _move_connect(writer: Any) -> None:
     if str(plan.source or "").lower() != _FORMAT:
         return
     if plan.partitioning_cols:
-        writer.option("partition", _listed(plan.partitioning_cols))
+        writer.option("partition", listed_columns(plan.partitioning_cols))
         plan.partitioning_cols = []
     if plan.clustering_cols:
         raise _clustered()
 
 
-def _listed(columns: Sequence[str]) -> str:
+def listed_columns(columns: Sequence[str]) -> str:
+    """Return columns as the option `partition` has them.
+
+    Raises:
+        OptionError: one has a comma in its name.
+    """
     odd = next((name for name in columns if "," in name), None)
     if odd is not None:
         raise OptionError(f"partitionBy cannot name the column '{odd}': there is a comma in it. Use PaimonTable.create")

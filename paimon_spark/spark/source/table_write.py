@@ -5,7 +5,7 @@ It is made on the driver, travels to each task and stays on the driver for the c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from paimon_spark.write.task_write import write_batches
 
 if TYPE_CHECKING:
     from paimon_spark.commit.overwrite import OverwriteSpec
+    from paimon_spark.commit.stream_batch import StreamBatch
     from paimon_spark.maintain.compact.compaction import Executor
     from paimon_spark.spec.snapshot import Operation
     from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -64,6 +65,8 @@ class TableWrite:
     """The table to commit to, where the plan's has another number of buckets; None where it is the plan's."""
     marked: MarkedRows | None = None
     """Rows that are deleted."""
+    stream: StreamBatch | None = None
+    """The micro-batch that the rows are; None of a batch write."""
 
     @property
     def given_schema(self) -> pa.Schema:
@@ -99,6 +102,7 @@ class TableWrite:
         """
         # the tasks, which only write, do not pay for importing these
         from paimon_spark.commit.file_store_commit import commit
+        from paimon_spark.commit.stream_batch import discard, is_committed
         from paimon_spark.maintain.after_commit import maintenance
         from paimon_spark.maintain.compact.after_write import compact_after_write
         from paimon_spark.maintain.row_level import replaced_files
@@ -112,8 +116,16 @@ class TableWrite:
         records = placement_records(self.plan)
         placing = [] if records is None else [TaskMessage((), 0, records)]
         marked = self.marked
-        put = commit if marked is None else partial(commit_marks, snapshot_id=marked.snapshot_id, marked=marked.files)
+        put: Callable[..., int | None] = commit
+        if marked is not None:
+            put = partial(commit_marks, snapshot_id=marked.snapshot_id, marked=marked.files)
         user = self.plan.waiting_user or new_user(table.options)
+        if self.stream is not None:
+            user = self.stream.user
+            put = partial(commit, identifier=self.stream.identifier, watermark=self.stream.watermark)
+            if is_committed(table, self.stream):  # while the tasks ran, by another driver of the query
+                discard(table, messages)
+                return None
         made = put(
             table,
             [*messages, *placing, *gone],
@@ -126,10 +138,14 @@ class TableWrite:
         )
         if self.plan.waiting_user is not None:
             return made
-        logs = self.overwrite is None
-        backlog = self.plan.backlog
         compacted = compact_after_write(
-            table, messages, commit_user=user, backlog=backlog, changelog=logs, execute=execute
+            table,
+            messages,
+            commit_user=user,
+            backlog=self.plan.backlog,
+            micro_batch=None if self.stream is None else self.stream.identifier,
+            changelog=self.overwrite is None,
+            execute=execute,
         )
         return compacted or made
 

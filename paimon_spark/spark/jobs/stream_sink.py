@@ -1,0 +1,116 @@
+"""Micro-batches of a streaming query as writes of a table, each committed once, whatever point the query was killed at.
+
+The commit's user is the query, whose id stands in its checkpoint, its identifier the number of the micro-batch (Java:
+``PaimonSink``, which does not recognise a replayed micro-batch). Rows are shuffled as those of a batch write.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.commit.overwrite import OverwriteSpec
+from paimon_spark.commit.stream_batch import StreamBatch, is_committed, stream_user
+from paimon_spark.errors import PaimonError
+from paimon_spark.maintain.compact.after_write import compact_left_behind
+from paimon_spark.spark.columns.types import spark_arrow_schema
+from paimon_spark.spark.jobs.compact_job import executor_of
+from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_shuffled
+from paimon_spark.spark.jobs.write_tasks import run_write
+from paimon_spark.spark.source.placed_columns import placed_columns
+from paimon_spark.spark.source.source_options import write_request
+from paimon_spark.spark.source.table_write import planned
+from paimon_spark.spark.source.write_target import target_table
+from paimon_spark.storage.secrets import without_secrets
+from paimon_spark.write.rows import map_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+
+    from paimon_spark.table.table import FileStoreTable
+
+_LOG = logging.getLogger(__name__)
+_QUERY_ID = "sql.streaming.queryId"
+"""Spark: ``StreamExecution.QUERY_ID_KEY``, a local property of the thread that runs a micro-batch."""
+
+
+@dataclass
+class StreamSink:
+    """Writes the micro-batches of one query into one table. Called by ``foreachBatch``."""
+
+    options: Mapping[str, str] = field(repr=False)
+    """Of the write, the path and the settings of the session among them."""
+    complete: bool
+    """Whether each micro-batch is the whole result, which replaces the table."""
+    query: StreamingQuery | None = None
+    """The query, as soon as it runs: its watermark is asked of it."""
+
+    def prepare(self, schema: StructType) -> None:
+        """Make the table where there is none, and refuse what cannot be written before the query starts.
+
+        Args:
+            schema: of the rows.
+
+        Raises:
+            OptionError: an option is unknown, or differs from what the table was created with.
+            SchemaMismatchError: the rows do not fit the table's columns.
+            UnsupportedError: the table cannot be written yet.
+        """
+        map_columns(self._table(schema).schema, spark_arrow_schema(schema))
+
+    def __call__(self, rows: DataFrame, number: int) -> None:
+        """Write one micro-batch, unless the table has it.
+
+        Args:
+            rows: of the micro-batch.
+            number: of the micro-batch.
+        """
+        with without_secrets(self.options):
+            self._write(rows, number)
+
+    def _write(self, rows: DataFrame, number: int) -> None:
+        table = self._table(rows.schema)
+        query = query_id(rows.sparkSession)
+        batch = StreamBatch(stream_user(query, table.options), number, _watermark(self.query))
+        if is_committed(table, batch):
+            _LOG.info("%s has micro-batch %d of query %s already.", table.path, number, query)
+            compact_left_behind(table, commit_user=batch.user, execute=executor_of(rows.sparkSession))
+            rows.write.format("noop").mode("overwrite").save()  # the query's own state is made by running it
+            return
+        overwrite = OverwriteSpec.static() if self.complete else None
+        columns = placed_columns(table.schema, rows.schema) if is_shuffled(table) else None
+        rows = rows if columns is None else rows.selectExpr(*columns)
+        if is_shuffled(table):
+            write_shuffled(rows, table, overwrite, stream=batch)
+            return
+        write = replace(planned(table, spark_arrow_schema(rows.schema), overwrite), stream=batch)
+        run_write(rows.toDF(*(str(at) for at in range(len(rows.columns)))), write)
+
+    def _table(self, schema: StructType) -> FileStoreTable:
+        return target_table(write_request(self.options, overwrite=self.complete), schema)
+
+
+def query_id(spark: SparkSession) -> str:
+    """Return the id of the streaming query whose micro-batch this thread runs.
+
+    Raises:
+        PaimonError: it runs none.
+    """
+    found = spark.sparkContext.getLocalProperty(_QUERY_ID)
+    if found is None:
+        raise PaimonError(
+            "A micro-batch is written by the thread of its streaming query; Spark does not say which this is"
+        )
+    return str(found)
+
+
+def _watermark(query: StreamingQuery | None) -> int | None:
+    """The event-time watermark of a query as its last progress tells it, in epoch milliseconds; None without one."""
+    progress: Any = None if query is None else query.lastProgress
+    text = None if progress is None else dict(progress["eventTime"]).get("watermark")
+    return None if text is None else int(datetime.fromisoformat(str(text)).timestamp() * 1000)
