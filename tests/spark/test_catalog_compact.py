@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -201,6 +202,20 @@ def test_a_little_work_is_done_by_a_task_for_each_core() -> None:
     assert compact_job.number_of_tasks(50, 4000 * mib, partitions=8, cores=64) == 50
     assert compact_job.number_of_tasks(3, 4000 * mib, partitions=8, cores=2) == 3
     assert compact_job.number_of_tasks(50, 20 * mib, partitions=40, cores=None) == 40
+
+
+def test_the_driver_does_a_little_work_itself() -> None:
+    def is_little(mib: int, rewrites: int = 1, module: str = "pyspark.sql.session") -> bool:
+        session: Any = type("SparkSession", (), {"__module__": module})()
+        work = [Rewrite(b"", 0, 0, ())] * (rewrites - 1) + [SimpleNamespace(size_bytes=mib << 20)]
+        return compact_job._is_little(session, work)
+
+    assert is_little(32, 64)
+    assert not is_little(32, 65)
+    assert not is_little(33)
+    connect = "pyspark.sql.connect.session"
+    assert is_little(16, module=connect), "a client that may be far from the files"
+    assert not is_little(17, module=connect)
 
 
 def rewrite_of(table: FileStoreTable, bucket: BucketFiles) -> Rewrite:

@@ -26,6 +26,7 @@ from paimon_spark.maintain.compact.index_rewrite import (
     rewrite_indexes_here,
 )
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, delete_written, rewrite_files
+from paimon_spark.spark.session.session_settings import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,9 +35,11 @@ if TYPE_CHECKING:
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.table.table import FileStoreTable
 
-_DRIVER_BYTES = 16 << 20
+_DRIVER_BYTES = 32 << 20
 _DRIVER_REWRITES = 64
 """A compaction of no more than both runs on the driver: a job would take longer to start."""
+_CLIENT_BYTES = 16 << 20
+"""The same in the client of a Connect server, which may be far from the files."""
 _MOST_TASKS = 1000
 _TASK_BYTES = 16 << 20
 """What each has to read on average, where there are more tasks than cores."""
@@ -48,10 +51,15 @@ def executor_of(spark: SparkSession) -> Executor:
 
 
 def _execute(spark: SparkSession, table: FileStoreTable, rewrites: Sequence[Rewrite]) -> Iterable[RewriteResult]:
-    size = sum(rewrite.size_bytes for rewrite in rewrites)
-    if size <= _DRIVER_BYTES and len(rewrites) <= _DRIVER_REWRITES:
+    if _is_little(spark, rewrites):
         return rewrite_here(table, rewrites)
     return rewrite_in_tasks(spark, table, rewrites)
+
+
+def _is_little(spark: SparkSession, rewrites: Sequence[Rewrite | IndexRewrite]) -> bool:
+    """Whether this process does the work."""
+    most = min(_CLIENT_BYTES, _DRIVER_BYTES) if is_connect(spark) else _DRIVER_BYTES
+    return len(rewrites) <= _DRIVER_REWRITES and sum(rewrite.size_bytes for rewrite in rewrites) <= most
 
 
 def rewrite_in_tasks(spark: SparkSession, table: FileStoreTable, rewrites: Sequence[Rewrite]) -> list[RewriteResult]:
@@ -81,7 +89,7 @@ def rewrite_indexes(
 def _execute_indexes(
     spark: SparkSession, table: FileStoreTable, rewrites: Sequence[IndexRewrite]
 ) -> Iterable[DataFileMeta]:
-    if sum(rewrite.size_bytes for rewrite in rewrites) <= _DRIVER_BYTES and len(rewrites) <= _DRIVER_REWRITES:
+    if _is_little(spark, rewrites):
         return rewrite_indexes_here(table, rewrites)
     found, errors = _in_tasks(spark, table, rewrites, rewrite_index)
     if errors:
@@ -111,7 +119,7 @@ def _in_tasks(
 
 def _udf_of(spark: SparkSession) -> Any:
     """The function `udf` of the session's kind: a process may have sessions of both kinds."""
-    kind = "pyspark.sql.functions" if hasattr(spark, "_sc") else "pyspark.sql.connect.functions"
+    kind = "pyspark.sql.connect.functions" if is_connect(spark) else "pyspark.sql.functions"
     return import_module(kind).udf
 
 
