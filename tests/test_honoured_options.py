@@ -58,6 +58,8 @@ ELSEWHERE = {
     "snapshot.clean-empty-directories": "tests/test_option_effects.py",
     "partition.sink-strategy": "tests/test_option_effects.py",
     "data-file.external-paths": "tests/maintain/test_places_oracle.py",
+    "index-file-in-data-file-dir": "tests/maintain/test_places_oracle.py",
+    "sequence.snapshot-ordering": "tests/read/test_snapshot_ordering.py",
     "data-file.external-paths.strategy": "tests/maintain/test_places_oracle.py",
     "data-file.external-paths.specific-fs": "tests/maintain/test_places_oracle.py",
     "data-file.external-paths.weights": "tests/maintain/test_places_oracle.py",

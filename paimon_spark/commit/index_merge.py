@@ -30,12 +30,14 @@ BucketId = tuple[bytes, int]
 class HashIndexFiles:
     """How hash index files are read and written; the merge itself does no I/O."""
 
-    read: Callable[[str], bytes]
-    """Reads a file of the index directory by its name."""
-    decode: Callable[[bytes, str], Hashes]
-    """Decodes a HASH index file; the name is for messages."""
-    write: Callable[[Hashes], tuple[str, int]]
-    """Writes a HASH index file; returns its name and its size in bytes."""
+    read_side_file: Callable[[str], bytes]
+    """Reads a file in which a task handed over hashes, by its name."""
+    load: Callable[[IndexManifestEntry], Hashes]
+    """Reads a HASH index file."""
+    write: Callable[[Hashes, bytes, int], tuple[str, int]]
+    """Writes the HASH index file of a partition's bucket; returns its name and its size in bytes."""
+    adopts: bool = True
+    """Whether a side file lies where index files do, and may become one."""
 
 
 def combine_index_entries(
@@ -122,14 +124,12 @@ def merge_hash_indexes(
     changed = []
     for partition in dict.fromkeys(bucket_id[0] for bucket_id in by_bucket):
         ours = {
-            bucket_id[1]: _distinct(new.hashes.hashes(files.read) for new in news)
+            bucket_id[1]: _distinct(new.hashes.hashes(files.read_side_file) for new in news)
             for bucket_id, news in by_bucket.items()
             if bucket_id[0] == partition
         }
         theirs = {
-            bucket: files.decode(files.read(entry.file_name), entry.file_name)
-            for (of_partition, bucket), entry in known.items()
-            if of_partition == partition
+            bucket: files.load(entry) for (of_partition, bucket), entry in known.items() if of_partition == partition
         }
         _check_one_bucket_per_hash(ours, theirs)
         for bucket, hashes in ours.items():
@@ -149,14 +149,14 @@ def _merged_index(
 ) -> IndexManifestEntry | None:
     """Return the bucket's new index entry; None when the table's index has all of our hashes already."""
     side_file = news[0].hashes
-    if theirs is None and len(news) == 1 and side_file.file_name is not None:
+    if theirs is None and len(news) == 1 and side_file.file_name is not None and files.adopts:
         name, size, united = side_file.file_name, side_file.file_size, ours
     else:
         missing = ours if theirs is None else ours[~np.isin(ours, theirs)]
         if not len(missing):
             return None
         united = missing if theirs is None else np.concatenate([theirs, missing])
-        name, size = files.write(united)
+        name, size = files.write(united, *bucket_id)
     return IndexManifestEntry(FileKind.ADD, bucket_id[0], bucket_id[1], HASH_INDEX, name, size, len(united))
 
 

@@ -17,7 +17,7 @@ from paimon_spark.spec.avro_codec import RECORDS_PER_BLOCK, encode_index_manifes
 from paimon_spark.spec.avro_container import pack_block, write_packed
 from paimon_spark.spec.file_names import index_file_names, index_manifest_names, manifest_list_names, manifest_names
 from paimon_spark.spec.hash_index import encode_hash_index
-from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from paimon_spark.spec.manifest import HASH_INDEX, FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -198,10 +198,11 @@ class ManifestWriter:
             encode_index_manifest(entries, **self._codec),
         )
 
-    def write_hash_index(self, hashes: npt.NDArray[np.int32]) -> tuple[str, int]:
-        """Write a HASH index file; return its name and size in bytes."""
+    def write_hash_index(self, hashes: npt.NDArray[np.int32], partition: bytes, bucket: int) -> tuple[str, int]:
+        """Write the HASH index file of a bucket; return its name and size in bytes."""
         data = encode_hash_index(hashes)
-        return self._write(self._table.paths.index_path(self._index_names.next()), data), len(data)
+        entry = IndexManifestEntry(FileKind.ADD, partition, bucket, HASH_INDEX, self._index_names.next(), len(data), 0)
+        return self._write(self._table.paths.index_file_path(entry), data), len(data)
 
     def _write(self, path: str, data: bytes) -> str:
         self._created.add(path)

@@ -19,7 +19,7 @@ from paimon_spark.commit.conflict_detection import (
     check_deletion_vectors,
     check_rows_exist,
 )
-from paimon_spark.commit.index_merge import HashIndexFiles, combine_index_entries, merge_hash_indexes
+from paimon_spark.commit.index_merge import Hashes, HashIndexFiles, combine_index_entries, merge_hash_indexes
 from paimon_spark.commit.manifest_merge import ManifestAccess, merge_manifests
 from paimon_spark.commit.overwrite import PartitionScope, deleted_entries, deleted_index_entries
 from paimon_spark.commit.partition_ranges import range_predicate
@@ -27,7 +27,7 @@ from paimon_spark.commit.row_tracking import with_row_ids, with_snapshot_sequenc
 from paimon_spark.commit.settings import CommitSettings, writer_version
 from paimon_spark.commit.statistics import inherited_statistics
 from paimon_spark.commit.strict_mode import CommittedChanges, check_strict
-from paimon_spark.errors import SnapshotNotFoundError, TableNotFoundError, UnsupportedError
+from paimon_spark.errors import SnapshotNotFoundError, TableNotFoundError
 from paimon_spark.spec.hash_index import decode_hash_index
 from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from paimon_spark.spec.schema import BucketMode
@@ -378,14 +378,15 @@ class SnapshotBuilder:
         return self._indexed[1]
 
     def _hash_index_files(self) -> HashIndexFiles:
-        if self._table.options.value("index-file-in-data-file-dir"):
-            raise UnsupportedError(
-                "Option 'index-file-in-data-file-dir' = 'true' is not supported yet with dynamic buckets. Write this "
-                "table with another Paimon engine."
-            )
         paths, file_io = self._table.paths, self._table.file_io
+
+        def load(entry: IndexManifestEntry) -> Hashes:
+            path = paths.index_file_path(entry)
+            return decode_hash_index(file_io.read_bytes(path), path=path)
+
         return HashIndexFiles(
-            read=lambda name: file_io.read_bytes(paths.index_path(name)),
-            decode=lambda data, name: decode_hash_index(data, path=paths.index_path(name)),
+            read_side_file=lambda name: file_io.read_bytes(paths.index_path(name)),
+            load=load,
             write=self.writer.write_hash_index,
+            adopts=not self._table.options.value("index-file-in-data-file-dir"),
         )

@@ -101,7 +101,20 @@ class FileRead:
                 dictionaries=mapping.unchanged(self.dictionaries),
             )
             for batch in batches if kept is None else masked(batches, kept, filters, path=file.path):
-                yield _with_extra(mapping.batch(batch), batch, extra) if extra else mapping.batch(batch)
+                source = self._ordered(batch, file) if self.key_value else batch
+                yield _with_extra(mapping.batch(batch), source, extra) if extra else mapping.batch(batch)
+
+    def _ordered(self, batch: pa.RecordBatch, file: SplitFile) -> pa.RecordBatch:
+        """Return rows with the numbers by which they are ordered (``sequence.snapshot-ordering``).
+
+        A file that was not compacted has that of its snapshot in its metadata; a compacted one has those of its rows.
+        One number for all rows of a file is that of each of them in either case.
+        """
+        if file.min_seq != file.max_seq or not self.table.options.value("sequence.snapshot-ordering"):
+            return batch
+        at = batch.schema.get_field_index(SEQUENCE_NUMBER.name)
+        numbers = pa.repeat(pa.scalar(file.min_seq, pa.int64()), batch.num_rows)
+        return batch.set_column(at, batch.schema.field(at), numbers)
 
     def run(self, files: Sequence[SplitFile], predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of several files, one after the other."""

@@ -155,19 +155,22 @@ class ManifestStore:
 
     def index_entries(self, snapshot: Snapshot) -> list[IndexManifestEntry]:
         """Return the index files of ``snapshot``; empty when it has none."""
-        if snapshot.index_manifest is None:
-            return []
-        path = self._paths.manifest_path(snapshot.index_manifest)
+        return [] if snapshot.index_manifest is None else self._index_entries(snapshot.index_manifest)
+
+    def _index_entries(self, name: str) -> list[IndexManifestEntry]:
+        path = self._paths.manifest_path(name)
         return avro_codec.decode_index_manifest(self._read(path, "Index manifest"), path=path)
 
     def index_names(self, index_manifest: str) -> list[str]:
-        """Return the names of the index files that an index manifest names.
-
-        Raises:
-            CorruptTableError: the file is missing or cannot be read.
-        """
+        """Return the names of the index files of an index manifest; a CorruptTableError where it is not there."""
         path = self._paths.manifest_path(index_manifest)
         return avro_codec.decode_index_names(self._read(path, "Index manifest"), path=path)
+
+    def index_paths(self, index_manifest: str) -> list[str]:
+        """Return the paths of the index files that an index manifest names; errors as of `index_names`."""
+        if self._paths.layout is None or not self._paths.layout.index_with_data:
+            return [self._paths.index_path(name) for name in self.index_names(index_manifest)]
+        return list(map(self._paths.index_file_path, self._index_entries(index_manifest)))
 
     def live_entries(
         self,

@@ -22,7 +22,8 @@ class KnownBucket:
     """A bucket that has a hash index file in the planned snapshot."""
 
     bucket: int
-    file_name: str
+    path: str
+    """Of the file."""
     rows: int
     """Number of key hashes in the file."""
 

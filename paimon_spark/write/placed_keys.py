@@ -81,8 +81,7 @@ def hash_loader(plan: WritePlan) -> Callable[[KnownBucket], Hashes]:
     table = plan.table
 
     def load(known: KnownBucket) -> Hashes:
-        path = table.paths.index_path(known.file_name)
-        return decode_hash_index(table.file_io.read_bytes(path), path=path)
+        return decode_hash_index(table.file_io.read_bytes(known.path), path=known.path)
 
     return load
 

@@ -250,7 +250,7 @@ def _dynamic_plan(table: FileStoreTable, snapshot: Snapshot | None, shuffled: bo
     known: dict[bytes, list[KnownBucket]] = {}
     for entry in table.manifests.index_entries(snapshot) if snapshot is not None else ():
         if entry.index_type == HASH_INDEX:
-            bucket = KnownBucket(entry.bucket, entry.file_name, entry.row_count)
+            bucket = KnownBucket(entry.bucket, table.paths.index_file_path(entry), entry.row_count)
             known.setdefault(entry.partition, []).append(bucket)
     most = int(options.value("dynamic-bucket.max-buckets"))
     return DynamicBucketPlan(

@@ -22,7 +22,7 @@ class FakeIndexFiles:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
 
-    def write(self, hashes: np.ndarray) -> tuple[str, int]:
+    def write(self, hashes: np.ndarray, partition: bytes, bucket: int) -> tuple[str, int]:
         name = f"index-{len(self.files)}"
         self.files[name] = hashes.astype(">i4").tobytes()
         return name, len(self.files[name])
@@ -30,11 +30,13 @@ class FakeIndexFiles:
     @property
     def access(self) -> HashIndexFiles:
         return HashIndexFiles(
-            self.files.__getitem__, lambda data, name: np.frombuffer(data, ">i4").astype(np.int32), self.write
+            self.files.__getitem__,
+            lambda entry: np.frombuffer(self.files[entry.file_name], ">i4").astype(np.int32),
+            self.write,
         )
 
     def entry(self, partition: bytes, bucket: int, *hashes: int) -> IndexManifestEntry:
-        name, size = self.write(np.array(hashes, dtype=np.int32))
+        name, size = self.write(np.array(hashes, dtype=np.int32), partition, bucket)
         return IndexManifestEntry(FileKind.ADD, partition, bucket, HASH_INDEX, name, size, len(hashes))
 
     def hashes(self, entry: IndexManifestEntry) -> list[int]:
@@ -76,7 +78,7 @@ def test_two_messages_of_one_bucket_are_united_once():
 
 def test_a_lone_side_file_is_adopted_as_it_is():
     files = FakeIndexFiles()
-    name, size = files.write(np.array([1, 2, 3], dtype=np.int32))
+    name, size = files.write(np.array([1, 2, 3], dtype=np.int32), b"p", 0)
     side = PlacedHashes(b"p", 0, NewHashes(count=3, file_name=name, file_size=size))
     (entry,) = merge_hash_indexes([], [side], files.access)
     assert (entry.file_name, entry.file_size, entry.row_count) == (name, size, 3)

@@ -111,6 +111,43 @@ def test_what_we_write_elsewhere_java_reads_and_goes_on_with(oracle: Any, tmp_pa
     assert ids(path) == expected
 
 
+@pytest.mark.parametrize("vectors", [False, True])
+def test_index_files_beside_the_data(oracle: Any, vectors: bool) -> None:
+    options = {"bucket": "-1", "index-file-in-data-file-dir": "true", "dynamic-bucket.target-row-num": "3"}
+    options |= {"deletion-vectors.enabled": "true", "dynamic-bucket.target-row-num": "1000"} if vectors else {}
+    name = oracle.fresh_name("places")
+    columns = [("id", "INT NOT NULL"), ("p", "STRING NOT NULL")]
+    oracle.create(name, columns, partition=["p"], pk=["id", "p"], options=options)
+    path = oracle.location(name).removeprefix("file:")
+
+    def write(*keys: int) -> None:
+        append(path, [(key, "x") for key in keys])
+        if vectors:  # what waits in level 0 is not seen
+            compact(load_table(path), full=False)
+
+    write(*range(1, 400 if vectors else 4))
+    oracle.write(name, [(3, "x"), (4, "x"), (5, "x")])
+    write(4, 6, 7)
+    oracle.write(name, [(1, "x"), (7, "x"), (8, "x")])
+    write(8, 9)
+    wanted = list(range(1, 400 if vectors else 10))
+    assert ids(path) == wanted
+    assert sorted(row[0] for row in oracle.rows(name)) == wanted
+    latest = load_table(path).snapshots.latest()
+    assert latest is not None
+    entries = load_table(path).manifests.index_entries(latest)
+    assert {entry.index_type for entry in entries} == {"HASH", *(["DELETION_VECTORS"] if vectors else [])}
+    for entry in entries:
+        assert list(Path(path).rglob(entry.file_name)) == [Path(path, "p=x", f"bucket-{entry.bucket}", entry.file_name)]
+    table = load_table(path)
+    for file in Path(path).rglob("*"):
+        os.utime(file, (LONG_AGO, LONG_AGO))
+    expire_snapshots(table, retain_latest_only())
+    assert remove_orphan_files(table).file_count == 0
+    assert {file.name for file in Path(path, "p=x").rglob("index-*")} == {entry.file_name for entry in entries}
+    assert ids(path) == wanted
+
+
 def external_paths(path: str) -> list[str]:
     table = load_table(path)
     latest = table.snapshots.latest()

@@ -114,7 +114,6 @@ def test_options_of_the_store_are_no_options_of_the_table(table: FileStoreTable)
         ("type", "format-table"),
         ("type", "object-table"),
         ("scan.file-creation-time-millis", "5"),
-        ("sequence.snapshot-ordering", "true"),
         ("query-auth.enabled", "true"),
     ],
 )

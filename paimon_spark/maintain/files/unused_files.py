@@ -73,7 +73,7 @@ class UnusedFiles:
                 self.add_list(name)
         name = snapshot.index_manifest
         if name is not None and paths.manifest_path(name) not in self.lists:
-            files = set(map(paths.index_path, self._names(manifests.index_names, name)))
+            files = set(self._names(manifests.index_paths, name))
             self.lists.add(paths.manifest_path(name))
             self.manifests |= files
             self._handed_on |= {paths.manifest_path(name), *files}
@@ -143,7 +143,7 @@ class UnusedFiles:
         Raises:
             CorruptTableError: a manifest list or index manifest of it is missing or cannot be read.
         """
-        paths, manifests = self.table.paths, self.table.manifests
+        manifests = self.table.manifests
         if not self.lists and not self.manifests:
             return
         for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list) if data_lists else ():
@@ -156,8 +156,7 @@ class UnusedFiles:
                     raise
         self.keep_names(snapshot)
         if snapshot.index_manifest is not None and self._index_files:
-            names = manifests.index_names(snapshot.index_manifest)
-            self.manifests.difference_update(map(paths.index_path, names))
+            self.manifests.difference_update(manifests.index_paths(snapshot.index_manifest))
 
     def keep_names(self, snapshot: Snapshot) -> None:
         """Leave alone the index manifest and the statistics of a snapshot, which later snapshots inherit."""

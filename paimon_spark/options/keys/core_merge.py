@@ -65,7 +65,7 @@ CORE_MERGE: tuple[Option, ...] = (
         False,
         "Whether the later snapshot wins, whatever the sequence numbers.",
         immutable=True,
-        refusals=(Refusal(Stage.TABLE, USE_ANOTHER_ENGINE, unless=("false",)),),
+        honoured=True,
     ),
     Option(
         "aggregation.remove-record-on-delete",

@@ -63,7 +63,7 @@ CORE_TABLE: tuple[Option, ...] = (
         False,
         "Whether index files are kept with the data files.",
         immutable=True,
-        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("false",)),),
+        honoured=True,
     ),
     Option(
         "chain-table.enabled",
