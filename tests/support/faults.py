@@ -42,6 +42,10 @@ class FaultyFileIO(FileIO):
         self.calls = 0
         self.seen: list[str] = []
 
+    @property
+    def unsafe_rename(self) -> bool:  # type: ignore[override]
+        return self.inner.unsafe_rename
+
     def _call(self, name: str, deed: Callable[[], Result]) -> Result:
         if self.only is not None and name not in self.only:
             return deed()

@@ -95,19 +95,19 @@ def compact_after_write(
     return None
 
 
-def compact_left_behind(table: FileStoreTable, *, commit_user: str, execute: Executor) -> None:
+def compact_left_behind(table: FileStoreTable, *, commit_user: str, execute: Executor | None = None) -> None:
     """Compact what a stream that was killed between a commit and its compaction left, where readers wait for it.
 
     Args:
         table: as it was written, with dynamic options.
         commit_user: of the stream.
-        execute: does the rewriting.
+        execute: does the rewriting in tasks; None: this process does.
     """
     options = table.options
     if options.write_only or not (table.schema.primary_keys and options.needs_lookup):
         return
     try:
-        compact(table, full=False, execute=execute, after_write_of=commit_user)
+        compact(table, full=False, execute=execute or rewrite_here, after_write_of=commit_user)
     except Exception as error:  # noqa: BLE001 - the next micro-batch compacts again
         _LOG.warning("%s: what a stream left to compact is left again: %s", table.path, error)
 

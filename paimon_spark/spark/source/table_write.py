@@ -104,7 +104,7 @@ class TableWrite:
         from paimon_spark.commit.file_store_commit import commit
         from paimon_spark.commit.stream_batch import discard, is_committed
         from paimon_spark.maintain.after_commit import maintenance
-        from paimon_spark.maintain.compact.after_write import compact_after_write
+        from paimon_spark.maintain.compact.after_write import compact_after_write, compact_left_behind
         from paimon_spark.maintain.row_level import replaced_files
         from paimon_spark.maintain.row_marks import commit_marks
         from paimon_spark.write.placed_keys import placement_records
@@ -125,6 +125,7 @@ class TableWrite:
             put = partial(commit, identifier=self.stream.identifier, watermark=self.stream.watermark)
             if is_committed(table, self.stream):  # while the tasks ran, by another driver of the query
                 discard(table, messages)
+                compact_left_behind(table, commit_user=user, execute=execute)
                 return None
         made = put(
             table,

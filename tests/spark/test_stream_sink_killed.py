@@ -1,0 +1,70 @@
+"""A micro-batch that is killed at any call of the store, and comes again, is in the table once. No JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.commit.stream_batch import StreamBatch
+from paimon_spark.spark.source.table_write import planned
+from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.commits import make_table
+from tests.support.history import rows
+from tests.support.killing import Operation, ended_by_error, ended_by_exit
+
+KINDS: dict[str, dict[str, str]] = {
+    "append": {"bucket": "-1"},
+    "keyed": {"bucket": "1"},
+    "dynamic": {"bucket": "-1"},
+    "vectors": {"bucket": "1", "deletion-vectors.enabled": "true"},
+}
+BATCHES = ({1: "a", 2: "b"}, {2: "B", 3: "c"})
+
+
+def write(table: FileStoreTable, number: int) -> None:
+    """Write one of the micro-batches of a query."""
+    given = (
+        BATCHES[number] if table.schema.primary_keys else {key + 10 * number: v for key, v in BATCHES[number].items()}
+    )
+    batch = pa.record_batch([pa.array(list(given), pa.int32()), pa.array(list(given.values()))], names=["k", "v"])
+    planned_write = planned(table, batch.schema, shuffled=True)
+    message = planned_write.write_task([batch], 0)
+    replace(planned_write, stream=StreamBatch("the-query", number)).commit([message])
+
+
+def second(table: FileStoreTable) -> None:
+    write(table, 1)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("kind", "ended"),
+    [*((kind, ended_by_error) for kind in KINDS), ("keyed", ended_by_exit)],
+)
+def test_killed_and_replayed(
+    tmp_path: Path, kind: str, ended: Callable[[str, Operation, Path], Iterator[FileStoreTable]]
+) -> None:
+    keys = () if kind == "append" else ("k",)
+    options = {key.replace("-", "_").replace(".", "__"): value for key, value in KINDS[kind].items()}
+    made = make_table(tmp_path / kind, primary_key=keys, **options)
+    write(load_table(made.path), 0)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    seen = set()
+    for table in ended(made.path, second, scratch):
+        seen.add(table.snapshots.latest_id())
+        second(load_table(table.path))
+        second(load_table(table.path))
+        table = load_table(table.path)
+        if keys:
+            assert rows(table) == {1: "a", 2: "B", 3: "c"}
+        else:
+            assert rows(table) == {1: "a", 2: "b", 12: "B", 13: "c"}
+            assert table.snapshots.latest().total_record_count == 4
+        commits = [table.snapshots.get(number) for number in table.snapshots.ids()]
+        assert [c.commit_identifier for c in commits if c.commit_kind.value == "APPEND"] == [0, 1]
+    assert len(seen) > 1, "it was killed before and after the commit"
