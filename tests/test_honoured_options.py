@@ -81,6 +81,11 @@ ELSEWHERE = {
     "file-index.<type>.<field>.<option>": "tests/spec/test_file_index_oracle.py",
     "compaction.delete-ratio-threshold": "tests/maintain/test_compact_vectors.py",
     "deletion-vectors.merge-on-read": "tests/read/test_row_selection.py",
+    "clustering.columns": "tests/maintain/test_sorted_compaction.py",
+    "clustering.strategy": "tests/maintain/test_sorted_compaction.py",
+    "clustering.history-partition.limit": "tests/maintain/test_sorted_compaction.py",
+    "clustering.history-partition.idle-to-full-sort": "tests/maintain/test_sorted_compaction.py",
+    "clustering.incremental.mode": "tests/maintain/test_sorted_compaction.py",
     "num-sorted-run.stop-trigger": "tests/maintain/test_automatic_compaction.py",
     "full-compaction.delta-commits": "tests/maintain/test_changelogs_kept.py",
     **dict.fromkeys(

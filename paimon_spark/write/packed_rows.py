@@ -74,7 +74,7 @@ def pack_chunk(
         targets: for each task the number that leads to it.
     """
     for task, part in _parts(chunk, ids, len(targets)):
-        for packed in _packed(part):
+        for packed in packed_streams(part):
             arrays = [pa.array([targets[task]], pa.int32()), pa.array([packed], pa.binary())]
             yield pa.RecordBatch.from_arrays(arrays, schema=PACKED_SCHEMA)
 
@@ -119,8 +119,8 @@ def _parts(
     yield from zip(filled, split_rows(rows, [positions[task] for task in filled]), strict=True)
 
 
-def _packed(rows: pa.Table) -> Iterator[memoryview]:
-    """The rows as streams of some megabytes."""
+def packed_streams(rows: pa.Table) -> Iterator[memoryview]:
+    """Yield the rows as Arrow streams of some megabytes."""
     size = max(_PACK_BYTES, _PACK_BYTES_OF_COLUMN * rows.num_columns)
     step = max(1, size * rows.num_rows // max(1, rows.nbytes))
     for start in range(0, rows.num_rows, step):

@@ -158,6 +158,17 @@ def test_an_overwrite_counts_only_its_own_files(tmp_path: Path) -> None:
     assert kinds_of(table) == "AAO"
 
 
+def test_files_of_a_load_that_is_cut_by_key_are_one_run(tmp_path: Path) -> None:
+    """They are read one after the other, so nothing is gained by writing them again at once."""
+    options = {"num-sorted-run.compaction-trigger": "3", "target-file-size": "2 kb", "write-buffer-size": "64 kb"}
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **options)
+    write(table, {number: f"{number * 7919 % 99991}" for number in range(5000)})
+    assert len(levels(table)) > 3
+    assert kinds_of(table) == "A"
+    write(table, {1: "a", 4999: "b"})
+    assert kinds_of(table) == "AAC"
+
+
 def test_a_check_that_finds_nothing_due_reads_next_to_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a table without buckets a few entries of the newest manifests, of one with buckets no manifest at all."""
     read: list[str] = []

@@ -15,7 +15,7 @@ from paimon_spark.errors import (
     OptionError,
     UnsupportedError,
 )
-from paimon_spark.maintain.compact.compaction import check_compactable, compact
+from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.compact.levels import CompactStrategy
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options import CoreOptions
@@ -81,19 +81,11 @@ def test_expired_partitions_are_left_alone(tmp_path: Path) -> None:
     assert sorted(days) == ["dt=2020-01-01", "dt=2020-01-01", "dt=2999-01-01", "dt=no day"]
 
 
-REFUSED: dict[str, dict[str, str]] = {
-    "clustering.incremental": {"bucket": "-1", "clustering.incremental": "true", "clustering.columns": "k"},
-}
-
-
-@pytest.mark.parametrize("option", REFUSED)
-def test_what_is_more_than_merging_is_refused(tmp_path: Path, option: str) -> None:
-    options = {"bucket": "1", **REFUSED[option]}
-    keys = [options.pop("primary")] if "primary" in options else []
-    table = make_table(tmp_path / "t", primary_key=keys, **options)
-    for act in (check_compactable, compact):
-        with pytest.raises(UnsupportedError, match=f"option '{option}' = .* is not supported yet"):
-            act(table)
+def test_files_of_a_clustered_table_are_not_joined(tmp_path: Path) -> None:
+    options = {"bucket": "-1", "clustering.incremental": "true", "clustering.columns": "k"}
+    table = make_table(tmp_path / "t", **options)
+    with pytest.raises(UnsupportedError, match=r"'clustering\.incremental' = true"):
+        compact(table)
     assert not (tmp_path / "t" / "snapshot").exists()
 
 

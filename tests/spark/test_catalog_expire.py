@@ -177,7 +177,7 @@ def test_consumers(sql: SparkSession, table: FileStoreTable) -> None:
 
 def test_after_writes(sql: SparkSession, warehouse: Path) -> None:
     sql.sql(
-        "CREATE TABLE ex.db.auto (k INT, v STRING) TBLPROPERTIES ('bucket' = '-1', "
+        "CREATE TABLE ex.db.auto (k INT, v STRING) TBLPROPERTIES ('bucket' = '-1', 'compaction.min.file-num' = '100', "
         "'snapshot.num-retained.min' = '1', 'snapshot.num-retained.max' = '2')"
     )
     table = load_table(str(warehouse / "db.db" / "auto"))

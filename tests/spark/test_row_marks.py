@@ -75,7 +75,8 @@ def vectors(table: FileStoreTable) -> dict[str, int | None]:
 
 
 def test_rows_are_marked_and_no_file_is_rewritten(spark: SparkSession, run: Run, warehouse: Path) -> None:
-    name = create(spark, "k INT, v STRING", "(1, 'a'), (2, 'b')", "(3, NULL), (4, 'a')", "(5, NULL), (6, 'c')")
+    inserts = ("(1, 'a'), (2, 'b')", "(3, NULL), (4, 'a')", "(5, NULL), (6, 'c')")
+    name = create(spark, "k INT, v STRING", *inserts, **{"write-only": "true"})
     table = opened(warehouse, name)
     before = files(table)
     run(f"DELETE FROM {name} WHERE v = 'a' AND k < 4")

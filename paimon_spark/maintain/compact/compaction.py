@@ -15,12 +15,13 @@ import numpy as np
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.settings import CommitSettings
-from paimon_spark.errors import CommitError, CommitStateUnknownError
+from paimon_spark.errors import CommitError, CommitStateUnknownError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.evolved_step import EvolvedCompactPlanner
 from paimon_spark.maintain.compact.levels import CompactStrategy
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, delete_written, rewrite_files
 from paimon_spark.maintain.compact.scope import CompactScope
+from paimon_spark.maintain.compact.sorted_plan import clusters_by_steps
 from paimon_spark.maintain.compact.step import AppendCompactPlanner, BucketFiles, CompactStep, MergeTreeCompactPlanner
 from paimon_spark.maintain.compact.vectors import VectorChanges
 from paimon_spark.merge.factory import merge_engine_for
@@ -74,6 +75,11 @@ def compact(
         CorruptTableError: a file is missing or damaged.
     """
     check_compactable(table)
+    if clusters_by_steps(table):
+        raise UnsupportedError(
+            "Table option 'clustering.incremental' = true: joining the files of this table would undo their order. Its "
+            "rows are clustered by CALL sys.compact and PaimonTable.compact()."
+        )
     # Java: only writes make the tags of batches
     batches = table.options.value("tag.automatic-creation") == "batch"
     after = maintenance(table.without_options(("tag.automatic-creation",)) if batches else table)

@@ -9,7 +9,7 @@ tables without buckets ``AppendCompactCoordinator``, which Java runs in Flink on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,14 @@ import numpy as np
 from paimon_spark.commit.partition_ranges import range_predicate
 from paimon_spark.maintain.compact.levels import CompactStrategy
 from paimon_spark.maintain.compact.scope import CompactScope
+from paimon_spark.maintain.compact.sorted_plan import clusters_by_steps
 from paimon_spark.maintain.compact.step import small_file_bytes
+from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.schema import BucketMode
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.manifest import ManifestFileMeta
+    from paimon_spark.spec.manifest import DataFileMeta, ManifestFileMeta
     from paimon_spark.table.table import FileStoreTable
     from paimon_spark.write.message import TaskMessage
 
@@ -66,14 +68,14 @@ def due_after_write(
         CorruptTableError: a manifest cannot be read.
         OptionError: an option has a value that cannot be used.
     """
-    new = Counter[Place]()
+    new: dict[Place, list[DataFileMeta]] = {}
     for task in messages:
         for message in task.messages:
             if message.new_files:
-                new[message.partition, message.bucket] += len(message.new_files)
+                new.setdefault((message.partition, message.bucket), []).extend(message.new_files)
     options = table.options
-    if not new or options.write_only:
-        return None
+    if not new or options.write_only or clusters_by_steps(table):
+        return None  # Java: rows are clustered by a compaction that somebody asks for
     in_full = _in_full(table, micro_batch)
     if in_full or (table.schema.primary_keys and options.needs_lookup):
         return DueCompaction(CompactScope(places=frozenset(new)), full=in_full, readers_wait=True, urgent=True)
@@ -81,8 +83,7 @@ def due_after_write(
         partitions = _with_many_small_files(table, {partition for partition, _ in new})
         places = {place for place in new if place[0] in partitions}
         return DueCompaction(CompactScope(places=frozenset(places))) if places else None
-    counts = {place: count + backlog.get(place[0], {}).get(place[1], 0) for place, count in new.items()}
-    places, urgent = _over_the_trigger(table, counts)
+    places, urgent = _over_the_trigger(table, new, backlog)
     return DueCompaction(CompactScope(places=frozenset(places)), urgent=urgent) if places else None
 
 
@@ -94,17 +95,34 @@ def _in_full(table: FileStoreTable, micro_batch: int | None) -> bool:
     return micro_batch is None or (micro_batch + 1) % commits == 0
 
 
-def _over_the_trigger(table: FileStoreTable, counts: Mapping[Place, int]) -> tuple[set[Place], bool]:
+def _over_the_trigger(
+    table: FileStoreTable, new: Mapping[Place, Sequence[DataFileMeta]], backlog: Mapping[bytes, Mapping[int, int]]
+) -> tuple[set[Place], bool]:
     """Return the buckets in which a compaction may be due, and whether one of them has too much of it."""
     options = table.options
+    before = {place: backlog.get(place[0], {}).get(place[1], 0) for place in new}
     if not table.schema.primary_keys:
         least = int(options.value("compaction.min.file-num"))
-        return {place for place, count in counts.items() if count >= least}, False
+        return {place for place, files in new.items() if before[place] + len(files) >= least}, False
     strategy = CompactStrategy.of(options, full=False)
     stop = options.value("num-sorted-run.stop-trigger")
     most = strategy.trigger + _STOP_BEYOND_TRIGGER if stop is None else max(int(stop), strategy.trigger)
-    due = {place for place, count in counts.items() if strategy.may_pick(count)}
-    return due, any(counts[place] > most for place in due)
+    runs = {}
+    for place, files in new.items():
+        if strategy.may_pick(before[place] + len(files)):
+            count = before[place] + _sorted_runs(table, files)
+            if strategy.may_pick(count):
+                runs[place] = count
+    return set(runs), any(count > most for count in runs.values())
+
+
+def _sorted_runs(table: FileStoreTable, files: Sequence[DataFileMeta]) -> int:
+    """How many files of a write hold one key at most: those of a large load are cut by key, and are one sorted run."""
+    if len(files) < 2:
+        return len(files)
+    low, high = key_ranks(table, [f.min_key for f in files], [f.max_key for f in files], [f.schema_id for f in files])
+    starts, ends = np.sort(low), np.sort(high)
+    return int((np.arange(1, len(files) + 1) - np.searchsorted(ends, starts, side="left")).max())
 
 
 def _with_many_small_files(table: FileStoreTable, partitions: Collection[bytes]) -> set[bytes]:

@@ -111,7 +111,7 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> RewriteResult:
     """
     schema = table.schema
     directory = table.paths.bucket_dir(table.paths.partition_path(rewrite.partition), rewrite.bucket)
-    spec = _output_spec(table, rewrite)
+    spec = output_spec(table, rewrite)
     output = OutputFiles(table, spec, directory, FileSource.COMPACT, first_sequence=rewrite.first_sequence)
     log_spec = data_file_spec(schema, level=rewrite.level, changelog=True) if schema.primary_keys else spec
     lookup = _lookup(table, rewrite)
@@ -140,7 +140,8 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> RewriteResult:
     return result
 
 
-def _output_spec(table: FileStoreTable, rewrite: Rewrite) -> DataFileSpec:
+def output_spec(table: FileStoreTable, rewrite: Rewrite) -> DataFileSpec:
+    """Return how the new files of a rewrite are written."""
     schema = table.schema
     if rewrite.evolved is not None:  # blobs stay where they are, and the rows keep their one range of ids
         return replace(data_file_spec(schema, limit_rows=False), blobs=(), target_size_bytes=2**62)
@@ -202,12 +203,13 @@ def _pieces(table: FileStoreTable, rewrite: Rewrite) -> Iterator[tuple[pa.Table 
     if rewrite.changelog:
         yield from rows_with_changelog(table, rewrite.partition, rewrite.sections, rewrite.level)
         return
-    batches = _merged(table, rewrite) if table.schema.primary_keys else _appended(table, rewrite)
+    batches = _merged(table, rewrite) if table.schema.primary_keys else appended_rows(table, rewrite)
     for batch in batches:
         yield batch, None
 
 
-def _appended(table: FileStoreTable, rewrite: Rewrite) -> Iterator[pa.RecordBatch]:
+def appended_rows(table: FileStoreTable, rewrite: Rewrite) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that are left of files of a table without keys, as new files hold them."""
     fields, constants = tuple(table.schema.fields), partition_scalars(table, rewrite.partition)
     if rewrite.evolved is not None:
         plain = tuple(field for field in fields if not isinstance(field.type, BlobType))

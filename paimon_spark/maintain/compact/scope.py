@@ -52,8 +52,13 @@ class CompactScope:
     places: frozenset[tuple[bytes, int]] | None = None
     """Only these pairs of partition (serialized) and bucket; None is all."""
 
-    def bucket_files(self, table: FileStoreTable, snapshot: Snapshot) -> list[BucketFiles]:
+    def bucket_files(self, table: FileStoreTable, snapshot: Snapshot, *, only_small: bool = True) -> list[BucketFiles]:
         """Return the live files that may be compacted, bucket by bucket. Runs on the driver.
+
+        Args:
+            table: with dynamic options.
+            snapshot: its files.
+            only_small: of a table without buckets take only small files, and those with many deleted rows.
 
         Raises:
             CorruptTableError: a manifest is missing or cannot be read.
@@ -69,7 +74,7 @@ class CompactScope:
             places = zip(live.partitions, live.buckets.tolist(), strict=True)
             live = live.filter(np.array([place in self.places for place in places], dtype=bool))
         live = live.filter(self._wanted(table, live))
-        if table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
+        if only_small and table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
             small = live.file_sizes < small_file_bytes(table.options, keyed=False)
             due = np.flatnonzero(small | much_deleted(table, live, vectors_of(table, snapshot)))
             live = live.take(due[: int(table.options.value("compaction.file-num-limit"))])

@@ -1,10 +1,9 @@
 """Options of compaction: `compaction.…`, `num-…`, `clustering.…`, `sort-compaction.…`."""
 
-from paimon_spark.options.option import Option, Refusal, Stage
+from paimon_spark.options.option import Option
 from paimon_spark.options.option import OptionKind as K
 
-_NO_CLUSTERING = "Writes do not cluster rows."
-_NO_INCREMENTAL_CLUSTERING = "Writes do not cluster rows, and compactions are refused."
+_SAMPLED = "Ranges of about equal numbers of rows are cut by a sample of them."
 
 CORE_COMPACTION: tuple[Option, ...] = (
     Option("num-sorted-run.compaction-trigger", K.INT, 5, "Sorted runs that start a compaction.", honoured=True),
@@ -101,7 +100,11 @@ CORE_COMPACTION: tuple[Option, ...] = (
         honoured=True,
     ),
     Option(
-        "zorder.var-length-contribution", K.INT, 8, "Bytes of a text that count in z-order.", instead=_NO_CLUSTERING
+        "zorder.var-length-contribution",
+        K.INT,
+        8,
+        "Bytes of a text that count in z-order.",
+        instead="Values count by their rank in the column, so texts count as a whole.",
     ),
     Option(
         "sort-compaction.range-strategy",
@@ -109,22 +112,22 @@ CORE_COMPACTION: tuple[Option, ...] = (
         "SIZE",
         "Whether sort compaction splits by size or number of rows.",
         choices=("SIZE", "QUANTITY"),
-        instead=_NO_CLUSTERING,
+        instead=_SAMPLED,
     ),
     Option(
         "sort-compaction.local-sample.magnification",
         K.INT,
         1000,
         "Size of sort compaction's sample.",
-        instead=_NO_CLUSTERING,
+        instead=_SAMPLED,
     ),
     Option(
         "clustering.columns",
         K.STRING,
         None,
-        "Columns that rows are clustered by.",
+        "Columns that compactions cluster rows by.",
         fallback_keys=("sink.clustering.by-columns",),
-        instead=_NO_CLUSTERING,
+        honoured=True,
     ),
     Option(
         "clustering.strategy",
@@ -132,42 +135,29 @@ CORE_COMPACTION: tuple[Option, ...] = (
         "auto",
         "How rows are clustered: auto, order, zorder or hilbert.",
         fallback_keys=("sink.clustering.strategy",),
-        instead=_NO_CLUSTERING,
+        honoured=True,
     ),
-    Option(
-        "clustering.incremental",
-        K.BOOL,
-        False,
-        "Whether compaction clusters step by step.",
-        refusals=(
-            Refusal(
-                Stage.COMPACT,
-                "Its files must be clustered. Compact this table with another Paimon engine, or remove the option.",
-                unless=("false",),
-            ),
-        ),
-        instead=_NO_INCREMENTAL_CLUSTERING,
-    ),
+    Option("clustering.incremental", K.BOOL, False, "Whether compaction clusters step by step.", honoured=True),
     Option(
         "clustering.history-partition.limit",
         K.INT,
         5,
         "Old partitions clustered in full at once.",
-        instead=_NO_CLUSTERING,
+        honoured=True,
     ),
     Option(
         "clustering.history-partition.idle-to-full-sort",
         K.DURATION,
         None,
         "Idle time after which a partition is old.",
-        instead=_NO_CLUSTERING,
+        honoured=True,
     ),
     Option(
         "clustering.incremental.optimize-write",
         K.BOOL,
         False,
         "Whether rows are clustered before they are written.",
-        instead=_NO_INCREMENTAL_CLUSTERING,
+        instead="Writes do not cluster rows; compactions do.",
     ),
     Option(
         "clustering.incremental.mode",
@@ -175,6 +165,6 @@ CORE_COMPACTION: tuple[Option, ...] = (
         "global-sort",
         "Whether clustering sorts over all files or within each.",
         choices=("global-sort", "local-sort"),
-        instead=_NO_INCREMENTAL_CLUSTERING,
+        honoured=True,
     ),
 )

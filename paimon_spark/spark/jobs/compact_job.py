@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from paimon_spark.maintain.compact.index_rewrite import (
     rewrite_indexes_here,
 )
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, delete_written, rewrite_files
+from paimon_spark.maintain.compact.sorted_plan import clusters_by_steps
 from paimon_spark.spark.session.session_settings import is_connect
 
 if TYPE_CHECKING:
@@ -50,21 +51,21 @@ def executor_of(spark: SparkSession) -> Executor:
     return partial(_execute, spark)
 
 
+def fits_driver(spark: SparkSession, units: Collection[Any]) -> bool:
+    """Whether this process does units of work, which tell their `size_bytes`, sooner than a Spark job."""
+    most = min(_CLIENT_BYTES, _DRIVER_BYTES) if is_connect(spark) else _DRIVER_BYTES
+    return len(units) <= _DRIVER_REWRITES and sum(unit.size_bytes for unit in units) <= most
+
+
 def _execute(spark: SparkSession, table: FileStoreTable, rewrites: Sequence[Rewrite]) -> Iterable[RewriteResult]:
-    if _is_little(spark, rewrites):
+    if fits_driver(spark, rewrites):
         return rewrite_here(table, rewrites)
     return rewrite_in_tasks(spark, table, rewrites)
 
 
-def _is_little(spark: SparkSession, rewrites: Sequence[Rewrite | IndexRewrite]) -> bool:
-    """Whether this process does the work."""
-    most = min(_CLIENT_BYTES, _DRIVER_BYTES) if is_connect(spark) else _DRIVER_BYTES
-    return len(rewrites) <= _DRIVER_REWRITES and sum(rewrite.size_bytes for rewrite in rewrites) <= most
-
-
 def rewrite_in_tasks(spark: SparkSession, table: FileStoreTable, rewrites: Sequence[Rewrite]) -> list[RewriteResult]:
     """Rewrite files in the tasks of one Spark job; return what each rewrite made, in order."""
-    found, errors = _in_tasks(spark, table, rewrites, rewrite_files)
+    found, errors = in_tasks(spark, table, rewrites, rewrite_files)
     if errors:
         delete_written(
             table, [(rewrites[at].partition, rewrites[at].bucket, f) for at in found for f in found[at].written]
@@ -89,21 +90,21 @@ def rewrite_indexes(
 def _execute_indexes(
     spark: SparkSession, table: FileStoreTable, rewrites: Sequence[IndexRewrite]
 ) -> Iterable[DataFileMeta]:
-    if _is_little(spark, rewrites):
+    if fits_driver(spark, rewrites):
         return rewrite_indexes_here(table, rewrites)
-    found, errors = _in_tasks(spark, table, rewrites, rewrite_index)
+    found, errors = in_tasks(spark, table, rewrites, rewrite_index)
     if errors:
         discard_indexes(table, rewrites, [found.get(at) for at in range(len(rewrites))])
         raise errors[0]
     return [found[at] for at in range(len(rewrites))]
 
 
-def _in_tasks(
+def in_tasks(
     spark: SparkSession, table: FileStoreTable, units: Sequence[Any], do: Callable[[FileStoreTable, Any], Any]
 ) -> tuple[dict[int, Any], list[PaimonError]]:
     """Do units of work in the tasks of one Spark job; return what each gave, by its position, and the errors."""
     sizes = [unit.size_bytes for unit in units]
-    shares = shared_out(sizes, _number_of_tasks(spark, len(units), sum(sizes)))
+    shares = shared_out(sizes, number_of_rewrite_tasks(spark, len(units), sum(sizes)))
     work = [[(at, units[at]) for at in share] for share in shares]
     # not deterministic: Spark must not run it twice in one plan
     run = _udf_of(spark)(_task(table, work, do), BinaryType(), useArrow=False).asNondeterministic()
@@ -143,7 +144,8 @@ def _task(
     return share_of_work
 
 
-def _number_of_tasks(spark: SparkSession, rewrites: int, size_bytes: int) -> int:
+def number_of_rewrite_tasks(spark: SparkSession, rewrites: int, size_bytes: int) -> int:
+    """Return over how many tasks rewrites are spread: see `_in_tasks`."""
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)
     context = getattr(spark, "_sc", None)
     return number_of_tasks(rewrites, size_bytes, partitions, None if context is None else context.defaultParallelism)
@@ -175,12 +177,12 @@ def compactable(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreT
     return table.with_options({"write-only": "false", **options})
 
 
-def is_full(strategy: str | None) -> bool:
-    """Tell whether a compaction is full, as it is by default.
+def is_full(strategy: str | None, table: FileStoreTable) -> bool:
+    """Tell whether a compaction is full, as it is by default, but not where it clusters rows step by step.
 
     Raises:
         OptionError: another word than full and minor.
     """
     if strategy is not None and strategy.lower() not in ("full", "minor"):
         raise OptionError(f"The compact strategy only supports 'full' or 'minor', but '{strategy}' is configured.")
-    return strategy is None or strategy.lower() == "full"
+    return not clusters_by_steps(table) if strategy is None else strategy.lower() == "full"

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.maintain.compact.compaction import compact
+from paimon_spark.maintain.compact.scope import CompactScope
+from paimon_spark.maintain.compact.sorted_plan import clusters_by_steps
 from paimon_spark.spark.jobs.compact_job import compactable, executor_of
 from paimon_spark.spark.jobs.postponed import take_in_waiting
+from paimon_spark.spark.jobs.sorted_compaction import cluster_table, sort_table
 from paimon_spark.spec.name_pattern import NamePatterns
 from paimon_spark.spec.schema import BucketMode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from paimon_spark.maintain.compact.scope import CompactScope
+    from paimon_spark.maintain.compact.row_order import AskedOrder
     from paimon_spark.table.filesystem_catalog import FilesystemCatalog
     from paimon_spark.table.table import FileStoreTable
 
@@ -25,7 +28,12 @@ _LOG = logging.getLogger(__name__)
 
 
 def compact_table(
-    spark: SparkSession, table: FileStoreTable, scope: CompactScope | None = None, *, full: bool = True
+    spark: SparkSession,
+    table: FileStoreTable,
+    scope: CompactScope | None = None,
+    *,
+    full: bool = True,
+    order: AskedOrder | None = None,
 ) -> int | None:
     """Compact a table in tasks, or on the driver where there is little to do; see `maintain.compact`.
 
@@ -34,7 +42,12 @@ def compact_table(
         table: with dynamic options.
         scope: which part of it; all when not given.
         full: every bucket becomes one sorted run; otherwise what a writer would compact by itself.
+        order: the rows of each partition are put in this order.
     """
+    if order is not None:
+        return sort_table(spark, table, scope or CompactScope(), order)
+    if clusters_by_steps(table):
+        return cluster_table(spark, table, scope or CompactScope(), full=full)
     taken = None
     if table.schema.bucket_mode is BucketMode.POSTPONE_MODE:
         taken = take_in_waiting(spark, table)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from paimon_spark.commit.metadata_commit import compact_manifests
+from paimon_spark.maintain.compact.row_order import asked_order
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.jobs.compact_job import compactable, is_full, rewrite_indexes
@@ -29,7 +30,9 @@ class Compaction(TablePart):
         partitions: str | Mapping[str, str | None] | Sequence[Mapping[str, str | None]] | None = None,
         where: str | None = None,
         buckets: str | Sequence[int] | None = None,
-        compact_strategy: Literal["full", "minor"] = "full",
+        compact_strategy: Literal["full", "minor"] | None = None,
+        order_strategy: Literal["none", "order", "zorder", "hilbert"] = "none",
+        order_by: str | Sequence[str] = (),
         partition_idle_time: timedelta | str | None = None,
         **options: Any,
     ) -> int | None:
@@ -43,7 +46,12 @@ class Compaction(TablePart):
             where: instead of ``partitions``, a condition over the partition columns.
             buckets: only these buckets of a table with a fixed number of them, such as ``[0, 1]`` or ``"0,3-5"``.
             compact_strategy: ``full`` makes each bucket of a primary-key table one sorted run; ``minor`` compacts what
-                a writer would by itself.
+                a writer would by itself. Without it a compaction is full, but minor where the table has
+                ``clustering.incremental``.
+            order_strategy: of a table without keys and buckets, how the rows of each partition are put in order, so
+                that statistics leave out more files: by the columns (``order``), or along a curve through several of
+                them (``zorder``, ``hilbert``).
+            order_by: columns to order by, such as ``["city", "day"]`` or ``"city,day"``.
             partition_idle_time: only partitions into which nothing was written for so long, such as ``"1 h"``.
             options: dynamic options, such as ``target_file_size="256 mb"``.
 
@@ -53,6 +61,13 @@ class Compaction(TablePart):
             CommitConflictError: others overwrote or compacted the same files; nothing was changed.
         """
         table = compactable(self.table.load(), option_keys(options))
+        order = asked_order(
+            table,
+            order_strategy,
+            order_by,
+            buckets=buckets is not None,
+            idle_time=partition_idle_time is not None,
+        )
         named = parse_partitions(partitions) if isinstance(partitions, str) else partitions
         scope = scope_of(
             table,
@@ -64,7 +79,8 @@ class Compaction(TablePart):
             else partition_idle_time,
             zone=None if where is None else time_zone(settings_of(self.table.spark)),
         )
-        return compact_table(self.table.spark, table, scope, full=is_full(compact_strategy))
+        full = is_full(compact_strategy, table)
+        return compact_table(self.table.spark, table, scope, full=full, order=order)
 
     def rescale(
         self,

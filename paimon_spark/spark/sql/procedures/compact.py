@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.commit.metadata_commit import compact_manifests
-from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.maintain.compact.row_order import asked_order
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
 from paimon_spark.spark.jobs.compact_job import compactable, is_full, rewrite_indexes
@@ -28,7 +28,7 @@ from paimon_spark.spark.sql.procedures.procedure import (
 from paimon_spark.spec.name_pattern import NamePatterns
 
 if TYPE_CHECKING:
-    from paimon_spark.table.table import FileStoreTable
+    pass
 
 _SORTED = ("order", "zorder", "hilbert")
 _MANIFEST_SORT = {
@@ -40,10 +40,16 @@ _MANIFEST_SORT = {
 
 def _compact(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     given = {name: text if text and text.strip() else None for name, text in arguments.items()}
-    full = is_full(given["compact_strategy"])
     partitions, idle = given["partitions"], given["partition_idle_time"]
     table = context.table(arguments["table"])
-    _check_order(table, given)
+    order = asked_order(
+        table,
+        given["order_strategy"],
+        given["order_by"],
+        buckets=given["buckets"] is not None,
+        idle_time=idle is not None,
+    )
+    full = is_full(given["compact_strategy"], table)
     table = compactable(table, options_argument(given["options"]))
     scope = scope_of(
         table,
@@ -53,7 +59,7 @@ def _compact(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[A
         idle_time=None if idle is None else parse_duration(idle),
         zone=None if given["where"] is None else time_zone(settings_of(context.spark)),
     )
-    compact_table(context.spark, table, scope, full=full)
+    compact_table(context.spark, table, scope, full=full, order=order)
     return [(True,)]
 
 
@@ -73,30 +79,6 @@ def _compact_manifest(context: CallContext, arguments: Mapping[str, Any]) -> lis
     table = context.table(arguments["table"]).with_options(options_argument(arguments["options"]))
     compact_manifests(table.with_options(given), dry_run=bool(arguments["dry_run"]))
     return [(True,)]
-
-
-def _check_order(table: FileStoreTable, given: Mapping[str, str | None]) -> None:
-    """Refuse to sort, which is not built, with Java's message where Java refuses as well."""
-    strategy = (given["order_strategy"] or "none").lower()
-    columns = [name.strip() for name in (given["order_by"] or "").split(",") if name.strip()]
-    if strategy == "none":
-        if columns:
-            raise OptionError('order_strategy "none" cannot work with order_by columns.')
-        return
-    if strategy not in _SORTED:
-        raise OptionError(f"cannot match type: {given['order_strategy']} for ordering. It is one of none, order.")
-    if given["partition_idle_time"] is not None:
-        raise OptionError("sort compact do not support 'partition_idle_time'.")
-    keys = table.schema.partition_keys
-    if any(name in keys for name in columns):
-        raise OptionError(
-            "order_by should not contain partition cols, because it is meaningless, your order_by cols are "
-            f"[{', '.join(columns)}], and partition cols are [{', '.join(keys)}]"
-        )
-    raise UnsupportedError(
-        f"Compacting with order_strategy => '{strategy}' is not supported yet. Compact without it, or overwrite the "
-        "table with its rows sorted."
-    )
 
 
 def _rewrite_file_index(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
