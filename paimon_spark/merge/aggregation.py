@@ -63,7 +63,7 @@ class Aggregation(MergeEngine):
         special = _RetractingKeys(self, merging, whole.pick(retracting), names) if len(retracting) else None
         columns: list[tuple[str, MergedColumn]] = []
         for name in names:
-            column = MergedColumn(merging.column(name), merging.newest)
+            column = MergedColumn(merging.column(name), merging.newest_numbers)
             aggregator = self.aggregators.get(name)
             if aggregator is not None and name not in self.layout.keys:
                 if len(plain):

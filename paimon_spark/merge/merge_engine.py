@@ -76,7 +76,9 @@ class MergeEngine(ABC):
         Args:
             rows: KeyValue rows (``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` as the last two columns) in arrival order:
                 sorted runs one after the other, oldest first, or unsorted rows in the order they were written. Rows
-                with equal sequence numbers keep that order. They must have ``required_columns(columns)``.
+                with equal sequence numbers keep that order. They must have ``required_columns(columns)``. Sequence
+                numbers may be missing where rows that arrive later are newer, kinds where no row is -U or -D; the
+                result then has no KeyValue columns.
             drop_deletes: Leave out keys whose merged row is -U or -D.
             columns: Value columns of the result, in order; None: all of ``rows``.
             key_value_columns: Whether the result has ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` as its last two columns.

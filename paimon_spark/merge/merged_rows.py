@@ -14,6 +14,10 @@ from paimon_spark.merge.segments import Indices, Mask
 from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND, KeyOrder, whole_column
 from paimon_spark.spec.row_kind import is_retract
 
+Numbers = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+"""Numbers of rows."""
+_MOST_SHORT_ROWS = 1 << 29
+
 
 class MergeInput:
     """KeyValue rows in merge order, with their columns at hand as whole arrays.
@@ -39,17 +43,21 @@ class MergeInput:
     @cached_property
     def kinds(self) -> npt.NDArray[np.int8]:
         """Row kinds (`RowKind`)."""
+        if VALUE_KIND not in self.rows.schema.names:
+            return np.zeros(self.rows.num_rows, np.int8)
         return self.column(VALUE_KIND).to_numpy()  # type: ignore[no-any-return]
 
     @cached_property
     def sequences(self) -> Indices:
-        """Sequence numbers."""
+        """Sequence numbers; zeros where the order of arrival says it all."""
+        if SEQUENCE_NUMBER not in self.rows.schema.names:
+            return np.zeros(self.rows.num_rows, np.int64)
         return self.column(SEQUENCE_NUMBER).to_numpy()  # type: ignore[no-any-return]
 
     @cached_property
     def has_retracts(self) -> bool:
         """Whether any row is -U or -D."""
-        return bool(is_retract(self.kinds).any())
+        return VALUE_KIND in self.rows.schema.names and bool(is_retract(self.kinds).any())
 
     @cached_property
     def keys_with_retracts(self) -> Mask:
@@ -59,12 +67,17 @@ class MergeInput:
         retracts = is_retract(self.kinds)[self.key_order.order]
         return np.logical_or.reduceat(retracts, self.key_order.starts)
 
+    @cached_property
+    def newest_numbers(self) -> Numbers:
+        """`newest`, in four bytes where results with computed values fit: columns start from these numbers."""
+        return self.newest.astype(np.int32) if self.rows.num_rows < _MOST_SHORT_ROWS else self.newest
+
     def take(self, name: str, indices: Indices) -> pa.Array:
         """A column at these rows; -1 gives null."""
         return take_rows(self.column(name), indices)
 
 
-def take_rows(column: pa.Array, indices: Indices) -> pa.Array:
+def take_rows(column: pa.Array, indices: Numbers) -> pa.Array:
     """The values at these positions; -1 gives null."""
     if len(indices) and bool((indices < 0).any()):
         return column.take(pa.array(indices, mask=indices < 0))
@@ -74,11 +87,11 @@ def take_rows(column: pa.Array, indices: Indices) -> pa.Array:
 class MergedColumn:
     """One column of the result: for each key a row of the input, a computed value or null."""
 
-    def __init__(self, column: pa.Array, rows: Indices) -> None:
+    def __init__(self, column: pa.Array, rows: Numbers) -> None:
         self._column = column
         self._pool = [column]
         self._size = len(column)
-        self._rows = rows
+        self._rows: Numbers = rows
         self._owned = False
 
     @property

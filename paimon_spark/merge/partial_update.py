@@ -84,9 +84,9 @@ class _PartialUpdateMerge:
         segments = Segments(merging.key_order.order, merging.key_order.starts)
         self._special_rows = segments.pick(self._special)
         self._simple_rows = segments.pick(self._simple)
-        self._kinds = merging.kinds[merging.newest].copy()
+        self._kinds = merging.kinds[merging.newest]
         self._kinds[self._simple] = 0
-        self._sequences = merging.sequences[merging.newest].copy()
+        self._sequences = merging.sequences[merging.newest]
         self._columns: dict[str, MergedColumn] = {}
         self._group_rows: dict[tuple[str, ...], GroupRows] = {}
 
@@ -95,7 +95,7 @@ class _PartialUpdateMerge:
         if len(self._special) and not (engine.deletes.ignore or engine.deletes.remove_record or engine.groups):
             raise DataError(NO_DELETES)
         if not len(self._special) and not len(self._simple):
-            self._columns = {name: MergedColumn(merging.column(name), merging.newest) for name in self._names}
+            self._columns = {name: MergedColumn(merging.column(name), merging.newest_numbers) for name in self._names}
         else:
             self._merge_simple()
             self._merge_special()
@@ -113,7 +113,7 @@ class _PartialUpdateMerge:
     def _merge_simple(self) -> None:
         rules = {rule.name: rule for rule in self._engine.rules}
         for name in self._names:
-            merged = MergedColumn(self._merging.column(name), self._merging.newest)
+            merged = MergedColumn(self._merging.column(name), self._merging.newest_numbers)
             self._columns[name] = merged
             if len(self._simple):
                 self._merge_simple_column(rules.get(name), name, merged)

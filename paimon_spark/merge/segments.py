@@ -65,7 +65,18 @@ class Segments:
         """Like ``last_where``, but positions in ``rows``."""
         if not len(self.starts):
             return np.empty(0, np.int64)
-        return np.maximum.reduceat(np.where(mask, np.arange(len(mask)), -1), self.starts)
+        ends = np.append(self.starts[1:], len(self.rows))
+        if int((ends - self.starts).max()) > _SHORT:
+            return np.maximum.reduceat(np.where(mask, np.arange(len(mask)), -1), self.starts)
+        found: Indices = ends - 1
+        open_ = np.flatnonzero(~mask[found])
+        while len(open_):
+            found[open_] -= 1
+            none = found[open_] < self.starts[open_]
+            found[open_[none]] = -1
+            open_ = open_[~none]
+            open_ = open_[~mask[found[open_]]]
+        return found
 
     def first_position(self, mask: Mask) -> Indices:
         """Like ``first_where``, but positions in ``rows``."""
@@ -82,7 +93,8 @@ class Segments:
         """The rows for which the mask holds, and the numbers of the segments that have any."""
         if not len(self.starts) or mask.all():
             return self, np.arange(len(self.starts))
-        left = np.add.reduceat(mask.astype(np.int64), self.starts)
+        before = np.concatenate(([0], np.cumsum(mask)))
+        left = before[np.append(self.starts[1:], len(mask))] - before[self.starts]
         present = np.flatnonzero(left)
         starts = np.cumsum(left[present]) - left[present]
         return Segments(self.rows[mask], starts, None if self.late is None else self.late[mask]), present

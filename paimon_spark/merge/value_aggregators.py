@@ -19,7 +19,12 @@ def valid_mask(values: pa.Array) -> Mask:
     """Where the values are not null."""
     if not values.null_count:
         return np.ones(len(values), np.bool_)
-    return values.is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    if values.buffers()[0] is None:  # a type whose nulls are no bits of its own
+        return values.is_valid().to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    bits = np.frombuffer(values.buffers()[0], np.uint8)
+    begin = values.offset // 8
+    found = np.unpackbits(bits[begin:], count=values.offset % 8 + len(values), bitorder="little")
+    return found[values.offset % 8 :].view(np.bool_)
 
 
 class RowState(FieldState):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.predicate import Predicate, evaluate, fields, implied_by
 from paimon_spark.spec.row_kind import without_retracts
+from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:
@@ -128,7 +130,9 @@ def _merged_section(
     budget = table.options.value("read.merge.memory-budget")
     needed = set(engine.required_columns(names)) | (fields(pushed) if pushed is not None else set())
     merge_fields = tuple(field for field in table.schema.fields if field.name in needed)
-    reader = FileRead(table, merge_fields, constants, key_value=True, batch_bytes=block_bytes(budget, len(runs)))
+    order_fields = (*(() if _are_newer_by_run(runs) else (SEQUENCE_NUMBER,)), *_kinds_of(runs))
+    size = block_bytes(budget, len(runs))
+    reader = FileRead(table, merge_fields, constants, special=order_fields, batch_bytes=size)
     streams = [reader.run(run, pushed) for run in runs]
     yield from merge_sorted_runs(
         streams,
@@ -139,6 +143,17 @@ def _merged_section(
         key_value_columns=False,
         replacing=sum(run[0].level > 0 for run in runs) if table.options.needs_lookup else 0,
     )
+
+
+def _are_newer_by_run(runs: Sequence[Sequence[SplitFile]]) -> bool:
+    """Tell whether each row of a run is newer than all of those before: then sequence numbers decide nothing more."""
+    ends = [(min(file.min_seq for file in run), max(file.max_seq for file in run)) for run in runs]
+    return all(older[1] < newer[0] for older, newer in pairwise(ends))
+
+
+def _kinds_of(runs: Sequence[Sequence[SplitFile]]) -> tuple[DataField, ...]:
+    """Return the column of the row kinds, if any file may hold deletes."""
+    return () if all(file.delete_row_count == 0 for run in runs for file in run) else (VALUE_KIND,)
 
 
 def _without_deletes(batches: Iterator[pa.RecordBatch], columns: int) -> Iterator[pa.RecordBatch]:
