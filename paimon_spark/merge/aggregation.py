@@ -18,8 +18,11 @@ from paimon_spark.merge.functions import create_aggregator
 from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
 from paimon_spark.merge.merged_rows import MergedColumn, MergeInput, output_table, rows_table
 from paimon_spark.merge.segments import Indices, Mask, Segments
+from paimon_spark.merge.value_aggregators import FirstNonNullValue, FirstValue, LastNonNullValue, LastValue
 from paimon_spark.spec.row_kind import RowKind, is_add, is_retract
 from paimon_spark.spec.schema import TableSchema
+
+_MOVING = (LastValue, LastNonNullValue, FirstValue, FirstNonNullValue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,11 @@ class Aggregation(MergeEngine):
             f"Field {self.not_null[name]} can not be null: column '{name}' is NOT NULL, but a row to merge has no "
             "value for it, or its value was taken back by a -U or -D."
         )
+
+    def moved_columns(self, names: Sequence[str]) -> frozenset[str]:
+        """Those whose function takes the value of the first or the last row, or of the first or last with one."""
+        order = set(self.layout.with_order_columns(()))
+        return frozenset(n for n in names if n not in order and isinstance(self.aggregators.get(n), _MOVING))
 
     def _merge_rows(self, rows: pa.Table, names: list[str], drop_deletes: bool, key_value_columns: bool) -> pa.Table:
         merging = MergeInput(rows, self.layout.sort(rows))

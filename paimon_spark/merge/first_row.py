@@ -36,6 +36,10 @@ class FirstRow(MergeEngine):
         """The projection and the key."""
         return self.layout.with_order_columns(projection)
 
+    def moved_columns(self, names: Sequence[str]) -> frozenset[str]:
+        """All that do not decide the order."""
+        return frozenset(names) - set(self.layout.with_order_columns(()))
+
     def _merge_rows(self, rows: pa.Table, names: list[str], drop_deletes: bool, key_value_columns: bool) -> pa.Table:
         merging = MergeInput(rows, self.layout.sort(rows))
         winners = self._winners(merging)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from paimon_spark.merge.coded_columns import coded, decoded
 from paimon_spark.merge.sort import SEQUENCE_NUMBER, VALUE_KIND, KeyOrder, sort_order
 
 _KEY_VALUE_COLUMNS = (SEQUENCE_NUMBER, VALUE_KIND)
@@ -63,6 +64,10 @@ class MergeEngine(ABC):
             columns are always needed and not named.
         """
 
+    def moved_columns(self, names: Sequence[str]) -> frozenset[str]:
+        """Those of some columns whose values are moved only: that they may be dictionaries changes nothing."""
+        return frozenset()
+
     def merge(
         self,
         rows: pa.Table,
@@ -92,8 +97,10 @@ class MergeEngine(ABC):
         """
         names = [name for name in (rows.schema.names if columns is None else columns) if name not in _KEY_VALUE_COLUMNS]
         if not rows.num_rows:
-            return rows.select([*names, *(_KEY_VALUE_COLUMNS if key_value_columns else ())])
-        return self._merge_rows(rows, names, drop_deletes, key_value_columns)
+            rows, dictionaries = coded(rows)
+            return decoded(rows.select([*names, *(_KEY_VALUE_COLUMNS if key_value_columns else ())]), dictionaries)
+        rows, dictionaries = coded(rows)
+        return decoded(self._merge_rows(rows, names, drop_deletes, key_value_columns), dictionaries)
 
     @abstractmethod
     def _merge_rows(self, rows: pa.Table, names: list[str], drop_deletes: bool, key_value_columns: bool) -> pa.Table:

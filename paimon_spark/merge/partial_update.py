@@ -62,6 +62,12 @@ class PartialUpdate(MergeEngine):
                 extra.extend(group.sequence_fields)
         return self.layout.with_order_columns([*projection, *dict.fromkeys(extra)])
 
+    def moved_columns(self, names: Sequence[str]) -> frozenset[str]:
+        """Those that neither decide the order nor are aggregated, nor compared by a sequence group."""
+        order = {*self.layout.with_order_columns(()), *(name for g in self.groups for name in g.sequence_fields)}
+        plain = {rule.name for rule in self.rules if not rule.aggregates}
+        return frozenset(names) & (plain - order)
+
     def _merge_rows(self, rows: pa.Table, names: list[str], drop_deletes: bool, key_value_columns: bool) -> pa.Table:
         merging = MergeInput(rows, self.layout.sort(rows))
         return _PartialUpdateMerge(self, merging, names).result(

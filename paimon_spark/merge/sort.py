@@ -64,7 +64,7 @@ def sort_order(
     """Sorts KeyValue rows as Java's merge reader visits them.
 
     Inside a key: the sequence fields (nulls first in both directions), ``_SEQUENCE_NUMBER``, retract before add,
-    and last the order in which the rows stand in ``rows``.
+    and last the order in which the rows stand in ``rows``. Without sequence numbers, later rows are newer.
 
     Args:
         rows: KeyValue rows in arrival order: sorted runs one after the other, oldest first, or rows in any order.
@@ -83,9 +83,9 @@ def sort_order(
             order, tied = _refine(order, tied, normalized_keys(whole_column(rows, name), descending=descending))
         if SEQUENCE_NUMBER in names:
             order, tied = _refine(order, tied, normalized_keys(whole_column(rows, SEQUENCE_NUMBER)))
-        if VALUE_KIND in names and tied.any():
-            adds = is_add(whole_column(rows, VALUE_KIND).to_numpy())
-            order, tied = _refine(order, tied, [lambda chosen: adds if chosen is None else adds[chosen]])
+            if VALUE_KIND in names and tied.any():
+                adds = is_add(whole_column(rows, VALUE_KIND).to_numpy())
+                order, tied = _refine(order, tied, [lambda chosen: adds if chosen is None else adds[chosen]])
     return KeyOrder(order, starts)
 
 

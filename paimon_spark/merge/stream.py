@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.merge.coded_columns import bytes_of, table_of
 from paimon_spark.merge.merge_engine import MergeEngine
 from paimon_spark.merge.normalized_keys import fixed_values
 from paimon_spark.merge.sort import sort_order
@@ -45,7 +46,7 @@ def merge_sorted_runs(
 
     Args:
         runs: For each run, oldest first, its KeyValue rows sorted by key. Batches larger than the budget's share of a
-            run (see ``block_bytes``) are taken as they are.
+            run (see ``block_bytes``) are taken as they are. Columns that the engine only moves may be dictionaries.
         engine: The merge engine of the table.
         budget_bytes: Memory for the rows that are loaded at one time.
         drop_deletes: Leave out keys whose merged row is -U or -D.
@@ -61,7 +62,7 @@ def merge_sorted_runs(
         if sum(map(bool, ready[:replacing])) > 1:
             ready[:replacing] = [_last_of_keys([batch for run in ready[:replacing] for batch in run], engine.keys)]
         merged = engine.merge(
-            pa.Table.from_batches([batch for run in ready for batch in run]),
+            table_of([batch for run in ready for batch in run]),
             drop_deletes=drop_deletes,
             columns=columns,
             key_value_columns=key_value_columns,
@@ -132,13 +133,13 @@ class _RunBlocks:
 
     def load(self, share_bytes: int) -> None:
         """Loads batches until the run has its share of the budget."""
-        loaded = sum(batch.nbytes for batch in self._batches)
+        loaded = sum(map(bytes_of, self._batches))
         if loaded >= share_bytes:
             return
         while loaded < share_bytes and not self.exhausted:
             before = len(self._batches)
             self.load_next()
-            loaded += sum(batch.nbytes for batch in self._batches[before:])
+            loaded += sum(map(bytes_of, self._batches[before:]))
 
     def load_next(self) -> None:
         """Loads one more batch."""

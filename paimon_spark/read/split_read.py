@@ -131,8 +131,14 @@ def _merged_section(
     needed = set(engine.required_columns(names)) | (fields(pushed) if pushed is not None else set())
     merge_fields = tuple(field for field in table.schema.fields if field.name in needed)
     order_fields = (*(() if _are_newer_by_run(runs) else (SEQUENCE_NUMBER,)), *_kinds_of(runs))
-    size = block_bytes(budget, len(runs))
-    reader = FileRead(table, merge_fields, constants, special=order_fields, batch_bytes=size)
+    reader = FileRead(
+        table,
+        merge_fields,
+        constants,
+        special=order_fields,
+        batch_bytes=block_bytes(budget, len(runs)),
+        dictionaries=frozenset() if table.options.needs_lookup else engine.moved_columns(list(needed)),
+    )
     streams = [reader.run(run, pushed) for run in runs]
     yield from merge_sorted_runs(
         streams,
