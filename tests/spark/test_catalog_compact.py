@@ -208,7 +208,7 @@ def test_the_driver_does_a_little_work_itself() -> None:
     def is_little(mib: int, rewrites: int = 1, module: str = "pyspark.sql.session") -> bool:
         session: Any = type("SparkSession", (), {"__module__": module})()
         work = [Rewrite(b"", 0, 0, ())] * (rewrites - 1) + [SimpleNamespace(size_bytes=mib << 20)]
-        return compact_job._is_little(session, work)
+        return compact_job.fits_driver(session, work)
 
     assert is_little(32, 64)
     assert not is_little(32, 65)
