@@ -27,6 +27,7 @@ from paimon_spark.maintain.compact.index_rewrite import (
 )
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, delete_written, rewrite_files
 from paimon_spark.maintain.compact.sorted_plan import clusters_by_steps
+from paimon_spark.spark.jobs.progress import shown_progress
 from paimon_spark.spark.session.session_settings import is_connect
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def in_tasks(
     work = [[(at, units[at]) for at in share] for share in shares]
     # not deterministic: Spark must not run it twice in one plan
     run = _udf_of(spark)(_task(table, work, do), BinaryType(), useArrow=False).asNondeterministic()
-    answers = spark.range(0, len(work), 1, len(work)).select(run("id").alias("files")).collect()
+    with shown_progress(spark, f"Rewriting files of {table.path}"):
+        answers = spark.range(0, len(work), 1, len(work)).select(run("id").alias("files")).collect()
     found: dict[int, Any] = {}
     errors: list[PaimonError] = []
     for answer in answers:

@@ -33,6 +33,7 @@ from paimon_spark.maintain.compact.sorted_rewrite import (
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.jobs.clustering import targets_of
 from paimon_spark.spark.jobs.compact_job import fits_driver, in_tasks, number_of_rewrite_tasks, shared_out
+from paimon_spark.spark.jobs.progress import shown_progress
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.write.packed_rows import packed_streams
 
@@ -122,7 +123,8 @@ def _sort(spark: SparkSession, table: FileStoreTable, rewrites: Sequence[SortedR
     numbers = spark.range(0, len(work), 1, len(work))
     sent = map_in_arrow(numbers, partial(_send, table, rewrites, work, firsts, targets_of(tasks)), _SENT)
     placed = sent.repartition(tasks, _TARGET).sortWithinPartitions(_UNIT, _RANGE)
-    rows = map_in_arrow(placed, partial(_write, table, rewrites), _MADE).collect()
+    with shown_progress(spark, f"Sorting rows of {table.path}"):
+        rows = map_in_arrow(placed, partial(_write, table, rewrites), _MADE).collect()
     answers = [pickle.loads(bytes(row[0])) for row in rows]
     made: list[list[DataFileMeta]] = [[] for _ in rewrites]
     errors = []

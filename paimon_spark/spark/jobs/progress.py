@@ -1,0 +1,74 @@
+"""A bar that shows how far the jobs of a long deed are, in notebooks of classic sessions.
+
+Elsewhere there is one: Spark draws a bar for each stage in a terminal (``spark.ui.showConsoleProgress``), and Connect's
+client draws its own in terminals and notebooks. In a notebook Spark's bar would end up in the log of the server.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.spark.session.session_settings import is_connect
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SECONDS_BEFORE = 2.0
+"""What is done sooner shows no bar."""
+_SECONDS_BETWEEN = 0.5
+
+
+@contextmanager
+def shown_progress(spark: SparkSession, what: str) -> Iterator[None]:
+    """Show how many tasks of the stages that run meanwhile are done.
+
+    Args:
+        spark: the session that runs the jobs.
+        what: is done, such as ``Compacting /wh/db.db/t``.
+    """
+    show = None if is_connect(spark) else _notebook_bar()
+    if show is None:
+        yield
+        return
+    done = threading.Event()
+    watching = threading.Thread(target=_watch, args=(spark, what, show, done), daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watching.join()
+
+
+def _watch(spark: SparkSession, what: str, show: Callable[[str], None], done: threading.Event) -> None:
+    with suppress(Exception):  # a bar is no reason to fail
+        tracker = spark.sparkContext.statusTracker()
+        if done.wait(_SECONDS_BEFORE):
+            return
+        while not done.is_set():
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            show(bar(what, sum(s.numCompletedTasks for s in stages if s), sum(s.numTasks for s in stages if s)))
+            done.wait(_SECONDS_BETWEEN)
+        show("")
+
+
+def bar(what: str, completed: int, tasks: int) -> str:
+    """Return the bar as HTML."""
+    return (
+        f'<progress value="{completed}" max="{max(1, tasks)}"></progress> {escape(what)}: {completed} of {tasks} tasks'
+    )
+
+
+def _notebook_bar() -> Callable[[str], None] | None:
+    """What shows HTML in one place of the cell that runs; None outside of a notebook."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if getattr(shell, "kernel", None) is None:
+        return None
+    handle = ipython.display.display(ipython.display.HTML(""), display_id=True)
+    return lambda html: handle.update(ipython.display.HTML(html))
