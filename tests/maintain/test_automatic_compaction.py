@@ -18,6 +18,7 @@ from paimon_spark.maintain.compact import compaction, due
 from paimon_spark.maintain.compact.compaction import Executor, rewrite_here
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
 from paimon_spark.spark.source.table_write import planned
+from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.manifest_store import ManifestStore
@@ -110,6 +111,25 @@ def test_small_files_of_append_tables_are_joined(tmp_path: Path, bucket: str) ->
         write(table, {number: "a"})
         assert len(levels(table)) < 4
     assert len(rows(table)) == 38
+
+
+def test_a_row_is_written_again_a_few_times(tmp_path: Path) -> None:
+    """Files of about one size are joined: a large one is not written again for each few small ones beside it."""
+    options = {"compaction.min.file-num": "3", "source.split.open-file-cost": "1 kb", "target-file-size": "1 mb"}
+    table = make_table(tmp_path / "t", bucket="-1", **options, **KEEP)
+    rng = chance("tiers")
+    for number in range(60):
+        write(table, {number * 100 + at: rng.randbytes(8).hex() for at in range(100)})
+        assert len(levels(table)) <= 8
+    again = 0
+    for number in table.snapshots.ids():
+        snapshot = table.snapshots.get(number)
+        if snapshot.commit_kind is CommitKind.COMPACT:
+            (manifest,) = table.manifests.delta_manifests(snapshot)
+            entries = table.manifests.read_manifest(manifest)
+            again += sum(entry.file.row_count for entry in entries if entry.kind == FileKind.ADD)
+    assert len(rows(table)) == 6000
+    assert again <= 4 * 6000, "each row at most four times; were all files joined each time, it were 15 times"
 
 
 @pytest.mark.parametrize("keys", [["dt", "k"], []])

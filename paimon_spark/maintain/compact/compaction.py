@@ -86,9 +86,8 @@ def compact(
     snapshot = table.snapshots.latest_to_follow()
     if snapshot is None:
         return None
-    work = _Work(
-        table, snapshot, (scope or CompactScope()).bucket_files(table, snapshot), full=full, changelog=changelog
-    )
+    buckets = (scope or CompactScope()).bucket_files(table, snapshot)
+    work = _Work(table, snapshot, buckets, full=full, changelog=changelog, by_tier=after_write_of is not None)
     try:
         for _ in range(1 if after_write_of else work.rounds):
             if not work.step(execute):
@@ -128,7 +127,14 @@ class _Work:
     """The buckets of one compaction, as they were and as they are after each step."""
 
     def __init__(
-        self, table: FileStoreTable, snapshot: Snapshot, buckets: Sequence[BucketFiles], *, full: bool, changelog: bool
+        self,
+        table: FileStoreTable,
+        snapshot: Snapshot,
+        buckets: Sequence[BucketFiles],
+        *,
+        full: bool,
+        changelog: bool,
+        by_tier: bool,
     ) -> None:
         self._table = table
         self._vectors = VectorChanges(table, snapshot)
@@ -152,7 +158,7 @@ class _Work:
         if table.options.data_evolution_enabled:
             self._append = EvolvedCompactPlanner(table, full=full)
         else:
-            self._append = AppendCompactPlanner(table, full=full, unaware=unaware)
+            self._append = AppendCompactPlanner(table, full=full, unaware=unaware, by_tier=by_tier)
 
     def step(self, execute: Executor) -> bool:
         """Do what is due in every bucket; tell whether anything was."""

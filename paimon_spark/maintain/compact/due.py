@@ -19,7 +19,7 @@ from paimon_spark.commit.partition_ranges import range_predicate
 from paimon_spark.maintain.compact.levels import CompactStrategy
 from paimon_spark.maintain.compact.scope import CompactScope
 from paimon_spark.maintain.compact.sorted_plan import clusters_by_steps
-from paimon_spark.maintain.compact.step import small_file_bytes
+from paimon_spark.maintain.compact.step import size_tier, small_file_bytes
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.schema import BucketMode
@@ -140,9 +140,11 @@ def _with_many_small_files(table: FileStoreTable, partitions: Collection[bytes])
     files = ManifestColumns.concat(list(store.read_columns(manifests[::-1], statistics=False))).live()
     options = table.options
     small = files.take(np.flatnonzero(files.file_sizes < small_file_bytes(options, keyed=False)))
-    counts, sizes = Counter[bytes](), Counter[bytes]()
+    counts, sizes = Counter[tuple[bytes, int]](), Counter[tuple[bytes, int]]()
     for partition, size in zip(small.partitions, small.file_sizes.tolist(), strict=True):
-        counts[partition] += 1
-        sizes[partition] += size + options.split_open_file_cost_bytes
+        tier = partition, size_tier(options, size)
+        counts[tier] += 1
+        sizes[tier] += size + options.split_open_file_cost_bytes
     least, enough = max(2, int(options.value("compaction.min.file-num"))), 2 * options.target_file_size_bytes(False)
-    return {p for p in partitions if counts[p] >= least or (counts[p] > 1 and sizes[p] >= enough)}
+    due = {tier[0] for tier, count in counts.items() if count >= least or (count > 1 and sizes[tier] >= enough)}
+    return due & set(partitions)

@@ -60,6 +60,16 @@ def small_file_bytes(options: CoreOptions, *, keyed: bool) -> int:
     return int(options.target_file_size_bytes(keyed) * float(options.value("compaction.small-file-ratio")))
 
 
+def size_tier(options: CoreOptions, size: int) -> int:
+    """Return the tier of a small file: one holds files of up to four times the size of those in the tier before.
+
+    Only files of one tier are joined after a write, so that a row is written again a few times, however small the
+    writes are: not once for every few writes until its file is large.
+    """
+    cost = max(1, options.split_open_file_cost_bytes)
+    return ((size + cost) // cost).bit_length() // 2
+
+
 class MergeTreeCompactPlanner:
     """Steps of buckets of a table with keys: small files are rewritten with their neighbours, large ones upgraded."""
 
@@ -204,15 +214,17 @@ class _UnitStep:
 class AppendCompactPlanner:
     """Steps of buckets of a table without keys: small files are joined."""
 
-    def __init__(self, table: FileStoreTable, *, full: bool, unaware: bool) -> None:
+    def __init__(self, table: FileStoreTable, *, full: bool, unaware: bool, by_tier: bool = False) -> None:
         """Take what is the same for all buckets.
 
         Args:
             table: with dynamic options.
             full: join all files of a bucket if most are small; otherwise only the next few.
             unaware: the table has no buckets: files may be joined in any order.
+            by_tier: only files of about one size are joined (`size_tier`), in tables without buckets.
         """
         options = table.options
+        self._by_tier = by_tier
         self._table = table
         self._full = full
         self._unaware = unaware
@@ -227,7 +239,12 @@ class AppendCompactPlanner:
         if self._unaware:
             marked = [file for file in bucket.files if bucket.vector_of(file) is not None]
             plain = [file for file in bucket.files if bucket.vector_of(file) is None]
-            packs: Sequence[Sequence[DataFileMeta]] = [*self._packed_by_index(bucket, marked), *self._packed(plain)]
+            tiers: dict[int, list[DataFileMeta]] = {}
+            for file in plain:
+                tier = size_tier(self._table.options, file.file_size) if self._by_tier else 0
+                tiers.setdefault(tier, []).append(file)
+            joined = [pack for files in tiers.values() for pack in self._packed(files)]
+            packs: Sequence[Sequence[DataFileMeta]] = [*self._packed_by_index(bucket, marked), *joined]
         else:
             ordered = sorted(bucket.files, key=lambda file: file.min_sequence_number)
             # Java: with too few files, a full compaction picks as a partial one does
