@@ -39,6 +39,9 @@ ROOM_HEIGHTS = {
         "row_level": 5,
         "purge": 3,
         "partition_marks": 0,
+        "copy_table": 0,
+        "migrate": 0,
+        "reassign_row_ids": 0,
     },
     "spark": {
         "columns": 0,

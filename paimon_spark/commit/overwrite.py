@@ -129,7 +129,7 @@ def _spec_predicate(spec: Mapping[str, Any], layout: DataLayout) -> Predicate:
         if value is None or value == layout.default_partition_name:
             leaves.append(Leaf("is_null", name, ()))
         else:
-            leaves.append(Leaf("eq", name, (_typed_value(name, value, layout.partition_types[keys.index(name)]),)))
+            leaves.append(Leaf("eq", name, (typed_value(name, value, layout.partition_types[keys.index(name)]),)))
     return And(tuple(leaves))
 
 
@@ -140,7 +140,12 @@ def _check_partition_column(name: str, keys: Sequence[str]) -> None:
         )
 
 
-def _typed_value(name: str, value: Any, data_type: DataType) -> Any:
+def typed_value(name: str, value: Any, data_type: DataType) -> Any:
+    """Return the value of a partition column that a text, or a Python value, means.
+
+    Raises:
+        OptionError: it is none of the column's type.
+    """
     arrow_type = to_arrow_type(data_type)
     try:
         if isinstance(value, str) and not pa.types.is_string(arrow_type):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.spec.statistics_file import Statistics
+from paimon_spark.table.statistics import statistics_of
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
@@ -25,11 +25,8 @@ def inherited_statistics(table: FileStoreTable, latest: Snapshot | None, schema_
         latest: the latest snapshot.
         schema_id: schema of the new snapshot.
     """
-    if latest is None or latest.statistics is None:
-        return None
-    path = table.paths.statistics_path(latest.statistics)
     try:
-        known = Statistics.from_json(table.file_io.read_bytes(path), path=path)
+        known = statistics_of(table, latest)
     except (OSError, PaimonError):
         return None
-    return latest.statistics if known.schema_id == schema_id else None
+    return latest.statistics if latest and known and known.schema_id == schema_id else None

@@ -45,7 +45,8 @@ _LOG = logging.getLogger(__name__)
 class EvolvedRows:
     """What the one new file of a table with data evolution takes over from the files whose columns it puts together."""
 
-    first_row_id: int
+    first_row_id: int | None
+    """None where the rows get new ids with the commit: some of them are deleted."""
     min_sequence: int
     max_sequence: int
 
@@ -155,14 +156,15 @@ def _numbered(files: tuple[DataFileMeta, ...], rewrite: Rewrite) -> tuple[DataFi
     rows = rewrite.evolved
     if rows is None:
         return files
-    (file,) = files
-    return (
+    return tuple(  # none, if all of its rows are deleted
         replace(
             file,
+            file_source=file.file_source if rows.first_row_id is not None else FileSource.APPEND,
             first_row_id=rows.first_row_id,
             min_sequence_number=rows.min_sequence,
             max_sequence_number=rows.max_sequence,
-        ),
+        )
+        for file in files
     )
 
 

@@ -23,13 +23,14 @@ from paimon_spark.spark.sql.procedures.procedure import (
     BOOLEAN,
     INT,
     LONG,
+    TEXTS,
     Argument,
     CallContext,
     Procedure,
     ResultColumn,
 )
 from paimon_spark.spark.sql.procedures.registry import find_procedure, procedure_names
-from paimon_spark.spark.sql.warehouses import Warehouses
+from paimon_spark.spark.sql.warehouses import Warehouses, resolve_text
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.table import FileStoreTable
 
@@ -137,6 +138,7 @@ class BoundProcedureProxy(ProcedureProxy):
             lambda text: open_table(self.owner, text),
             lambda text: _open_tables(self.owner, text),
             lambda: self.owner.catalog,
+            lambda text: resolve_text(_known(self.owner), text, self.owner.catalog_name),
         )
         rows = list(self.procedure.function(context, arguments))
         results = self.gateway.jvm.java.util.ArrayList()
@@ -202,6 +204,11 @@ def _value(row: JavaObject, index: int, argument: Argument) -> Any:
         return row.getInt(index)
     if argument.type == BOOLEAN:
         return row.getBoolean(index)
+    if argument.type == TEXTS:
+        given = row.getMap(index)
+        keys, values = given.keyArray(), given.valueArray()
+        numbers = [number for number in range(given.numElements()) if not values.isNullAt(number)]
+        return {keys.getUTF8String(n).toString(): values.getUTF8String(n).toString() for n in numbers}
     return row.getUTF8String(index).toString()
 
 

@@ -1,4 +1,4 @@
-"""Answers Spark's ``ScanBuilder``, ``Scan`` and ``Statistics``: which columns, rows and files one scan reads.
+"""Answers Spark's ``ScanBuilder`` and ``Scan``: which columns, rows and files one scan reads.
 
 Every scan has a builder and a plan of its own, nothing that is pushed down is shared. What a scan reads is in
 `ScanPlan`; here it is told to Spark, on the driver. ``PaimonFace`` in the JVM asks once for what is pushed down, once
@@ -27,6 +27,7 @@ from paimon_spark.spark.catalog.pushed_aggregates import aggregated_rows, aggreg
 from paimon_spark.spark.catalog.pushed_expressions import Tree, to_predicate, tree_of
 from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, cheapest_column, partition_columns_last
+from paimon_spark.spark.catalog.scan_statistics import column_statistics
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, has_faces, none_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
@@ -345,7 +346,7 @@ class ScanProxy(BasicScanProxy):
 
     def _asked_statistics(self, question: Question) -> Reply:
         rows = None if self.plan.merges and question.described else self.plan.row_count
-        return Reply(["statistics", rows, self.plan.size_bytes])
+        return Reply(["statistics", rows, self.plan.size_bytes, column_statistics(self.plan)])
 
     def _asked_size(self, _question: Question) -> Reply:
         return Reply(["long", self.plan.size_bytes])

@@ -17,7 +17,7 @@ from paimon_spark.read.metadata_pruning import prune_by_metadata
 from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import ReadSource, RowView, TableScan, resolve_source
-from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_type
+from paimon_spark.spark.columns.types import default_size, spark_arrow_schema, to_spark_type
 from paimon_spark.spark.source.reader import PaimonReader
 from paimon_spark.spark.source.split_packing import cores_here
 from paimon_spark.spec import data_types as t
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _MOST_TEXT = 1000
-_VARIABLE_BYTES = 20
-"""What a text or a nested value is guessed to take, as Spark guesses."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ class ScanPlan:
     @property
     def size_bytes(self) -> int:
         """What Spark should think the rows weigh."""
-        width = sum(_width(column.dataType) for column in self.struct.fields)
+        width = sum(default_size(column.dataType) for column in self.struct.fields)
         return max(1, self.row_count * (8 + width))
 
     @property
@@ -174,7 +172,7 @@ class ScanPlan:
 
 def cheapest_column(struct: spark.StructType, partition_keys: tuple[str, ...]) -> spark.StructType:
     """One column to count rows by: a partition column, else the narrowest."""
-    first = min(struct.fields, key=lambda f: (f.name not in partition_keys, _width(f.dataType)))
+    first = min(struct.fields, key=lambda f: (f.name not in partition_keys, default_size(f.dataType)))
     return spark.StructType([first])
 
 
@@ -217,24 +215,6 @@ def _narrowed(data_type: t.DataType, shown: spark.DataType) -> t.DataType:
         case t.MapType(), spark.MapType():
             return replace(data_type, value=_narrowed(data_type.value, shown.valueType))
     return data_type
-
-
-def _width(data_type: spark.DataType) -> int:
-    """Bytes of a value, as Spark's ``defaultSize`` says."""
-    match data_type:
-        case spark.BooleanType() | spark.ByteType():
-            return 1
-        case spark.ShortType():
-            return 2
-        case spark.IntegerType() | spark.FloatType() | spark.DateType():
-            return 4
-        case spark.LongType() | spark.DoubleType() | spark.TimestampType() | spark.TimestampNTZType():
-            return 8
-        case spark.DecimalType():
-            return 8 if data_type.precision <= 18 else 16
-        case spark.StructType():
-            return sum(_width(nested.dataType) for nested in data_type.fields)
-    return _VARIABLE_BYTES
 
 
 def _shown(struct: spark.StructType) -> list[str]:

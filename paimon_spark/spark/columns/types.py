@@ -190,3 +190,23 @@ def spark_arrow_schema(schema: spark.StructType) -> pa.Schema:
     if "timezone" in inspect.signature(to_arrow_schema).parameters:
         return to_arrow_schema(schema, timezone="UTC")  # 4.2 and later
     return to_arrow_schema(schema)
+
+
+def default_size(data_type: spark.DataType) -> int:
+    """Bytes of a value, as Spark's ``defaultSize`` says."""
+    match data_type:
+        case spark.BooleanType() | spark.ByteType():
+            return 1
+        case spark.ShortType():
+            return 2
+        case spark.IntegerType() | spark.FloatType() | spark.DateType():
+            return 4
+        case spark.LongType() | spark.DoubleType() | spark.TimestampType() | spark.TimestampNTZType():
+            return 8
+        case spark.DecimalType():
+            return 8 if data_type.precision <= 18 else 16
+        case spark.BinaryType():
+            return 100
+        case spark.StructType():
+            return sum(default_size(nested.dataType) for nested in data_type.fields)
+    return 20

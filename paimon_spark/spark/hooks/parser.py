@@ -3,8 +3,8 @@
 Spark has one parser per session and asks it for every statement, expression and type. To cost those nothing, the
 parser that takes its place is a Java class: it hands everything to the one that was there. Only when that one refuses a
 statement it asks Python whether Paimon knows it, or has an answer to it (see `foreign_statements`); when a DROP
-PARTITION has passed, what it drops; and of a ``DESCRIBE t c``, whether it is such a statement. The class is
-generated here, since the methods of ``ParserInterface`` differ between versions of Spark.
+PARTITION has passed, what it drops; and of a ``DESCRIBE t c`` and an ANALYZE TABLE, whether it is such a statement.
+The class is generated here, since the methods of ``ParserInterface`` differ between versions of Spark.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_foreign_statement
-from paimon_spark.spark.sql.procedures.tag_statements import ALTER_TAGS, DESCRIPTION, SHOW_TAGS, parse_tag_statement
+from paimon_spark.spark.sql.procedures.analyze import parse_analyze_statement
+from paimon_spark.spark.sql.procedures.tag_statements import ALTER_TAGS, DESCRIPTION, parse_tag_statement
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 _CLASS = "PaimonStatementParser"
@@ -26,6 +27,7 @@ _INTERFACE = compat.PARSER_INTERFACE.name
 _REFUSAL = compat.PARSE_EXCEPTION.name
 _PLAN = compat.LOGICAL_PLAN.name
 _DESCRIBE_COLUMN = compat.DESCRIBE_COLUMN.name
+_ANALYZE = (compat.ANALYZE_TABLE.name, compat.ANALYZE_COLUMN.name)
 _DROP = compat.DROP_PARTITIONS.name
 _UNSAFE = {"'": "', char(39), '", "\\": "', char(92), '"}  # how they are escaped in a literal depends on the session
 _STATIC = 8  # java.lang.reflect.Modifier.STATIC
@@ -61,7 +63,8 @@ class StatementProxy(FunctionProxy):
 
     def apply(self, text: str) -> str | None:
         """Return the CALL statement that does the same, or raises the right error; None where Spark's error stands."""
-        statement, foreign = parse_tag_statement(text), parse_foreign_statement(text)
+        statement = parse_tag_statement(text) or parse_analyze_statement(text)
+        foreign = parse_foreign_statement(text)
         table = statement.table if statement else foreign.table if foreign else None
         catalog = None if table is None else paimon_catalog_of(self.gateway, self.state, table)
         if catalog is None:
@@ -71,8 +74,7 @@ class StatementProxy(FunctionProxy):
         if statement is None:
             name = "".join(_UNSAFE.get(character, character) for character in catalog)
             return f"CALL {quoted}.{SYSTEM_DATABASE}.{REFUSE_STATEMENT}(concat('{literal}'), concat('{name}'))"
-        procedure = SHOW_TAGS if statement.action == "SHOW" else ALTER_TAGS
-        return f"CALL {quoted}.{SYSTEM_DATABASE}.{procedure}(concat('{literal}'))"
+        return f"CALL {quoted}.{SYSTEM_DATABASE}.{statement.procedure}(concat('{literal}'))"
 
 
 def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...]) -> str | None:
@@ -106,7 +108,8 @@ def _source(gateway: Gateway) -> str:
         }}
 
         private {_PLAN} resolved({_PLAN} plan, String text) throws {_REFUSAL} {{
-            if (plan instanceof {_DESCRIBE_COLUMN}) {{
+            if (plan instanceof {_DESCRIBE_COLUMN}
+                    || plan instanceof {_ANALYZE[0]} || plan instanceof {_ANALYZE[1]}) {{
                 Object call = paimon.apply(text);
                 return call == null ? plan : spark.parsePlan((String) call);
             }}

@@ -223,6 +223,8 @@ REPLACE_EXPRESSIONS = SparkClass(f"{_SQL}.catalyst.optimizer.ReplaceExpressions"
 EXTRACT_PYTHON_UDFS = SparkClass(f"{_SQL}.execution.python.ExtractPythonUDFs", methods=("apply",), is_object=True)
 OVERWRITE = SparkClass(f"{_PLANS}.OverwriteByExpression", methods=("analyzedQuery", "byPosition", "copy", "write"))
 OPTIMIZED_WRITES = SparkClass(f"{_PLANS}.AppendData", methods=("query", "write"))
+ANALYZE_TABLE = SparkClass(f"{_PLANS}.AnalyzeTable")
+ANALYZE_COLUMN = SparkClass(f"{_PLANS}.AnalyzeColumn")
 DESCRIBE_COLUMN = SparkClass(f"{_PLANS}.DescribeColumn")
 DROP_PARTITIONS = SparkClass(f"{_PLANS}.DropPartitions", methods=("copy", "ifExists", "parts", "purge", "table"))
 LOGICAL_PLAN = SparkClass(f"{_PLANS}.LogicalPlan", methods=("resolved",))

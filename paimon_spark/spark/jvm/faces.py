@@ -15,7 +15,7 @@ Values are JSON, or a list whose first element says what Java makes of the other
 ``["identity", [...]]``               ``Transform[]`` of columns; ``["references", [...]]`` ``NamedReference[]``
 ``["identifiers", [...], [...]]``     ``Identifier[]``: the namespace, the names
 ``["metadata", [[name, json, null]]]`` ``MetadataColumn[]``
-``["statistics", rows, bytes]``       ``Statistics``; ``["long", n]`` an ``OptionalLong``
+``["statistics", rows, bytes, [...]]`` ``Statistics``, with those of columns; ``["long", n]`` an ``OptionalLong``
 ``["picked", [...]]``                 those elements of the question's first argument, an array
 ``["face", {...}]``                   a faced proxy (`face_of`)
 ``["rows", json, pickle]``            ``InternalRow[]`` (`LocalRowsProxy`)

@@ -7,10 +7,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from paimon_spark.commit.metadata_commit import compact_manifests
+from paimon_spark.maintain.compact.materialize import materialize_deletion_vectors
 from paimon_spark.maintain.compact.row_order import asked_order
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
-from paimon_spark.spark.jobs.compact_job import compactable, is_full, rewrite_indexes
+from paimon_spark.spark.jobs.compact_job import compactable, executor_of, is_full, rewrite_indexes
 from paimon_spark.spark.jobs.rescale import rescale
 from paimon_spark.spark.jobs.table_compaction import compact_table
 from paimon_spark.spark.session.session_settings import settings_of, time_zone
@@ -128,6 +129,30 @@ class Compaction(TablePart):
             CommitConflictError: others committed faster every time; nothing was changed.
         """
         return compact_manifests(self.table.load().with_options(option_keys(options)), dry_run=dry_run)
+
+    def materialize_deletion_vectors(
+        self, /, *, partitions: str | Mapping[str, str | None] | None = None, where: str | None = None, **options: Any
+    ) -> int | None:
+        """Write the rows of a table with data evolution anew that deletion vectors leave; return the snapshot's id.
+
+        These rows get new ids. None is returned where no row is marked. Java:
+        ``CALL sys.materialize_deletion_vectors``.
+
+        Args:
+            partitions: only these, as for `compact`.
+            where: instead of ``partitions``, a condition over the partition columns.
+            options: dynamic options.
+
+        Raises:
+            UnsupportedError: the table has no data evolution or no deletion vectors, or BLOB or VECTOR files.
+            CommitConflictError: others changed the same rows every time; nothing was changed.
+        """
+        table = compactable(self.table.load(), option_keys(options))
+        named = parse_partitions(partitions) if isinstance(partitions, str) else partitions
+        zone = None if where is None else time_zone(settings_of(self.table.spark))
+        chosen = [named] if isinstance(named, Mapping) else named
+        scope = scope_of(table, partitions=chosen, where=where, zone=zone)
+        return materialize_deletion_vectors(table, scope.partitions, execute=executor_of(self.table.spark))
 
     def rewrite_file_index(self, /, *, where: str | None = None, **options: Any) -> int | None:
         """Build the indexes of the data files anew, as the ``file-index`` options say; return the new snapshot's id.

@@ -12,6 +12,7 @@ from paimon_spark import errors
 from paimon_spark.errors import PaimonError, SchemaError
 from paimon_spark.options import Scope, with_scope
 from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema
+from paimon_spark.spark.jobs.migrate_job import directory_source, migrate, table_source
 from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_shuffled
 from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import activate
@@ -28,6 +29,7 @@ from paimon_spark.spark.table.branches import Branches
 from paimon_spark.spark.table.changes import Changes
 from paimon_spark.spark.table.compaction import Compaction
 from paimon_spark.spark.table.expiry import Expiry
+from paimon_spark.spark.table.familiar_words import FamiliarWords
 from paimon_spark.spark.table.handle import TableHandle, method_of, option_keys
 from paimon_spark.spark.table.metadata_frames import SystemTables
 from paimon_spark.spark.table.repairs import Repairs
@@ -115,6 +117,50 @@ class PaimonTable:
         )
         create_table(name.root, new_schema, file_io=FileIO.for_path(name.root, given))
         return cls.for_path(spark, path, **with_scope(given, Scope.STORE))
+
+    @classmethod
+    def migrate(
+        cls,
+        spark: SparkSession,
+        source: str,
+        path: str,
+        *,
+        source_type: str = "parquet",
+        options: Mapping[str, str] | None = None,
+        read_options: Mapping[str, str] | None = None,
+        delete_origin: bool = True,
+        parallelism: int | None = None,
+    ) -> PaimonTable:
+        """Make a table of files, and give it. SQL: ``CALL sys.migrate_table``.
+
+        Parquet and ORC files become the table's as they are where that is possible; else Spark writes the rows. When it
+        fails, the source is as it was.
+
+        Args:
+            spark: a classic or a Connect session.
+            source: a directory, partitioned by directories like ``dt=2024-01-31`` or not; or a table of Spark's own
+                catalog, ``db.table``, with the type ``hive``.
+            path: the directory of the new table.
+            source_type: ``parquet``, ``orc``, ``csv``, ``json`` or ``hive``.
+            options: of the new table and its store.
+            read_options: of Spark's reader, such as ``{"header": "true"}``.
+            delete_origin: let the source go afterwards.
+            parallelism: how many files come at once.
+
+        Raises:
+            SchemaError: there is a table at ``path``, or Paimon has no such columns.
+            DataError: the directory is not as Hive and Spark lay them out, or a file has columns that others lack.
+        """
+        register(spark)
+        given = {key: str(value) for key, value in (options or {}).items()}
+        store = with_scope(given, Scope.STORE)
+        found = (
+            table_source(spark, source, store)
+            if source_type == "hive"
+            else directory_source(spark, source_type, source, store, read_options or {})
+        )
+        migrate(spark, found, path, store, given, delete_origin=delete_origin, parallelism=parallelism)
+        return cls.for_path(spark, path, **store)
 
     @staticmethod
     def exists(path: str, **options: Any) -> bool:
@@ -231,12 +277,20 @@ class PaimonTable:
 
     compact = method_of(Compaction, Compaction.compact)
     compact_manifest = method_of(Compaction, Compaction.compact_manifest)
+    materialize_deletion_vectors = method_of(Compaction, Compaction.materialize_deletion_vectors)
     rescale = method_of(Compaction, Compaction.rescale)
     rewrite_file_index = method_of(Compaction, Compaction.rewrite_file_index)
 
+    analyze = method_of(Repairs, Repairs.analyze)
+    copy = method_of(Repairs, Repairs.copy)
     mark_partition_done = method_of(Repairs, Repairs.mark_partition_done)
+    reassign_row_id = method_of(Repairs, Repairs.reassign_row_id)
     remove_unexisting_files = method_of(Repairs, Repairs.remove_unexisting_files)
     repair_earliest_snapshot = method_of(Repairs, Repairs.repair_earliest_snapshot)
+
+    optimize = method_of(FamiliarWords, FamiliarWords.optimize)
+    vacuum = method_of(FamiliarWords, FamiliarWords.vacuum)
+    detail = method_of(FamiliarWords, FamiliarWords.detail)
 
     changes = method_of(Changes, Changes.changes)
     audit_log = method_of(Changes, Changes.audit_log)

@@ -9,6 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 from paimon_spark.errors import SchemaError, TableNotFoundError
 from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.sql.procedures.analyze import parse_analyze_statement, run_analyze_statement
 from paimon_spark.spark.sql.procedures.argument_tables import argument_table, argument_tables, argument_warehouse
 from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure, ResultColumn
 from paimon_spark.spark.sql.procedures.registry import find_procedure
@@ -17,6 +18,7 @@ from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spark.sql.warehouses import (
     DEFAULT_CATALOG,
     analysis_error,
+    resolve_text,
     system_table_in,
     table_not_found,
 )
@@ -54,6 +56,7 @@ def run_call(context: Context, cursor: Cursor) -> DataFrame:
         lambda text: _open(context, text, catalog),
         lambda text: argument_tables(context.known, text, catalog),
         lambda: argument_warehouse(context.known, catalog),
+        lambda text: resolve_text(context.known, text, catalog),
     )
     rows = procedure.function(call, arguments)
     return rows_frame(context, procedure.result, list(rows))
@@ -126,6 +129,17 @@ def run_tags(context: Context, cursor: Cursor) -> DataFrame | None:
         return None
     refuse_system_table(".".join(statement.table), system_table_in(name), "given to a procedure")
     return _run_tags(context, statement, name.load())
+
+
+def run_analyze(context: Context, cursor: Cursor) -> DataFrame | None:
+    """Run ANALYZE TABLE. Return None where the text is another statement, or the table is Spark's."""
+    statement = parse_analyze_statement(cursor.text)
+    name = None if statement is None else target(context, statement.table)
+    if statement is None or name is None:
+        return None
+    refuse_system_table(".".join(statement.table), system_table_in(name), "analyzed")
+    run_analyze_statement(context.spark, name.load(), statement)
+    return empty(context)
 
 
 def _run_tags(context: Context, statement: TagStatement, table: FileStoreTable) -> DataFrame:

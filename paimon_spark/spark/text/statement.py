@@ -12,7 +12,7 @@ from paimon_spark.spark.sql.foreign_statements import MERGE_INTO_REFUSAL, parse_
 from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, use, warehouses_of
 from paimon_spark.spark.text import databases, descriptions
 from paimon_spark.spark.text.alter_table import run_alter_table, run_comment
-from paimon_spark.spark.text.calls import run_call, run_tags
+from paimon_spark.spark.text.calls import run_analyze, run_call, run_tags
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.definitions import run_create_table, run_drop_table
 from paimon_spark.spark.text.delete_and_update import run_delete, run_update
@@ -47,10 +47,10 @@ def sql(
     name without the catalog is Spark's where the warehouse has no such table; CTEs and temporary views come first.
 
     Queries (with VERSION AS OF, TIMESTAMP AS OF, ``WITH ('k' = 'v')``), INSERT INTO and OVERWRITE, DELETE,
-    UPDATE, CREATE, REPLACE, ALTER, DROP and TRUNCATE TABLE, databases, SHOW, DESCRIBE, USE, CALL and the statements
-    about tags are understood. A statement that names no Paimon table goes to ``spark.sql`` as it is. Nothing is left in
-    the session: a query carries its tables in its own plan. As every DataFrame of Spark Connect, it is planned anew by
-    each action, and so sees later writes; name a version to stay on one.
+    UPDATE, CREATE, REPLACE, ALTER, DROP and TRUNCATE TABLE, databases, SHOW, DESCRIBE, USE, CALL, ANALYZE TABLE and
+    the statements about tags are understood. A statement that names no Paimon table goes to ``spark.sql`` as it is.
+    Nothing is left in the session: a query carries its tables in its own plan. As every DataFrame of Spark Connect, it
+    is planned anew by each action, and so sees later writes; name a version to stay on one.
 
     It works on a classic session too and does the same there; `register_catalog` gives those more: ``spark.sql``
     itself, ``spark.table`` and ``saveAsTable``, filters of every kind, limits and counts pushed down.
@@ -264,6 +264,7 @@ _STATEMENTS: list[tuple[tuple[str, ...], _Run]] = [
     *(((word, "FUNCTION"), lambda _context, _cursor: None) for word in ("DESCRIBE", "DESC")),
     (("DESCRIBE",), _describe),
     (("DESC",), _describe),
+    (("ANALYZE", "TABLE"), run_analyze),
     (("REFRESH", "TABLE"), _refresh),
     (("CACHE",), _cache),
     (("DELETE", "FROM"), run_delete),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from paimon_spark.spec.json_text import pretty_json
-from paimon_spark.spec.statistics_file import Statistics
+from paimon_spark.table.statistics import statistics_of
 from paimon_spark.table.system.definition import LONG, STRING, SystemTable, columns, required, table_of_rows
 from paimon_spark.table.time_travel import travel
 
@@ -41,10 +41,9 @@ def _statistics(table: FileStoreTable) -> pa.Table:
     Java: a file without row count or size makes it fail; here they are null.
     """
     then, snapshot = travel(table)
-    if snapshot is None or snapshot.statistics is None:
+    found = statistics_of(then, snapshot)
+    if found is None:
         return table_of_rows(_STATISTICS_FIELDS, [])
-    path = then.paths.statistics_path(snapshot.statistics)
-    found = Statistics.from_json(then.file_io.read_bytes(path), path=path)
     columns_found = {name: column.to_json_object() for name, column in found.col_stats.items()}
     return table_of_rows(
         _STATISTICS_FIELDS,

@@ -24,7 +24,6 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatch;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceReadInfo;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
@@ -106,7 +105,7 @@ final class PaimonAnswers {
             }
             return columns;
         } else if (tag.equals("statistics")) {
-            return new Size((Number) value, (Number) tagged.get(2));
+            return new PaimonStatistics((Number) value, (Number) tagged.get(2), tagged.size() > 3 ? (List) tagged.get(3) : null);
         } else if (tag.equals("long")) {
             return OptionalLong.of(((Number) value).longValue());
         } else if (tag.equals("face")) {
@@ -270,28 +269,6 @@ final class PaimonAnswers {
 
         public String metadataInJSON() {
             return null;
-        }
-    }
-
-    static final class Size implements Statistics {
-        private final Number rows;
-        private final Number bytes;
-
-        Size(Number rows, Number bytes) {
-            this.rows = rows;
-            this.bytes = bytes;
-        }
-
-        public OptionalLong sizeInBytes() {
-            return OptionalLong.of(bytes.longValue());
-        }
-
-        public OptionalLong numRows() {
-            return rows == null ? OptionalLong.empty() : OptionalLong.of(rows.longValue());
-        }
-
-        public Map columnStats() {
-            return Collections.emptyMap();
         }
     }
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.commit.metadata_commit import compact_manifests
+from paimon_spark.maintain.compact.materialize import materialize_deletion_vectors
 from paimon_spark.maintain.compact.row_order import asked_order
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.options.option import parse_duration
-from paimon_spark.spark.jobs.compact_job import compactable, is_full, rewrite_indexes
+from paimon_spark.spark.jobs.compact_job import compactable, executor_of, is_full, rewrite_indexes
 from paimon_spark.spark.jobs.rescale import rescale
 from paimon_spark.spark.jobs.table_compaction import compact_databases, compact_table
 from paimon_spark.spark.session.session_settings import settings_of, time_zone
@@ -102,7 +103,28 @@ def _rescale(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[A
     return [(True,)]
 
 
+def _materialize(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    given = {name: arguments[name] if str(arguments[name] or "").strip() else None for name in ("partitions", "where")}
+    table = compactable(context.table(arguments["table"]), options_argument(arguments["options"]))
+    partitions = given["partitions"]
+    scope = scope_of(
+        table,
+        partitions=None if partitions is None else parse_partitions(partitions),
+        where=given["where"],
+        zone=None if given["where"] is None else time_zone(settings_of(context.spark)),
+    )
+    materialize_deletion_vectors(table, scope.partitions, execute=executor_of(context.spark))
+    return [(True,)]
+
+
 COMPACT_PROCEDURES = (
+    Procedure(
+        "materialize_deletion_vectors",
+        (TABLE, Argument("partitions"), Argument("options"), Argument("where")),
+        (ResultColumn("result", BOOLEAN, False),),
+        _materialize,
+        "Writes the rows of a table with data evolution anew that deletion vectors leave; these rows get new ids.",
+    ),
     Procedure(
         "compact",
         (

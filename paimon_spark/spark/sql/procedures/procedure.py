@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StringType
+from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, MapType, StringType
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.files.lost_snapshot import accept_lost
@@ -17,11 +17,14 @@ from paimon_spark.maintain.files.lost_snapshot import accept_lost
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from paimon_spark.spark.sql.warehouses import TableName
     from paimon_spark.table.filesystem_catalog import FilesystemCatalog
     from paimon_spark.table.table import FileStoreTable
 
 STRING, LONG, INT, BOOLEAN = StringType(), LongType(), IntegerType(), BooleanType()
 """The types of arguments and results."""
+TEXTS = MapType(STRING, STRING)
+"""The type of an argument that holds options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,10 @@ def _no_catalog(database: str) -> Sequence[FileStoreTable]:
     raise UnsupportedError(f"The tables of {database} are not known here: give each table by its name or path.")
 
 
+def _no_names(name: str) -> TableName:
+    raise UnsupportedError(f"No warehouse is known here, so {name} names no table.")
+
+
 def _no_warehouse() -> FilesystemCatalog:
     raise UnsupportedError("No warehouse is known here: name the tables one by one.")
 
@@ -61,6 +68,8 @@ class CallContext:
     """Opens all tables of a database (``db``, ``catalog.db``)."""
     warehouse: Callable[[], FilesystemCatalog] = _no_warehouse
     """Gives the catalog of the procedure."""
+    named: Callable[[str], TableName] = _no_names
+    """Resolves the name or path of a table, whether it is there or not."""
 
 
 @dataclass(frozen=True, slots=True)

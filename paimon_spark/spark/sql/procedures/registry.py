@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.sql.foreign_statements import REFUSALS
+from paimon_spark.spark.sql.procedures.analyze import ANALYZE_PROCEDURES
 from paimon_spark.spark.sql.procedures.branches import BRANCH_PROCEDURES
 from paimon_spark.spark.sql.procedures.compact import COMPACT_PROCEDURES
 from paimon_spark.spark.sql.procedures.consumers import CONSUMER_PROCEDURES
+from paimon_spark.spark.sql.procedures.copies import COPY_PROCEDURES
 from paimon_spark.spark.sql.procedures.expire import EXPIRE_PROCEDURES
 from paimon_spark.spark.sql.procedures.orphans import ORPHAN_PROCEDURES
 from paimon_spark.spark.sql.procedures.procedure import Procedure, deleting
@@ -38,7 +40,9 @@ PROCEDURES: Mapping[str, Procedure] = {
         *COMPACT_PROCEDURES,
         *CONSUMER_PROCEDURES,
         *REPAIR_PROCEDURES,
+        *COPY_PROCEDURES,
         *TAG_STATEMENT_PROCEDURES,
+        *ANALYZE_PROCEDURES,
         *REFUSALS,
     )
 }

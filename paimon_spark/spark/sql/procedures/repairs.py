@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paimon_spark.maintain.compact.scope import parse_partitions
+from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.maintain.files.earliest_snapshot import repair_earliest_snapshot
 from paimon_spark.maintain.files.unexisting_files import remove_unexisting_files
 from paimon_spark.maintain.partition_marks import mark_partitions_done
+from paimon_spark.maintain.reassign_row_ids import reassign_row_ids
 from paimon_spark.spark.sql.procedures.procedure import (
     BOOLEAN,
     DONE,
@@ -41,7 +42,22 @@ def _repair_earliest_snapshot(context: CallContext, arguments: _Arguments) -> _R
     return [(repair_earliest_snapshot(context.table(arguments["table"]), snapshot_id), snapshot_id)]
 
 
+def _reassign_row_id(context: CallContext, arguments: _Arguments) -> _Rows:
+    name, partitions = arguments["table"], arguments["partitions"]
+    table = context.table(name)
+    keys = bool(table.schema.partition_keys)
+    given = parse_partitions(partitions) if keys and partitions and partitions.strip() else None
+    return [(reassign_row_ids(table, scope_of(table, partitions=given).partitions).message(name),)]
+
+
 REPAIR_PROCEDURES = (
+    Procedure(
+        "reassign_row_id",
+        (TABLE, Argument("partitions")),
+        (ResultColumn("result"),),
+        _reassign_row_id,
+        "Gives the rows of a table with data evolution new ids, so that those of a partition lie together.",
+    ),
     Procedure(
         "mark_partition_done",
         (TABLE, Argument("partitions", required=True)),

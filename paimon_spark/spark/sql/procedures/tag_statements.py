@@ -42,6 +42,11 @@ class TagStatement:
     tolerant: bool = False
     """IF NOT EXISTS, IF EXISTS."""
 
+    @property
+    def procedure(self) -> str:
+        """The name of the procedure that runs it."""
+        return SHOW_TAGS if self.action == "SHOW" else ALTER_TAGS
+
 
 def parse_tag_statement(text: str) -> TagStatement | None:
     """Read a statement about tags; None where the text is anything else, or breaks the grammar.

@@ -1,0 +1,146 @@
+"""Writing the rows anew that deletion vectors leave, in tables with data evolution; these rows get new ids.
+
+Equals Java's ``DataEvolutionDeletionVectorMaterializeCoordinator``. Compaction leaves files with marked rows alone, as
+their rows are counted by their place; here they are replaced. The commit is an OVERWRITE (Java: COMPACT): the ids of
+rows change, so a concurrent change of these rows is a conflict.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from paimon_spark.commit.concurrent_changes import RowsRead
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.commit.run_again import run_again
+from paimon_spark.errors import CommitStateUnknownError, UnsupportedError
+from paimon_spark.maintain.compact.compaction import Executor, check_compactable, rewrite_here
+from paimon_spark.maintain.compact.rewrite import EvolvedRows, Rewrite, delete_written
+from paimon_spark.maintain.compact.step import BucketFiles, split_files
+from paimon_spark.read.data_evolution import holds_part, row_range_groups
+from paimon_spark.spec.schema import BucketMode
+from paimon_spark.table.deletion_vectors import vectors_of
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
+from paimon_spark.write.deletion_vectors import changed_vectors, delete_index_files
+from paimon_spark.write.message import CommitMessage
+
+if TYPE_CHECKING:
+    from paimon_spark.maintain.compact.rewrite import RewriteResult
+    from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
+    from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_LOG = logging.getLogger(__name__)
+_Pack = tuple[BucketFiles, tuple["DataFileMeta", ...]]
+
+
+def materialize_deletion_vectors(
+    table: FileStoreTable, partitions: Predicate | None = None, *, execute: Executor = rewrite_here
+) -> int | None:
+    """Replace the files with deleted rows by files without; return the id of the new snapshot. Runs on the driver.
+
+    Args:
+        table: with its dynamic options.
+        partitions: a condition over partition columns; all without.
+        execute: does the rewriting.
+
+    Returns:
+        None where no row is marked.
+
+    Raises:
+        UnsupportedError: the table has no data evolution, no deletion vectors, or the rows have BLOB or VECTOR files.
+        CommitConflictError: other commits changed the same rows every time; nothing was changed.
+    """
+    options = table.options
+    if table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE or not options.data_evolution_enabled:
+        raise UnsupportedError(
+            "Materializing deletion vectors only supports unaware-bucket data evolution tables: compact other tables."
+        )
+    if not options.deletion_vectors_enabled:
+        raise UnsupportedError("Materializing deletion vectors requires deletion vectors to be enabled.")
+    check_compactable(table)
+
+    def attempt(snapshot: Snapshot | None) -> int | None:
+        packs = [] if snapshot is None else _packs(table, snapshot, partitions)
+        return None if snapshot is None or not packs else _replace(table, snapshot, packs, execute)
+
+    return run_again(table, attempt)
+
+
+def _packs(table: FileStoreTable, snapshot: Snapshot, partitions: Predicate | None) -> list[_Pack]:
+    """Return the files that are replaced, as many together as make a file of the target size."""
+    vectors = vectors_of(table, snapshot)
+    places: dict[tuple[bytes, int, int], list[ManifestEntry]] = {}
+    for entry in table.manifests.live_entries(snapshot, predicate=partitions):
+        places.setdefault((entry.partition, entry.bucket, entry.total_buckets), []).append(entry)
+    target = table.options.target_file_size_bytes(False)
+    packs: list[_Pack] = []
+    for place, entries in places.items():
+        files = tuple(entry.file for entry in entries)
+        bucket = BucketFiles(*place, files, vectors)
+        pack: list[DataFileMeta] = []
+        groups = row_range_groups([file.first_row_id for file in files], [file.row_count for file in files])
+        for group in ([files[at] for at in numbers] for numbers in groups):
+            if not any(bucket.vector_of(file) is not None for file in group):
+                continue
+            if any(holds_part(file.file_name) for file in group):
+                raise UnsupportedError(
+                    f"Materializing deletion vectors of rows with BLOB or VECTOR files is not supported: "
+                    f"{group[0].file_name} of table {table.path}."
+                )
+            if pack and _size(pack) + _size(group) > target:
+                packs.append((bucket, tuple(pack)))
+                pack = []
+            pack += group
+        packs += [(bucket, tuple(pack))] if pack else []
+    return packs
+
+
+def _size(files: Iterable[DataFileMeta]) -> int:
+    return sum(file.file_size for file in files)
+
+
+def _replace(table: FileStoreTable, snapshot: Snapshot, packs: Sequence[_Pack], execute: Executor) -> int | None:
+    """Write the rows of the files anew, and commit the new files in their place."""
+    rewrites = []
+    for bucket, pack in packs:
+        low, high = min(f.min_sequence_number for f in pack), max(f.max_sequence_number for f in pack)
+        section = tuple(split_files(table, bucket, pack))
+        rows = EvolvedRows(None, low, high)
+        rewrites.append(Rewrite(bucket.partition, bucket.bucket, 0, (section,), evolved=rows))
+    dropped = {(bucket.partition, bucket.bucket, file.file_name) for bucket, pack in packs for file in pack}
+    made: list[RewriteResult] = []
+    index = changed_vectors(table, table.manifests.index_entries(snapshot), dropped=dropped)
+    try:
+        made += execute(table, rewrites)
+        messages = [
+            CommitMessage(
+                bucket.partition,
+                bucket.bucket,
+                bucket.total_buckets,
+                result.files,
+                deleted_files=pack,
+                index_changes=index if number == 0 else (),
+            )
+            for number, ((bucket, pack), result) in enumerate(zip(packs, made, strict=True))
+        ]
+        ranges = [(file.first_row_id or 0, file.row_count) for _, pack in packs for file in pack]
+        done = commit(
+            table,
+            messages,
+            planned_on=SnapshotIdentity.of(snapshot),
+            rows_read=True,
+            of_rows=RowsRead.of(table.schema, ranges, None),
+        )
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        delete_written(
+            table, [(b.partition, b.bucket, f) for (b, _), r in zip(packs, made, strict=False) for f in r.written]
+        )
+        delete_index_files(table, index)
+        raise
+    _LOG.info("Applied the deletion vectors of %d files of %s.", len(dropped), table.path)
+    return done

@@ -1,0 +1,289 @@
+"""A table's latest rows in another table, by copies of its files (Java: ``CopyFilesProcedure``).
+
+Files get new names, so that a second copy does not meet the first. Java gives all files the target's schema and keeps
+the old names in deletion vectors; here a file keeps the columns that it was written with, and its deleted rows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.commit.overwrite import OverwriteSpec
+from paimon_spark.errors import CommitStateUnknownError, CorruptTableError, OptionError, SchemaError, UnsupportedError
+from paimon_spark.spec.file_names import POSTPONE_BUCKET, check_file_name, index_file_names
+from paimon_spark.spec.manifest import HASH_INDEX, DataFileMeta, FileKind, IndexManifestEntry
+from paimon_spark.storage.confinement import confined
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.data_layout import DataLayout
+from paimon_spark.table.paths import TablePaths, plain_path
+from paimon_spark.table.schema_store import SchemaStore
+from paimon_spark.table.table import create_table, load_table, table_exists
+from paimon_spark.table.undo_create import undo_create
+from paimon_spark.write.message import CommitMessage, NewHashes
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_CHUNK_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileCopy:
+    """One file to copy."""
+
+    source: str
+    target: str
+    size_bytes: int
+
+
+CopyExecutor = Callable[["FileStoreTable", "FileStoreTable", Sequence[FileCopy]], None]
+"""Copies files of one table into another: here, or in tasks."""
+
+
+def copy_table(
+    source: FileStoreTable,
+    path: str,
+    options: Mapping[str, str],
+    partitions: Predicate | None = None,
+    *,
+    execute: CopyExecutor | None = None,
+) -> FileStoreTable:
+    """Copy the latest snapshot of a table; return the target.
+
+    A target that is there must have the same keys, buckets, format and columns; its partitions of the same values are
+    replaced, or all of its rows if it has none.
+
+    Args:
+        source: the branch that is copied.
+        path: the target's directory; the table is made where there is none.
+        options: of the target's store.
+        partitions: a condition over partition columns; all rows when not given.
+        execute: copies the files; this process does when not given.
+
+    Raises:
+        SchemaError: the target has other columns, keys, buckets or another format.
+        UnsupportedError: rows have ids, or wait for their buckets.
+        CommitConflictError: rivals won too often; nothing was changed.
+    """
+    if source.options.row_tracking_enabled:
+        raise UnsupportedError(
+            f"Table {source.path} has 'row-tracking.enabled', and ids of rows are not copied: write its rows into the "
+            "other table (INSERT INTO … SELECT)."
+        )
+    exists = table_exists(path, options=options)
+    one, other = f"{plain_path(path)}/", f"{plain_path(source.paths.root)}/"
+    if one.startswith(other) or other.startswith(one):
+        raise OptionError(f"Table {source.path} cannot be copied into itself, nor into what lies in it or around it.")
+    snapshot = source.snapshots.latest()
+    target = load_table(path, options=options) if exists else _created(source, path, options)
+    try:
+        _copy_rows(source, target, snapshot, partitions, execute or copy_here, created=not exists)
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        if not exists:
+            undo_create(path, options)
+        raise
+    return target
+
+
+def _copy_rows(
+    source: FileStoreTable,
+    target: FileStoreTable,
+    snapshot: Snapshot | None,
+    partitions: Predicate | None,
+    execute: CopyExecutor,
+    *,
+    created: bool,
+) -> None:
+    ids = {schema.id: schema.id for schema in source.schemas.all()} if created else _same_schemas(source, target)
+    if snapshot is None:
+        return
+    plan = _Plan(source, target, ids)
+    plan.add(snapshot, partitions)
+    try:
+        execute(source, target, plan.copies)
+        whole = not source.schema.partition_keys
+        commit(
+            target.as_if({"overwrite-upgrade": "false"}),
+            plan.messages(),
+            overwrite=OverwriteSpec.static() if whole else OverwriteSpec.dynamic(),
+        )
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        target.file_io.delete_files([copy.target for copy in plan.copies])
+        raise
+
+
+class _Plan:
+    """Which files are copied where, and what is committed then."""
+
+    def __init__(self, source: FileStoreTable, target: FileStoreTable, schema_ids: Mapping[int, int]) -> None:
+        self._source = source
+        self._target = target
+        self._schema_ids = schema_ids
+        self._index_names = index_file_names()
+        self._files: dict[tuple[bytes, int, int], list[DataFileMeta]] = {}
+        self._index: dict[tuple[bytes, int], list[IndexManifestEntry]] = {}
+        self._hashes: dict[tuple[bytes, int], NewHashes] = {}
+        self.copies: list[FileCopy] = []
+
+    def add(self, snapshot: Snapshot, partitions: Predicate | None) -> None:
+        """Take the files of a snapshot."""
+        live = self._source.manifests.live_columns(snapshot, predicate=partitions)
+        paths = DataLayout.of(self._source.schema).data_file_paths(self._source.paths.root, live)
+        names: dict[tuple[bytes, int, str], str] = {}
+        token = uuid4()
+        for number, (entry, path) in enumerate(zip(live, paths, strict=True)):
+            if entry.bucket == POSTPONE_BUCKET:
+                raise UnsupportedError(
+                    f"Rows of table {self._source.path} wait for their buckets: compact it, then copy it."
+                )
+            old = entry.file
+            name = f"data-{token}-{number}{_ending(old.file_name)}"
+            names[entry.partition, entry.bucket, old.file_name] = name
+            extra = [_renamed(extra, old.file_name, name) for extra in old.extra_files]
+            new = replace(
+                old,
+                file_name=name,
+                extra_files=tuple(extra),
+                external_path=None,
+                schema_id=self._schema_id(old),
+            )
+            place = entry.partition, entry.bucket, entry.total_buckets
+            self._files.setdefault(place, []).append(new)
+            directory, there = path.rpartition("/")[0], self._target.paths.data_file_path(*place[:2], new)
+            self.copies.append(FileCopy(path, there, old.file_size))
+            beside = there.rpartition("/")[0]
+            for before, after in zip(old.extra_files, extra, strict=True):
+                here = f"{directory}/{check_file_name(before, path=directory)}"
+                self.copies.append(FileCopy(here, f"{beside}/{check_file_name(after, path=beside)}", -1))
+        self._add_index(snapshot, names)
+
+    def _add_index(self, snapshot: Snapshot, names: Mapping[tuple[bytes, int, str], str]) -> None:
+        """Take the index files of the buckets, with the new names of the data files."""
+        places = {place[:2] for place in self._files}
+        for entry in self._source.manifests.index_entries(snapshot):
+            if (entry.partition, entry.bucket) not in places:
+                continue
+            vectors = entry.deletion_vectors
+            if vectors is not None:
+                keys = ((entry.partition, entry.bucket, meta.data_file_name) for meta in vectors)
+                known = [(meta, names.get(key)) for meta, key in zip(vectors, keys, strict=True)]
+                vectors = tuple(replace(meta, data_file_name=name) for meta, name in known if name is not None)
+            new = replace(
+                entry,
+                kind=FileKind.ADD,
+                file_name=self._index_names.next(),
+                external_path=None,
+                deletion_vectors=vectors,
+            )
+            place = entry.partition, entry.bucket
+            path = self._source.paths.index_file_path(entry)
+            self.copies.append(FileCopy(path, self._target.paths.index_file_path(new), entry.file_size))
+            if entry.index_type == HASH_INDEX:
+                self._hashes[place] = NewHashes(entry.row_count, b"", new.file_name, entry.file_size)
+            else:
+                self._index.setdefault(place, []).append(new)
+
+    def _schema_id(self, file: DataFileMeta) -> int:
+        found = self._schema_ids.get(file.schema_id)
+        if found is None:
+            raise SchemaError(
+                f"No schema of table {self._target.path} has the columns with which file {file.file_name} of "
+                f"{self._source.path} was written (its schema {file.schema_id}): copy into a new table."
+            )
+        return found
+
+    def messages(self) -> list[CommitMessage]:
+        """Return what is committed."""
+        return [
+            CommitMessage(
+                *place,
+                tuple(files),
+                new_index=self._hashes.get(place[:2]),
+                index_changes=tuple(self._index.get(place[:2], ())),
+            )
+            for place, files in self._files.items()
+        ]
+
+
+def copy_here(source: FileStoreTable, target: FileStoreTable, copies: Sequence[FileCopy]) -> None:
+    """Copy files in this process."""
+    for copy in copies:
+        copy_file(source.file_io, target.file_io, copy)
+
+
+def copy_file(source: FileIO, target: FileIO, copy: FileCopy) -> None:
+    """Copy one file; a part of it is deleted when that fails.
+
+    Raises:
+        CorruptTableError: the source has not the size that the table says.
+    """
+    try:
+        size = 0
+        with source.open_input(copy.source) as reading, target.open_output(copy.target) as writing:
+            while chunk := reading.read(_CHUNK_BYTES):
+                writing.write(chunk)
+                size += len(chunk)
+        if copy.size_bytes not in (-1, size):
+            raise CorruptTableError(
+                f"File {copy.source} has {size} bytes, but its table says {copy.size_bytes}.", path=copy.source
+            )
+    except BaseException:
+        with contextlib.suppress(Exception):
+            target.delete_quietly(copy.target)
+        raise
+
+
+def _created(source: FileStoreTable, path: str, options: Mapping[str, str]) -> FileStoreTable:
+    """Make a table with all schemas of another one: its files were written with any of them."""
+    first, *later = (_without_path(schema) for schema in source.schemas.all())
+    target = create_table(path, first, file_io=FileIO.for_path(path, dict(options)))
+    store = SchemaStore(confined(target.file_io, target.paths.root), TablePaths(target.paths.root))
+    for schema in later:
+        store.commit_next(lambda _, schema=schema: schema)  # type: ignore[misc]
+    return load_table(path, options=options)
+
+
+def _without_path(schema: TableSchema) -> TableSchema:
+    return schema.with_options({key: value for key, value in schema.options.items() if key != "path"})
+
+
+def _same_schemas(source: FileStoreTable, target: FileStoreTable) -> dict[int, int]:
+    """Return, for the source's schemas, those of the target with the same columns.
+
+    Raises:
+        SchemaError: the tables do not fit (Java's ``CopySchemaOperator.checkCompatible``).
+    """
+    ours, theirs = source.schema, target.schema
+    for what, one, other in (
+        ("bucket", source.options.bucket, target.options.bucket),
+        ("format", source.options.value("file.format"), target.options.value("file.format")),
+        ("primary keys", set(ours.primary_keys), set(theirs.primary_keys)),
+        ("partition keys", list(ours.partition_keys), list(theirs.partition_keys)),
+        ("fields", [], [field.name for field in ours.fields if field not in theirs.fields]),
+    ):
+        if one != other:
+            raise SchemaError(f"source table {what} is not compatible with existed paimon table {what}: {target.path}")
+    known = {schema.fields: schema.id for schema in target.schemas.all()}
+    return {schema.id: known[schema.fields] for schema in source.schemas.all() if schema.fields in known}
+
+
+def _ending(name: str) -> str:
+    """The extensions of a data file's name, such as ``.zst.parquet``."""
+    _, dot, ending = name.rpartition("-")[2].partition(".")
+    return dot + ending
+
+
+def _renamed(extra: str, old: str, new: str) -> str:
+    return new + extra.removeprefix(old) if extra.startswith(old) else f"{new}.{extra}"

@@ -1,0 +1,156 @@
+"""Files of another table become files of a new Paimon table, without being written anew (Java: ``HiveMigrator``).
+
+Java renames the files, then commits, and renames them back when that fails. Here they get a second place in the table
+first, by a hard link or a copy; the first place goes after the commit. So the source is whole whenever it stops.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.commit.overwrite import typed_value
+from paimon_spark.errors import CommitStateUnknownError, DataError
+from paimon_spark.maintain.migrate.source_files import HIVE_NULL
+from paimon_spark.spec.arrow_types import to_arrow_type
+from paimon_spark.spec.binary_row import serialize_row
+from paimon_spark.spec.data_types import CharType, DecimalType, LocalZonedTimestampType, TimestampType
+from paimon_spark.spec.manifest import DataFileMeta, FileSource
+from paimon_spark.storage.foreign_files import FORMATS, ForeignFile, bring, is_stored_as, read_footer
+from paimon_spark.write.data_file_spec import data_file_spec
+from paimon_spark.write.message import CommitMessage
+from paimon_spark.write.rolling import wall_clock_millis
+
+if TYPE_CHECKING:
+    from paimon_spark.maintain.migrate.source_files import SourceFile
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.table.table import FileStoreTable
+
+_LOG = logging.getLogger(__name__)
+_NOT_IN_ORC = (TimestampType, LocalZonedTimestampType, CharType, DecimalType)
+"""Types that writers of ORC store in different ways."""
+
+
+def footers_that_fit(
+    file_io: FileIO, files: Sequence[SourceFile], file_format: str, schema: TableSchema, *, threads: int = 1
+) -> list[ForeignFile] | None:
+    """Return the footers of files that can be files of a table as they are; None where one of them cannot.
+
+    Args:
+        file_io: the source's store.
+        files: of the source.
+        file_format: ``parquet``, ``orc``, or one whose files are never taken over.
+        schema: the table's.
+        threads: how many files are opened at once.
+
+    Raises:
+        DataError: a file has a column that the table has not, or cannot be read.
+    """
+    if file_format not in FORMATS:
+        return None
+    wanted = {field.name: field.type for field in schema.fields if field.name not in schema.partition_keys}
+    with ThreadPoolExecutor(max(1, threads)) as pool:
+        footers = list(pool.map(lambda file: read_footer(file_io, file.path, file_format), files))
+    fits = True
+    for file, footer in zip(files, footers, strict=True):
+        more = [name for name in footer.columns.names if name not in wanted]
+        if more:
+            raise DataError(
+                f"{file.path} has columns that the table would not have: {', '.join(more)}. Its rows would lose them; "
+                "migrate with the option source.mergeSchema=true."
+            )
+        for column in footer.columns:
+            kind = wanted[column.name]
+            if file_format == "orc" and isinstance(kind, _NOT_IN_ORC):
+                fits = False
+            fits = fits and is_stored_as(column.type, to_arrow_type(kind))
+    return footers if fits else None
+
+
+def take_over(
+    table: FileStoreTable,
+    file_io: FileIO,
+    files: Sequence[SourceFile],
+    footers: Sequence[ForeignFile],
+    *,
+    leaves: bool,
+    threads: int = 1,
+) -> int | None:
+    """Make files the files of a new table; return the id of its snapshot. The source stays as it is.
+
+    Args:
+        table: without keys, buckets and rows.
+        file_io: the store of the source, which is the table's.
+        files: of the source.
+        footers: of these files.
+        leaves: whether the source goes afterwards, so that a link of a file will do.
+        threads: how many files come at once.
+
+    Raises:
+        CommitStateUnknownError: it is not known whether the files belong to the table now; nothing is deleted.
+    """
+    names = data_file_spec(table.schema).file_names()
+    placed: dict[bytes, list[DataFileMeta]] = {}
+    moves: list[tuple[str, str]] = []
+    for file, footer in zip(files, footers, strict=True):
+        partition = _partition_bytes(table, file)
+        meta = DataFileMeta(
+            file_name=names.next(),
+            file_size=file.size_bytes,
+            row_count=footer.row_count,
+            value_stats_cols=(),
+            schema_id=table.schema.id,
+            creation_time_millis=wall_clock_millis(),
+            delete_row_count=0,
+            file_source=FileSource.APPEND,
+        )
+        placed.setdefault(partition, []).append(meta)
+        moves.append((file.path, table.paths.data_file_path(partition, 0, meta)))
+    try:
+        with ThreadPoolExecutor(max(1, threads)) as pool:
+            for _ in pool.map(lambda move: bring(file_io, *move, link=leaves), moves):
+                pass
+        messages = [CommitMessage(partition, 0, -1, tuple(metas)) for partition, metas in placed.items()]
+        return commit(table, messages)
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        table.file_io.delete_files([target for _, target in moves])
+        raise
+
+
+def delete_source(file_io: FileIO, root: str, files: Iterable[SourceFile]) -> None:
+    """Delete files that belong to a table now, their check sums, marks of success, and directories that are empty then.
+
+    Every other file stays.
+    """
+    directories = {root.rstrip("/")}
+    paths = []
+    for file in files:
+        directory, _, name = file.path.rpartition("/")
+        paths += [file.path, f"{directory}/.{name}.crc"]
+        while len(directory) > len(root.rstrip("/")):
+            directories.add(directory)
+            directory = directory.rpartition("/")[0]
+    paths += [f"{directory}/{mark}" for directory in directories for mark in ("_SUCCESS", "._SUCCESS.crc")]
+    left = file_io.delete_files(paths)
+    if left:
+        _LOG.warning("%d files of %s could not be deleted; their rows are in the table now.", len(left), root)
+    for directory in sorted(directories, key=len, reverse=True):
+        with contextlib.suppress(OSError):
+            file_io.delete_empty_directory(directory)
+
+
+def _partition_bytes(table: FileStoreTable, file: SourceFile) -> bytes:
+    schema = table.schema
+    texts = dict(file.partition)
+    values = [
+        None if texts[name] == HIVE_NULL else typed_value(name, texts[name], schema.field(name).type)
+        for name in schema.partition_keys
+    ]
+    return serialize_row(values, [schema.field(name).type for name in schema.partition_keys])

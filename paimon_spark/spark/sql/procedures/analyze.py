@@ -1,0 +1,94 @@
+"""ANALYZE TABLE: reading the statement, and running it as a procedure that no list shows.
+
+::
+
+    ANALYZE TABLE t COMPUTE STATISTICS [FOR COLUMNS a, b | FOR ALL COLUMNS]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.spark.jobs.analyze import analyze
+from paimon_spark.spark.sql.procedures.procedure import Argument, CallContext, Procedure
+from paimon_spark.spark.sql.procedures.tag_statements import quoted_name
+from paimon_spark.spark.sql.statement_tokens import StatementTokens
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from paimon_spark.table.table import FileStoreTable
+
+ANALYZE = "__analyze"
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzeStatement:
+    """ANALYZE TABLE of one table."""
+
+    table: tuple[str, ...]
+    """The parts of the table's name."""
+    columns: tuple[str, ...] = ()
+    all_columns: bool = False
+    refusal: str | None = None
+    """Why it cannot be run, in Java's words."""
+
+    @property
+    def procedure(self) -> str:
+        """The name of the procedure that runs it."""
+        return ANALYZE
+
+
+def parse_analyze_statement(text: str) -> AnalyzeStatement | None:
+    """Read an ANALYZE TABLE; None where the text is anything else, or breaks the grammar."""
+    tokens = StatementTokens.of(text)
+    if tokens is None or not tokens.take("ANALYZE", "TABLE"):
+        return None
+    table = tokens.name()
+    if table is None:
+        return None
+    if tokens.take("PARTITION"):
+        return AnalyzeStatement(table, refusal="Analyze table partition is not supported: analyze the whole table.")
+    if not tokens.take("COMPUTE", "STATISTICS"):
+        return None
+    if tokens.take("NOSCAN"):
+        return AnalyzeStatement(table, refusal="NOSCAN is ineffective with paimon: leave it out.")
+    statement = AnalyzeStatement(table)
+    if tokens.take("FOR", "ALL", "COLUMNS"):
+        statement = AnalyzeStatement(table, all_columns=True)
+    elif tokens.take("FOR", "COLUMNS"):
+        names = [tokens.identifier()]
+        while tokens.take(","):
+            names.append(tokens.identifier())
+        if None in names:
+            return None
+        statement = AnalyzeStatement(table, tuple(name for name in names if name is not None))
+    return statement if tokens.at_end() else None
+
+
+def run_analyze_statement(spark: SparkSession, table: FileStoreTable, statement: AnalyzeStatement) -> int | None:
+    """Do what a statement says; return the id of the new snapshot.
+
+    Raises:
+        UnsupportedError: it asks for what Paimon's tables do not have.
+        OptionError: it names a column that the table does not have.
+    """
+    if statement.refusal is not None:
+        raise UnsupportedError(statement.refusal)
+    return analyze(spark, table, statement.columns, all_columns=statement.all_columns)
+
+
+def _analyze(context: CallContext, arguments: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    statement = parse_analyze_statement(arguments["statement"])
+    if statement is None:
+        raise PaimonError(f"This is no ANALYZE TABLE: {arguments['statement']}")
+    run_analyze_statement(context.spark, context.table(quoted_name(statement.table)), statement)
+    return []
+
+
+ANALYZE_PROCEDURES = (
+    Procedure(ANALYZE, (Argument("statement", required=True),), (), _analyze, "ANALYZE TABLE of Paimon's tables."),
+)

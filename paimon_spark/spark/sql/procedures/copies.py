@@ -1,0 +1,131 @@
+"""The procedures that copy tables and take over others (Java: ``CopyFilesProcedure``, ``MigrateTableProcedure``, …)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paimon_spark.errors import OptionError
+from paimon_spark.maintain.compact.scope import scope_of
+from paimon_spark.spark.jobs.copy_job import copy_table
+from paimon_spark.spark.jobs.migrate_job import (
+    SOURCE_TYPES,
+    directory_source,
+    migrate,
+    migrate_database,
+    read_options,
+    table_source,
+)
+from paimon_spark.spark.session.session_settings import settings_of, time_zone
+from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.sql.procedures.expire import options_argument
+from paimon_spark.spark.sql.procedures.procedure import (
+    BOOLEAN,
+    DONE,
+    INT,
+    TEXTS,
+    Argument,
+    CallContext,
+    Procedure,
+    ResultColumn,
+)
+from paimon_spark.spark.sql.warehouses import system_table_in
+
+_Arguments = Mapping[str, Any]
+_Rows = list[tuple[Any, ...]]
+
+
+def _copy(context: CallContext, arguments: _Arguments) -> _Rows:
+    source, target = context.table(arguments["source_table"]), context.named(arguments["target_table"])
+    refuse_system_table(arguments["target_table"], system_table_in(target), "given to a procedure")
+    where = arguments["where"] if str(arguments["where"] or "").strip() else None
+    zone = None if where is None else time_zone(settings_of(context.spark))
+    partitions = scope_of(source, where=where, zone=zone).partitions
+    if not target.is_path and target.catalog_name:
+        catalog = context.warehouse()
+        if catalog.table_path(target.database, target.table) == target.path:
+            catalog.create_database(target.database, ignore_if_exists=True)
+    copy_table(context.spark, source, target.path, target.options, partitions)
+    return [(True,)]
+
+
+def _options(arguments: _Arguments) -> tuple[dict[str, str], dict[str, str]]:
+    return read_options({**options_argument(arguments["options"]), **(arguments["options_map"] or {})})
+
+
+def _source_type(text: str) -> str:
+    if text.lower() not in SOURCE_TYPES:
+        raise OptionError(f"source_type '{text}' is not supported: it is one of {', '.join(SOURCE_TYPES)}.")
+    return text.lower()
+
+
+def _migrate_table(context: CallContext, arguments: _Arguments) -> _Rows:
+    kind, name, (reads, options) = _source_type(arguments["source_type"]), arguments["table"], _options(arguments)
+    catalog, wanted = context.warehouse(), arguments["target_table"] or ""
+    if kind != "hive" and not wanted.strip():
+        raise OptionError("target_table is needed where the source is a directory.")
+    target = context.named(wanted if wanted.strip() else name)
+    if kind == "hive":
+        source = table_source(context.spark, name, target.options)
+    else:
+        source = directory_source(context.spark, kind, name, target.options, reads)
+    if not target.is_path and catalog.table_path(target.database, target.table) == target.path:
+        catalog.create_database(target.database, ignore_if_exists=True)
+    deletes = arguments["delete_origin"] is not False
+    threads = arguments["parallelism"]
+    migrate(context.spark, source, target.path, target.options, options, delete_origin=deletes, parallelism=threads)
+    return [(True,)]
+
+
+def _migrate_database(context: CallContext, arguments: _Arguments) -> _Rows:
+    kind, name, (reads, options) = _source_type(arguments["source_type"]), arguments["database"], _options(arguments)
+    done, failed = migrate_database(
+        context.spark,
+        context.warehouse(),
+        kind,
+        name,
+        options,
+        reads=reads,
+        parallelism=arguments["parallelism"],
+    )
+    return [(f"migrate database is finished, success cnt: {len(done)} , failed cnt: {len(failed)}",)]
+
+
+COPY_PROCEDURES = (
+    Procedure(
+        "migrate_table",
+        (
+            Argument("source_type", required=True),
+            Argument("table", required=True),
+            Argument("options"),
+            Argument("delete_origin", BOOLEAN),
+            Argument("target_table"),
+            Argument("options_map", TEXTS),
+            Argument("parallelism", INT),
+        ),
+        DONE,
+        _migrate_table,
+        "Makes a Paimon table of a directory (source_type parquet, orc, csv, json) or of a table of Spark's catalog "
+        "(hive); Parquet and ORC files are taken over as they are where that is possible.",
+    ),
+    Procedure(
+        "migrate_database",
+        (
+            Argument("source_type", required=True),
+            Argument("database", required=True),
+            Argument("options"),
+            Argument("options_map", TEXTS),
+            Argument("parallelism", INT),
+        ),
+        (ResultColumn("result"),),
+        _migrate_database,
+        "Does the same with all tables of a database of Spark's catalog, or all directories in a directory.",
+    ),
+    Procedure(
+        "copy",
+        (Argument("source_table", required=True), Argument("target_table", required=True), Argument("where")),
+        DONE,
+        _copy,
+        "Copies the files of the latest snapshot, or of some partitions, into another table, which is made if need be.",
+    ),
+)
