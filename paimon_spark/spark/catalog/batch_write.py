@@ -37,7 +37,7 @@ class BatchWriteProxy(Proxy):
     def __init__(
         self, gateway: Gateway, schema: JavaObject, options: Mapping[str, str], rows: PlacedRows, *, overwrite: bool
     ) -> None:
-        """Plan nothing yet.
+        """Plan nothing yet. Spark computes the rows from now on.
 
         Args:
             gateway: the JVM.
@@ -52,12 +52,13 @@ class BatchWriteProxy(Proxy):
         self.overwrite = overwrite
         self.rows = rows
         self.write: TableWrite | None = None
+        self.struct = StructType.fromJson(json.loads(schema.json()))
+        rows.batches.begin(self.struct)
 
     def createBatchWriterFactory(self, _info: JavaObject) -> JavaObject:
         """Plan the write; what this gives is all that travels to tasks. Called once, before the first task."""
-        struct = StructType.fromJson(json.loads(self.schema.json()))
         self.write = PaimonDataSource(self.options).planned_write(
-            struct,
+            self.struct,
             overwrite=self.overwrite,
             shuffled=self.rows.one_task_per_bucket,
             placing=self.rows.placing,
@@ -97,6 +98,7 @@ class BatchWriteProxy(Proxy):
         from paimon_spark.spark.jobs.compact_job import executor_of  # a plan is made without it
 
         assert self.write is not None
+        self.rows.batches.end()
         try:
             tasks = [pickle.loads(bytes(message.pickledMessage())).task for message in messages]
             self.write.commit(tasks, executor_of(active_session(self.gateway)))
@@ -106,7 +108,8 @@ class BatchWriteProxy(Proxy):
             raise PaimonError(f"{type(error).__name__}: {error}") from error
 
     def abort(self, _messages: Any) -> None:
-        """Do nothing: Spark also aborts after a commit whose outcome is unknown (see `PaimonWriter.abort`)."""
+        """Delete nothing: Spark also aborts after a commit whose outcome is unknown (see `PaimonWriter.abort`)."""
+        self.rows.batches.end()
 
 
 _Batches = Iterator[pa.RecordBatch]

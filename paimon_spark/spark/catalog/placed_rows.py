@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.distribution import WriteDistribution
+from paimon_spark.spark.catalog.write_batches import WriteBatches
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, clustering, packed
 from paimon_spark.spark.jobs.key_ranges import holds_full_buckets, key_ranges, may_be_cut
@@ -70,11 +71,15 @@ class PlacedRows:
         """The plan by which keys of dynamic buckets are placed."""
         self.key_ranges: KeyRanges | None = None
         """Where buckets are shared by several tasks."""
+        self.batches = WriteBatches(gateway)
+        """How many rows Python gets at a time."""
         self._seen = False
 
     def place(self, command: JavaObject) -> JavaObject:
         """The write whose rows are shuffled by bucket. Called while Spark optimises the statement."""
         query = command.query()
+        if not self._seen:
+            self.batches.plan(query)
         if self._seen or query.getClass().getSimpleName() != "RepartitionByExpression":
             return command
         self._seen = True

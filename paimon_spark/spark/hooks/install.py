@@ -53,6 +53,7 @@ def install_format(spark: SparkSession) -> bool:
             install_feature(gateway, feature, partial(hook, gateway, session_state))
 
     is_whole(gateway, features.PATH_TRAVEL)
+    is_whole(gateway, features.SMALL_BATCHES)
     install(state)
     install_feature(gateway, features.CLONES, lambda: follow_clones(gateway, state, install))
     return True

@@ -136,6 +136,12 @@ CLASSIC_WRITER = SparkClass(
 )
 DATASET = SparkClass(f"{_SQL}.classic.Dataset", methods=("ofRows",))
 SPARK_CONTEXT = SparkClass("org.apache.spark.SparkContext", methods=("defaultParallelism", "getOrCreate", "version"))
+JOB_CONTEXT = SparkClass(
+    SPARK_CONTEXT.name, methods=("addSparkListener", "getLocalProperties", "getLocalProperty", "removeSparkListener")
+)
+LISTENER = SparkClass("org.apache.spark.scheduler.SparkListener", methods=("onOtherEvent",), constructors=(0,))
+EXECUTION_END = SparkClass(f"{_SQL}.execution.ui.SparkListenerSQLExecutionEnd", methods=("executionId",))
+TREE_PATTERN = SparkClass(f"{_SQL}.catalyst.trees.TreePattern", methods=("PYTHON_UDF",))
 SOURCE_BUILDERS = SparkField(DATA_SOURCE_MANAGER.name, ("runtimeDataSourceBuilders",))
 COMMAND_EXECUTION_MODE = SparkClass(f"{_SQL}.execution.CommandExecutionMode", methods=("SKIP",))
 CATALOGS = SparkField(

@@ -141,6 +141,10 @@ REBALANCED_WRITES = Feature(
         c.AGGREGATE, c.SORT, c.REPARTITION, c.LIMIT, c.PROJECT, c.ALIAS, c.LOCAL_RELATION, c.RULE, c.SOURCE_LOADER,
     ),
 )  # fmt: skip
+SMALL_BATCHES = Feature(
+    "small batches of rows that are written", "Spark asks for the size of its batches after each row, which is slower",
+    (c.EXECUTION_END, c.LISTENER, c.JOB_CONTEXT, c.TREE_PATTERN, c.CACHED_ROWS, c.CACHE_BUILDER, c.SOURCE_LOADER),
+)  # fmt: skip
 LEFT_OUT_COLUMNS = Feature(
     "writes that leave out columns", "INSERT must name all columns", _WRITES_BY_NAME, until=(4, 1)
 )
@@ -168,7 +172,8 @@ PARSER = Feature(
 FEATURES = (
     SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, FRAMES, FORMAT_PLANS, PATH_TRAVEL, METADATA_ANSWERS,
     SMALL_READS, WRITES, CLONES, MARKED_ROWS,
-    TABLE_FUNCTIONS, LOCAL_ROWS, PLACED_WRITES, REBALANCED_WRITES, LEFT_OUT_COLUMNS, WIDENED_WRITES, ROW_LEVEL, PARSER,
+    TABLE_FUNCTIONS, LOCAL_ROWS, PLACED_WRITES, REBALANCED_WRITES, SMALL_BATCHES, LEFT_OUT_COLUMNS, WIDENED_WRITES,
+    ROW_LEVEL, PARSER,
 )  # fmt: skip
 """All of them."""
 
