@@ -52,7 +52,7 @@ class WriteDistribution:
     partitions: tuple[str, ...] = ()
     """The partition columns."""
     rebalanced_by: tuple[str, ...] = ()
-    """Columns whose rows Spark brings together where the query says nothing else (`hooks.partition_shuffle`)."""
+    """Columns whose rows Spark brings together where the query says nothing else (`placed_rows`)."""
     packed: bool = False
     """Whether Python tells the task of a row's bucket, places its key where buckets are dynamic, and packs the rows
     for Spark's shuffle: all rows of one (partition, bucket) come to one task then."""

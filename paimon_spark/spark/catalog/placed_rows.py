@@ -1,4 +1,10 @@
-"""The shuffle that Spark puts in front of a write, by Paimon's own bucket: each (partition, bucket) has one task."""
+"""The shuffle in front of a write: by bucket, so that each (partition, bucket) has one task, or by partition alone.
+
+A task writes a file into each partition that it has rows of. So a query of 200 tasks leaves 200 small files in each
+partition of an append table without buckets, unless its rows are shuffled. They are rebalanced: adaptive execution
+joins small partitions in a task and splits large ones (``spark.sql.adaptive.advisoryPartitionSizeInBytes``). A query is
+left as it is whose rows are sorted, limited or distributed by the user, or are all of one partition.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +23,9 @@ from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, clustering, packed
 from paimon_spark.spark.jobs.key_ranges import holds_full_buckets, key_ranges, may_be_cut
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.features import PLACED_WRITES, REBALANCED_WRITES, missing_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
+from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_expressions import resolved_expressions
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.session.pyspark_members import java_frame
@@ -78,8 +86,11 @@ class PlacedRows:
     def place(self, command: JavaObject) -> JavaObject:
         """The write whose rows are shuffled by bucket. Called while Spark optimises the statement."""
         query = command.query()
-        if not self._seen:
-            self.batches.plan(query)
+        self.batches.plan(query)
+        if self.distribution.rebalanced_by:
+            return self._rebalanced(command)
+        if missing_of(self.gateway, PLACED_WRITES):
+            return command
         if self._seen or query.getClass().getSimpleName() != "RepartitionByExpression":
             return command
         self._seen = True
@@ -101,6 +112,14 @@ class PlacedRows:
             shuffled = self._clustered(query, rows, [TASK])
             return self._of_columns(command, java_list(rows.output())).withNewQuery(shuffled)
         return command
+
+    def _rebalanced(self, command: JavaObject) -> JavaObject:
+        """The write whose rows are shuffled by partition, if the query says nothing else about them."""
+        if self._seen or missing_of(self.gateway, REBALANCED_WRITES):
+            return command
+        self._seen = True
+        names = self.gateway.strings(self.distribution.rebalanced_by)
+        return new_object(self.gateway, "PaimonFreeRows").rebalanced(command, names)
 
     def _most_tasks(self) -> int:
         """Number of partitions of the shuffle, of which Spark may join some."""

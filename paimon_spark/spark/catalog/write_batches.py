@@ -20,10 +20,12 @@ class WriteBatches:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._properties: JavaObject | None = None
+        self._planned = False
 
     def plan(self, query: JavaObject) -> None:
-        """Look at the rows. Called while Spark optimises the statement."""
-        if self._properties is None and not missing_of(self._gateway, SMALL_BATCHES):
+        """Look at the rows as they come to the write. Called while Spark optimises the statement; once is enough."""
+        if not self._planned and not missing_of(self._gateway, SMALL_BATCHES):
+            self._planned = True
             context = compat.SPARK_CONTEXT.of(self._gateway).getOrCreate()
             properties = new_object(self._gateway, _CLASS, (compat.SPARK_CONTEXT.name, context))
             self._properties = properties if properties.isPlain(query, _FEWEST_BYTES) else None

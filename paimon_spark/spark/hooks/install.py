@@ -15,7 +15,6 @@ from paimon_spark.errors import PaimonError
 from paimon_spark.spark.hooks.format_plans import has_format_plans, install_format_plans
 from paimon_spark.spark.hooks.local_rows import install_local_rows
 from paimon_spark.spark.hooks.marked_rows import install_marked_rows
-from paimon_spark.spark.hooks.partition_shuffle import install_partition_shuffle
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, gateway_of
@@ -29,7 +28,7 @@ FORMAT_HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.LOCAL_ROWS, install_local_rows),
     (features.MARKED_ROWS, install_marked_rows),
     (features.PLACED_WRITES, install_placed_writes),
-    (features.REBALANCED_WRITES, install_partition_shuffle),
+    (features.REBALANCED_WRITES, install_placed_writes),
 )
 """What ``format("paimon")`` needs in a session state."""
 

@@ -16,7 +16,6 @@ from paimon_spark.spark.hooks.install import Install, follow_clones, install_fea
 from paimon_spark.spark.hooks.local_rows import install_local_rows
 from paimon_spark.spark.hooks.marked_rows import install_marked_rows
 from paimon_spark.spark.hooks.parser import install_parser
-from paimon_spark.spark.hooks.partition_shuffle import install_partition_shuffle
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.row_level import install_row_level
 from paimon_spark.spark.hooks.table_functions import install_functions
@@ -32,7 +31,7 @@ HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.LOCAL_ROWS, install_local_rows),
     (features.MARKED_ROWS, install_marked_rows),
     (features.PLACED_WRITES, install_placed_writes),
-    (features.REBALANCED_WRITES, install_partition_shuffle),
+    (features.REBALANCED_WRITES, install_placed_writes),
     (features.LEFT_OUT_COLUMNS, install_insert_columns),
     (features.WIDENED_WRITES, install_widened_writes),
     (features.ROW_LEVEL, install_row_level),
