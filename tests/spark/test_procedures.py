@@ -223,3 +223,11 @@ def test_deletion_vectors_are_materialized(session: SparkSession, run: Run, ware
     session.sql("CREATE OR REPLACE TABLE pr.db.plain (k INT)")
     with pytest.raises((PySparkException, PaimonError), match="only supports unaware-bucket data evolution tables"):
         run("CALL pr.sys.materialize_deletion_vectors('db.plain')").collect()
+
+
+@pytest.mark.parametrize(
+    "statement", ["CREATE VIEW pr.db.v AS SELECT 1 AS x", "DROP VIEW pr.db.v", "SHOW VIEWS IN pr.db"]
+)
+def test_views_that_stay_are_refused_by_name(run: Run, statement: str) -> None:
+    with pytest.raises((PySparkException, PaimonError), match=r"(?i)\bviews?\b"):
+        run(statement).collect()
