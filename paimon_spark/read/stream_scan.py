@@ -18,6 +18,7 @@ from paimon_spark.read.audit_log import table_predicate
 from paimon_spark.read.change_range import snapshot_or_changelog
 from paimon_spark.read.plan import ReadPlan, residual_filter
 from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.stream_expiry import expired_error
 from paimon_spark.read.stream_limits import Budget, ReadLimits
 from paimon_spark.read.stream_offset import StreamOffset
 from paimon_spark.read.stream_schema import why_unreadable
@@ -96,14 +97,33 @@ class StreamScan:
         self._steps: OrderedDict[tuple[int, bool], StreamStep | None] = OrderedDict()
         self._empty_polls = 0
         self._last_batch = float("-inf")
+        self._until: int | None = None
+        self._newest: StreamOffset | None = None
 
     def initial(self) -> StreamOffset:
         """Where a new query begins; raises as `initial_offset`."""
         return initial_offset(self.table, zone=self._zone)
 
-    def newest_id(self) -> int | None:
-        """The latest snapshot; None without any."""
-        return self.table.snapshots.latest_id()
+    def end_at_latest(self) -> StreamOffset:
+        """Let the stream end at what is there now; return the offset behind it. It waits for no more rows then."""
+        self._until = self.table.snapshots.latest_id() or 0
+        self.limits = replace(self.limits, min_rows=None, max_delay_millis=None)
+        return StreamOffset(self._until + 1)
+
+    def newest(self) -> StreamOffset:
+        """The offset behind the latest snapshot, as it was at the last poll if that found nothing."""
+        if self._newest is None:
+            return StreamOffset((self.table.snapshots.latest_id() or 0) + 1)
+        return self._newest
+
+    def next_offset(self, start: StreamOffset, *, take_all: bool = False) -> StreamOffset:
+        """Return the end of the next batch by the limits of the options; arguments, result and errors as of `latest`.
+
+        Args:
+            start: where the batch begins.
+            take_all: whatever the limits are.
+        """
+        return self.latest(start, None if take_all else self.limits, until=self._until)
 
     def latest(
         self, start: StreamOffset, limits: ReadLimits | None = None, *, until: int | None = None
@@ -163,7 +183,7 @@ class StreamScan:
             step = self._step(at)
             last = at.snapshot_id == end.snapshot_id
             if step is None and not self._is_there(at):
-                raise SnapshotNotFoundError(self._expired(at))
+                raise self._expired(at)
             if step is not None and not self._nothing:
                 found = step.splits(at.position, end.position if last else len(step.files), parallelism)
                 splits += found
@@ -201,7 +221,7 @@ class StreamScan:
         try:
             step = None if kind is None else StreamStep.of(self.table, snapshot, kind, self._predicate)
         except SnapshotNotFoundError as error:
-            raise SnapshotNotFoundError(self._expired(at)) from error
+            raise self._expired(at) from error
         if step is not None:
             self._check_schemas(step)
         self._steps[key] = step
@@ -234,12 +254,14 @@ class StreamScan:
             SnapshotNotFoundError: it has expired, or cannot come any more.
         """
         snapshots, number = self.table.snapshots, at.snapshot_id
+        self._newest = None
         found = snapshots.find(number)
         if found is not None:
             self._empty_polls = 0
             return None if self._is_delayed(found) else found
         self._empty_polls += 1
         if number > 1 and self._empty_polls % _CHECK_EVERY and snapshots.exists(number - 1):
+            self._newest = StreamOffset(number)
             return None
         if at.full:
             tagged = [tag.snapshot for tag in self.table.tags.list().values() if tag.snapshot.id == number]
@@ -264,7 +286,7 @@ class StreamScan:
                 return snapshot_or_changelog(self.table, number)
             except SnapshotNotFoundError:
                 pass
-        raise SnapshotNotFoundError(self._expired(at))
+        raise self._expired(at)
 
     def _is_delayed(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot is too young to be read."""
@@ -276,18 +298,8 @@ class StreamScan:
         wanted = self.table.options.get("scan.snapshot-id")
         return wanted is None or wanted.strip() != str(number)
 
-    def _expired(self, at: StreamOffset) -> str:
-        ids = self.table.snapshots.ids()
-        what = "state at" if at.full else "changes of"
-        living = f"{ids[0]} to {ids[-1]}" if ids else "none"
-        return (
-            f"The {what} snapshot {at.snapshot_id} of table {self.table.path}, which the stream is to read next, "
-            f"cannot be read any more: it has expired. The snapshots are {living}. Option 'consumer-id' = '<a name>' "
-            "of a stream keeps the snapshots that it has not read; the table's options 'snapshot.time-retained' and "
-            "'snapshot.num-retained.min' keep snapshots longer, 'changelog.time-retained' their changelogs. To go on "
-            "without what is lost, start with a new checkpoint directory, with 'scan.mode' = 'latest-full' or with "
-            f"'scan.snapshot-id' = '{ids[0] if ids else 1}'."
-        )
+    def _expired(self, at: StreamOffset) -> SnapshotNotFoundError:
+        return expired_error(self.table, at.snapshot_id, full=at.full)
 
 
 def by_bucket(splits: Iterable[DataSplit]) -> list[list[DataSplit]]:

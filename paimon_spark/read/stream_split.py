@@ -12,6 +12,7 @@ from paimon_spark.read.audit_log import ReadAuditLog
 from paimon_spark.read.incremental_read import read_written, state_rows, written_rows
 from paimon_spark.read.split import DataSplit
 from paimon_spark.read.split_read import read_split
+from paimon_spark.read.stream_expiry import stream_expiry_errors
 from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.special_fields import VALUE_KIND
 
@@ -80,25 +81,32 @@ def read_streamed(
 
     Rows of changes come as they were written, retracted ones too, as in Java; of an overwrite only the new rows.
     """
-    if isinstance(split, OverwrittenSplit):
-        return read_split(table, split.after, plan_fields, predicate)
-    read = read_written if isinstance(split, WrittenSplit) else read_split
-    return read(table, split, plan_fields, predicate)
+    with stream_expiry_errors(table, split.snapshot_id, full=_is_of_state(split)):
+        if isinstance(split, OverwrittenSplit):
+            yield from read_split(table, split.after, plan_fields, predicate)
+        else:
+            read = read_split if _is_of_state(split) else read_written
+            yield from read(table, split, plan_fields, predicate)
 
 
 def streamed_kinds(
     table: FileStoreTable, split: DataSplit, read_fields: tuple[DataField, ...], pushed: Predicate | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a split of a stream with ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` behind them."""
-    if isinstance(split, WrittenSplit):
-        yield from written_rows(table, split, read_fields, pushed)
-    elif isinstance(split, OverwrittenSplit):
-        if split.before.files:
-            yield from map(_retracted, state_rows(table, split.before, read_fields, pushed))
-        if split.after.files:
-            yield from state_rows(table, split.after, read_fields, pushed)
-    else:
-        yield from state_rows(table, split, read_fields, pushed)
+    with stream_expiry_errors(table, split.snapshot_id, full=_is_of_state(split)):
+        if isinstance(split, WrittenSplit):
+            yield from written_rows(table, split, read_fields, pushed)
+        elif isinstance(split, OverwrittenSplit):
+            if split.before.files:
+                yield from map(_retracted, state_rows(table, split.before, read_fields, pushed))
+            if split.after.files:
+                yield from state_rows(table, split.after, read_fields, pushed)
+        else:
+            yield from state_rows(table, split, read_fields, pushed)
+
+
+def _is_of_state(split: DataSplit) -> bool:
+    return not isinstance(split, WrittenSplit | OverwrittenSplit)
 
 
 def stream_read(*, with_kinds: bool) -> ReadSplit:

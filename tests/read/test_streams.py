@@ -175,8 +175,8 @@ def test_what_does_not_stream(log: FileStoreTable) -> None:
     for name in ("snapshots", "binlog", "ro"):
         with pytest.raises(UnsupportedError, match=rf"\${name} is not supported"):
             source_of(f"{log.path}${name}", {})
-    assert [field.name for field in source_of(f"{log.path}$audit_log", {}).fields()] == ["rowkind", "k", "v"]
-    assert [field.name for field in source_of(log.path, {"read.changelog": "true"}).fields()] == ["rowkind", "k", "v"]
+    assert [field.name for field in source_of(f"{log.path}$audit_log", {}).columns] == ["rowkind", "k", "v"]
+    assert [field.name for field in source_of(log.path, {"read.changelog": "true"}).columns] == ["rowkind", "k", "v"]
 
 
 # Limits
@@ -302,6 +302,18 @@ def test_an_expired_snapshot(log: FileStoreTable) -> None:
     assert keys(log.path, scan__snapshot_id="1") == [[4]]  # a new stream begins with what there is
     with pytest.raises(SnapshotNotFoundError, match="has expired"):
         scan_of(log.path).batch(StreamOffset(2), StreamOffset(3))
+
+
+@pytest.mark.parametrize("kinds", [False, True])
+@pytest.mark.parametrize("mode", ["from-snapshot", "from-snapshot-full"])
+def test_a_snapshot_that_expires_while_a_task_reads(log: FileStoreTable, kinds: bool, mode: str) -> None:
+    write(log, 9, overwrite=True)
+    scan = scan_of(log.path, {"scan.mode": mode, "scan.snapshot-id": "2"}, kinds=kinds)
+    start = scan.initial()
+    splits = scan.batch(start, start.following()).splits
+    expire_snapshots(load_table(log.path), retain_latest_only())
+    with pytest.raises(SnapshotNotFoundError, match=r"(state at|changes of) snapshot \d .*has expired.*consumer-id"):
+        [list(scan.plan.read(scan.table, split, scan.plan.fields, None)) for split in splits]
 
 
 def test_a_table_that_was_rolled_back(log: FileStoreTable) -> None:

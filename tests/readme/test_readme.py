@@ -21,6 +21,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = (
     "README.md",
     "docs/reading.md",
+    "docs/streams.md",
     "docs/writing.md",
     "docs/sql.md",
     "docs/tables.md",
@@ -107,6 +108,11 @@ def test_the_examples_run(example: Path, tmp_path: Path) -> None:
         assert re.search(r"\| +chair\| +40\|\n\| +table\| +120\|\n\+", done.stdout)
         assert re.search(r"\| +chair\| +40\| +45\|", done.stdout)
         assert re.search(r"\|3 +\|1 +\|", done.stdout)  # rolled back from snapshot 3 to 1
+    if example.name == "streams.py":
+        assert "The first run: [('ink', 480), ('pen', 120)]" in done.stdout
+        assert "The second run: [('-D', 'pen', 120), ('-U', 'ink', 480), ('+U', 'ink', 500), ('+I', 'paper', 300)]" in (
+            done.stdout
+        )
     if example.name == "sql_catalog.py":
         assert re.search(r"\|lamp +\|-1 +\|NULL *\|2024-05-03\|", done.stdout)
         assert re.search(r"\|chair +\|8 +\|\n\|lamp +\|6 +\|\n\|table +\|3 +\|", done.stdout)

@@ -24,18 +24,21 @@ from paimon_spark.spark.catalog.native_scan import note_refusal
 from paimon_spark.spark.catalog.saved_table import SaveBuilderProxy
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.catalog.scan_plan import ScanPlan
+from paimon_spark.spark.catalog.stream import StreamedTableProxy
 from paimon_spark.spark.catalog.system_table import SystemScanBuilderProxy, SystemTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.char_columns import is_char, padded_by_spark
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.faces import Value, faced, none_of
+from paimon_spark.spark.jvm.features import STREAMS, missing_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, gateway_of, named_text
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.jvm.spark_errors import MISFITS
 from paimon_spark.spark.session.pyspark_members import java_session, java_state
 from paimon_spark.spark.source.read_columns import find_field, match_columns, read_columns
 from paimon_spark.spark.source.source_options import read_request, row_condition
+from paimon_spark.spark.source.stream_source import StreamSource
 from paimon_spark.spark.source.system_read import MetadataSource, metadata_source, row_view_of
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.filter_text import filter_text, quoted_name
@@ -49,6 +52,8 @@ if TYPE_CHECKING:
     from paimon_spark.spark.source.source_options import ReadRequest
     from paimon_spark.spec.data_types import DataField
 
+OLD_STREAMING_PARAMETERS = 8
+"""Of ``StreamingRelationV2``; newer ones also have a name that a user can give a stream."""
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 _SAME_IN_SPARK = (
     *(t.BooleanType, t.TinyIntType, t.SmallIntType, t.IntType, t.BigIntType, t.DecimalType, t.CharType, t.VarCharType),
@@ -206,6 +211,47 @@ def read_relation(
         return None
 
 
+def streaming_relation(
+    gateway: Gateway, state: JavaObject, options: Mapping[str, str], schema: StructType | None = None
+) -> JavaObject | None:
+    """Return the logical plan of ``readStream.format("paimon").load()``; arguments and errors as of `read_relation`.
+
+    Returns:
+        None where the plain source must read: in a Spark whose classes are others.
+    """
+    if missing_of(gateway, STREAMS):
+        return None
+    with without_secrets(options):
+        request = read_request(options)
+        source = StreamSource.of(request)
+        names = None
+        if schema is not None:
+            names = match_columns([*source.columns, *source.metadata], schema)
+        elif request.columns is not None:
+            names = [field.name for field in source.fields(request.columns)]
+    padded = list(source.columns) if schema is None else _char_columns(source, schema)
+    struct = padded_by_spark(to_spark_struct(source.columns), padded)
+    proxy = StreamedTableProxy(gateway, request.path, source, struct)
+    nothing = gateway.jvm.scala.Option.empty()
+    try:
+        relation = compat.STREAMING_RELATION.of(gateway)
+        attributes = compat.RELATION.of(gateway).create(faced(proxy), nothing, nothing).output()
+        count = gateway.java_class(compat.STREAMING_RELATION.name).getConstructors()[0].getParameterCount()
+        more = [compat.UNNAMED_STREAM.of(gateway)] if count > OLD_STREAMING_PARAMETERS else []
+        options_of_spark = gateway.options({})
+        plan = relation(
+            nothing, request.path, faced(proxy), options_of_spark, attributes, nothing, nothing, nothing, *more
+        )
+        return _chosen(gateway, state, plan, names, names if schema is None else schema.names)
+    except MISFITS as error:
+        note_refusal(error)
+        return None
+
+
+def _char_columns(source: StreamSource, schema: StructType) -> list[DataField]:
+    return [find_field([*source.columns, *source.metadata], f.name) for f in schema.fields if is_char(f)]
+
+
 def path_frame(spark: SparkSession, options: Mapping[str, str], *, snapshot_id: int | None = None) -> DataFrame | None:
     """The rows that a load with these options asks for; None and errors as of `read_relation`."""
     try:
@@ -253,7 +299,19 @@ def _plan(
     """Return a relation below a filter and a projection."""
     nothing = gateway.jvm.scala.Option.empty()
     relation = compat.RELATION.of(gateway).create(faced(proxy), nothing, nothing)
-    known = list(proxy.struct.names)
+    return _chosen(gateway, state, relation, names, shown, condition)
+
+
+def _chosen(
+    gateway: Gateway,
+    state: JavaObject,
+    relation: JavaObject,
+    names: Sequence[str] | None,
+    shown: Sequence[str] | None,
+    condition: str | None = None,
+) -> JavaObject:
+    """Return a relation below a filter and a projection."""
+    known = [str(column.name()) for column in java_list(relation.output())]
     if not set(known).issuperset(names or ()):
         relation = relation.withMetadataColumns()
         known = [str(column.name()) for column in java_list(relation.output())]

@@ -21,16 +21,22 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from paimon_spark.read.metadata_columns import PARTITION
+from paimon_spark.read.metadata_pruning import pruned_metadata_fields
+from paimon_spark.read.row_views import ROWS
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.java_entry import java_entry
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.predicate import Always, Leaf, Not, Predicate, all_of, any_of
+
+if TYPE_CHECKING:
+    from paimon_spark.read.table_scan import RowView
+    from paimon_spark.table.table import FileStoreTable
 
 Tree = list[Any]
 """An expression of Spark's as lists."""
@@ -221,3 +227,13 @@ def _timestamp(micros: int, data_type: t.TimestampType | t.LocalZonedTimestampTy
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def pushed_down(view: RowView, table: FileStoreTable, predicate: Tree) -> tuple[Predicate | None, Predicate | None]:
+    """One of Spark's predicates as ours: over the table's columns, or else over metadata columns of files."""
+    if view is not ROWS:
+        return to_predicate(predicate, view.fields(table)), None
+    schema = table.schema
+    partition = () if schema.has_field(PARTITION) else schema.partition_keys
+    ours = to_predicate(predicate, schema.fields, partition)
+    return ours, None if ours is not None else to_predicate(predicate, pruned_metadata_fields(schema))

@@ -22,7 +22,7 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 _PLANNER = "pyspark.sql.worker.plan_data_source_read"
 _JAVA_PICKLE_PROTOCOL = 3
@@ -56,21 +56,33 @@ def planned_batch(gateway: Gateway, schema: JavaObject, struct: StructType, read
     return batch
 
 
-def python_batch(struct: StructType, reader: DataSourceReader) -> Value:
-    """Return the value by which `faces` makes the same batch."""
-    function, partitions = _packed(struct, reader)
+def python_batch(
+    struct: StructType, reader: DataSourceReader, partitions: Iterable[InputPartition] | None = None
+) -> Value:
+    """Return the value by which `faces` makes the same batch.
+
+    Args:
+        struct: the columns of the batch.
+        reader: made for these columns.
+        partitions: those of the batch, perhaps none; those of the reader without.
+    """
+    function, packed = _packed(struct, reader, partitions)
     return [
         "python batch",
         struct.json(),
         base64.b64encode(function).decode(),
-        [base64.b64encode(partition).decode() for partition in partitions],
+        [base64.b64encode(partition).decode() for partition in packed],
     ]
 
 
-def _packed(struct: StructType, reader: DataSourceReader) -> tuple[bytes, list[bytes]]:
+def _packed(
+    struct: StructType, reader: DataSourceReader, partitions: Iterable[InputPartition] | None = None
+) -> tuple[bytes, list[bytes]]:
     """Return the function that tasks run, and their partitions, pickled."""
     dumps: Callable[[object], bytes] = CloudPickleSerializer().dumps  # type: ignore[no-untyped-call]
     function = dumps((_read_function(reader), struct))
+    if partitions is not None:
+        return function, [dumps(partition) for partition in partitions]
     return function, [dumps(partition) for partition in reader.partitions()] or [dumps(None)]
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql.types import StructType
 
-from paimon_spark.read.metadata_columns import PARTITION
+from paimon_spark.options import canonical_options
 from paimon_spark.read.metadata_pruning import pruned_metadata_fields
 from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.row_views import ROWS
@@ -24,13 +25,15 @@ from paimon_spark.spark.catalog.driver_read import is_small, rows_here
 from paimon_spark.spark.catalog.marked_rows import Marks, marks_of, unmarked
 from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, note_refusal, parquet_batch
 from paimon_spark.spark.catalog.pushed_aggregates import aggregated_rows, aggregation_trees, to_aggregation
-from paimon_spark.spark.catalog.pushed_expressions import Tree, to_predicate, tree_of
+from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down, tree_of
 from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, cheapest_column, partition_columns_last
 from paimon_spark.spark.catalog.scan_statistics import column_statistics
+from paimon_spark.spark.catalog.stream import stream_of_plan
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, has_faces, none_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.source.stream_source import batch_options
 from paimon_spark.spark.sql.read_version import with_read_options
 from paimon_spark.spec.filter_text import quoted_name
 
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
     from paimon_spark.read.aggregate import AggregateRows
     from paimon_spark.spark.catalog.loading import LoadedTable
     from paimon_spark.spec.predicate import Predicate
-    from paimon_spark.table.table import FileStoreTable
 
 _READ = "org.apache.spark.sql.connector.read"
 _PREDICATE = "org.apache.spark.sql.connector.expressions.filter.Predicate"
@@ -67,7 +69,8 @@ class ScanBuilderProxy(FacedProxy):
         super().__init__(gateway)
         self.loaded = loaded
         self.view = view
-        self.table = with_read_options(loaded.table, options, pinned=loaded.pinned)
+        self.options = canonical_options(dict(options))
+        self.table = with_read_options(loaded.table, batch_options(self.options), pinned=loaded.pinned)
         self.struct: StructType = to_spark_struct(view.fields(self.table))
         self.predicates: tuple[Predicate, ...] = ()
         self.metadata_predicates: tuple[Predicate, ...] = ()
@@ -184,7 +187,8 @@ class ScanBuilderProxy(FacedProxy):
             return _answered(self.gateway, self.loaded.name, self.aggregated)
         struct = partition_columns_last(self.struct, self.table.schema.partition_keys)
         plan = ScanPlan(self.table, struct, self.predicates, self.metadata_predicates, self.limit, self.view)
-        scan = ScanProxy(self.gateway, self.loaded.name, self._on_source(plan), self.skipping)
+        given = {key: value for key, value in self.options.items() if key not in batch_options(self.options)}
+        scan = ScanProxy(self.gateway, self.loaded.name, self._on_source(replace(plan, given=given)), self.skipping)
         scan.names_errors = self.names_errors
         return scan
 
@@ -205,6 +209,7 @@ class ScanProxy(BasicScanProxy):
     asked: ClassVar[Mapping[str, str]] = {
         "get": "_asked_marks",
         "toBatch": "_asked_batch",
+        "toMicroBatchStream": "_asked_stream",
         "refused": "_asked_own_batch",
         "description": "_asked_description",
         "filter": "_asked_filter",
@@ -283,6 +288,10 @@ class ScanProxy(BasicScanProxy):
         else:
             value = python_batch(self.plan.struct, reader)
         return Reply(value, once=True, remember={"description": self._describe(question.settings)})
+
+    def _asked_stream(self, _question: Question) -> Reply:
+        """The same table as a stream."""
+        return stream_of_plan(self.gateway, self.name, self.plan)
 
     def _asked_own_batch(self, question: Question) -> Reply:
         """This Spark does not let its Parquet reader be made: ours reads."""
@@ -370,13 +379,3 @@ def _answered(gateway: Gateway, name: str, answer: AggregateRows) -> LocalRowsPr
     struct = to_spark_struct(answer.fields)
     text = f"paimon {name} metadata only: {', '.join(struct.names)}"
     return LocalRowsProxy(gateway, struct, text, [struct.toInternal(row) for row in answer.rows])
-
-
-def pushed_down(view: RowView, table: FileStoreTable, predicate: Tree) -> tuple[Predicate | None, Predicate | None]:
-    """One of Spark's predicates as ours: over the table's columns, or else over metadata columns of files."""
-    if view is not ROWS:
-        return to_predicate(predicate, view.fields(table)), None
-    schema = table.schema
-    partition = () if schema.has_field(PARTITION) else schema.partition_keys
-    ours = to_predicate(predicate, schema.fields, partition)
-    return ours, None if ours is not None else to_predicate(predicate, pruned_metadata_fields(schema))

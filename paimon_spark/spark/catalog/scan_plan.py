@@ -5,6 +5,7 @@ A scan is planned when it is first asked for its files, on the snapshot of that 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -49,11 +50,15 @@ class ScanPlan:
     """More rows than these are not needed."""
     view: RowView = ROWS
     """The rows of the table, or its audit log, ..."""
+    given: Mapping[str, str] = field(default_factory=dict)
+    """Options of the read that only streams have; a batch refuses them."""
 
     @cached_property
     def source(self) -> ReadSource:
         """The snapshot that is read, or the changes."""
         check_readable(self.table.schema)
+        if self.given:
+            check_readable(self.table.with_options(self.given).schema)
         return resolve_source(self.table)[1]
 
     @property

@@ -7,19 +7,21 @@ constants of the query (`LocalScan`), which no task reads.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from paimon_spark.errors import OptionError
+from paimon_spark.read.audit_log import AUDIT_LOG
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.named_table import NamedTableProxy
 from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
+from paimon_spark.spark.catalog.stream import stream_capabilities
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced
@@ -46,6 +48,10 @@ class SystemTableProxy(NamedTableProxy):
         self.system = system
         fields = system.fields(loaded.table) if isinstance(system, RowView) else system.fields
         self.struct: StructType = to_spark_struct(fields)
+
+    def _capabilities(self) -> Sequence[str]:
+        streams = stream_capabilities(self.gateway) if self.system is AUDIT_LOG else ()
+        return (*super()._capabilities(), *streams)
 
     def scan_builder(self, options: Mapping[str, str]) -> FacedProxy:
         """A builder for one scan with the options of the read."""

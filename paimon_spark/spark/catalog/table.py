@@ -14,6 +14,7 @@ from paimon_spark.spark.catalog.named_table import NamedTableProxy
 from paimon_spark.spark.catalog.partition_management import PARTITION_INTERFACES, PartitionsProxy
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.catalog.scan_plan import metadata_struct
+from paimon_spark.spark.catalog.stream import stream_capabilities
 from paimon_spark.spark.catalog.write import WriteBuilderProxy
 from paimon_spark.spark.jvm.faces import Value
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
@@ -68,7 +69,7 @@ class TableProxy(NamedTableProxy, PartitionsProxy):
         return {**own, "provider": "paimon", "location": path, **comment}
 
     def _capabilities(self) -> Sequence[str]:
-        return _CAPABILITIES
+        return (*_CAPABILITIES, *stream_capabilities(self.gateway))
 
     def metadataColumns(self) -> JavaObject:
         """Columns that say where a row comes from."""

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.options import Scope, with_scope
-from paimon_spark.spark.catalog.frames import read_relation
+from paimon_spark.spark.catalog.frames import read_relation, streaming_relation
 from paimon_spark.spark.catalog.saved_table import SavedTableProxy
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.features import PATH_TRAVEL, missing_of
@@ -95,7 +95,8 @@ class FormatPlansProxy(FunctionProxy):
         where = {} if not paths else {"path": paths[0]} if len(paths) == 1 else {"paths": json.dumps(paths)}
         schema = node.userSpecifiedSchema()
         columns = StructType.fromJson(json.loads(schema.get().json())) if schema.isDefined() else None
-        plan = read_relation(self.gateway, self.state, {**self._settings(options), **options, **where}, columns)
+        relation = streaming_relation if node.isStreaming() else read_relation
+        plan = relation(self.gateway, self.state, {**self._settings(options), **options, **where}, columns)
         return node if plan is None else plan
 
     def _by_name(self, node: JavaObject, named: JavaObject, version: Mapping[str, str]) -> JavaObject:

@@ -243,6 +243,18 @@ RELATION = SparkClass(
     methods=("catalog", "copy", "create", "identifier", "options", "output", "table", "withMetadataColumns"),
 )
 SCAN_RELATION = SparkClass(f"{_SOURCES}.v2.DataSourceV2ScanRelation", methods=("output", "scan"))
+STREAMING_RELATION = SparkClass(
+    f"{_SQL}.catalyst.streaming.StreamingRelationV2", methods=("withMetadataColumns",), constructors=(8, 9)
+)
+UNNAMED_STREAM = SparkClass(f"{_SQL}.catalyst.streaming.Unassigned", is_object=True)
+STREAMING_SCAN_RELATION = SparkClass(
+    f"{_SOURCES}.v2.StreamingDataSourceV2ScanRelation",
+    methods=("copy", "endOffset", "output", "relation", "scan", "startOffset", "stream"),
+)
+FROM_ATTRIBUTES = SparkClass(f"{_SQL}.catalyst.types.DataTypeUtils", methods=("fromAttributes",))
+CHAR_TYPES = SparkClass(f"{_SQL}.catalyst.util.CharVarcharUtils", methods=("hasCharVarchar",))
+PHYSICAL_OPERATION = SparkClass(f"{_SQL}.catalyst.planning.PhysicalOperation", methods=("unapply",))
+TRANSLATED_FILTERS = SparkClass(f"{_SOURCES}.v2.DataSourceV2Strategy", methods=("translateFilterV2",), is_object=True)
 
 # Analysis
 TIME_TRAVEL = SparkClass(f"{_ANALYSIS}.RelationTimeTravel", methods=("relation", "timestamp", "version"))

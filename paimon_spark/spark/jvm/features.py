@@ -88,7 +88,18 @@ FORMAT_PLANS = Feature(
     (
         c.ANALYZER, c.RULE, c.RESOLUTION_RULES, c.SOURCE_LOADER, c.UNRESOLVED_SOURCE, c.UNRESOLVED_RELATION,
         c.V2_WRITE_COMMAND, c.PYTHON_TABLE, c.RELATION, c.FILTER, c.PROJECT, c.ANALYSIS_EXCEPTION, c.PYTHON_UTILS,
-        c.PLATFORM, c.VIEW, c.ALIAS,
+        c.PLATFORM, c.VIEW, c.ALIAS, c.STREAMING_RELATION, c.FROM_ATTRIBUTES, c.CHAR_TYPES,
+    ),
+)  # fmt: skip
+STREAMS = Feature(
+    "streams planned here", "streams by path go through Spark's Python source, without columns and filters pushed down",
+    (*_RULES, c.STREAMING_RELATION, c.UNRESOLVED_SOURCE, c.PROXY_HANDLER, c.PROXY_GATEWAY, c.PYTHON_BATCH),
+)  # fmt: skip
+STREAM_COLUMNS = Feature(
+    "columns and filters of streams", "streams read all columns of all files",
+    (
+        c.EXPERIMENTAL_METHODS, c.STREAMING_SCAN_RELATION, c.PHYSICAL_OPERATION, c.TRANSLATED_FILTERS, c.FILTER,
+        c.PROJECT, c.RULE, c.SOURCE_LOADER,
     ),
 )  # fmt: skip
 PATH_TRAVEL = Feature(

@@ -94,14 +94,14 @@ class PaimonDataSource(DataSource):
         its options.
         """
         if OF_STREAM in request.settings:
-            return StreamSource.of(request).fields()
+            return StreamSource.of(request).fields(request.columns)
         try:
             return TableRead.of(request).fields()
         except PaimonError as error:
             if request.settings:
                 raise
             try:
-                return StreamSource.of(request).fields()
+                return StreamSource.of(request).fields(request.columns)
             except PaimonError:
                 raise error from None
 

@@ -83,16 +83,13 @@ class SelfPacedStreamReader(PaimonStreamReader):
         if self._takes_all:
             return self._newest().to_json()
         assert self._at is not None
-        self._at = scan.latest(self._at, scan.limits)
+        self._at = scan.next_offset(self._at)
         return self._at.to_json()
 
     def _newest(self) -> StreamOffset:
         """The offset behind the latest snapshot, or where the options begin if that is later."""
         scan = self.stream.scan
-        newest = scan.newest_id()
-        if newest is None:
-            return scan.initial()
-        end = StreamOffset(newest + 1)
+        end = scan.end_at_latest()
         with suppress(PaimonError):  # a restarted query needs nothing of what its options name
             return max(end, scan.initial())
         return end

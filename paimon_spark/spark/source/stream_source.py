@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
@@ -15,17 +16,19 @@ from paimon_spark.read.stream_start import CONSUMER_ID, stream_mode
 from paimon_spark.read.stream_step import CREATED_AFTER
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.session.session_settings import time_zone
-from paimon_spark.spark.source.read_columns import match_columns
+from paimon_spark.spark.source.read_columns import match_columns, read_columns
 from paimon_spark.spark.source.reader import PaimonReader
 from paimon_spark.spark.source.source_options import row_condition
 from paimon_spark.spark.source.split_packing import cores_here, pack_groups
+from paimon_spark.spec.predicate import Predicate, all_of
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import load_table
 from paimon_spark.table.time_travel import MODE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from datetime import tzinfo
 
     from pyspark.sql.types import StructType
 
@@ -42,18 +45,19 @@ _OF_STREAMS = (MODE, CONSUMER_ID, READ_CHANGELOG, *CREATED_AFTER.values())
 
 @dataclass(frozen=True)
 class StreamSource:
-    """What a request reads as a stream."""
+    """What is read as a stream, before a query says which columns."""
 
-    request: ReadRequest
     table: FileStoreTable
     """With the options of the stream."""
     view: RowView
-    metadata: tuple[DataField, ...]
-    """Metadata columns that the request can name."""
+    predicate: Predicate | None = None
+    """Rows for which it is true are read."""
+    zone: tzinfo | None = None
+    """Of times in options."""
 
     @classmethod
     def of(cls, request: ReadRequest) -> StreamSource:
-        """Open the table. Which snapshots are read is found later.
+        """Open the table of a load. Which snapshots are read is found later.
 
         Raises:
             TableNotFoundError: there is no table at the path.
@@ -61,34 +65,48 @@ class StreamSource:
             OptionError: options of streams contradict each other.
         """
         view = _view_of(request.path)
-        table = stream_table(load_table(request.path, options=_without(request.options)), request.options)
+        table = stream_table(load_table(request.path, options=batch_options(request.options)), request.options)
         if table.options.value(READ_CHANGELOG):
             view = AUDIT_LOG
-        own = {field.name for field in view.fields(table)}
-        fields = metadata_fields(table.schema) if view is ROWS else ()
-        return cls(request, table, view, tuple(field for field in fields if field.name not in own))
+        condition, settings = request.filter, request.settings
+        predicate = None if condition is None else row_condition(condition, view.fields(table), settings)
+        return cls(table, view, predicate, time_zone(settings))
 
-    def fields(self) -> list[DataField]:
-        """The columns that the request chooses from: metadata columns come where it names them."""
-        own = self.view.fields(self.table)
-        return [*own, *(() if self.request.columns is None else self.metadata)]
+    @cached_property
+    def columns(self) -> tuple[DataField, ...]:
+        """The columns of the rows."""
+        return self.view.fields(self.table)
 
-    def stream(self, schema: StructType) -> PlannedStream:
+    @cached_property
+    def metadata(self) -> tuple[DataField, ...]:
+        """Metadata columns that a query can name."""
+        own = {field.name for field in self.columns}
+        fields = metadata_fields(self.table.schema) if self.view is ROWS else ()
+        return tuple(field for field in fields if field.name not in own)
+
+    def fields(self, columns: Sequence[str] | None) -> list[DataField]:
+        """The columns of a load with the option `columns`; metadata columns come where it names them."""
+        return read_columns([*self.columns, *(() if columns is None else self.metadata)], columns)
+
+    def stream(self, schema: StructType, predicate: Predicate | None = None) -> PlannedStream:
         """Describe the stream of these columns.
+
+        Args:
+            schema: the columns.
+            predicate: one more that rows make true.
 
         Raises:
             SchemaMismatchError: a column of `schema` is not in the table, or has another type there.
         """
-        columns = self.view.fields(self.table)
-        names = match_columns([*columns, *self.metadata], schema)
-        known = {field.name: field for field in columns}
-        condition, settings = self.request.filter, self.request.settings
+        names = match_columns([*self.columns, *self.metadata], schema)
+        known = {field.name: field for field in self.columns}
+        both = [found for found in (self.predicate, predicate) if found is not None]
         scan = StreamScan(
             self.table,
             view=self.view,
             columns=[known[name] for name in names if name in known],
-            predicate=None if condition is None else row_condition(condition, columns, settings),
-            zone=time_zone(settings),
+            predicate=all_of(both) if both else None,
+            zone=self.zone,
         )
         metadata = tuple(name for name in names if name not in known)
         return PlannedStream(scan, PaimonReader(scan.plan, spark_arrow_schema(schema), names=names, metadata=metadata))
@@ -135,7 +153,8 @@ def stream_table(table: FileStoreTable, options: Mapping[str, str]) -> FileStore
     return streamed
 
 
-def _without(options: Mapping[str, str]) -> dict[str, str]:
+def batch_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Those options of a stream that every read may have."""
     return {key: value for key, value in options.items() if key not in _OF_STREAMS}
 
 

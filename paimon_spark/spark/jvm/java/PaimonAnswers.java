@@ -24,6 +24,7 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonBatch;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceReadInfo;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
@@ -120,8 +121,24 @@ final class PaimonAnswers {
             return pythonBatch((StructType) type((String) value), (String) tagged.get(2), (List) tagged.get(3));
         } else if (tag.equals("parquet batch")) {
             return parquetBatch((Map) value, face.kept());
+        } else if (tag.equals("offset")) {
+            return new PaimonOffset((String) value);
+        } else if (tag.equals("limit")) {
+            return limit((Number) value);
+        } else if (tag.equals("partitions of")) {
+            return ((Batch) decode(value, face, arguments)).planInputPartitions();
+        } else if (tag.equals("factory of")) {
+            return ((Batch) decode(value, face, arguments)).createReaderFactory();
         }
         throw new IllegalArgumentException("unknown answer " + tag);
+    }
+
+    /** Janino calls no static method of an interface. */
+    private static Object limit(Number rows) throws Exception {
+        return rows == null
+            ? ReadLimit.class.getMethod("allAvailable", new Class[0]).invoke(null, new Object[0])
+            : ReadLimit.class.getMethod("maxRows", new Class[] {Long.TYPE})
+                .invoke(null, new Object[] {Long.valueOf(rows.longValue())});
     }
 
     static DataType type(String json) {

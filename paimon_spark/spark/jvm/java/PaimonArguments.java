@@ -16,6 +16,9 @@ import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.aggregate.Count;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.streaming.Offset;
+import org.apache.spark.sql.connector.read.streaming.ReadAllAvailable;
+import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.StructType;
@@ -52,6 +55,15 @@ final class PaimonArguments {
         }
         if (value instanceof Expression) {
             return expression((Expression) value);
+        }
+        if (value instanceof Offset) {
+            return ((Offset) value).json();
+        }
+        if (value instanceof ReadLimit) {
+            return Boolean.valueOf(value instanceof ReadAllAvailable);
+        }
+        if (value instanceof Optional) {
+            return encode(((Optional) value).orElse(null));
         }
         if (value instanceof Collection) {
             List texts = new ArrayList();

@@ -166,6 +166,16 @@ public final class PaimonFace extends PythonProxyHandler {
         return answer;
     }
 
+    /** Whether an object is one of ours. */
+    static boolean isFace(Object object) {
+        return Proxy.isProxyClass(object.getClass()) && Proxy.getInvocationHandler(object) instanceof PaimonFace;
+    }
+
+    /** Whether the answers say that nothing is to be asked of it any more. */
+    boolean isSettled() {
+        return answers.containsKey("isSettled");
+    }
+
     Gateway gateway() {
         return gateway;
     }

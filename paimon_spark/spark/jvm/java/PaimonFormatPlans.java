@@ -7,7 +7,10 @@ import org.apache.spark.sql.catalyst.plans.logical.UnresolvedDataSource;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 import org.apache.spark.unsafe.Platform;
@@ -39,6 +42,9 @@ public final class PaimonFormatPlans extends Rule {
             if (!isDefinedAt(node)) {
                 return otherwise.apply(node);
             }
+            if (node instanceof StreamingRelationV2) {
+                return withTexts((StreamingRelationV2) node);
+            }
             try {
                 return paimon.apply(node);
             } catch (UndeclaredThrowableException error) {
@@ -48,9 +54,14 @@ public final class PaimonFormatPlans extends Rule {
         }
 
         public boolean isDefinedAt(Object node) {
+            if (node instanceof StreamingRelationV2) {
+                StreamingRelationV2 stream = (StreamingRelationV2) node;
+                return PaimonFace.isFace(stream.table())
+                    && CharVarcharUtils.hasCharVarchar(DataTypeUtils.fromAttributes(stream.output()));
+            }
             if (node instanceof UnresolvedDataSource) {
                 UnresolvedDataSource load = (UnresolvedDataSource) node;
-                return !load.isStreaming() && FORMAT.equalsIgnoreCase(load.format());
+                return FORMAT.equalsIgnoreCase(load.format());
             }
             if (node instanceof UnresolvedRelation) {
                 UnresolvedRelation named = (UnresolvedRelation) node;
@@ -77,6 +88,19 @@ public final class PaimonFormatPlans extends Rule {
                 return false;
             }
             return isPython(((DataSourceV2Relation) table).table());
+        }
+
+        /** Spark makes texts of CHAR columns in relations of batches, but not in those of streams. */
+        private static Object withTexts(StreamingRelationV2 stream) {
+            Object[] values = new Object[stream.productArity()];
+            for (int at = 0; at < values.length; at++) {
+                values[at] = stream.productElement(at);
+                if (values[at] == stream.output()) {
+                    values[at] = DataSourceV2Relation.create(
+                        stream.table(), scala.Option.apply(null), scala.Option.apply(null)).output();
+                }
+            }
+            return stream.makeCopy(values);
         }
 
         private static boolean isNamed(UnresolvedRelation named) {

@@ -1,0 +1,79 @@
+"""Streams: one that is far behind against a batch read of the same rows, and what a poll costs that finds nothing.
+
+5 M rows of 8 columns, 20 commits; the stream reads them as changes, 1 M rows a batch, to the noop sink.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from common import ROWS_APPEND, Ratio, append_rows, in_turn, noop, scratch, spark_session
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_spark.read.stream_scan import StreamScan
+from paimon_spark.table.table import load_table
+
+COMMITS = 20
+MOST_ROWS = ROWS_APPEND // 5
+POLLS = 200
+
+
+def drain(stream: DataFrame, checkpoint: Path) -> int:
+    """Run a query until it has caught up; return how many batches had rows."""
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    writer = stream.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return sum(progress.numInputRows > 0 for progress in query.recentProgress)
+
+
+def history(spark: SparkSession) -> str:
+    """The table, made where it is not there."""
+    path = scratch("streamed")
+    if not Path(path).exists():
+        rows, each = append_rows(spark), ROWS_APPEND // COMMITS
+        for first in range(0, ROWS_APPEND, each):
+            some = rows.where(f"id >= {first} AND id < {first + each}").coalesce(1)
+            some.write.format("paimon").mode("append").save(path)
+    return path
+
+
+def behind(spark: SparkSession) -> Ratio:
+    """A stream that reads all commits ÷ the batch read."""
+    path = history(spark)
+    options = {"scan.snapshot-id": "1", "read.stream.maxRowsPerTrigger": str(MOST_ROWS)}
+    stream = spark.readStream.format("paimon").options(**options).load(path)
+    checkpoint = Path(path).parent / "streamed-checkpoint"
+    batches = drain(stream, checkpoint)
+    assert batches >= 5, batches
+    return in_turn(
+        f"5 M rows behind, {batches} batches ÷ batch read",
+        lambda: drain(stream, checkpoint),
+        lambda: noop(spark.read.format("paimon").load(path)),
+        repeat=4,
+    )
+
+
+def poll_seconds(path: str) -> float:
+    """Mean seconds of a poll that finds nothing."""
+    scan = StreamScan(load_table(path))
+    end = scan.latest(scan.initial())
+    start = time.perf_counter()
+    for _ in range(POLLS):
+        assert scan.latest(end) == end
+    return (time.perf_counter() - start) / POLLS
+
+
+def run() -> list[tuple[Ratio, float]]:
+    """Measure the stream that is behind."""
+    return [(behind(spark_session()), 1.3)]
+
+
+if __name__ == "__main__":
+    for ratio, limit in run():
+        print(ratio.line(limit))
+    table = scratch("streamed")
+    print(f"empty poll: {poll_seconds(table) * 1000:.2f} ms (aim 50)", file=sys.stderr)

@@ -1,0 +1,178 @@
+"""Random histories: the batches of a stream, applied to an empty table, give the table at each offset.
+
+Each batch is read by a scan of its own, with limits, parallelism and sizes of splits that change from batch to batch.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
+from paimon_spark.maintain.compact.after_write import compact_after_write
+from paimon_spark.maintain.compact.compaction import compact
+from paimon_spark.read.split_read import read_split
+from paimon_spark.read.stream_limits import ReadLimits
+from paimon_spark.spec.snapshot import CommitKind
+from paimon_spark.table.table import FileStoreTable, load_table
+from paimon_spark.write.plan import OverwriteMode, new_user, plan_write
+from paimon_spark.write.task_write import write_batches
+from tests.support.commits import make_table
+from tests.support.plans import plan_of
+from tests.support.seeds import chance
+from tests.support.streams import Row, rows_of_batch, scan_of, through_json
+
+KINDS = ("+I", "-U", "+U", "-D")
+TABLES: dict[str, dict[str, str]] = {
+    "append": {"bucket": "-1"},
+    "append buckets": {"bucket": "2", "bucket-key": "k"},
+    "deduplicate": {},
+    "deduplicate input": {"changelog-producer": "input"},
+    "deduplicate lookup": {"changelog-producer": "lookup"},
+    "deduplicate full": {"changelog-producer": "full-compaction"},
+    "vectors": {"deletion-vectors.enabled": "true"},
+    "vectors lookup": {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"},
+    "partial-update": {"merge-engine": "partial-update"},
+    "partial-update lookup": {"merge-engine": "partial-update", "changelog-producer": "lookup"},
+    "partial-update full": {"merge-engine": "partial-update", "changelog-producer": "full-compaction"},
+    "aggregation": {"merge-engine": "aggregation", "fields.v.aggregate-function": "max"},
+    "aggregation input": {
+        "merge-engine": "aggregation",
+        "fields.v.aggregate-function": "max",
+        "changelog-producer": "input",
+    },
+    "aggregation lookup": {
+        "merge-engine": "aggregation",
+        "fields.v.aggregate-function": "max",
+        "changelog-producer": "lookup",
+    },
+    "first-row": {"merge-engine": "first-row"},
+    "first-row lookup": {"merge-engine": "first-row", "changelog-producer": "lookup"},
+}
+
+
+def write(table: FileStoreTable, rows: list[tuple[int, str | None, int]], *, overwrite: bool = False) -> None:
+    columns: dict[str, Any] = {"k": pa.array([row[0] for row in rows], pa.int32()), "v": [row[1] for row in rows]}
+    columns["v"] = pa.array(columns["v"], pa.string())
+    if table.schema.primary_keys:
+        columns["_VALUE_KIND"] = pa.array([row[2] for row in rows], pa.int8())
+    batch = pa.RecordBatch.from_pydict(columns)
+    table, mode = load_table(table.path), OverwriteMode.STATIC if overwrite else None
+    plan, user = plan_write(table, overwrite=mode, data_schema=batch.schema), new_user(table.options)
+    messages = [write_batches(plan, [batch], 0)]
+    commit(table, messages, commit_user=user, overwrite=OverwriteSpec(mode) if mode else None)
+    if table.options.compacts_writes:
+        compact_after_write(table, messages, commit_user=user)
+
+
+def make_history(rng: random.Random, table: FileStoreTable) -> None:
+    engine, keyed = table.options.merge_engine, bool(table.schema.primary_keys)
+    kinds = (0, 0, 0, 2, 3) if keyed and engine == "deduplicate" else (0,)
+    for turn in range(rng.randrange(6, 11)):
+        deed = rng.random()
+        if deed < 0.25 and keyed and turn:
+            compact(load_table(table.path), full=rng.random() < 0.6)
+            continue
+        keys = [rng.randrange(12) for _ in range(rng.randrange(1, 7))]
+        if "input" in table.options.changelog_producer:
+            keys = list(dict.fromkeys(keys))
+        write(table, [(key, f"{rng.randrange(1000):03}", rng.choice(kinds)) for key in keys])
+    if keyed:
+        compact(load_table(table.path), full=True)
+
+
+def state(table: FileStoreTable, snapshot_id: int) -> list[tuple[Any, ...]]:
+    plan = plan_of(load_table(table.path, options={"scan.snapshot-id": str(snapshot_id)}))
+    batches = [b for split in plan.splits for b in read_split(plan.table, split, plan.fields, plan.residual)]
+    return sorted((row["k"], row["v"]) for batch in batches for row in batch.to_pylist())
+
+
+def is_comparable(table: FileStoreTable, snapshot_id: int) -> bool:
+    """Whether a batch read of a snapshot sees what the stream has given: nothing waits for a compaction."""
+    if not table.schema.primary_keys:
+        return True
+    producer = table.options.changelog_producer
+    levels = {entry.file.level for entry in table.manifests.live_entries(table.snapshots.get(snapshot_id))}
+    if producer == "full-compaction":
+        return levels <= {table.options.num_levels - 1}
+    if producer == "lookup" or table.options.batch_scan_skips_level_0:
+        return 0 not in levels
+    return True
+
+
+class Replay:
+    """Applies rows of a stream: to a map where their kinds say all, else to a table of the same engine."""
+
+    def __init__(self, table: FileStoreTable, folder: Path) -> None:
+        options = table.options
+        self.keyed = bool(table.schema.primary_keys)
+        says_all = options.changelog_producer in ("lookup", "full-compaction") or options.merge_engine == "deduplicate"
+        self.twin: FileStoreTable | None = None
+        if self.keyed and not says_all:
+            own = {k: v for k, v in options.to_dict().items() if k.startswith(("merge-engine", "fields."))}
+            self.twin = make_table(folder, primary_key=["k"], bucket="1", **_named(own))
+        self.rows: dict[int, tuple[Any, ...]] = {}
+        self.log: list[tuple[Any, ...]] = []
+
+    def apply(self, rows: list[Row]) -> None:
+        if self.twin is not None:
+            if rows:
+                write(self.twin, [(row["k"], row["v"], KINDS.index(row["rowkind"])) for row in rows])
+            return
+        for row in rows:
+            if not self.keyed:
+                self.log.append((row["k"], row["v"]))
+            elif row["rowkind"] in ("+I", "+U"):
+                self.rows[row["k"]] = (row["k"], row["v"])
+            else:
+                self.rows.pop(row["k"], None)
+
+    def result(self) -> list[tuple[Any, ...]]:
+        if self.twin is not None:
+            latest = self.twin.snapshots.latest_id()
+            if latest is None:
+                return []
+            if self.twin.options.batch_scan_skips_level_0:
+                compact(load_table(self.twin.path), full=True)
+            return state(self.twin, self.twin.snapshots.latest_id() or latest)
+        return sorted(self.rows.values() if self.keyed else self.log)
+
+
+def _named(options: dict[str, str]) -> dict[str, str]:
+    return {key.replace("-", "_").replace(".", "__"): value for key, value in options.items()}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("seed", range(2))
+def test_batches_give_the_table(tmp_path: Path, kind: str, seed: int) -> None:
+    rng = chance("streams", kind, seed)
+    keyed = "append" not in kind
+    given = {"bucket": "2", "num-sorted-run.compaction-trigger": "3", "num-levels": "4", "target-file-size": "1 kb"}
+    options = _named({**given, **TABLES[kind]} if keyed else TABLES[kind])
+    table = make_table(tmp_path / "t", primary_key=["k"] if keyed else [], **options)
+    make_history(rng, table)
+    last = table.snapshots.latest_id()
+    assert last is not None
+    replay, checked = Replay(table, tmp_path / "twin"), 0
+    start = rng.choice(["1", str(rng.randrange(1, last + 1))])
+    mode = {"scan.mode": "from-snapshot-full", "scan.snapshot-id": start} if rng.random() < 0.7 else {}
+    at = scan_of(table.path, mode).initial()
+    while True:
+        more = {**mode, "source.split.target-size": rng.choice(["1 b", "128 mb"])}
+        limits = rng.choice([None, ReadLimits(max_files=rng.randrange(1, 5)), ReadLimits(max_rows=rng.randrange(1, 9))])
+        end = scan_of(table.path, more, kinds=True).latest(at, limits)
+        if end == at:
+            break
+        scan = scan_of(table.path, more, kinds=True)
+        replay.apply(rows_of_batch(scan, through_json(at), through_json(end), rng.choice([1, 4])))
+        at = end
+        here = at.snapshot_id - 1
+        if at.position == 0 and not at.full and is_comparable(table, here):
+            assert replay.result() == state(table, here), (here, table.snapshots.get(here).commit_kind)
+            checked += 1
+    assert checked
+    assert CommitKind.APPEND in {table.snapshots.get(number).commit_kind for number in table.snapshots.ids()}

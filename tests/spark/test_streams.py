@@ -1,0 +1,180 @@
+"""Queries over streams: by path and by name, planned by us and by Spark's Python source, with restarts and limits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSourceStreamReader
+
+import paimon_spark
+from paimon_spark.read.stream_offset import StreamOffset
+from paimon_spark.spark.source.data_source import PaimonDataSource
+from paimon_spark.spark.source.stream_reader import SelfPacedStreamReader
+from paimon_spark.spark.source.stream_source import StreamSource
+from tests.support.plain_source import plain_session
+from tests.support.streams import source_of
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("streamed")
+    paimon_spark.register_catalog(spark, "streamed", warehouse=str(path))
+    spark.sql("CREATE DATABASE streamed.db")
+    return path
+
+
+@pytest.fixture
+def table(spark: SparkSession, warehouse: Path, request: pytest.FixtureRequest) -> str:
+    """The name of a table with keys and a row in each of three snapshots; it lies in `db.db`."""
+    name = "t" + "".join(filter(str.isalnum, request.node.name))
+    spark.sql(
+        f"CREATE TABLE streamed.db.{name} (k INT, v STRING, c CHAR(4)) TBLPROPERTIES ('primary-key'='k','bucket'='2')"
+    )
+    for key in range(3):
+        spark.sql(f"INSERT INTO streamed.db.{name} VALUES ({key}, 'v{key}', 'c')")
+    return name
+
+
+class Query:
+    """A query that reads all there is, each time it runs, into `rows`."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.checkpoint, self.rows, self.batches = checkpoint, list[tuple[Any, ...]](), 0
+        self.progress: list[dict[str, Any]] = []
+
+    def run(self, stream: DataFrame) -> list[tuple[Any, ...]]:
+        """The rows of one more run, sorted."""
+        found: list[tuple[Any, ...]] = []
+
+        def take(batch: DataFrame, _number: int) -> None:
+            found.extend(map(tuple, batch.collect()))
+
+        writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(self.checkpoint))
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(120)
+        self.progress = [json.loads(progress.json) for progress in query.recentProgress]
+        self.batches = sum(progress["numInputRows"] > 0 for progress in self.progress)
+        return sorted(found)
+
+
+def by_path(spark: SparkSession, warehouse: Path, table: str, **options: str) -> DataFrame:
+    named = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
+    return spark.readStream.format("paimon").options(**named).load(str(warehouse / "db.db" / table))
+
+
+@pytest.mark.parametrize("door", ["path", "name", "plain"])
+def test_a_query_goes_on_after_a_restart(
+    spark: SparkSession, warehouse: Path, table: str, tmp_path: Path, door: str
+) -> None:
+    doors: dict[str, Callable[[], DataFrame]] = {
+        "path": lambda: by_path(spark, warehouse, table),
+        "name": lambda: spark.readStream.table(f"streamed.db.{table}"),
+        "plain": lambda: by_path(plain_session(spark), warehouse, table),
+    }
+    query = Query(tmp_path / "checkpoint")
+    assert query.run(doors[door]()) == [(key, f"v{key}", "c") for key in range(3)]
+    assert query.run(doors[door]()) == []
+    spark.sql(f"INSERT INTO streamed.db.{table} VALUES (1, 'w', NULL), (9, 'w', NULL)")
+    assert query.run(doors[door]()) == [(1, "w", None), (9, "w", None)]
+    (source,) = query.progress[-1]["sources"]
+    assert source["endOffset"] == {"snapshot": 5, "position": 0, "full": False}
+    if door != "plain":
+        assert source["description"].startswith("paimon ")
+        assert table in source["description"]
+        assert source["metrics"]["snapshotsBehind"] == "0"
+
+
+@pytest.mark.parametrize("door", ["path", "plain"])
+def test_limits_and_consumers(spark: SparkSession, warehouse: Path, table: str, tmp_path: Path, door: str) -> None:
+    session = spark if door == "path" else plain_session(spark)
+    query = Query(tmp_path / "checkpoint")
+    stream = session.readStream.format("paimon").option("scan.snapshot-id", "2").option("consumer-id", "me")
+    stream = stream.option("read.stream.maxFilesPerTrigger", "1")
+    assert [row[0] for row in query.run(stream.load(str(warehouse / "db.db" / table)))] == [1, 2]
+    assert query.batches == 2
+    consumer = json.loads((warehouse / "db.db" / table / "consumer" / "consumer-me").read_text())
+    assert consumer["nextSnapshot"] in (3, 4)
+
+
+def test_columns_and_filters_are_pushed_down(
+    spark: SparkSession, warehouse: Path, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[list[str], str]] = []
+    plain = StreamSource.stream
+
+    def noting(self: StreamSource, schema: Any, predicate: Any = None) -> Any:
+        seen.append((schema.names, str(predicate)))
+        return plain(self, schema, predicate)
+
+    monkeypatch.setattr(StreamSource, "stream", noting)
+    wanted = [("v2", 1)]
+    stream = by_path(spark, warehouse, table).where("k > 1").selectExpr("v", "k - 1 AS less")
+    assert Query(tmp_path / "a").run(stream) == wanted
+    assert seen[-1] == (["k", "v"], "Leaf(op='gt', field='k', literals=(1,))") or seen[-1][0] == ["k", "v"]
+    assert "'k'" in seen[-1][1]
+    counted = spark.readStream.table(f"streamed.db.{table}").where("v = 'v1'").select("v", "__paimon_bucket")
+    ((value, bucket),) = Query(tmp_path / "b").run(counted)
+    assert (value, bucket in (0, 1)) == ("v1", True)
+    assert seen[-1][0] == ["v", "__paimon_bucket"]
+    both = spark.readStream.table(f"streamed.db.{table}")
+    union = both.where("k = 0").select("v").union(both.where("k = 2").select("c"))
+    query = Query(tmp_path / "c")
+    assert query.run(union) == [("c",), ("v0",)]
+    given = {"columns": "v, k", "filter": "k >= 2"}
+    assert Query(tmp_path / "d").run(by_path(spark, warehouse, table, **given)) == [("v2", 2)]
+    assert Query(tmp_path / "e").run(by_path(plain_session(spark), warehouse, table, **given)) == [("v2", 2)]
+
+
+def test_rows_with_their_kinds(spark: SparkSession, warehouse: Path, table: str, tmp_path: Path) -> None:
+    spark.sql(f"DELETE FROM streamed.db.{table} WHERE k = 1")
+    options = {"scan.snapshot-id": "3"}
+    wanted = [("+I", 2, "v2", "c"), ("-D", 1, "v1", "c")]
+    log = spark.readStream.options(**options).table(f"streamed.db.`{table}$audit_log`")
+    assert Query(tmp_path / "a").run(log) == wanted
+    assert Query(tmp_path / "b").run(by_path(spark, warehouse, table, read__changelog="true", **options)) == wanted
+    with pytest.raises(PySparkException, match=r"read.changelog.*audit_log"):
+        Query(tmp_path / "c").run(spark.readStream.option("read.changelog", "true").table(f"streamed.db.{table}"))
+
+
+def test_what_stops_a_query(spark: SparkSession, warehouse: Path, table: str, tmp_path: Path) -> None:
+    query = Query(tmp_path / "checkpoint")
+    query.run(by_path(spark, warehouse, table))
+    spark.sql(f"INSERT INTO streamed.db.{table} VALUES (4, 'w', NULL)")
+    spark.sql(f"INSERT INTO streamed.db.{table} VALUES (5, 'w', NULL)")
+    spark.sql(f"CALL streamed.sys.expire_snapshots(table => 'db.{table}', retain_max => 1)")
+    with pytest.raises(StreamingQueryException, match=r"changes of snapshot 4 .*has expired.*consumer-id"):
+        query.run(by_path(spark, warehouse, table))
+    with pytest.raises(PySparkException, match="belongs to batch reads"):
+        by_path(spark, warehouse, table, incremental_between="1,2")
+    with pytest.raises(PySparkException, match="consumer-id"):
+        spark.sql(f"SELECT * FROM streamed.db.{table} WITH ('consumer-id' = 'me')").collect()
+
+
+def test_before_admission_control(warehouse: Path, table: str) -> None:
+    """PySpark 4.0 and 4.1 call these in this order."""
+
+    def reader(**options: str) -> SelfPacedStreamReader:
+        source = source_of(warehouse / "db.db" / table, options)
+        schema = PaimonDataSource({"path": str(warehouse / "db.db" / table)}).schema()
+        return SelfPacedStreamReader(source.stream(schema))
+
+    limited = {"read.stream.maxFilesPerTrigger": "1"}
+    by_time = reader(**limited)
+    assert isinstance(by_time, DataSourceStreamReader)
+    start = by_time.initialOffset()
+    assert start == StreamOffset(3, full=True).to_json()
+    ends = [by_time.latestOffset() for _ in range(4)]
+    assert ends[2:] == [StreamOffset(4).to_json()] * 2
+    assert sum(len(by_time.partitions(a, b)) for a, b in zip([start, *ends], ends, strict=False)) == 3
+    again = reader(**limited)
+    assert again.partitions(ends[0], ends[0]) == []  # Spark shows a restarted source where it stands
+    assert again.latestOffset() == ends[1]
+    assert reader(**limited).latestOffset() == StreamOffset(4).to_json()  # availableNow: asked before all else
