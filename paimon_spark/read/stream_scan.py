@@ -140,7 +140,6 @@ class StreamScan:
 
         Raises:
             SnapshotNotFoundError: the snapshot that is read next has expired, or can never come.
-            SchemaChangeError: rows were written that the columns of the stream cannot show.
         """
         budget = Budget(limits)
         at = start
@@ -175,7 +174,7 @@ class StreamScan:
 
         Raises:
             SnapshotNotFoundError: a snapshot has expired.
-            SchemaChangeError: as of `latest`.
+            SchemaChangeError: rows were written that the columns of the stream cannot show.
         """
         splits: list[DataSplit] = []
         changes, at = 0, start
@@ -185,6 +184,7 @@ class StreamScan:
             if step is None and not self._is_there(at):
                 raise self._expired(at)
             if step is not None and not self._nothing:
+                self._check_schemas(step)
                 found = step.splits(at.position, end.position if last else len(step.files), parallelism)
                 splits += found
                 changes += bool(found) and step.kind is not StepKind.STATE
@@ -222,8 +222,6 @@ class StreamScan:
             step = None if kind is None else StreamStep.of(self.table, snapshot, kind, self._predicate)
         except SnapshotNotFoundError as error:
             raise self._expired(at) from error
-        if step is not None:
-            self._check_schemas(step)
         self._steps[key] = step
         files = sum(0 if kept is None else len(kept.files) for kept in self._steps.values())
         while len(self._steps) > 1 and (files > _KEPT_FILES or len(self._steps) > _KEPT_FILES):

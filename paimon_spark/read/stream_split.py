@@ -119,10 +119,9 @@ def stream_read(*, with_kinds: bool) -> ReadSplit:
 
 
 def _retracted(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows that are no more, of those that were: +I as -D, +U as -U; deletes among them are left out."""
+    """Rows that were there, as -D; deletes among them are left out."""
     kinds = batch.column(VALUE_KIND.name)
     there = pa.compute.is_in(kinds, pa.array([RowKind.INSERT.value, RowKind.UPDATE_AFTER.value], kinds.type))
     rows = batch.filter(there)
-    opposite = {RowKind.INSERT.value: RowKind.DELETE.value, RowKind.UPDATE_AFTER.value: RowKind.UPDATE_BEFORE.value}
-    table = pa.array([opposite.get(kind, kind) for kind in range(len(RowKind))], kinds.type)
-    return rows.set_column(rows.num_columns - 1, VALUE_KIND.name, table.take(rows.column(VALUE_KIND.name)))
+    deleted = pa.repeat(pa.scalar(RowKind.DELETE.value, kinds.type), rows.num_rows)
+    return rows.set_column(rows.num_columns - 1, VALUE_KIND.name, deleted)

@@ -36,7 +36,7 @@ def table(spark: SparkSession, warehouse: Path, request: pytest.FixtureRequest) 
     """The name of a table with keys and a row in each of three snapshots; it lies in `db.db`."""
     name = "t" + "".join(filter(str.isalnum, request.node.name))
     spark.sql(
-        f"CREATE TABLE streamed.db.{name} (k INT, v STRING, c CHAR(4)) TBLPROPERTIES ('primary-key'='k','bucket'='2')"
+        f"CREATE TABLE streamed.db.{name} (k INT, v STRING, c CHAR(1)) TBLPROPERTIES ('primary-key'='k','bucket'='2')"
     )
     for key in range(3):
         spark.sql(f"INSERT INTO streamed.db.{name} VALUES ({key}, 'v{key}', 'c')")
@@ -118,7 +118,7 @@ def test_columns_and_filters_are_pushed_down(
     wanted = [("v2", 1)]
     stream = by_path(spark, warehouse, table).where("k > 1").selectExpr("v", "k - 1 AS less")
     assert Query(tmp_path / "a").run(stream) == wanted
-    assert seen[-1] == (["k", "v"], "Leaf(op='gt', field='k', literals=(1,))") or seen[-1][0] == ["k", "v"]
+    assert seen[-1][0] == ["k", "v"]
     assert "'k'" in seen[-1][1]
     counted = spark.readStream.table(f"streamed.db.{table}").where("v = 'v1'").select("v", "__paimon_bucket")
     ((value, bucket),) = Query(tmp_path / "b").run(counted)
@@ -149,7 +149,7 @@ def test_what_stops_a_query(spark: SparkSession, warehouse: Path, table: str, tm
     query.run(by_path(spark, warehouse, table))
     spark.sql(f"INSERT INTO streamed.db.{table} VALUES (4, 'w', NULL)")
     spark.sql(f"INSERT INTO streamed.db.{table} VALUES (5, 'w', NULL)")
-    spark.sql(f"CALL streamed.sys.expire_snapshots(table => 'db.{table}', retain_max => 1)")
+    spark.sql(f"CALL streamed.sys.expire_snapshots(table => 'db.{table}', retain_max => 1, retain_min => 1)")
     with pytest.raises(StreamingQueryException, match=r"changes of snapshot 4 .*has expired.*consumer-id"):
         query.run(by_path(spark, warehouse, table))
     with pytest.raises(PySparkException, match="belongs to batch reads"):
