@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
@@ -15,6 +16,8 @@ from pyspark.sql.functions import col
 import paimon_spark
 from paimon_spark import PaimonTable
 from paimon_spark.spark.jobs import row_marks
+from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
+from paimon_spark.spark.sql import matched_frames
 from paimon_spark.table.deletion_vectors import vectors_of
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support import seeds
@@ -276,3 +279,52 @@ def check_vectors(table: FileStoreTable) -> None:
     for name, deleted in vectors(table).items():
         assert deleted is not None
         assert 0 < deleted <= counts[name]
+
+
+def without(warehouse: Path, name: str, key: int) -> None:
+    """Take away the data file of a table whose only row has a key."""
+    table = opened(warehouse, name)
+    for entry in table.manifests.live_entries(table.snapshots.latest()):
+        path = Path(table.paths.data_file_path(entry.partition, entry.bucket, entry.file))
+        if pq.read_table(path)["k"].to_pylist() == [key]:
+            path.unlink()
+
+
+@pytest.mark.parametrize("door", ["catalog", "statement", "method"])
+@pytest.mark.parametrize("evolves", [False, True])
+def test_files_that_cannot_hold_such_rows_are_not_read(
+    spark: SparkSession, warehouse: Path, door: str, evolves: bool
+) -> None:
+    more = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"} if evolves else {}
+    rows = ("(1, 'a', 'x')", "(2, 'b', 'x'), (3, 'c', 'x')", "(9, 'd', 'x')")
+    name = create(spark, "k INT, v STRING, w STRING", *rows, **more)
+    without(warehouse, name, 9)
+    table = PaimonTable.for_path(spark, str(warehouse / "db.db" / name))
+    if door == "method":
+        table.delete("k = 2 OR k = 1 AND v = 'a'")
+        table.update({"v": "concat(v, '!')"}, "k = 3")
+    else:
+        sql = spark.sql if door == "catalog" else lambda text: paimon_spark.sql(spark, text)
+        sql(f"DELETE FROM {name} WHERE k = 2 OR k = 1 AND v = 'a'").collect()
+        sql(f"UPDATE {name} SET v = concat(v, '!') WHERE k = 3").collect()
+    assert [tuple(row) for row in spark.table(name).where("k < 5").collect()] == [(3, "c!", "x")]
+
+
+def test_a_delete_reads_the_columns_of_its_condition(
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str | None, str | None]] = []
+
+    def note(session: SparkSession, options: dict[str, str], *args: Any, **more: Any) -> Any:
+        asked.append((options.get("columns"), options.get("filter")))
+        return snapshot_rows(session, options, *args, **more)
+
+    monkeypatch.setattr(matched_frames, "snapshot_rows", note)
+    name = create(spark, "k INT, `v,w` DOUBLE, code CHAR(4)", "(1, 0.5, 'a'), (2, 1.5, 'b')", "(3, double('nan'), 'c')")
+    table = PaimonTable.for_path(spark, str(warehouse / "db.db" / name))
+    table.delete("k = 2 AND `v,w` > 1")
+    table.delete("code = 'a'")
+    table.delete(col("k") == 7)
+    table.delete("`v,w` > 1000 AND k IN (SELECT 3)")
+    assert asked == [("`k`,`v,w`", None), ("`code`", None), ("`k`", None), ("`k`,`v,w`", None)]
+    assert rows_of(spark, name) == []

@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from paimon_spark.errors import OptionError, SchemaMismatchError
+from paimon_spark.errors import OptionError, PaimonError, SchemaMismatchError
 from paimon_spark.maintain.row_level import live_partitions_of
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, tracked_names
 from paimon_spark.spark.columns.char_columns import padded, stored
@@ -19,8 +19,20 @@ from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jobs.row_rewrites import HIT
 from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
 from paimon_spark.spark.session.active_session import activate
+from paimon_spark.spark.session.session_settings import settings_of
+from paimon_spark.spark.source.source_options import row_condition
 from paimon_spark.spark.sql.row_changes import MatchedRows
 from paimon_spark.spark.sql.store_assignment import assigned
+from paimon_spark.spec.data_types import (
+    BigIntType,
+    BooleanType,
+    DateType,
+    IntType,
+    SmallIntType,
+    TinyIntType,
+    VarCharType,
+)
+from paimon_spark.spec.filter_text import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,6 +43,7 @@ _Tree = dict[str, Any]
 """New values by name: of a column, or a tree of those of its fields."""
 
 _NUMBER = "_paimon_partition"
+_PLAIN = (TinyIntType, SmallIntType, IntType, BigIntType, VarCharType, DateType, BooleanType)
 _STAR = re.compile(r"[(,.]\s*\*")
 
 
@@ -55,6 +68,8 @@ class FrameRows(MatchedRows):
     """The condition as text, with that of an UPDATE's new values."""
     values: _Tree = field(default_factory=dict)
     """What an UPDATE assigns, as `assigned_values` gives it."""
+    condition: str | None = None
+    """The condition, if it is SQL: files that hold no row for which it is true are not read."""
 
     @property
     def matches_all(self) -> bool:
@@ -94,12 +109,38 @@ class FrameRows(MatchedRows):
         return named_columns(self.text, self.table.schema.field_names)
 
     def located(self, snapshot_id: int) -> DataFrame:
-        """The matched rows with their places; they have their new values."""
-        rows = snapshot_rows(
-            self.spark, self.options, snapshot_id, places=[FILE_PATH, ROW_INDEX, *tracked_names(self.table.schema)]
-        )
+        """The matched rows with their places; they have their new values.
+
+        Of a DELETE and of an UPDATE by columns (data evolution) they have only the columns that these need.
+        """
+        places = [FILE_PATH, ROW_INDEX, *tracked_names(self.table.schema)]
+        options = {**self.options, **self._narrowing()}
+        rows = snapshot_rows(self.spark, options, snapshot_id, places=places)
         hit = self.marking(padded(rows, self.table.schema.fields)).where(sf.col(HIT))
         return _updated(hit, self.table, self.values) if self.values else hit
+
+    def _narrowing(self) -> dict[str, str]:
+        """The options of a load by which it reads no more files and columns than `located` needs."""
+        names, options = self.table.schema.field_names, {}
+        read = self.columns_read()
+        whole = bool(self.values) and not self.table.options.data_evolution_enabled
+        if read is not None and not whole:
+            wanted = {*read, *self.values} or {names[0]}
+            options["columns"] = ",".join(quoted_name(name) for name in names if name in wanted)
+        if self.condition is not None and self._filters_as_spark():
+            options["filter"] = self.condition
+        return options
+
+    def _filters_as_spark(self) -> bool:
+        """Whether our reader decides the condition as Spark does: where no value is cast, padded or rounded."""
+        named = named_columns(self.condition or "", self.table.schema.field_names)
+        if named is None or not all(isinstance(self.table.schema.field(name).type, _PLAIN) for name in named):
+            return False
+        try:
+            row_condition(self.condition or "", self.table.schema, settings_of(self.spark))
+        except (PaimonError, ValueError):
+            return False
+        return True
 
 
 def named_columns(text: str, columns: Sequence[str]) -> list[str] | None:
@@ -119,7 +160,8 @@ def _is_about_rows(table: FileStoreTable, text: str) -> bool:
 
 def _updated(rows: DataFrame, table: FileStoreTable, trees: _Tree) -> DataFrame:
     """Return the rows with their new values. Of marked rows only those with `HIT` get new values."""
-    fields = to_spark_struct(table.schema.fields).fields
+    own = [field for field in table.schema.fields if field.name in rows.columns]
+    fields = to_spark_struct(own).fields
     old = stored(rows, [field.name for field in fields])
     known = (HIT, FILE_PATH, ROW_INDEX, *tracked_names(table.schema))
     marks = [name for name in known if name in rows.columns]

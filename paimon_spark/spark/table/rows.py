@@ -98,6 +98,7 @@ class Rows(TablePart):
             filtering=None if where is None else lambda rows: rows.where(where),
             text=" ".join((_text(where), *map(_text, given))) if given else _text(where),
             values=values,
+            condition=where if isinstance(where, str) else None,
         )
 
     def _matching(self, where: str | Column | None, snapshot_id: int | None) -> DataFrame:

@@ -61,6 +61,7 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         marking=lambda rows: _query_of(context, rows, f"{ctes}{_marked(alias, condition)}"),
         filtering=None if condition is None else lambda rows: _query_of(context, rows, narrowing),
         text=condition or "",
+        condition=condition,
     )
     delete(table, matched)
     return empty(context)
@@ -106,6 +107,7 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         filtering=None,
         text=" ".join((condition or "", *values.values())),
         values=assigned_values(new, table.schema.field_names),
+        condition=condition,
     )
     update(table, matched.values, matched)
     return empty(context)
