@@ -178,7 +178,7 @@ def test_no_table_is_altered_so_that_it_could_not_be_read_or_written(
 ) -> None:
     if refused.stage not in ON_TABLES:
         return
-    with pytest.raises(PaimonError, match=f"{re.escape(key_of(option))}|row-tracking.enabled"):
+    with pytest.raises(PaimonError, match=f"{re.escape(key_of(option))}|row-tracking.enabled|vector-store file format"):
         alter_table(plain, [SetOption(key_of(option), value_of(option, refused))])
     assert plain.with_latest_schema().schema.id == 0
 

@@ -68,6 +68,8 @@ ELSEWHERE = {
     "branch": "tests/test_option_effects.py",
     "fields.<field>.sequence-group": "tests/test_option_effects.py",
     "metastore": "tests/test_option_effects.py",
+    "vector.file.format": "tests/maintain/test_column_update.py",
+    "vector.target-file-size": "tests/maintain/test_column_update.py",
     "global-index.column-update-action": "tests/maintain/test_global_indexes.py",
     "blob-field": "tests/spark/test_blobs_and_vectors.py",
     "vector-field": "tests/spark/test_blobs_and_vectors.py",

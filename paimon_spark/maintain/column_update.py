@@ -31,8 +31,10 @@ from paimon_spark.read.evolved_read import read_evolved
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan
+from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import BlobType
 from paimon_spark.spec.manifest import FileKind
+from paimon_spark.storage.blob_format import IS_PLACEHOLDER
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.column_files import ColumnFiles
 from paimon_spark.write.message import CommitMessage, TaskMessage
@@ -137,9 +139,6 @@ def check_updatable_columns(table: FileStoreTable, columns: Collection[str]) -> 
             f"Update to partition columns is not supported for data evolution tables: {', '.join(keys)}. Rows keep "
             "their ids in their partition. DELETE the rows and INSERT them with the new values."
         )
-    blobs = [name for name in columns if isinstance(table.schema.field(name).type, BlobType)]
-    if blobs:
-        raise UnsupportedError(f"UPDATE of BLOB column {blobs[0]} is not supported yet.")
 
 
 def update_columns(update: ColumnUpdate, batches: Iterable[pa.RecordBatch]) -> TaskMessage | None:
@@ -183,24 +182,34 @@ def _written(update: ColumnUpdate, group: RowGroup, rows: _SortedRows) -> Commit
     return CommitMessage(group.partition, group.bucket, group.total_buckets, new_files)
 
 
-def _old_values(update: ColumnUpdate, group: RowGroup) -> Iterator[pa.Table]:
-    """Yield what the columns of all rows of a group hold, deleted rows among them."""
-    reader = FileRead(update.table, update.fields, {})
-    for _, batches in read_evolved(reader, group.files, None):
-        for batch in batches:
-            yield pa.Table.from_batches([batch])
+def _old_values(update: ColumnUpdate, group: RowGroup) -> Iterator[pa.RecordBatch]:
+    """Yield what the columns of all rows of a group hold, deleted rows among them; BLOBs are not read."""
+    fields = tuple(field for field in update.fields if not isinstance(field.type, BlobType))
+    for _, batches in read_evolved(FileRead(update.table, fields, {}), group.files, None):
+        yield from batches
 
 
-def _overlaid(update: ColumnUpdate, old: pa.Table, new: pa.Table | None, first_row_id: int) -> pa.Table:
-    """Return the old rows, with the new values of those that have any."""
-    if new is None:
-        return old
-    mapped = update.mapping.columns(new.select(range(new.num_columns - 1)))
-    old = old.cast(mapped.schema)
-    places = new.column(new.num_columns - 1).to_numpy() - first_row_id
-    order = np.arange(old.num_rows)
-    order[places] = old.num_rows + np.arange(len(places))
-    return pa.concat_tables([old, mapped]).combine_chunks().take(pa.array(order))
+def _overlaid(update: ColumnUpdate, old: pa.RecordBatch, new: pa.Table | None, first_row_id: int) -> pa.Table:
+    """Return the old rows, with the new values of those that have any. Old BLOBs are placeholders."""
+    schema = to_arrow_schema(update.fields)
+    rows, changed, places = old.num_rows, schema.empty_table(), np.empty(0, np.int64)
+    if new is not None:
+        changed = update.mapping.columns(new.select(range(new.num_columns - 1)))
+        places = new.column(new.num_columns - 1).to_numpy() - first_row_id
+    order = np.arange(rows)
+    order[places] = rows + np.arange(len(places))
+    is_old = np.ones(rows, dtype=bool)
+    is_old[places] = False
+    columns = []
+    for field in schema:
+        there = old.schema.get_field_index(field.name) >= 0
+        before = old.column(field.name).cast(field.type) if there else pa.nulls(rows, field.type)
+        every = pa.chunked_array([before, *changed.column(field.name).chunks], field.type)
+        columns.append(every.combine_chunks().take(pa.array(order)))
+    if any(isinstance(field.type, BlobType) for field in update.fields):
+        schema = schema.append(pa.field(IS_PLACEHOLDER, pa.bool_(), nullable=False))
+        columns.append(pa.array(is_old))
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 class _SortedRows:

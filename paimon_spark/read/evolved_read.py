@@ -98,9 +98,14 @@ def _vectors(
     reader: FileRead, field: DataField, group: SplitFile, files: Sequence[SplitFile]
 ) -> Iterator[pa.RecordBatch]:
     """Yield a column that lies in files of its own, each of which holds part of the rows."""
-    newest = max(file.max_seq for file in files)
-    parts = sorted((file for file in files if file.max_seq == newest), key=lambda file: file.first_row_id or 0)
-    if sum(file.row_count for file in parts) != group.row_count or parts[0].first_row_id != group.first_row_id:
+    end = start = group.first_row_id or 0
+    parts = []
+    # a newer file holds all rows of a group as it was then; neighbours that were compacted have files of their own
+    for file in sorted(files, key=lambda file: (file.first_row_id or 0, -file.max_seq)):
+        if file.first_row_id == end:
+            parts.append(file)
+            end += file.row_count
+    if end != start + group.row_count:
         raise CorruptTableError(
             f"The files of column '{field.name}' do not hold the rows of {group.path}.", path=group.path
         )

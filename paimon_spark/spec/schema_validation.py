@@ -279,6 +279,7 @@ def _validate_row_tracking(schema: TableSchema) -> None:
             raise OptionError("Data evolution config must enabled with row-tracking.enabled")
         if options.value("clustering.incremental"):
             raise OptionError("Data evolution config must disabled with clustering.incremental")
+    _validate_vector_files(schema)
     blobs = [field.name for field in schema.fields if _is_blob(field.type)]
     if not blobs:
         return
@@ -289,6 +290,19 @@ def _validate_row_tracking(schema: TableSchema) -> None:
         raise SchemaError(f"Table with {what} must have other normal columns.")
     if set(blobs) & set(schema.partition_keys):
         raise SchemaError(f"The {what} can not be part of partition keys.")
+
+
+def _validate_vector_files(schema: TableSchema) -> None:
+    options = schema.core_options
+    if options.value("vector.file.format") is None:
+        return
+    vectors = [field.name for field in schema.fields if isinstance(field.type, VectorType)]
+    if len(vectors) == len(schema.fields):
+        raise SchemaError("Table with VECTOR type column must have other normal columns.")
+    if set(vectors) & set(schema.partition_keys):
+        raise SchemaError("The vector-store columns can not be part of partition keys.")
+    if not options.data_evolution_enabled:
+        raise OptionError("Data evolution config must enabled for table with vector-store file format.")
 
 
 def _validate_clustering(schema: TableSchema) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import repeat
 from typing import Final
 
 import numpy as np
@@ -40,6 +41,8 @@ NULL: Final = -1
 """Length of a null in the index."""
 PLACEHOLDER: Final = -2
 """Length of a value that an older file of the same rows has."""
+IS_PLACEHOLDER: Final = "_IS_PLACEHOLDER"
+"""A second column of rows to write: whether an older file of the same rows has the value."""
 _MAGIC: Final = struct.pack("<i", 1_481_511_375)
 _VERSION: Final = 1
 _FOOTER: Final = 5
@@ -215,12 +218,13 @@ class BlobWriter(DataFileWriter):
         self._target = file_io.open_output(path)
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Append values."""
-        if rows.schema.names != self._names:
+        """Append values; rows may have the column `IS_PLACEHOLDER` besides."""
+        if rows.schema.names not in (self._names, [*self._names, IS_PLACEHOLDER]):
             raise ValueError(f"rows have the columns {rows.schema.names}, the file has {self._names}")
-        for value in rows.column(0):
+        older = rows.column(1).to_pylist() if rows.num_columns > 1 else repeat(False, rows.num_rows)
+        for value, is_older in zip(rows.column(0), older, strict=True):
             if not value.is_valid:
-                self._lengths.append(NULL)
+                self._lengths.append(PLACEHOLDER if is_older else NULL)
                 continue
             data = value.as_buffer()
             length = data.size + AROUND

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_spark.options import CoreOptions
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import BlobType, DataField
+from paimon_spark.spec.data_types import BlobType, DataField, VectorType
 from paimon_spark.spec.file_names import FileNameSequence, data_file_extension
 from paimon_spark.spec.placement import check_prefix
 from paimon_spark.spec.schema import TableSchema
@@ -58,8 +58,8 @@ class DataFileSpec:
     """Columns of the file where they are not those of the schema."""
     step_rows: int = 1000
     """How many rows are written at least before the size of a file is looked at, as in Java."""
-    blobs: tuple[DataFileSpec, ...] = ()
-    """How the files of each BLOB column are written."""
+    beside: tuple[DataFileSpec, ...] = ()
+    """How files of columns are written that have files of their own: one for each BLOB column, one for VECTORs."""
     numbered_anew: bool = False
     """Whether the sequence numbers of each file start at zero, which stands for the id of the snapshot to be."""
     indexes: FileIndexSpec = NO_INDEXES
@@ -153,11 +153,12 @@ def data_file_spec(
         indexes=NO_INDEXES if changelog else FileIndexSpec.of(schema, [field.name for field in values]),
         external=ExternalPlaces.of(schema),
     )
-    return _with_blob_files(spec, schema)
+    return _with_files_beside(spec, schema)
 
 
-def _with_blob_files(spec: DataFileSpec, schema: TableSchema) -> DataFileSpec:
-    """Put BLOB columns into files of their own (Java: ``MultipleBlobFileWriter``)."""
+def _with_files_beside(spec: DataFileSpec, schema: TableSchema) -> DataFileSpec:
+    """Put BLOB and VECTOR columns into files of their own (Java: ``DedicatedFormatRollingFileWriter``)."""
+    vectors = _vector_files(spec, schema)
     target = schema.core_options.value("blob.target-file-size")
     blobs = tuple(
         replace(
@@ -175,11 +176,43 @@ def _with_blob_files(spec: DataFileSpec, schema: TableSchema) -> DataFileSpec:
         for field in spec.physical_fields
         if isinstance(field.type, BlobType)
     )
-    if not blobs:
+    beside = (*blobs, *vectors)
+    if not beside:
         return spec
-    plain = tuple(field for field in spec.physical_fields if not isinstance(field.type, BlobType))
+    taken = {field.name for other in beside for field in other.physical_fields}
+    plain = tuple(field for field in spec.physical_fields if field.name not in taken)
     names = tuple(field.name for field in plain)
-    return replace(spec, value_fields=plain, physical_fields=plain, write_cols=names, blobs=blobs)
+    return replace(spec, value_fields=plain, physical_fields=plain, write_cols=names, beside=beside)
+
+
+def _vector_files(spec: DataFileSpec, schema: TableSchema) -> tuple[DataFileSpec, ...]:
+    """How the files of VECTOR columns alone are written (``vector.file.format``); none without them."""
+    options = schema.core_options
+    file_format = options.value("vector.file.format")
+    fields = tuple(field for field in spec.physical_fields if isinstance(field.type, VectorType))
+    if file_format is None or not fields or spec.keyed:
+        return ()
+    file_format, target = str(file_format).lower(), options.value("vector.target-file-size")
+    extension = data_file_extension(
+        file_format,
+        options.file_compression,
+        include_compression=bool(options.value("file.suffix.include.compression")),
+    )
+    names = tuple(field.name for field in fields)
+    return (
+        replace(
+            spec,
+            value_fields=fields,
+            physical_fields=fields,
+            file_format=file_format,
+            extension=f".vector{extension}",
+            target_size_bytes=spec.target_size_bytes if target is None else int(target),
+            target_rows=2**63 - 1,
+            stats_modes={name: spec.stats_modes[name] for name in names},
+            write_cols=names,
+            indexes=NO_INDEXES,
+        ),
+    )
 
 
 def stats_modes(

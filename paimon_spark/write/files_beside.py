@@ -1,7 +1,7 @@
-"""Data files of tables with BLOB columns: one for all other columns, and files for each BLOB column beside it.
+"""Data files with other files beside them: for each BLOB column, and for all VECTOR columns.
 
 Equals Java's ``DedicatedFormatRollingFileWriter`` (docs/format.md §12): when the file of the other columns is full, so
-are those of the blobs, which roll by their own size besides.
+are those beside it, which roll by their own size besides.
 """
 
 from __future__ import annotations
@@ -16,21 +16,27 @@ if TYPE_CHECKING:
     from paimon_spark.write.rolling import RollingFiles
 
 
-class BlobFiles:
+class FilesBeside:
     """Writes rows of one bucket, with the interface of `RollingFiles`."""
 
-    def __init__(self, plain: RollingFiles, columns: Sequence[str], blobs: dict[str, RollingFiles], step: int) -> None:
+    def __init__(
+        self,
+        plain: RollingFiles,
+        columns: Sequence[str],
+        beside: Sequence[tuple[list[str], RollingFiles]],
+        step: int,
+    ) -> None:
         """Open nothing yet.
 
         Args:
-            plain: the files of the columns that are no blobs.
+            plain: the files of the columns that have none of their own.
             columns: these columns, in order.
-            blobs: the files of each BLOB column, by name.
+            beside: the other columns with their files.
             step: how many rows are written before sizes are looked at.
         """
         self._plain = plain
         self._columns = list(columns)
-        self._blobs = blobs
+        self._beside = beside
         self._step = step
         self._finished: list[DataFileMeta] = []
 
@@ -44,8 +50,8 @@ class BlobFiles:
         position = 0
         while position < rows.num_rows:
             count = self._plain.write_some(rows.select(self._columns).slice(position, self._step))
-            for name, files in self._blobs.items():
-                files.write(rows.select([name]).slice(position, count))
+            for names, files in self._beside:
+                files.write(rows.select(names).slice(position, count))
             position += count
             if not self._plain.is_open:
                 self._collect()
@@ -60,18 +66,18 @@ class BlobFiles:
         self._collect()
 
     def _collect(self) -> None:
-        """Finish the blob files of the rows of the finished file, and note all in the order that row ids need."""
+        """Finish the files beside the finished one, and note all in the order that row ids need."""
         self._finished += self._plain.take()
-        for files in self._blobs.values():
+        for _, files in self._beside:
             files.roll()
             self._finished += files.take()
 
     def close(self) -> tuple[DataFileMeta, ...]:
-        """Finish the open files and return all: a file, then its blobs, then the next file."""
+        """Finish the open files and return all: a file, then those beside it, then the next file."""
         self.roll()
         return tuple(self._finished)
 
     def abort(self) -> None:
         """Delete all files of this writer."""
-        for files in (self._plain, *self._blobs.values()):
+        for files in (self._plain, *(files for _, files in self._beside)):
             files.abort()

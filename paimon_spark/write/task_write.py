@@ -16,8 +16,8 @@ from paimon_spark.spec.schema import BucketMode
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.partition_times import check_partition_time
 from paimon_spark.write.append_writer import AppendWriter
-from paimon_spark.write.blob_files import BlobFiles
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
+from paimon_spark.write.files_beside import FilesBeside
 from paimon_spark.write.hash_runs import Hashes
 from paimon_spark.write.key_value_writer import KeyValueWriter
 from paimon_spark.write.message import INLINE_HASHES, CommitMessage, NewHashes, TaskMessage
@@ -229,12 +229,15 @@ class _TaskWrite:
         first = 0 if unaware else self._plan.first_sequence(partition, bucket, self._task_id)
         if self._engine is None:
             files = RollingFiles(table.file_io, self._spec, directory, names, next_sequence=first)
-            blobs = {
-                spec.physical_fields[0].name: RollingFiles(table.file_io, spec, directory, names.ending(spec.extension))
-                for spec in self._spec.blobs
-            }
+            beside = [
+                (
+                    [field.name for field in spec.physical_fields],
+                    RollingFiles(table.file_io, spec, directory, names.ending(spec.extension)),
+                )
+                for spec in self._spec.beside
+            ]
             columns = [field.name for field in self._spec.physical_fields]
-            every = BlobFiles(files, columns, blobs, self._spec.step_rows) if blobs else files
+            every = FilesBeside(files, columns, beside, self._spec.step_rows) if beside else files
             return AppendWriter(every, min(_APPEND_FLUSH_BYTES, self.budget))
         if self._plan.waiting_user is not None:
             return WaitingWriter(self._spec, self._engine, RollingFiles(table.file_io, self._spec, directory, names))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.errors import CommitConflictError, DataError, UnsupportedError
+from paimon_spark.errors import CommitConflictError, DataError, OptionError, UnsupportedError
 from paimon_spark.maintain.column_update import ColumnUpdate, commit_columns, plan_column_update, update_columns
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.row_level import check_row_delete, check_update
@@ -19,8 +19,9 @@ from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.schema_validation import validate
 from paimon_spark.spec.snapshot import CommitKind, Operation
-from paimon_spark.table.schema_change import AddColumn
+from paimon_spark.table.schema_change import AddColumn, SetOption
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write.message import TaskMessage
@@ -213,3 +214,78 @@ def test_what_java_refuses_is_refused(make: Make) -> None:
     check_update(table, ["a", "b"])
     with pytest.raises(UnsupportedError, match="Can only perform deletion operation on data evolution tables"):
         check_row_delete(table)
+
+
+def beside(table: FileStoreTable) -> list[tuple[str, tuple[str, ...] | None, int | None, int]]:
+    """End of the name, columns, first row id and rows of each file."""
+    latest = load_table(table.path).snapshots.latest()
+    assert latest is not None
+    files = [entry.file for entry in table.manifests.live_entries(latest)]
+    return [(f.file_name.partition(".")[2], f.write_cols, f.first_row_id, f.row_count) for f in files]
+
+
+def put(table: FileStoreTable, rows: list[dict[str, Any]]) -> None:
+    schema = to_arrow_schema(table.schema.fields)
+    plan = plan_write(table, data_schema=schema)
+    commit(table, [write_batches(plan, [pa.RecordBatch.from_pylist(rows, schema)], 0)])
+
+
+def test_blobs_that_do_not_change_are_left_to_older_files(tmp_path: Path) -> None:
+    fields = [DataField(i, name, parse_type(text)) for i, (name, text) in enumerate([("k", "INT"), ("b", "BLOB")])]
+    table = create_table(str(tmp_path / "t"), create_schema(fields, options=EVOLVES))
+    put(table, [{"k": i, "b": None if i == 4 else b"old" * i} for i in range(6)])
+    update(table, {1: {"b": b"new"}, 2: {"b": None}})
+    assert beside(table)[-1] == ("blob", ("b",), 0, 6)
+    blob = max(Path(table.path).rglob("*.blob"), key=lambda path: path.stat().st_mtime_ns)
+    assert blob.stat().st_size < 60
+    model = {i: (i, b"old" * i) for i in range(6)} | {1: (1, b"new"), 2: (2, None), 4: (4, None)}
+    assert rows_of(table, "k", "b") == model
+    update(table, {2: {"k": 20, "b": b"again"}, 4: {"k": 40, "b": b""}})
+    assert rows_of(table, "k", "b") == model | {2: (20, b"again"), 4: (40, b"")}
+    compact(load_table(table.path))
+    assert rows_of(table, "k", "b") == model | {2: (20, b"again"), 4: (40, b"")}
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "avro"])
+def test_vectors_have_files_of_their_own(tmp_path: Path, file_format: str) -> None:
+    columns = [("k", "INT"), ("e", "VECTOR<FLOAT, 2>"), ("v", "INT"), ("f", "VECTOR<INT, 1>")]
+    fields = [DataField(i, name, parse_type(text)) for i, (name, text) in enumerate(columns)]
+    options = {**EVOLVES, "file.format": "orc", "vector.file.format": file_format, "vector.target-file-size": "1 b"}
+    table = create_table(str(tmp_path / "t"), create_schema(fields, options=options))
+    rows = 2500
+    put(table, [{"k": i, "e": [i, -i], "v": i, "f": [i]} for i in range(rows)])
+    ending = f"vector.{file_format}"
+    found = beside(table)
+    assert found[0] == ("orc", ("k", "v"), 0, rows)
+    assert {(name, columns) for name, columns, _, _ in found[1:]} == {(ending, ("e", "f"))}
+    assert len(found) > 2
+    model = {i: (i, [float(i), float(-i)], i, [i]) for i in range(rows)}
+    assert rows_of(table, "k", "e", "v", "f") == model
+    update(table, {2000: {"e": [0.5, 1.5]}, 3: {"e": [2.5, 3.5]}})
+    model |= {i: (i, [x, x + 1], i, [i]) for i, x in ((2000, 0.5), (3, 2.5))}
+    assert {columns for name, columns, _, _ in beside(table)[len(found) :]} == {("e",)}
+    assert rows_of(table, "k", "e", "v", "f") == model
+    update(table, {7: {"v": 70, "f": [700]}})
+    model[7] = (7, [7.0, -7.0], 70, [700])
+    compact(load_table(table.path))
+    assert rows_of(table, "k", "e", "v", "f") == model
+
+
+def test_vectors_written_before_they_had_files_are_kept(tmp_path: Path) -> None:
+    columns = [("k", "INT"), ("e", "VECTOR<FLOAT, 2>")]
+    fields = [DataField(i, name, parse_type(text)) for i, (name, text) in enumerate(columns)]
+    table = create_table(str(tmp_path / "t"), create_schema(fields, options={**EVOLVES, "file.format": "avro"}))
+    for start in (0, 5):
+        put(load_table(table.path), [{"k": i, "e": [i, i]} for i in range(start, start + 5)])
+    alter_table(table, [SetOption("vector.file.format", "avro")])
+    for start in (10, 15):
+        put(load_table(table.path), [{"k": i, "e": [i, i]} for i in range(start, start + 5)])
+    compact(load_table(table.path))
+    assert rows_of(table, "k", "e") == {i: (i, [float(i), float(i)]) for i in range(20)}
+    assert sorted(rows for name, _, _, rows in beside(table) if name == "avro") == [5, 5, 10]
+
+
+def test_files_for_vectors_need_data_evolution() -> None:
+    fields = [DataField(0, "k", parse_type("INT")), DataField(1, "e", parse_type("VECTOR<FLOAT, 2>"))]
+    with pytest.raises(OptionError, match="Data evolution config must enabled for table with vector-store"):
+        validate(create_schema(fields, options={"bucket": "-1", "vector.file.format": "parquet"}))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.maintain.compact.rewrite import EvolvedRows, Rewrite
 from paimon_spark.maintain.compact.step import BucketFiles, CompactStep, split_files
-from paimon_spark.read.data_evolution import holds_part, row_range_groups
+from paimon_spark.read.data_evolution import columns_of, holds_part, row_range_groups
+from paimon_spark.spec.data_types import VectorType
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta
@@ -31,6 +32,7 @@ class EvolvedCompactPlanner:
         """
         self._table = table
         self._target_bytes = table.options.target_file_size_bytes(False)
+        self._vectors_beside = table.options.value("vector.file.format") is not None
         self._least = 2 if full else max(2, int(table.options.value("compaction.min.file-num")))
 
     def step(self, bucket: BucketFiles) -> CompactStep:
@@ -48,7 +50,7 @@ class EvolvedCompactPlanner:
             if pack and (_end(pack) != group[0].first_row_id or _size(pack) + _size(group) > self._target_bytes):
                 packs.append(pack)
                 pack = []
-            if any(bucket.vector_of(file) is not None for file in group):
+            if any(bucket.vector_of(file) is not None or self._holds_beside(file) for file in group):
                 packs.append(pack)
                 pack = []
             else:
@@ -56,6 +58,11 @@ class EvolvedCompactPlanner:
         packs.append(pack)
         chosen = [pack for pack in packs if len(pack) >= self._least]
         return CompactStep(tuple((self._rewrite(bucket, pack), tuple(pack)) for pack in chosen))
+
+    def _holds_beside(self, file: DataFileMeta) -> bool:
+        """Whether a file holds VECTOR columns of rows whose new files would not (``vector.file.format``)."""
+        columns = columns_of(self._table.schemas.get(file.schema_id), file.write_cols)
+        return self._vectors_beside and any(isinstance(column.type, VectorType) for column in columns)
 
     def _rewrite(self, bucket: BucketFiles, pack: Sequence[DataFileMeta]) -> Rewrite:
         first = pack[0].first_row_id

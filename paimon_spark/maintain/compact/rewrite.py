@@ -25,7 +25,6 @@ from paimon_spark.read.record_expiry import RecordExpiry
 from paimon_spark.read.row_tracking import tracked_rows
 from paimon_spark.read.sections import runs_of
 from paimon_spark.read.split_read import partition_scalars
-from paimon_spark.spec.data_types import BlobType
 from paimon_spark.spec.manifest import FileSource
 from paimon_spark.spec.row_kind import without_retracts
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
@@ -144,8 +143,8 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> RewriteResult:
 def output_spec(table: FileStoreTable, rewrite: Rewrite) -> DataFileSpec:
     """Return how the new files of a rewrite are written."""
     schema = table.schema
-    if rewrite.evolved is not None:  # blobs stay where they are, and the rows keep their one range of ids
-        return replace(data_file_spec(schema, limit_rows=False), blobs=(), target_size_bytes=2**62)
+    if rewrite.evolved is not None:  # files beside stay where they are, and the rows keep their one range of ids
+        return replace(data_file_spec(schema, limit_rows=False), beside=(), target_size_bytes=2**62)
     # rows that are moved take their ids with them
     columns = (*schema.fields, *_TRACKED) if table.options.row_tracking_enabled else None
     return data_file_spec(schema, level=rewrite.level, limit_rows=False, columns=columns)
@@ -214,7 +213,7 @@ def appended_rows(table: FileStoreTable, rewrite: Rewrite) -> Iterator[pa.Record
     """Yield the rows that are left of files of a table without keys, as new files hold them."""
     fields, constants = tuple(table.schema.fields), partition_scalars(table, rewrite.partition)
     if rewrite.evolved is not None:
-        plain = tuple(field for field in fields if not isinstance(field.type, BlobType))
+        plain = _output_spec(table, rewrite).value_fields  # those of files beside stay there
         yield from read_files(FileRead(table, plain, constants), rewrite.sections[0], None)
         return
     reader = FileRead(table, fields, constants)

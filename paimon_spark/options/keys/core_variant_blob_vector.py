@@ -1,6 +1,6 @@
 """Options of VARIANT, BLOB and VECTOR columns."""
 
-from paimon_spark.options.advice import USE_ANOTHER_ENGINE, WRITE_WITH_ANOTHER_ENGINE
+from paimon_spark.options.advice import USE_ANOTHER_ENGINE
 from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
@@ -8,7 +8,6 @@ KB = 1 << 10
 _UNSHREDDED = "VARIANT columns are written unshredded."
 _DESCRIBED = "BLOB columns that are stored as descriptors or references are refused."
 _OWN_VALUES = "Values are written as they are given."
-_NO_VECTOR_FILES = "Writes of files for VECTOR columns alone are refused."
 _NO_VECTOR_SEARCH = "Vector search is refused."
 
 CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
@@ -133,7 +132,8 @@ CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
         K.STRING,
         None,
         "Format of files that hold VECTOR columns alone.",
-        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE),),
+        honoured=True,
+        refusals=(Refusal(Stage.WRITE, "Data files can be parquet, orc or avro.", unless=("parquet", "orc", "avro")),),
     ),
     Option(
         "vector-field",
@@ -149,7 +149,7 @@ CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
         "Length of a column of `vector-field`.",
         honoured=True,
     ),
-    Option("vector.target-file-size", K.MEMORY, None, "Size at which vector files roll.", instead=_NO_VECTOR_FILES),
+    Option("vector.target-file-size", K.MEMORY, None, "Size at which vector files roll.", honoured=True),
     Option(
         "blob-view.resolve.enabled", K.BOOL, True, "Whether such references are resolved when read.", instead=_DESCRIBED
     ),
