@@ -7,20 +7,23 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitConflictError, DataError, OptionError, UnsupportedError
 from paimon_spark.maintain.column_update import ColumnUpdate, commit_columns, plan_column_update, update_columns
-from paimon_spark.maintain.compact.compaction import compact
+from paimon_spark.maintain.compact.compaction import compact, rewrite_here
 from paimon_spark.maintain.row_level import check_row_delete, check_update
+from paimon_spark.maintain.row_marks import commit_marks, encode_positions
 from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.schema_validation import validate
 from paimon_spark.spec.snapshot import CommitKind, Operation
+from paimon_spark.table.deletion_vectors import vectors_of
 from paimon_spark.table.schema_change import AddColumn, SetOption
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
@@ -289,3 +292,54 @@ def test_files_for_vectors_need_data_evolution() -> None:
     fields = [DataField(0, "k", parse_type("INT")), DataField(1, "e", parse_type("VECTOR<FLOAT, 2>"))]
     with pytest.raises(OptionError, match="Data evolution config must enabled for table with vector-store"):
         validate(create_schema(fields, options={"bucket": "-1", "vector.file.format": "parquet"}))
+
+
+def delete(table: FileStoreTable, *row_ids: int) -> None:
+    """Mark rows in the oldest file of their group."""
+    table = load_table(table.path)
+    latest = table.snapshots.latest()
+    assert latest is not None
+    whole = [entry.file for entry in table.manifests.live_entries(latest)]
+    marked = []
+    for row_id in row_ids:
+        group = [file for file in whole if 0 <= row_id - (file.first_row_id or 0) < file.row_count]
+        anchor = min(group, key=lambda file: file.max_sequence_number)
+        at = np.array([row_id - (anchor.first_row_id or 0)])
+        marked.append((f"{table.path}/bucket-0/{anchor.file_name}", encode_positions(at)))
+    commit_marks(table, (), latest.id, marked, operation="DELETE", rows_read=True)
+
+
+def test_deleted_rows_go_over_to_the_compacted_file(make: Make) -> None:
+    table = make(**{"deletion-vectors.enabled": "true"})
+    append(table, range(15, 25))
+    delete(table, 0, 4, 11)
+    update(table, {5: {"b": 500}, 12: {"b": 1200}, 4: {"b": 9}})
+    delete(table, 4, 14, 20)
+    model = {k: (k, f"a{k}", {5: 500, 12: 1200}.get(k, k)) for k in range(25) if k not in (0, 4, 11, 14, 20)}
+    assert rows_of(table, "k", "a", "b") == model
+    compact(load_table(table.path))
+    assert beside(table) == [("parquet", None, 0, 25)]
+    assert rows_of(table, "k", "a", "b") == model
+    latest = load_table(table.path).snapshots.latest()
+    (vector,) = vectors_of(load_table(table.path), latest).values()
+    assert vector.cardinality == 5
+    delete(table, 24)
+    update(table, {1: {"a": "x"}})
+    compact(load_table(table.path))
+    del model[24]
+    assert rows_of(table, "k", "a", "b") == model | {1: (1, "x", 1)}
+
+
+def test_a_delete_beside_a_compaction_is_a_conflict(make: Make) -> None:
+    table = make(**{"deletion-vectors.enabled": "true"})
+    delete(table, 3)
+
+    def rewritten(table: FileStoreTable, rewrites: Any) -> Any:
+        delete(table, 5, 12)
+        return rewrite_here(table, rewrites)
+
+    with pytest.raises(CommitConflictError):
+        compact(load_table(table.path), execute=rewritten)
+    assert set(rows_of(table, "k")) == set(range(15)) - {3, 5, 12}
+    compact(load_table(table.path))
+    assert set(rows_of(table, "k")) == set(range(15)) - {3, 5, 12}

@@ -175,16 +175,28 @@ class _Work:
             made[at] += result.files
             self._changelog[at] += result.changelog_files
             deletions[at] += result.deletions
-        self._mark(steps, deletions)
+        self._mark(steps, deletions, made)
         for at, step in enumerate(steps):
             gone = {file.file_name for old in (step.upgrades, *(old for _, old in step.rewrites)) for file in old}
             lifted = [file.upgraded(step.level) for file in step.upgrades]
             self._now[at] = [file for file in self._now[at] if file.file_name not in gone] + made[at] + lifted
         return any(steps)
 
-    def _mark(self, steps: Sequence[CompactStep], deletions: Sequence[Sequence[tuple[str, bytes]]]) -> None:
-        """Mark the rows that steps have replaced in files that stay; the vectors of rewritten files go."""
+    def _mark(
+        self,
+        steps: Sequence[CompactStep],
+        deletions: Sequence[Sequence[tuple[str, bytes]]],
+        made: Sequence[Sequence[DataFileMeta]],
+    ) -> None:
+        """Mark the rows that steps have replaced in files that stay; the vectors of rewritten files go.
+
+        With data evolution they go over to the new file, whose rows are those of the old ones.
+        """
         deleted, dropped = [], set()
+        if self._vectors.places and isinstance(self._append, EvolvedCompactPlanner):
+            for bucket, step, new in zip(self._before, steps, made, strict=True):
+                for (_, old), file in zip(step.rewrites, new, strict=True):
+                    deleted += self._vectors.moved(bucket.partition, bucket.bucket, old, file)
         for bucket, files, step, found in zip(self._before, self._now, steps, deletions, strict=True):
             rows = {file.file_name: file.row_count for file in files}
             dropped |= {(bucket.partition, bucket.bucket, f.file_name) for _, old in step.rewrites for f in old}

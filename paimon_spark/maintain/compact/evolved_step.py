@@ -1,8 +1,9 @@
 """One step of the compaction of a table with data evolution: files of some columns become files of all of them.
 
 Equals Java's ``DataEvolutionCompactTask``: files that hold columns of the same rows are put together, with small
-neighbours, into one file whose rows keep their ids. Files of BLOB and VECTOR columns stay. Rows that a deletion vector
-marks are counted by their place in a file, so their files stay as well. No data file is opened.
+neighbours, into one file whose rows keep their ids. Files of BLOB and VECTOR columns stay. Deleted rows keep their
+places, and the new file gets their deletion vectors (``DataEvolutionCompactDeletionVectorRewriter``). No data file is
+opened.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class EvolvedCompactPlanner:
             if pack and (_end(pack) != group[0].first_row_id or _size(pack) + _size(group) > self._target_bytes):
                 packs.append(pack)
                 pack = []
-            if any(bucket.vector_of(file) is not None or self._holds_beside(file) for file in group):
+            if any(map(self._holds_beside, group)):
                 packs.append(pack)
                 pack = []
             else:
@@ -69,7 +70,8 @@ class EvolvedCompactPlanner:
         assert first is not None
         lowest, highest = min(f.min_sequence_number for f in pack), max(f.max_sequence_number for f in pack)
         rows = EvolvedRows(first, lowest, highest)
-        sections = (tuple(split_files(self._table, bucket, pack)),)
+        files = split_files(self._table, bucket, pack)
+        sections = (tuple(file._replace(deletion_vector=None) for file in files),)
         return Rewrite(bucket.partition, bucket.bucket, 0, sections, evolved=rows)
 
 

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from paimon_spark.spec.deletion_vector import positions_of
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, FileKind, IndexManifestEntry
-from paimon_spark.table.deletion_vectors import FileKey, Vectors, vector_places
+from paimon_spark.table.deletion_vectors import FileKey, Vectors, deleted_rows, vector_places
 from paimon_spark.write.deletion_vectors import DeletedRows, changed_vectors, delete_index_files
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
@@ -53,6 +55,22 @@ class VectorChanges:
         self._written += added
         self._now = [entry for entry in self._now if entry.file_name not in gone] + added
         self.places = vector_places(self._table, self._now)
+
+    def moved(self, partition: bytes, bucket: int, old: Sequence[DataFileMeta], new: DataFileMeta) -> list[DeletedRows]:
+        """Return the deleted rows of a file that holds the rows of others, by row id; none where they have no vector.
+
+        Raises:
+            CorruptTableError: an index file is missing or damaged.
+        """
+        found = []
+        for file in old:
+            place = self.places.get((partition, bucket, file.file_name))
+            if place is not None:
+                positions = positions_of(deleted_rows(self._table.file_io, place, file.row_count), file.row_count)
+                found.append(positions + ((file.first_row_id or 0) - (new.first_row_id or 0)))
+        if not found:
+            return []
+        return [DeletedRows(partition, bucket, new.file_name, new.row_count, np.unique(np.concatenate(found)))]
 
     def changes(self, partition: bytes, bucket: int) -> tuple[IndexManifestEntry, ...]:
         """Return how the commit changes the index files of a bucket: those to delete, then those to add."""
