@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptTableError
+from paimon_spark.read.index_pruning import index_masks
 from paimon_spark.read.stats_pruning import stats_mask
 from paimon_spark.spec.file_names import is_blob_file, is_vector_file
 from paimon_spark.spec.predicate import Predicate, fields, split_and
@@ -112,9 +113,10 @@ def anchor_mask(files: ManifestColumns) -> Mask:
 
 
 def evolved_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predicate) -> Mask:
-    """Return which files may hold columns of a row for which the predicate is true: whole groups, by statistics.
+    """Return which files may hold columns of a row for which the predicate is true: whole groups.
 
-    A conjunct rules a group out where one file is the newest for all its columns, and that file's statistics do.
+    A conjunct rules a group out where one file is the newest for all its columns, and that file's statistics or indexes
+    do.
 
     Args:
         table: with the schema of the read.
@@ -132,12 +134,18 @@ def evolved_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predi
     for conjunct in split_and(predicate):
         wanted = {table.schema.field(name).id for name in fields(conjunct)}
         may_match = stats_mask(table, files, conjunct, keys=False)
+        deciding: list[tuple[int, list[int]]] = []
         for group in groups:
             holders = [i for i in group if held[i] & wanted]
             newest = max(holders, key=lambda i: sequences[i], default=None)
             if newest is None or not held[newest] >= wanted or holds_part(names[newest]):
                 continue
-            tied = sum(sequences[i] == sequences[newest] for i in holders) > 1
-            if not tied and not may_match[newest]:
+            if sum(sequences[i] == sequences[newest] for i in holders) == 1:
+                deciding.append((newest, group))
+        asked = np.zeros(len(files), dtype=bool)
+        asked[[newest for newest, group in deciding if keep[group[0]] and may_match[newest]]] = True
+        may_match &= index_masks(table, files, conjunct, asked)[0]
+        for newest, group in deciding:
+            if not may_match[newest]:
                 keep[group] = False
     return keep

@@ -15,6 +15,7 @@ from paimon_spark.errors import CorruptTableError
 from paimon_spark.read.change_range import ChangeRange, ChangeSource, snapshots_of
 from paimon_spark.read.diff_plan import diff_splits, files_of_state, only_in_later
 from paimon_spark.read.incremental_read import read_changed, read_written
+from paimon_spark.read.index_pruning import index_masks
 from paimon_spark.read.plan import ReadPlan, ReadSplit, residual_filter
 from paimon_spark.read.pruning import bucket_groups, bucket_mask
 from paimon_spark.read.sections import pack_ordered
@@ -138,4 +139,6 @@ def rows_may_match(table: FileStoreTable, files: ManifestColumns, predicate: Pre
     """Return which files, whose rows are read as they were written, may hold rows for which a predicate is true."""
     if predicate is None or not len(files):
         return np.ones(len(files), dtype=bool)
-    return bucket_mask(table, files, predicate) & stats_mask(table, files, predicate, keys=False)
+    may_match = bucket_mask(table, files, predicate) & stats_mask(table, files, predicate, keys=False)
+    by_index, _ = index_masks(table, files, predicate, may_match)
+    return may_match & by_index

@@ -10,15 +10,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CorruptTableError
+from paimon_spark.maintain.column_update import commit_columns, plan_column_update, update_columns
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.read import file_read, index_pruning
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.schema_change import AddColumn, RenameColumn, UpdateColumnType
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
+from paimon_spark.write.plan import plan_write
+from paimon_spark.write.task_write import write_batches
 from tests.support.plans import plan_of
 from tests.write.test_file_indexes import INDEXES, make, rows, write
 
@@ -208,3 +213,46 @@ def test_damage_is_told_and_hides_nothing(tmp_path: Path, column: str, literal: 
         read(table, predicate)
     assert multiset(read(table.with_options(OFF), predicate)) == expected
     assert len(read(table)) == 100
+
+
+def test_changes_are_left_out_by_their_indexes(tmp_path: Path, opened: list[str]) -> None:
+    table = make(tmp_path / "t", file_index__in_manifest_threshold="0 b", **SMALL)
+    for start in range(10):
+        write(table, rows(list(range(start, 1000, 10))))
+    changes = load_table(table.path, options={"incremental-between": "2,9"})
+    opened.clear()
+    wanted = Leaf("eq", "k", (403,))
+    assert [row["k"] for row in read(changes, wanted)] == [403]
+    assert len(opened) <= 2
+    without = load_table(table.path, options={"incremental-between": "2,9", **OFF})
+    opened.clear()
+    assert [row["k"] for row in read(without, wanted)] == [403]
+    assert len(opened) == 7
+
+
+def test_rows_of_several_files_are_left_out_by_the_newest_ones_index(tmp_path: Path, opened: list[str]) -> None:
+    fields = [DataField(0, "k", parse_type("INT")), DataField(1, "v", parse_type("INT"))]
+    options = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    options |= {"file-index.bloom-filter.columns": "k,v", "file-index.bloom-filter.v.fpp": "0.0001"}
+    table = create_table(str(tmp_path / "t"), create_schema(fields, options=options))
+    schema = pa.schema([("k", pa.int32()), ("v", pa.int32())])
+    for start in range(6):
+        keys = list(range(start, 600, 6))
+        given = pa.RecordBatch.from_pydict({"k": keys, "v": keys}, schema)
+        commit(
+            load_table(table.path), [write_batches(plan_write(load_table(table.path), data_schema=schema), [given], 0)]
+        )
+    latest = load_table(table.path).snapshots.latest()
+    assert latest is not None
+    changed = pa.schema([("v", pa.int32())])
+    update = plan_column_update(load_table(table.path), ["v"], changed, latest.id)
+    ids = pa.table({"v": pa.array([1001], pa.int32()), "_ROW_ID": pa.array([5])})  # the row of key 30
+    message = update_columns(update, ids.to_batches())
+    assert message is not None
+    commit_columns(load_table(table.path), [message], latest, Operation.UPDATE)
+    table = load_table(table.path)
+    for value, keys, files in ((1001, [30], 2), (30, [], 0), (31, [31], 1), (24, [24], 2)):
+        opened.clear()
+        assert [row["k"] for row in read(table, Leaf("eq", "v", (value,)))] == keys
+        assert len(opened) == files
+    assert len(read(load_table(table.path, options=OFF), Leaf("eq", "v", (1001,)))) == 1
