@@ -32,7 +32,7 @@ from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import BlobType
+from paimon_spark.spec.data_types import holds_blobs
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.storage.blob_format import IS_PLACEHOLDER
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -184,7 +184,7 @@ def _written(update: ColumnUpdate, group: RowGroup, rows: _SortedRows) -> Commit
 
 def _old_values(update: ColumnUpdate, group: RowGroup) -> Iterator[pa.RecordBatch]:
     """Yield what the columns of all rows of a group hold, deleted rows among them; BLOBs are not read."""
-    fields = tuple(field for field in update.fields if not isinstance(field.type, BlobType))
+    fields = tuple(field for field in update.fields if not holds_blobs(field.type))
     for _, batches in read_evolved(FileRead(update.table, fields, {}), group.files, None):
         yield from batches
 
@@ -206,7 +206,7 @@ def _overlaid(update: ColumnUpdate, old: pa.RecordBatch, new: pa.Table | None, f
         before = old.column(field.name).cast(field.type) if there else pa.nulls(rows, field.type)
         every = pa.chunked_array([before, *changed.column(field.name).chunks], field.type)
         columns.append(every.combine_chunks().take(pa.array(order)))
-    if any(isinstance(field.type, BlobType) for field in update.fields):
+    if any(holds_blobs(field.type) for field in update.fields):
         schema = schema.append(pa.field(IS_PLACEHOLDER, pa.bool_(), nullable=False))
         columns.append(pa.array(is_old))
     return pa.Table.from_arrays(columns, schema=schema)

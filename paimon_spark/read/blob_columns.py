@@ -71,17 +71,19 @@ def blob_batches(
         as_descriptor = bool(reader.table.options.value("blob-as-descriptor"))
         schema = to_arrow_schema([field])
         for part in portions(lengths, reader.batch_rows, reader.batch_bytes):
-            values = _values(readers, source[part], position[part], as_descriptor)
+            values = _values(readers, source[part], position[part], field, as_descriptor)
             yield pa.RecordBatch.from_arrays([values], schema=schema)
 
 
-def _values(readers: Sequence[BlobReader], source: Longs, position: Longs, as_descriptor: bool) -> pa.Array:
+def _values(
+    readers: Sequence[BlobReader], source: Longs, position: Longs, field: DataField, as_descriptor: bool
+) -> pa.Array:
     """The values of some rows, from one reader after the other."""
     parts, order = [], []
     for number in np.unique(source).tolist():
         at = np.flatnonzero(source == number)
         reader = readers[number]
         wanted = position[at]
-        parts.append(descriptors(reader, wanted) if as_descriptor else reader.values(wanted))
+        parts.append(descriptors(reader, wanted, field) if as_descriptor else reader.values(wanted, field))
         order.append(at)
     return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(order))))

@@ -9,6 +9,7 @@ from typing import Any
 from paimon_spark.errors import SchemaError
 from paimon_spark.spec.atomic_types import (
     BigIntType,
+    BlobType,
     BooleanType,
     DataType,
     DoubleType,
@@ -181,6 +182,14 @@ def nested_types(data_type: DataType) -> tuple[DataType, ...]:
 def contains_type(data_type: DataType, kind: type[DataType]) -> bool:
     """Whether a type is of a kind, or has one inside."""
     return isinstance(data_type, kind) or any(contains_type(inner, kind) for inner in nested_types(data_type))
+
+
+def holds_blobs(data_type: DataType) -> bool:
+    """Whether a column of a type lies in blob files: BLOB, ARRAY<BLOB> and MAP<X, BLOB>."""
+    inner = nested_types(data_type)
+    return isinstance(data_type, BlobType) or (
+        isinstance(data_type, ArrayType | MapType) and isinstance(inner[-1], BlobType)
+    )
 
 
 def walk_fields(fields: Sequence[DataField]) -> Iterator[DataField]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from paimon_spark.errors import OptionError, SchemaError
-from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, VarBinaryType, VectorType
+from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, MapType, VarBinaryType, VectorType, holds_blobs
 
 
 def with_option_types(fields: Sequence[DataField], options: Mapping[str, str]) -> tuple[DataField, ...]:
@@ -14,7 +14,8 @@ def with_option_types(fields: Sequence[DataField], options: Mapping[str, str]) -
 
     Args:
         fields: as SQL or a DataFrame gives them.
-        options: ``blob-field`` names BINARY columns that are BLOB; ``vector-field`` ARRAY columns that are VECTOR, of
+        options: ``blob-field`` names BINARY columns that are BLOB, also in arrays and maps;
+            ``vector-field`` ARRAY columns that are VECTOR, of
             the length ``field.<name>.vector-dim``.
 
     Raises:
@@ -33,11 +34,16 @@ def _names(text: str) -> frozenset[str]:
 
 
 def _blob(field: DataField) -> DataField:
-    if isinstance(field.type, BlobType):
+    kind = field.type
+    if holds_blobs(kind):
         return field
-    if not isinstance(field.type, VarBinaryType):
-        raise SchemaError(f"The type of blob field '{field.name}' must be binary, but is {field.type.sql()}.")
-    return replace(field, type=BlobType(nullable=field.type.nullable))
+    if isinstance(kind, ArrayType) and isinstance(kind.element, VarBinaryType):
+        return replace(field, type=replace(kind, element=BlobType(nullable=kind.element.nullable)))
+    if isinstance(kind, MapType) and isinstance(kind.value, VarBinaryType):
+        return replace(field, type=replace(kind, value=BlobType(nullable=kind.value.nullable)))
+    if not isinstance(kind, VarBinaryType):
+        raise SchemaError(f"The type of blob field '{field.name}' must be binary, but is {kind.sql()}.")
+    return replace(field, type=BlobType(nullable=kind.nullable))
 
 
 def _vector(field: DataField, options: Mapping[str, str]) -> DataField:

@@ -14,8 +14,6 @@ from paimon_spark.spec.casts import cast_default
 from paimon_spark.spec.data_types import (
     ArrayType,
     BigIntType,
-    BlobType,
-    DataType,
     GeographyType,
     GeometryType,
     IntType,
@@ -26,7 +24,7 @@ from paimon_spark.spec.data_types import (
     TimestampType,
     VariantType,
     VectorType,
-    nested_types,
+    holds_blobs,
 )
 from paimon_spark.spec.file_index.settings import validate_index_settings
 from paimon_spark.spec.format_validation import validate_formats
@@ -260,13 +258,6 @@ def _validate_snapshot_ordering(schema: TableSchema) -> None:
         )
 
 
-def _is_blob(data_type: DataType) -> bool:
-    inner = nested_types(data_type)
-    return isinstance(data_type, BlobType) or (
-        isinstance(data_type, ArrayType | MapType) and isinstance(inner[-1], BlobType)
-    )
-
-
 def _validate_row_tracking(schema: TableSchema) -> None:
     options = schema.core_options
     if options.row_tracking_enabled:
@@ -280,7 +271,7 @@ def _validate_row_tracking(schema: TableSchema) -> None:
         if options.value("clustering.incremental"):
             raise OptionError("Data evolution config must disabled with clustering.incremental")
     _validate_vector_files(schema)
-    blobs = [field.name for field in schema.fields if _is_blob(field.type)]
+    blobs = [field.name for field in schema.fields if holds_blobs(field.type)]
     if not blobs:
         return
     what = "BLOB, ARRAY<BLOB> or MAP<X, BLOB> type column"
@@ -333,7 +324,7 @@ def _validate_others(schema: TableSchema) -> None:
                 f"but it is {schema.field(name).type}"
             )
     for name in _names(options, "blob-field"):
-        if not schema.has_field(name) or not _is_blob(schema.field(name).type):
+        if not schema.has_field(name) or not holds_blobs(schema.field(name).type):
             raise OptionError(
                 f"Field '{name}' in 'blob-field' must be a BLOB, ARRAY<BLOB> or MAP<X, BLOB> field in table schema."
             )

@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from paimon_spark.spec.data_types import BlobType, DataField
 from paimon_spark.storage.blob_format import AROUND, HEAD, BlobReader, Longs
 
 _VERSION: Final = 2
@@ -19,9 +20,20 @@ def descriptor(uri: str, offset: int, length: int) -> bytes:
     return struct.pack("<bqi", _VERSION, _MAGIC, len(path)) + path + struct.pack("<qq", offset, length)
 
 
-def descriptors(reader: BlobReader, rows: Longs) -> pa.Array:
-    """The descriptors of the values of some rows of a blob file; null where they are null."""
+def descriptors(reader: BlobReader, rows: Longs, field: DataField) -> pa.Array:
+    """The descriptors of the values of some rows of a blob file; null where they are null.
+
+    Args:
+        reader: of the file.
+        rows: positions in the file.
+        field: the column; in an array or a map each element has its descriptor.
+    """
     lengths, offsets = reader.lengths[rows].tolist(), reader.offsets[rows].tolist()
+    if not isinstance(field.type, BlobType):
+        records = [reader.record(row) for row in rows.tolist()]
+        return reader.collections(
+            records, field, lambda at, span: descriptor(reader.path, offsets[at] + HEAD + span[0], span[1])
+        )
     return pa.array(
         [
             None if length < 0 else descriptor(reader.path, offset + HEAD, length - AROUND)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import repeat
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,16 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
+from paimon_spark.spec.data_types import holds_blobs
 from paimon_spark.spec.predicate import Predicate
-from paimon_spark.storage.avro_columns import decode_longs
-from paimon_spark.storage.avro_encoding import encode_longs
+from paimon_spark.storage.blob_elements import (
+    check_blob_keys,
+    decode_elements,
+    decode_lengths,
+    encode_elements,
+    encode_lengths,
+)
 from paimon_spark.storage.column_reading import corrupt_as
 from paimon_spark.storage.data_file import (
     DEFAULT_BATCH_BYTES,
@@ -82,7 +88,7 @@ class BlobReader(DataFileReader):
         if count < 0 or start < 0:
             raise self._damaged(f"its index has {count} bytes")
         try:
-            lengths = _decoded(self._at(start, count))
+            lengths = decode_lengths(self._at(start, count))
         except ValueError as error:
             raise self._damaged(str(error)) from None
         bad = (lengths < AROUND) & (lengths != NULL) & (lengths != PLACEHOLDER)
@@ -104,7 +110,7 @@ class BlobReader(DataFileReader):
     ) -> Iterator[pa.RecordBatch]:
         """The one column (see DataFileReader); a value that an older file has is null here."""
         (field,) = fields
-        if not isinstance(field.type, t.BlobType):
+        if not holds_blobs(field.type):
             raise UnsupportedError(
                 f"Column '{field.name}' of type {field.type.sql()} in a blob file cannot be read yet."
             )
@@ -113,23 +119,57 @@ class BlobReader(DataFileReader):
         schema = to_arrow_schema(fields)
         rows = np.arange(self.num_rows)
         for part in portions(self.lengths, batch_rows, batch_bytes):
-            batch = pa.RecordBatch.from_arrays([self.values(rows[part])], schema=schema)
+            batch = pa.RecordBatch.from_arrays([self.values(rows[part], field)], schema=schema)
             kept = batch if predicate is None else batch.filter(predicate)
             if kept.num_rows:
                 yield kept
 
-    def values(self, rows: Longs) -> pa.Array:
+    def values(self, rows: Longs, field: t.DataField) -> pa.Array:
         """The values of some rows; null where they are null, or in an older file.
 
         Args:
             rows: positions in the file.
+            field: the column.
 
         Raises:
             CorruptTableError: a record is damaged.
         """
-        return pa.array([self._value(row) for row in rows.tolist()], pa.binary())
+        values = [self.record(row) for row in rows.tolist()]
+        if not isinstance(field.type, t.BlobType):
+            return self.collections(values, field, lambda at, span: memoryview(values[at])[span[0] : sum(span)])  # type: ignore[arg-type]
+        return pa.array(values, pa.binary())
 
-    def _value(self, row: int) -> bytes | None:
+    def collections(
+        self,
+        records: Sequence[bytes | None],
+        field: t.DataField,
+        value: Callable[[int, tuple[int, int]], bytes | memoryview],
+    ) -> pa.Array:
+        """Arrays or maps of blobs.
+
+        Args:
+            records: of rows; None for null.
+            field: the column.
+            value: gives an element by the position of its record in `records`, its start and length there.
+
+        Raises:
+            CorruptTableError: a record is damaged.
+        """
+        found: list[list[Any] | None] = []
+        for at, record in enumerate(records):
+            if record is None:
+                found.append(None)
+                continue
+            try:
+                keys, spans = decode_elements(field.name, field.type, record)
+            except ValueError as error:
+                raise self._damaged(f"a record of column '{field.name}' is damaged, {error}") from None
+            items = [None if span is None else bytes(value(at, span)) for span in spans]
+            found.append(items if keys is None else list(zip(keys, items, strict=True)))
+        return pa.array(found, to_arrow_type(field.type))
+
+    def record(self, row: int) -> bytes | None:
+        """What the record of a row holds; None where it is null, or in an older file."""
         length = int(self.lengths[row])
         if length < 0:
             return None
@@ -176,27 +216,6 @@ def portions(lengths: Longs, batch_rows: int, batch_bytes: int) -> Iterator[slic
         start = end
 
 
-def _encoded(lengths: Longs) -> bytes:
-    """Numbers as zig-zag varints of their differences (Java: ``DeltaVarintCompressor``)."""
-    if not len(lengths):
-        return b""
-    encoded = encode_longs(np.diff(lengths, prepend=0))
-    return bytes(encoded.buffers()[2])
-
-
-def _decoded(data: bytes) -> Longs:
-    """What `_encoded` was given.
-
-    Raises:
-        ValueError: these are no such numbers.
-    """
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) < 128)
-    if len(data) != (ends[-1] + 1 if len(ends) else 0):
-        raise ValueError("its index is cut off")
-    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])[: len(ends)]
-    return np.cumsum(decode_longs(np.frombuffer(data + bytes(10), np.uint8), starts))
-
-
 class BlobWriter(DataFileWriter):
     """Writes one blob file."""
 
@@ -211,7 +230,9 @@ class BlobWriter(DataFileWriter):
     ) -> None:
         del compression, zstd_level, options  # values are stored as they are
         self.path = path
-        self._names = [field.name for field in fields]
+        (self._field,) = fields
+        self._names = [self._field.name]
+        check_blob_keys(self._field.name, self._field.type)
         self._file_io = file_io
         self._lengths: list[int] = []
         self._size = 0
@@ -226,12 +247,15 @@ class BlobWriter(DataFileWriter):
             if not value.is_valid:
                 self._lengths.append(PLACEHOLDER if is_older else NULL)
                 continue
-            data = value.as_buffer()
-            length = data.size + AROUND
+            plain = isinstance(self._field.type, t.BlobType)
+            parts = [value.as_buffer()] if plain else encode_elements(self._field.name, self._field.type, value)
+            length = sum(memoryview(part).nbytes for part in parts) + AROUND
             number = struct.pack("<q", length)
-            checksum = zlib.crc32(number, zlib.crc32(data, zlib.crc32(_MAGIC)))
-            for part in (_MAGIC, data, number, struct.pack("<I", checksum)):
+            checksum = 0
+            for part in (_MAGIC, *parts, number):
+                checksum = zlib.crc32(part, checksum)
                 self._target.write(part)
+            self._target.write(struct.pack("<I", checksum))
             self._lengths.append(length)
             self._size += length
 
@@ -243,7 +267,7 @@ class BlobWriter(DataFileWriter):
     def close(self) -> FileResult:
         """Write the index."""
         try:
-            index = _encoded(np.array(self._lengths, dtype=np.int64))
+            index = encode_lengths(self._lengths)
             self._target.write(index + struct.pack("<ib", len(index), _VERSION))
             self._target.close()
         except BaseException:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Stage, refuse
 from paimon_spark.options.advice import USE_ANOTHER_ENGINE
-from paimon_spark.spec.data_types import BlobType, contains_type
+from paimon_spark.spec.data_types import BlobType, contains_type, holds_blobs
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
@@ -77,8 +77,8 @@ def check_no_global_index(table: FileStoreTable, deed: str) -> None:
 def _check_types(schema: TableSchema) -> None:
     for field in schema.fields:
         root = field.type.sql().split("(")[0].split(" ")[0]
-        nested_blob = not isinstance(field.type, BlobType) and contains_type(field.type, BlobType)
-        if root in ("GEOMETRY", "GEOGRAPHY") or nested_blob or (root == "BLOB" and schema.primary_keys):
+        nested_blob = contains_type(field.type, BlobType) and not holds_blobs(field.type)
+        if root in ("GEOMETRY", "GEOGRAPHY") or nested_blob or (holds_blobs(field.type) and schema.primary_keys):
             raise UnsupportedError(
                 f"Column '{field.name}' has the type {root}, which is not supported yet. {USE_ANOTHER_ENGINE}"
             )

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_spark.options import CoreOptions
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import BlobType, DataField, VectorType
+from paimon_spark.spec.data_types import DataField, VectorType, holds_blobs
 from paimon_spark.spec.file_names import FileNameSequence, data_file_extension
 from paimon_spark.spec.placement import check_prefix
 from paimon_spark.spec.schema import TableSchema
@@ -174,7 +174,7 @@ def _with_files_beside(spec: DataFileSpec, schema: TableSchema) -> DataFileSpec:
             step_rows=1,
         )
         for field in spec.physical_fields
-        if isinstance(field.type, BlobType)
+        if holds_blobs(field.type)
     )
     beside = (*blobs, *vectors)
     if not beside:

@@ -64,3 +64,17 @@ def test_types_that_do_not_fit_are_told(sql: Callable[[str], list[object]]) -> N
     ):
         with pytest.raises((PySparkException, PaimonError), match=text):
             sql(f"CREATE TABLE blobs.db.bad (k INT, pic BINARY, emb ARRAY<FLOAT>) TBLPROPERTIES ({options})")
+
+
+def test_arrays_and_maps_of_blobs(sql: Callable[[str], list[object]], warehouse: Path) -> None:
+    sql("DROP TABLE IF EXISTS blobs.db.many")
+    sql(
+        "CREATE TABLE blobs.db.many (k INT, pics ARRAY<BINARY>, parts MAP<STRING, BINARY>, v INT) TBLPROPERTIES "
+        f"('blob-field'='pics,parts', {EVOLVES})"
+    )
+    kinds = [field.type.sql() for field in load_table(str(warehouse / "db.db" / "many")).schema.fields]
+    assert kinds == ["INT", "ARRAY<BLOB>", "MAP<STRING, BLOB>", "INT"]
+    sql("INSERT INTO blobs.db.many VALUES (1, array(X'01', NULL), map('a', X'02'), 1), (2, NULL, map(), 2)")
+    sql("UPDATE blobs.db.many SET pics = array(X'03'), v = 5 WHERE k = 2")
+    found = [(k, pics, parts, v) for k, pics, parts, v in sql("SELECT * FROM blobs.db.many")]  # type: ignore[misc]
+    assert sorted(found) == [(1, [b"\x01", None], {"a": b"\x02"}, 1), (2, [b"\x03"], {}, 5)]

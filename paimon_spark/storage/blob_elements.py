@@ -1,0 +1,174 @@
+"""The records of blob files whose column is ARRAY<BLOB> or MAP<X, BLOB>: several values in one record.
+
+Equals Java's ``ArrayBlobElementSerializer`` and ``MapBlobElementSerializer``. A record has a magic number, a version,
+the number of elements, the bytes of keys and values, and their lengths as a compressed index; -1 is null.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spec import data_types as t
+from paimon_spark.storage.avro_columns import decode_longs
+from paimon_spark.storage.avro_encoding import encode_longs
+
+Longs = npt.NDArray[np.int64]
+
+_NULL: Final = -1
+_VERSION: Final = 1
+_HEAD: Final = struct.Struct("<ibi")
+_ARRAY: Final = 1_094_861_634
+_MAP: Final = 0x4D424342
+
+
+class Elements(NamedTuple):
+    """What one record holds."""
+
+    keys: list[Any] | None
+    """Of a map; None in an array."""
+    spans: list[tuple[int, int] | None]
+    """Start and length of each value in the record; None for null."""
+
+
+def check_blob_keys(name: str, kind: t.DataType) -> None:
+    """Refuse keys of a MAP<X, BLOB> that blob files cannot hold.
+
+    Raises:
+        UnsupportedError: names the column.
+    """
+    if isinstance(kind, t.MapType):
+        _key_codec(name, kind.key)
+
+
+def encode_elements(name: str, kind: t.DataType, value: pa.Scalar) -> list[Any]:
+    """Return the parts of the record of a list or map of blobs.
+
+    Args:
+        name: of the column.
+        kind: ARRAY<BLOB> or MAP<X, BLOB>.
+        value: not null.
+    """
+    values = value.values
+    if isinstance(kind, t.MapType):
+        write, _ = _key_codec(name, kind.key)
+        keys = [write(key) for key in values.field(0).to_pylist()]
+        parts, lengths = _parts(values.field(1))
+        indexes = [encode_lengths([len(key) for key in keys]), encode_lengths(lengths)]
+        head = _HEAD.pack(_MAP, _VERSION, len(keys))
+        return [head, *keys, *parts, *indexes, struct.pack("<ii", *map(len, indexes))]
+    parts, lengths = _parts(values)
+    index = encode_lengths(lengths)
+    return [_HEAD.pack(_ARRAY, _VERSION, len(lengths)), *parts, index, struct.pack("<i", len(index))]
+
+
+def _parts(values: pa.Array) -> tuple[list[Any], list[int]]:
+    buffers = [value.as_buffer() if value.is_valid else None for value in values]
+    return [b for b in buffers if b is not None], [_NULL if b is None else b.size for b in buffers]
+
+
+def decode_elements(name: str, kind: t.DataType, record: bytes) -> Elements:
+    """Return what `encode_elements` was given.
+
+    Raises:
+        ValueError: the record is damaged.
+    """
+    is_map = isinstance(kind, t.MapType)
+    tail = 8 if is_map else 4
+    if len(record) < _HEAD.size + tail:
+        raise ValueError(f"it has {len(record)} bytes")
+    magic, version, count = _HEAD.unpack_from(record)
+    if (magic, version) != (_MAP if is_map else _ARRAY, _VERSION) or count < 0:
+        raise ValueError("it does not start as one")
+    sizes = struct.unpack("<ii" if is_map else "<i", record[-tail:])
+    end = len(record) - tail
+    starts = [end - sum(sizes[at:]) for at in range(len(sizes))]
+    if min(sizes) < 0 or starts[0] < _HEAD.size:
+        raise ValueError("its index is larger than itself")
+    indexes = [decode_lengths(record[start:stop]) for start, stop in pairwise([*starts, end])]
+    if any(len(index) != count or (index < _NULL).any() for index in indexes):
+        raise ValueError("its index does not have a length for each element")
+    if sum(int(np.maximum(index, 0).sum()) for index in indexes) != starts[0] - _HEAD.size:
+        raise ValueError("its index does not fit its size")
+    at = _HEAD.size
+    keys = None
+    if isinstance(kind, t.MapType):
+        _, read = _key_codec(name, kind.key)
+        spans, at = _spans(indexes[0], at)
+        keys = [None if span is None else read(record[span[0] : sum(span)]) for span in spans]
+        if None in keys or len(set(keys)) < count:
+            raise ValueError("a key is null or comes twice")
+    return Elements(keys, _spans(indexes[-1], at)[0])
+
+
+def _spans(lengths: Longs, at: int) -> tuple[list[tuple[int, int] | None], int]:
+    found: list[tuple[int, int] | None] = []
+    for length in lengths.tolist():
+        found.append(None if length < 0 else (at, length))
+        at += max(length, 0)
+    return found, at
+
+
+def encode_lengths(lengths: Sequence[int]) -> bytes:
+    """Numbers as zig-zag varints of their differences (Java: ``DeltaVarintCompressor``)."""
+    if not len(lengths):
+        return b""
+    known: Longs = np.array(lengths, np.int64)
+    encoded = encode_longs(known - np.concatenate([np.zeros(1, np.int64), known[:-1]]))
+    return bytes(encoded.buffers()[2])
+
+
+def decode_lengths(data: bytes) -> Longs:
+    """What `encode_lengths` was given.
+
+    Raises:
+        ValueError: these are no such numbers.
+    """
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) < 128)
+    if len(data) != (ends[-1] + 1 if len(ends) else 0):
+        raise ValueError("its index is cut off")
+    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1])[: len(ends)]
+    return np.cumsum(decode_longs(np.frombuffer(data + bytes(10), np.uint8), starts))
+
+
+_Codec = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
+
+
+def _key_codec(name: str, kind: t.DataType) -> _Codec:
+    match kind:
+        case t.TinyIntType():
+            return _number("<b")
+        case t.SmallIntType():
+            return _number("<h")
+        case t.IntType():
+            return _number("<i")
+        case t.BigIntType():
+            return _number("<q")
+        case t.BooleanType():
+            return _number("<?")
+        case t.CharType() | t.VarCharType():
+            return str.encode, bytes.decode
+        case t.BinaryType() | t.VarBinaryType():
+            return bytes, bytes
+    raise UnsupportedError(
+        f"Column '{name}' is a map of blobs whose keys are {kind.sql()}, which is not supported: keys can be whole "
+        "numbers, booleans, texts and binaries."
+    )
+
+
+def _number(code: str) -> _Codec:
+    packed = struct.Struct(code)
+
+    def read(data: bytes) -> Any:
+        if len(data) != packed.size:
+            raise ValueError("a key has not the size of its type")
+        return packed.unpack(data)[0]
+
+    return packed.pack, read
