@@ -184,7 +184,7 @@ def _written(update: ColumnUpdate, group: RowGroup, rows: _SortedRows) -> Commit
 
 def _old_values(update: ColumnUpdate, group: RowGroup) -> Iterator[pa.RecordBatch]:
     """Yield what the columns of all rows of a group hold, deleted rows among them; BLOBs are not read."""
-    fields = tuple(field for field in update.fields if not holds_blobs(field.type))
+    fields = tuple(field for field in update.fields if not _in_blob_files(update.table, field))
     for _, batches in read_evolved(FileRead(update.table, fields, {}), group.files, None):
         yield from batches
 
@@ -206,10 +206,14 @@ def _overlaid(update: ColumnUpdate, old: pa.RecordBatch, new: pa.Table | None, f
         before = old.column(field.name).cast(field.type) if there else pa.nulls(rows, field.type)
         every = pa.chunked_array([before, *changed.column(field.name).chunks], field.type)
         columns.append(every.combine_chunks().take(pa.array(order)))
-    if any(holds_blobs(field.type) for field in update.fields):
+    if any(_in_blob_files(update.table, field) for field in update.fields):
         schema = schema.append(pa.field(IS_PLACEHOLDER, pa.bool_(), nullable=False))
         columns.append(pa.array(is_old))
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _in_blob_files(table: FileStoreTable, field: DataField) -> bool:
+    return holds_blobs(field.type) and field.name not in table.options.inline_blob_fields
 
 
 class _SortedRows:

@@ -304,6 +304,12 @@ class CoreOptions(Mapping[str, str]):
         return bool(self.value("row-tracking.enabled"))
 
     @property
+    def inline_blob_fields(self) -> frozenset[str]:
+        """The BLOB columns that lie in data files: as descriptors of values elsewhere, or as references."""
+        texts = (self.value(key) or "" for key in ("blob-descriptor-field", "blob-view-field"))
+        return frozenset(name.strip() for text in texts for name in str(text).split(",") if name.strip())
+
+    @property
     def data_evolution_enabled(self) -> bool:
         """Whether files may hold some of the columns only."""
         return bool(self.value("data-evolution.enabled"))

@@ -14,6 +14,7 @@ from paimon_spark.spec.casts import cast_default
 from paimon_spark.spec.data_types import (
     ArrayType,
     BigIntType,
+    BlobType,
     GeographyType,
     GeometryType,
     IntType,
@@ -328,6 +329,13 @@ def _validate_others(schema: TableSchema) -> None:
             raise OptionError(
                 f"Field '{name}' in 'blob-field' must be a BLOB, ARRAY<BLOB> or MAP<X, BLOB> field in table schema."
             )
+    for key in ("blob-descriptor-field", "blob-view-field"):
+        for name in _names(options, key):
+            if not schema.has_field(name) or not isinstance(schema.field(name).type, BlobType):
+                raise OptionError(
+                    f"Field '{name}' in '{key}' must be a BLOB field in table schema. ARRAY<BLOB> and MAP<X, BLOB> are "
+                    "only supported by 'blob-field'."
+                )
     if options.value("manifest-sort.enabled"):
         if not schema.partition_keys and not options.data_evolution_enabled:
             raise OptionError("Cannot enable 'manifest-sort.enabled' for non-partition table.")

@@ -13,6 +13,8 @@ from paimon_spark.options.advice import USE_ANOTHER_ENGINE
 from paimon_spark.spec.data_types import BlobType, contains_type, holds_blobs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.table.table import FileStoreTable
 
@@ -74,11 +76,36 @@ def check_no_global_index(table: FileStoreTable, deed: str) -> None:
         )
 
 
+def check_columns_readable(schema: TableSchema, columns: Iterable[str]) -> None:
+    """Refuse BLOB columns whose values lie elsewhere, unless a read asks for what the table holds of them.
+
+    Java reads the files that they name, which may be any.
+
+    Raises:
+        UnsupportedError: names the column and the option.
+    """
+    options = schema.core_options
+    inline = options.inline_blob_fields.intersection(columns)
+    views = {name.strip() for name in str(options.value("blob-view-field") or "").split(",")}
+    for name in sorted(inline):
+        key, asked = ("blob-view.resolve.enabled", False) if name in views else ("blob-as-descriptor", True)
+        if options.value(key) is not asked:
+            raise UnsupportedError(
+                f"Column '{name}' holds descriptors of values that lie in other files, which are not read. Leave the "
+                f"column out, or read the descriptors themselves with option '{key}' = '{str(asked).lower()}'."
+            )
+
+
 def _check_types(schema: TableSchema) -> None:
+    inline = schema.core_options.inline_blob_fields
     for field in schema.fields:
         root = field.type.sql().split("(")[0].split(" ")[0]
         nested_blob = contains_type(field.type, BlobType) and not holds_blobs(field.type)
-        if root in ("GEOMETRY", "GEOGRAPHY") or nested_blob or (holds_blobs(field.type) and schema.primary_keys):
+        if (
+            root in ("GEOMETRY", "GEOGRAPHY")
+            or nested_blob
+            or (holds_blobs(field.type) and schema.primary_keys and field.name not in inline)
+        ):
             raise UnsupportedError(
                 f"Column '{field.name}' has the type {root}, which is not supported yet. {USE_ANOTHER_ENGINE}"
             )

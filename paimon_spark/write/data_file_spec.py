@@ -174,7 +174,7 @@ def _with_files_beside(spec: DataFileSpec, schema: TableSchema) -> DataFileSpec:
             step_rows=1,
         )
         for field in spec.physical_fields
-        if holds_blobs(field.type)
+        if holds_blobs(field.type) and field.name not in schema.core_options.inline_blob_fields
     )
     beside = (*blobs, *vectors)
     if not beside:

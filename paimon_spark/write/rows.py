@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +47,8 @@ class RowMapping:
     inserts_only: bool
     """True for tables without primary key."""
     data_names: tuple[str, ...]
+    descriptors: frozenset[str] = frozenset()
+    """BLOB columns that hold descriptors."""
 
     def apply(self, data: pa.Table, places: npt.NDArray[np.int64] | None = None) -> MappedRows:
         """Map rows of the data, which have the schema that ``map_columns`` saw. Runs in tasks, once per chunk of rows.
@@ -82,6 +85,8 @@ class RowMapping:
     def _column(self, field: DataField, column: pa.ChunkedArray) -> pa.ChunkedArray:
         if not field.type.nullable and column.null_count:
             raise DataError(f"Cannot write null to non-null column({field.name}).")
+        if field.name in self.descriptors:
+            _check_descriptors(column, field.name)
         if needs_store_cast(column.type, field.type):
             chunks = [store_cast(chunk, field.type, field.name) for chunk in column.chunks]
             column = pa.chunked_array(chunks, type=to_arrow_type(field.type))
@@ -182,7 +187,22 @@ def map_columns(schema: TableSchema, data_schema: pa.Schema, extra: tuple[DataFi
         ignore_update_before=options.ignore_update_before,
         inserts_only=not schema.primary_keys,
         data_names=tuple(names),
+        descriptors=options.inline_blob_fields,
     )
+
+
+_DESCRIPTOR = struct.pack("<bq", 2, 0x424C4F4244455343)
+"""What the descriptor of a BLOB starts with (Java: ``BlobDescriptor``)."""
+
+
+def _check_descriptors(column: pa.ChunkedArray, name: str) -> None:
+    """Refuse values of a column of descriptors that are none: nobody could read them."""
+    right = pc.starts_with(column.cast(pa.binary()), _DESCRIPTOR)
+    if not pc.all(right, min_count=0).as_py():
+        raise DataError(
+            f"Column '{name}' of option 'blob-descriptor-field' takes descriptors of blobs, and a value is none. Write "
+            "descriptors that were read with 'blob-as-descriptor' = 'true'."
+        )
 
 
 def default_scalar(field: DataField) -> pa.Scalar:

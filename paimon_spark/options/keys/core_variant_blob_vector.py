@@ -1,12 +1,12 @@
 """Options of VARIANT, BLOB and VECTOR columns."""
 
-from paimon_spark.options.advice import USE_ANOTHER_ENGINE
+from paimon_spark.options.advice import WRITE_WITH_ANOTHER_ENGINE
 from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
 KB = 1 << 10
 _UNSHREDDED = "VARIANT columns are written unshredded."
-_DESCRIBED = "BLOB columns that are stored as descriptors or references are refused."
+_DESCRIBED = "The files that descriptors and references name are not read."
 _OWN_VALUES = "Values are written as they are given."
 _NO_VECTOR_SEARCH = "Vector search is refused."
 
@@ -100,7 +100,7 @@ CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
         "BLOB columns stored as descriptors.",
         fallback_keys=("blob.stored-descriptor-fields",),
         immutable=True,
-        refusals=(Refusal(Stage.TABLE, USE_ANOTHER_ENGINE),),
+        honoured=True,
     ),
     Option(
         "blob-view-field",
@@ -108,7 +108,8 @@ CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
         None,
         "BLOB columns that refer to other tables.",
         immutable=True,
-        refusals=(Refusal(Stage.TABLE, USE_ANOTHER_ENGINE),),
+        honoured=True,
+        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE),),
     ),
     Option(
         "blob-as-descriptor",
@@ -150,9 +151,7 @@ CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
         honoured=True,
     ),
     Option("vector.target-file-size", K.MEMORY, None, "Size at which vector files roll.", honoured=True),
-    Option(
-        "blob-view.resolve.enabled", K.BOOL, True, "Whether such references are resolved when read.", instead=_DESCRIBED
-    ),
+    Option("blob-view.resolve.enabled", K.BOOL, True, "Whether such references are resolved when read.", honoured=True),
     Option(
         "vector-index.search-mode",
         K.ENUM,
