@@ -1,7 +1,7 @@
 """Writing the rows anew that deletion vectors leave, in tables with data evolution; these rows get new ids.
 
-Equals Java's ``DataEvolutionDeletionVectorMaterializeCoordinator``. Compaction leaves files with marked rows alone, as
-their rows are counted by their place; here they are replaced. The commit is an OVERWRITE (Java: COMPACT): the ids of
+Equals Java's ``DataEvolutionDeletionVectorMaterializeCoordinator``. Compaction keeps the places of marked rows, and
+their vectors; here the files are replaced. The commit is an OVERWRITE (Java: COMPACT): the ids of
 rows change, so a concurrent change of these rows is a conflict.
 """
 

@@ -144,6 +144,8 @@ def output_spec(table: FileStoreTable, rewrite: Rewrite) -> DataFileSpec:
     """Return how the new files of a rewrite are written."""
     schema = table.schema
     if rewrite.evolved is not None:  # files beside stay where they are, and the rows keep their one range of ids
+        if rewrite.evolved.first_row_id is None:  # rows with new ids have no files beside: all columns go along
+            schema = replace(schema, options={k: v for k, v in schema.options.items() if k != "vector.file.format"})
         return replace(data_file_spec(schema, limit_rows=False), beside=(), target_size_bytes=2**62)
     # rows that are moved take their ids with them
     columns = (*schema.fields, *_TRACKED) if table.options.row_tracking_enabled else None
@@ -213,7 +215,7 @@ def appended_rows(table: FileStoreTable, rewrite: Rewrite) -> Iterator[pa.Record
     """Yield the rows that are left of files of a table without keys, as new files hold them."""
     fields, constants = tuple(table.schema.fields), partition_scalars(table, rewrite.partition)
     if rewrite.evolved is not None:
-        plain = _output_spec(table, rewrite).value_fields  # those of files beside stay there
+        plain = output_spec(table, rewrite).value_fields  # those of files beside stay there
         yield from read_files(FileRead(table, plain, constants), rewrite.sections[0], None)
         return
     reader = FileRead(table, fields, constants)
