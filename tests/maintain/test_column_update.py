@@ -343,3 +343,40 @@ def test_a_delete_beside_a_compaction_is_a_conflict(make: Make) -> None:
     assert set(rows_of(table, "k")) == set(range(15)) - {3, 5, 12}
     compact(load_table(table.path))
     assert set(rows_of(table, "k")) == set(range(15)) - {3, 5, 12}
+
+
+def test_columns_of_rows_that_no_file_has_are_a_conflict(make: Make) -> None:
+    """Whoever commits: files of some columns alone would bring rows back that are gone."""
+    table = make()
+    message = written(table, {1: {"a": "x"}, 12: {"a": "y"}})
+    assert message is not None
+    (first, second) = message.messages
+    commit(load_table(table.path), [second])
+    assert rows_of(table, "a")[12] == ("y",)
+    commit(load_table(table.path), [], overwrite=OverwriteSpec.truncate())
+    with pytest.raises(CommitConflictError, match="Row id existence conflict"):
+        commit(load_table(table.path), [first])
+    append(table, range(3))
+    with pytest.raises(CommitConflictError, match="which no data file has any more"):
+        commit(load_table(table.path), [first])
+    assert rows_of(table, "k") == {15: (0,), 16: (1,), 17: (2,)}
+
+
+def test_new_columns_lie_where_the_options_say(make: Make, tmp_path: Path) -> None:
+    table = make(**{
+        "data-file.external-paths": f"file:{tmp_path}/far/t", "data-file.external-paths.strategy": "round-robin"
+    })  # fmt: skip
+    update(table, {1: {"a": "x"}})
+    latest = load_table(table.path).snapshots.latest()
+    assert latest is not None
+    paths = [str(entry.file.external_path) for entry in table.manifests.live_entries(latest)]
+    assert len(paths) == 3
+    assert all(path.startswith(f"file:{tmp_path}/far/t/bucket-0/") for path in paths)
+    assert rows_of(table, "a")[1] == ("x",)
+    files = sorted((tmp_path / "far").rglob("*.parquet"))
+    schema = pa.schema([("b", pa.int32())])
+    plan = plan_column_update(load_table(table.path), ["b"], schema, latest.id)
+    bad = pa.RecordBatch.from_arrays([pa.array([1, 2], pa.int32()), pa.array([1, 99])], names=["b", "_ROW_ID"])
+    with pytest.raises(DataError):
+        update_columns(plan, [bad])
+    assert sorted((tmp_path / "far").rglob("*.parquet")) == files
