@@ -132,12 +132,21 @@ class FrameRows(MatchedRows):
         return options
 
     def _filters_as_spark(self) -> bool:
-        """Whether our reader decides the condition as Spark does: where no value is cast, padded or rounded."""
-        named = named_columns(self.condition or "", self.table.schema.field_names)
-        if named is None or not all(isinstance(self.table.schema.field(name).type, _PLAIN) for name in named):
+        """Whether our reader decides the condition as Spark does: where no value is cast, padded or rounded.
+
+        What double quotes and backslashes mean is for settings of the session to say.
+        """
+        text = self.condition or ""
+        named = named_columns(text, self.table.schema.field_names)
+        if (
+            named is None
+            or '"' in text
+            or "\\" in text
+            or not all(isinstance(self.table.schema.field(name).type, _PLAIN) for name in named)
+        ):
             return False
         try:
-            row_condition(self.condition or "", self.table.schema, settings_of(self.spark))
+            row_condition(text, self.table.schema, settings_of(self.spark))
         except (PaimonError, ValueError):
             return False
         return True
@@ -148,7 +157,8 @@ def named_columns(text: str, columns: Sequence[str]) -> list[str] | None:
     if _STAR.search(text):
         return None
     lower = text.lower()
-    return [name for name in columns if name.lower() in lower]
+    unquoted = lower.replace("``", "`")
+    return [name for name in columns if name.lower() in lower or name.lower() in unquoted]
 
 
 def _is_about_rows(table: FileStoreTable, text: str) -> bool:
