@@ -40,6 +40,6 @@ def test_what_is_read(
     table = create_table(str(tmp_path / "t"), create_schema(fields, options={"bucket": "-1"}))
     nothing: Any = None
     rows = FrameRows(nothing, table, {}, nothing, nothing, nothing, text=condition, condition=condition)
-    found = rows._narrowing()  # noqa: SLF001 - what `located` adds to the options of its load
+    found = rows._narrowing()  # what `located` adds to the options of its load
     assert found.get("columns") == columns
     assert found.get("filter") == (condition if filtered else None)
