@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from paimon_spark.read.data_evolution import anchor_mask
 from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.plan import residual_filter
+from paimon_spark.read.sorted_runs import is_unmerged
 from paimon_spark.read.split_generator import generate_splits
 from paimon_spark.read.stats_pruning import column_bounds
 from paimon_spark.spec.data_types import (
@@ -93,9 +94,7 @@ def aggregate_snapshot(
     schema = table.schema
     if not _is_exact(schema, wanted) or residual_filter(schema, predicate) is not None:
         return None
-    fields = tuple(schema.field(name) for name in wanted.group_by) + tuple(
-        _result_field(schema, c) for c in wanted.calls
-    )
+    fields = result_fields(schema, wanted)
     if snapshot is None:
         return AggregateRows(
             fields, () if wanted.group_by else (tuple(0 if c.function == "count" else None for c in wanted.calls),)
@@ -144,6 +143,17 @@ def _is_exact(schema: TableSchema, wanted: Aggregation) -> bool:
     return True
 
 
+def result_fields(schema: TableSchema, wanted: Aggregation) -> tuple[DataField, ...]:
+    """Return the columns of the answer."""
+    groups = (schema.field(name) for name in wanted.group_by)
+    return (*groups, *(_result_field(schema, call) for call in wanted.calls))
+
+
+def counts_rows(schema: TableSchema, wanted: Aggregation) -> bool:
+    """Tell whether all that is asked for are numbers of rows, of partitions or of the table."""
+    return set(wanted.group_by) <= set(schema.partition_keys) and set(wanted.calls) == {AggregateCall("count")}
+
+
 def _result_field(schema: TableSchema, call: AggregateCall) -> DataField:
     name = f"{call.function}({call.column or '*'})"
     if call.function == "count" or call.column is None:
@@ -155,7 +165,7 @@ def _is_unmerged(table: FileStoreTable, snapshot: Snapshot, files: ManifestColum
     """Tell whether each row of each file is a row of the table."""
     if any(count != 0 for count in files.file_values("_DELETE_ROW_COUNT")):
         return False
-    return all(split.raw_convertible for split in generate_splits(table, snapshot.id, files))
+    return all(is_unmerged(table, split) for split in generate_splits(table, snapshot.id, files))
 
 
 def _bounded_columns(table: FileStoreTable, wanted: Aggregation) -> list[str]:

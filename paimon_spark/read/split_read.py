@@ -17,9 +17,8 @@ from paimon_spark.merge.merge_engine import MergeEngine
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.evolved_read import read_files
 from paimon_spark.read.file_read import FileRead
-from paimon_spark.read.key_ranks import key_ranks
-from paimon_spark.read.sections import runs_of, sections_of
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
+from paimon_spark.read.sorted_runs import has_one_row_per_key, sections_with_runs
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.predicate import Predicate, evaluate, fields, implied_by
 from paimon_spark.spec.row_kind import without_retracts
@@ -102,15 +101,10 @@ def _merged(
     predicate: Predicate | None,
 ) -> Iterator[pa.RecordBatch]:
     """Merge the files of a primary-key bucket, one section of touching key ranges after the other."""
-    files = split.files
-    low, high = key_ranks(table, [f.min_key for f in files], [f.max_key for f in files], [f.schema_id for f in files])
     engine = merge_engine_for(table.schema)
     key_predicate = implied_by(predicate, table.schema.trimmed_primary_keys)
-    for section in sections_of(files, low, high):
-        runs = runs_of(section)
-        if len(runs) == 1 and (
-            all(file.delete_row_count == 0 for file in section) or table.options.merge_engine == "deduplicate"
-        ):
+    for runs in sections_with_runs(table, split.files):
+        if len(runs) == 1 and (has_one_row_per_key(runs) or table.options.merge_engine == "deduplicate"):
             # Each key comes once here, so the value predicate can be pushed down to the files.
             yield from _raw(table, runs[0], read_fields, constants, predicate)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from paimon_spark.read.aggregate import AggregateCall, AggregateRows, Aggregation, aggregate_snapshot
+from paimon_spark.read.aggregate import AggregateCall, AggregateRows, Aggregation, aggregate_snapshot, counts_rows
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.spark.catalog.pushed_expressions import Tree, field_reference, tree_of
@@ -56,3 +56,16 @@ def aggregated_rows(plan: ScanPlan, wanted: Aggregation) -> AggregateRows | None
     if isinstance(plan.source, ChangeRange) or plan.view is not ROWS or other_branch(plan.table) is not None:
         return None
     return aggregate_snapshot(plan.table, plan.source, plan.predicate, wanted)
+
+
+def is_counted_by_tasks(plan: ScanPlan, wanted: Aggregation) -> bool:
+    """Return whether tasks can count the rows where metadata does not: of merged splits of a snapshot.
+
+    Spark adds the counts up, and needs one at least.
+    """
+    schema = plan.table.schema
+    if isinstance(plan.source, ChangeRange) or plan.view is not ROWS or other_branch(plan.table) is not None:
+        return False
+    if not schema.primary_keys or not counts_rows(schema, wanted):
+        return False
+    return bool(plan.plan.splits) and plan.plan.residual is None

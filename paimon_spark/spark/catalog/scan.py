@@ -21,10 +21,16 @@ from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy, StatisticsProxy
 from paimon_spark.spark.catalog.column_definitions import java_struct
+from paimon_spark.spark.catalog.count_scan import CountScanProxy
 from paimon_spark.spark.catalog.driver_read import is_small, rows_here
 from paimon_spark.spark.catalog.marked_rows import Marks, marks_of, unmarked
 from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, note_refusal, parquet_batch
-from paimon_spark.spark.catalog.pushed_aggregates import aggregated_rows, aggregation_trees, to_aggregation
+from paimon_spark.spark.catalog.pushed_aggregates import (
+    aggregated_rows,
+    aggregation_trees,
+    is_counted_by_tasks,
+    to_aggregation,
+)
 from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down, tree_of
 from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, cheapest_column, partition_columns_last
@@ -80,6 +86,8 @@ class ScanBuilderProxy(FacedProxy):
         self.limit: int | None = None
         self.left_to_spark = False
         self.aggregated: AggregateRows | None = None
+        self.counted: CountScanProxy | None = None
+        """The scan of an aggregation for which tasks count rows."""
         self.first: ScanPlan | None = None
         """An earlier scan of the same relation, on whose source this one stays."""
 
@@ -160,19 +168,21 @@ class ScanBuilderProxy(FacedProxy):
         return self._aggregate(*aggregation_trees(self.gateway, aggregation))
 
     def pushAggregation(self, aggregation: JavaObject) -> bool:
-        """Answer counts and extremes from metadata, where they are exact there."""
-        return self._aggregate(*aggregation_trees(self.gateway, aggregation))
+        """Answer counts and extremes from metadata, where they are exact there, or let tasks count."""
+        return self._aggregate(*aggregation_trees(self.gateway, aggregation)) or self.counted is not None
 
     def _asked_aggregation(self, question: Question) -> Reply:
-        found = self._aggregate(*question.arguments[0])
-        return Reply(found, remember={"pushAggregation": True} if found else {})
+        complete = self._aggregate(*question.arguments[0])
+        return Reply(complete, remember={"pushAggregation": complete or self.counted is not None})
 
     def _aggregate(self, functions: Sequence[Tree], groups: Sequence[Tree]) -> bool:
         if self.aggregated is None and not self.left_to_spark:
             wanted = to_aggregation(functions, groups)
             if wanted is not None:
-                plan = self._on_source(ScanPlan(self.table, self.struct, self.predicates, view=self.view))
+                plan = self._on_source(ScanPlan(self.table, StructType(), self.predicates, view=self.view))
                 self.aggregated = aggregated_rows(plan, wanted)
+                if self.aggregated is None and is_counted_by_tasks(plan, wanted):
+                    self.counted = CountScanProxy(self.gateway, self.loaded.name, plan, wanted)
         return self.aggregated is not None
 
     def build(self) -> Any:
@@ -183,6 +193,9 @@ class ScanBuilderProxy(FacedProxy):
         return Reply(face_of(self._scan()))
 
     def _scan(self) -> FacedProxy:
+        if self.counted is not None:
+            self.counted.names_errors = self.names_errors
+            return self.counted
         if self.aggregated is not None:
             return _answered(self.gateway, self.loaded.name, self.aggregated)
         struct = partition_columns_last(self.struct, self.table.schema.partition_keys)
