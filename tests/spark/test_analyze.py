@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark import PaimonError, PaimonTable
+from paimon_spark.spark.jobs import analyze
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.statistics import statistics_of
 from paimon_spark.table.table import load_table
@@ -147,6 +148,23 @@ def test_a_table_without_rows_and_other_tables(session: SparkSession, run: Run, 
     session.range(3).write.mode("overwrite").saveAsTable("spark_catalog.default.sparks_own")
     run("ANALYZE TABLE spark_catalog.default.sparks_own COMPUTE STATISTICS")
     session.sql("DROP TABLE spark_catalog.default.sparks_own")
+
+
+def test_only_wanted_columns_are_read(session: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session.sql("CREATE TABLE an.db.wide (v STRING, k SMALLINT, p INT) PARTITIONED BY (p)")
+    session.sql("INSERT INTO an.db.wide VALUES ('x', 1, 1)")
+    table, read = PaimonTable.for_path(session, str(warehouse / "db.db" / "wide")), []
+    table_rows = analyze.table_rows
+
+    def spy(*arguments: Any, columns: list[str]) -> DataFrame:
+        read.append(columns)
+        return table_rows(*arguments, columns=columns)
+
+    monkeypatch.setattr(analyze, "table_rows", spy)
+    table.analyze()
+    table.analyze("K")
+    assert read == [["p"], ["k"]]
+    assert statistics(warehouse / "db.db" / "wide").merged_record_count == 1
 
 
 def test_the_optimiser_knows_columns(spark: SparkSession, session: SparkSession, warehouse: Path) -> None:

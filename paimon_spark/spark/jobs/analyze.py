@@ -52,7 +52,7 @@ def analyze(
     snapshot = table.snapshots.latest_to_follow()
     if snapshot is None:
         return None
-    rows = table_rows(spark, table, snapshot.id).select(*(quoted_name(field.name) for field in fields))
+    rows = table_rows(spark, table, snapshot.id, columns=[field.name for field in fields] or [_narrowest(table)])
     error = float(str(spark.conf.get(_MAX_ERROR, "0.05")))
     counted = [sf.count(sf.lit(1)).alias("rows")]
     for at, field in enumerate(fields):
@@ -89,6 +89,13 @@ def _chosen(table: FileStoreTable, columns: Sequence[str], *, all_columns: bool)
                 "columns: FOR COLUMNS …"
             )
     return list(dict.fromkeys(chosen))
+
+
+def _narrowest(table: FileStoreTable) -> str:
+    """The column by which rows are counted: a partition column, which needs no reading, else the smallest."""
+    keys = table.schema.partition_keys
+    fields = sorted(table.schema.fields, key=lambda f: (f.name not in keys, default_size(to_spark_type(f.type))))
+    return fields[0].name
 
 
 def _measures(field: DataField, max_error: float) -> dict[str, Column]:

@@ -63,7 +63,11 @@ def snapshot_rows(
 
 
 def table_rows(
-    spark: SparkSession, table: FileStoreTable, snapshot_id: int, condition: Predicate | None = None
+    spark: SparkSession,
+    table: FileStoreTable,
+    snapshot_id: int,
+    condition: Predicate | None = None,
+    columns: Sequence[str] | None = None,
 ) -> DataFrame:
     """Return rows of a snapshot of a table as files hold them, with the columns that it has now.
 
@@ -72,9 +76,10 @@ def table_rows(
         table: with its options.
         snapshot_id: what is read.
         condition: rows for which it is not true are left out.
+        columns: only these, at least one; all without.
     """
     scan = TableScan.of(table, ROWS, snapshot_id=snapshot_id)
-    plan = scan.select(predicate=condition, parallelism=cores_here()).plan()
+    plan = scan.select(columns=columns, predicate=condition, parallelism=cores_here()).plan()
     schema = to_spark_struct(plan.fields)
     return _read_rows(spark, PaimonReader(plan, spark_arrow_schema(schema)), schema)
 
