@@ -236,6 +236,17 @@ def test_units_are_not_torn_apart(tmp_path: Path) -> None:
     assert sorted(row["v"] for batch in found for row in batch.rows) == sorted(f"3-{key}" for key in range(8))
 
 
+def test_a_changelog_of_a_bucket_comes_in_one_batch(tmp_path: Path) -> None:
+    """The -U of a row and the +U behind it may lie in two files."""
+    options = {"changelog_producer": "input", "target_file_size": "1 b", "file__block_size": "1 kb"}
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="2", write_only="true", **options)
+    write(table, *range(5000))
+    write(table, *range(5000), value="w")
+    found = list(batches_of(table.path, {"scan.snapshot-id": "1"}, limits=ReadLimits(max_files=1)))
+    assert len(found) == 4
+    assert max(batch.files for batch in found) > 1
+
+
 def test_the_order_of_files_does_not_depend_on_filters(tmp_path: Path) -> None:
     table = make_table(tmp_path / "t", bucket="-1", partition=["dt"])
     for key in range(8):
