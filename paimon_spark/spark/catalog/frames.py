@@ -154,6 +154,9 @@ class PathSystemTableProxy(SystemTableProxy):
 
         self.rows = rows
 
+    def _capabilities(self) -> Sequence[str]:
+        return ("BATCH_READ",)
+
     def scan_builder(self, options: Mapping[str, str]) -> SystemScanBuilderProxy:
         """A builder for one scan."""
         return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, self.rows)

@@ -39,8 +39,6 @@ class SystemTableProxy(NamedTableProxy):
     """One system table of one table at one version, as one statement sees it. It cannot be written."""
 
     interfaces = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsRead")
-    system: SystemTable | RowView | None = None
-    """What it shows; None of a table by its path, whose rows are there."""
 
     def __init__(self, gateway: Gateway, catalog_name: str, loaded: LoadedTable, system: SystemTable | RowView) -> None:
         super().__init__(gateway)
@@ -61,7 +59,6 @@ class SystemTableProxy(NamedTableProxy):
             builder = ScanBuilderProxy(self.gateway, self.loaded, options, self.system)
             refuse_other_columns(self.struct, builder.struct, self.table_name)
             return builder
-        assert self.system is not None
         system, table = self.system, with_read_options(self.table, options, pinned=self.loaded.pinned)
         return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, lambda: system.read(table))
 

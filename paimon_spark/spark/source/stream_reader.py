@@ -62,37 +62,23 @@ class PaimonStreamReader(DataSourceStreamReader):
 class SelfPacedStreamReader(PaimonStreamReader):
     """For PySpark 4.0 and 4.1, which tell a source neither the start of a batch nor the trigger.
 
-    A query of ``availableNow`` asks for the latest offset before all else, and reads up to there in one batch.
+    A new query asks for the latest offset before all else. One of ``availableNow`` ends there, so it is all that there
+    is; later batches keep to the limits, and so does a restarted query, which is shown where it stands.
     """
 
     _at: StreamOffset | None = None
-    _takes_all: bool = False
-
-    def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins, kept for the first batch."""
-        offset = self.stream.scan.initial()
-        if self._at is None:
-            self._at = offset
-        return offset.to_json()
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
         """The end of the next batch, from where the last one ended."""
-        scan = self.stream.scan
-        if self._at is None:
-            self._takes_all = True
-        if self._takes_all:
-            return self._newest().to_json()
-        assert self._at is not None
-        self._at = scan.next_offset(self._at)
+        self._at = self._newest() if self._at is None else self.stream.scan.next_offset(self._at)
         return self._at.to_json()
 
     def _newest(self) -> StreamOffset:
         """The offset behind the latest snapshot, or where the options begin if that is later."""
         scan = self.stream.scan
-        end = scan.end_at_latest()
         with suppress(PaimonError):  # a restarted query needs nothing of what its options name
-            return max(end, scan.initial())
-        return end
+            return max(scan.newest(), scan.initial())
+        return scan.newest()
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[InputPartition]:
         """The tasks of a batch. After a restart Spark asks first for an empty one, where it stands."""
