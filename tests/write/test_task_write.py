@@ -299,7 +299,7 @@ def test_another_number_of_buckets(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"data_file__external_paths": "/elsewhere"},
+        {"metadata__iceberg__storage": "table-location"},
         {"file__format": "csv"},
     ],
 )
