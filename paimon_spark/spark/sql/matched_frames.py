@@ -176,7 +176,7 @@ def _updated(rows: DataFrame, table: FileStoreTable, trees: _Tree) -> DataFrame:
     known = (HIT, FILE_PATH, ROW_INDEX, *tracked_names(table.schema))
     marks = [name for name in known if name in rows.columns]
     new = [
-        _assigned_field(column, field, trees[field.name]) if field.name in trees else column
+        assigned_field(column, field, trees[field.name]) if field.name in trees else column
         for column, field in zip(old, fields, strict=True)
     ]
     if marks:  # a value is worked out for the rows that get it, and for none other
@@ -223,7 +223,7 @@ def assigned_values(values: Mapping[tuple[str, ...], Column], columns: Sequence[
     return trees
 
 
-def _assigned_field(old: Column, field: StructField, new: Any) -> Column:
+def assigned_field(old: Column, field: StructField, new: Any) -> Column:
     """Return a column with its new value. Of a struct only the fields that `new` names are replaced."""
     if not isinstance(new, dict):
         value: Column = new
@@ -233,7 +233,7 @@ def _assigned_field(old: Column, field: StructField, new: Any) -> Column:
     names = [child.name for child in field.dataType.fields]
     own = {_own_name(name, names): value for name, value in new.items()}
     children = [
-        _assigned_field(old.getField(child.name), child, own[child.name]) if child.name in own
+        assigned_field(old.getField(child.name), child, own[child.name]) if child.name in own
         else old.getField(child.name)
         for child in field.dataType.fields
     ]  # fmt: skip

@@ -165,7 +165,7 @@ class _Changes:
     def keyed(self) -> DataFrame:
         """The new rows of a primary-key table with their row kinds; of deleted rows only the columns that count."""
         schema, joined = self._schema, self._joined()
-        kept = _columns_of_deletes(schema)
+        kept = columns_of_deletes(schema)
         if self.checked:
             same_key = Window.partitionBy(*(self._value(schema.field(key), kept) for key in schema.primary_keys))
             is_match = sf.col(_CLAUSE) <= len(self._rows.matched)
@@ -275,7 +275,7 @@ class _Changes:
         return sf.when(is_match & (sf.col(_MATCHES) > 1), twice).otherwise(kind)
 
 
-def _columns_of_deletes(schema: TableSchema) -> frozenset[str]:
+def columns_of_deletes(schema: TableSchema) -> frozenset[str]:
     """The columns of a -D row that count: keys, what orders rows, and NOT NULL columns; all where old values do."""
     options = schema.core_options
     engine = str(schema.options.get("merge-engine", "deduplicate")).strip().lower()

@@ -34,18 +34,35 @@ def assigned(rows: DataFrame, fields: Sequence[t.StructField], table: Sequence[s
         AnalysisException: a column cannot be stored in one of that type.
     """
     for field, source in zip(fields, rows.schema.fields, strict=True):
-        if not can_assign(source.dataType, field.dataType):
-            raise analysis_error(
-                "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST",
-                f"Cannot write incompatible data for the table {quoted(table)}: Cannot safely cast "
-                f'{quoted([field.name])} "{source.dataType.simpleString().upper()}" to '
-                f'"{field.dataType.simpleString().upper()}".',
-            )
+        _check_assignable(source.dataType, field, table)
     pairs = enumerate(zip(fields, rows.schema.fields, strict=True))
     return [
         _cast(sf.col(str(number)), source.dataType, field, ansi=ansi).alias(field.name)
         for number, (field, source) in pairs
     ]
+
+
+def stored_value(
+    value: Column, source: t.DataType, field: t.StructField, table: Sequence[str], *, ansi: bool
+) -> Column:
+    """Return a value of some type as a column of the table; fields of STRUCTs are matched by name.
+
+    Arguments and errors as of `assigned`.
+    """
+    if isinstance(field.dataType, t.StructType | t.ArrayType | t.MapType) and not _in_order(source, field.dataType):
+        return _by_name(value, source, field.dataType, (*table, field.name)).cast(field.dataType)
+    _check_assignable(source, field, table)
+    return _cast(value, source, field, ansi=ansi)
+
+
+def _check_assignable(source: t.DataType, field: t.StructField, table: Sequence[str]) -> None:
+    if not can_assign(source, field.dataType):
+        raise analysis_error(
+            "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_SAFELY_CAST",
+            f"Cannot write incompatible data for the table {quoted(table)}: Cannot safely cast "
+            f'{quoted([field.name])} "{source.simpleString().upper()}" to '
+            f'"{field.dataType.simpleString().upper()}".',
+        )
 
 
 def fields_by_name(rows: DataFrame, fields: Sequence[t.StructField], table: Sequence[str]) -> DataFrame:

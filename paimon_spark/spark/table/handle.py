@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
@@ -70,11 +70,12 @@ class TableHandle:
                 return frame
         return self.spark.read.format("paimon").options(**given).load(self.path)
 
-    def snapshot_rows(self, snapshot_id: int, **options: Any) -> DataFrame:
+    def snapshot_rows(self, snapshot_id: int, *, places: Sequence[str] = (), **options: Any) -> DataFrame:
         """Return rows of a snapshot as files hold them, with the columns that the table has now.
 
         Args:
             snapshot_id: what is read, whatever the session has set.
+            places: metadata columns that come behind the others.
             options: `columns` and `filter`.
         """
         given = {"path": self.path, **self.options, **option_keys(options)}
@@ -83,8 +84,8 @@ class TableHandle:
 
             frame = path_frame(self.spark, {**settings_option(self.spark), **given}, snapshot_id=snapshot_id)
             if frame is not None:
-                return frame
-        return snapshot_rows(self.spark, given, snapshot_id)
+                return frame.select("*", *places) if places else frame
+        return snapshot_rows(self.spark, given, snapshot_id, places=places)
 
     def read_system_table(self, name: str, options: Mapping[str, Any]) -> DataFrame:
         """Return the system table of that name, with read options."""

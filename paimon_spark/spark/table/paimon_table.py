@@ -31,6 +31,7 @@ from paimon_spark.spark.table.compaction import Compaction
 from paimon_spark.spark.table.expiry import Expiry
 from paimon_spark.spark.table.familiar_words import FamiliarWords
 from paimon_spark.spark.table.handle import TableHandle, method_of, option_keys
+from paimon_spark.spark.table.merges import Merges
 from paimon_spark.spark.table.metadata_frames import SystemTables
 from paimon_spark.spark.table.repairs import Repairs
 from paimon_spark.spark.table.rows import Rows
@@ -229,6 +230,8 @@ class PaimonTable:
 
     delete = method_of(Rows, Rows.delete)
     update = method_of(Rows, Rows.update)
+    merge = method_of(Merges, Merges.merge)
+    upsert = method_of(Merges, Merges.upsert)
 
     snapshots = method_of(SystemTables, SystemTables.snapshots)
     history = method_of(SystemTables, SystemTables.history)

@@ -1,0 +1,188 @@
+"""A MERGE whose sides are DataFrames, and whose conditions and values are Columns or SQL over both. On any session.
+
+Both sides have an alias, by which conditions and values name their columns. Values are cast as Spark stores values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sf
+
+from paimon_spark.errors import OptionError, SchemaMismatchError
+from paimon_spark.spark.columns.char_columns import stored
+from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.sql.column_defaults import inserted_default
+from paimon_spark.spark.sql.matched_frames import assigned_field, assigned_values
+from paimon_spark.spark.sql.merge import Clause, Deed, MergeRows, MergeStatement, columns_of_deletes
+from paimon_spark.spark.sql.row_changes import refuse_nondeterministic
+from paimon_spark.spark.sql.statement_tokens import split_name
+from paimon_spark.spark.sql.store_assignment import stored_value
+from paimon_spark.spec.filter_text import quoted_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
+
+    from paimon_spark.table.table import FileStoreTable
+
+TargetRows = Callable[[int | None, Sequence[str], Sequence[str]], "DataFrame"]
+"""Rows of a snapshot (None: there is none): the columns of these names at least, then the metadata columns of these."""
+
+
+@dataclass(frozen=True)
+class GivenClause:
+    """One WHEN clause as a caller gives it."""
+
+    deed: Deed
+    condition: str | Column | None = None
+    values: Mapping[str, str | Column] | None = None
+    """By column, or by the path of a field of a struct; None: each column gets that of its name in the source."""
+
+
+@dataclass(frozen=True)
+class FrameMerge(MergeStatement):
+    """A MERGE over DataFrames."""
+
+    table: FileStoreTable
+    """The target, with the options of the statement."""
+    target: TargetRows
+    source: Callable[[int | None], DataFrame]
+    """Gives the source, where the target is read at a snapshot."""
+    aliases: tuple[str, str]
+    """Of target and source."""
+    on: str | Column
+    matched: Sequence[GivenClause] = ()
+    not_matched: Sequence[GivenClause] = ()
+    not_matched_by_source: Sequence[GivenClause] = ()
+
+    @property
+    def deeds(self) -> Collection[Deed]:
+        """What its clauses do."""
+        return {clause.deed for clause in self._clauses()}
+
+    def _clauses(self) -> Iterator[GivenClause]:
+        yield from (*self.matched, *self.not_matched, *self.not_matched_by_source)
+
+    def check(self) -> None:
+        """Refuse what cannot be right, before anything is read.
+
+        Raises:
+            OptionError: it has no clause, or one that cannot be reached.
+            UnsupportedError: a condition has another value at each evaluation.
+        """
+        if not self.deeds:
+            raise OptionError("a merge needs a clause that says what to do, such as when_matched_update()")
+        for condition in (self.on, *(clause.condition for clause in self._clauses())):
+            refuse_nondeterministic(str(condition))
+        for clauses in (self.matched, self.not_matched, self.not_matched_by_source):
+            if any(clause.condition is None for clause in clauses[:-1]):
+                raise OptionError("only the last clause of its kind can do without a condition: others are not reached")
+
+    def rows(self, snapshot_id: int | None, places: Sequence[str]) -> MergeRows:
+        """Both sides at a snapshot."""
+        own, other = self.aliases
+        target = self.target(snapshot_id, self._columns(), places)
+        source = self.source(snapshot_id)
+        # a column of the table is stored as the file holds it, under the alias
+        held = [column.alias(f"_paimon_old_{at}") for at, column in enumerate(stored(target, self._columns()))]
+        target = target.select("*", *held).alias(own)
+        source = source.alias(other)
+        values = _Values(self, target, source)
+        old = {name: sf.col(f"{quoted_name(own)}._paimon_old_{at}") for at, name in enumerate(self._columns())}
+        return MergeRows(
+            target=target,
+            source=source,
+            on=_column(self.on),
+            old={**old, **{name: _named(own, name) for name in places}},
+            matched=values.clauses(self.matched),
+            not_matched=values.clauses(self.not_matched),
+            not_matched_by_source=values.clauses(self.not_matched_by_source),
+        )
+
+    def _columns(self) -> list[str]:
+        """The columns of the target that may be needed: by their names, or since they keep their values."""
+        schema = self.table.schema
+        deletes = columns_of_deletes(schema) if Deed.DELETE in self.deeds and schema.primary_keys else ()
+        kept = {*schema.primary_keys, *deletes}
+        texts = [str(self.on)]
+        for clause in self._clauses():
+            texts += [str(clause.condition), *map(str, (clause.values or {}).values())]
+            if clause.deed is Deed.UPDATE and clause.values is not None:
+                kept |= {name for name in schema.field_names if name not in clause.values}
+        words = {word.lower() for text in texts for word in re.findall(r"\w+", text)}
+        found = [n for n in schema.field_names if n in kept or words & {w.lower() for w in re.findall(r"\w+", n)}]
+        return found or [schema.field_names[0]]
+
+
+def _column(given: str | Column) -> Column:
+    return sf.expr(given) if isinstance(given, str) else given
+
+
+def _named(alias: str, name: str) -> Column:
+    return sf.col(f"{quoted_name(alias)}.{quoted_name(name)}")
+
+
+def equal_columns(aliases: tuple[str, str], names: Sequence[str]) -> Column:
+    """The condition that columns of these names are equal on both sides."""
+    own, other = aliases
+    return reduce(lambda a, b: a & b, (_named(own, name) == _named(other, name) for name in names))
+
+
+class _Values:
+    """The values of clauses as Columns over the join of both sides, cast to the columns of the table."""
+
+    def __init__(self, merge: FrameMerge, target: DataFrame, source: DataFrame) -> None:
+        self._merge = merge
+        self._target = target
+        self._source = source
+        self._names = merge.table.schema.field_names
+        self._fields = to_spark_struct(merge.table.schema.fields).fields
+        self._ansi = str(source.sparkSession.conf.get("spark.sql.ansi.enabled")).lower() == "true"
+
+    def clauses(self, given: Sequence[GivenClause]) -> list[Clause]:
+        return [self._clause(clause) for clause in given]
+
+    def _clause(self, clause: GivenClause) -> Clause:
+        condition = None if clause.condition is None else _column(clause.condition)
+        if clause.deed is Deed.DELETE:
+            return Clause(clause.deed, condition)
+        raw = self._by_name() if clause.values is None else self._given(clause.values)
+        if clause.deed is Deed.INSERT:
+            for column in self._merge.table.schema.fields:
+                if column.name not in raw:
+                    raw[column.name] = sf.expr(inserted_default(column))
+        return Clause(clause.deed, condition, self._cast(raw))
+
+    def _by_name(self) -> dict[str, Column]:
+        """Each column of the table from that of its name in the source."""
+        given = {name.lower(): name for name in self._source.columns}
+        lacking = [name for name in self._names if name.lower() not in given]
+        if lacking:
+            raise SchemaMismatchError(
+                f"the source of the merge has no column {', '.join(lacking)}, which the table has: give the values of "
+                "the columns that it has, or add it to the source"
+            )
+        return {name: _named(self._merge.aliases[1], given[name.lower()]) for name in self._names}
+
+    def _given(self, values: Mapping[str, str | Column]) -> dict[str, Column]:
+        paths = {(name,) if name in self._names else split_name(name): _column(v) for name, v in values.items()}
+        trees: dict[str, Any] = assigned_values(paths, self._names)
+        own = self._merge.aliases[0]
+        by_name = {field.name: field for field in self._fields}
+        return {name: assigned_field(_named(own, name), by_name[name], tree) for name, tree in trees.items()}
+
+    def _cast(self, raw: Mapping[str, Column]) -> dict[str, Column]:
+        fields: list[StructField] = [field for field in self._fields if field.name in raw]
+        # types are looked up once for all values of a clause
+        both = self._target.join(self._source, sf.lit(True))
+        given = both.select(*(raw[field.name].alias(str(at)) for at, field in enumerate(fields))).schema
+        table = [self._merge.table.path]
+        return {
+            field.name: stored_value(raw[field.name], source.dataType, field, table, ansi=self._ansi)
+            for field, source in zip(fields, given.fields, strict=True)
+        }

@@ -1,0 +1,178 @@
+"""The part of a `PaimonTable` that merges a DataFrame into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sf
+
+from paimon_spark.errors import OptionError
+from paimon_spark.spark.columns.char_columns import padded
+from paimon_spark.spark.session.active_session import activate
+from paimon_spark.spark.session.session_options import SESSION_PREFIX, options_for_path
+from paimon_spark.spark.session.session_settings import settings_of
+from paimon_spark.spark.sql.merge import Deed, run_merge
+from paimon_spark.spark.sql.merge_frames import FrameMerge, GivenClause, equal_columns
+from paimon_spark.spark.sql.row_changes import refuse_older_state
+from paimon_spark.spark.table.handle import TableHandle, TablePart
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from paimon_spark.table.table import FileStoreTable
+
+_Values = Mapping[str, "str | Column"]
+
+
+class Merges(TablePart):
+    """Methods that merge rows into the table, each in one commit."""
+
+    def merge(
+        self,
+        source: DataFrame,
+        on: str | Column | Sequence[str],
+        *,
+        alias: str = "target",
+        source_alias: str = "source",
+    ) -> Merge:
+        """Begin a merge, to which clauses are added; its method ``execute()`` runs it.
+
+        ``t.merge(df, on="target.id = source.id").when_matched_update().when_not_matched_insert().execute()``
+
+        Args:
+            source: the rows, evaluated once by each attempt.
+            on: which rows of both sides match: an SQL condition or a Column, over the columns of ``target`` and
+                ``source``; or names of columns that are equal on both sides.
+            alias: the name of the table in conditions and values.
+            source_alias: the name of `source` there, whatever alias it had.
+        """
+        condition = on
+        if not isinstance(on, str) and isinstance(on, Sequence):
+            if not on:
+                raise OptionError("a merge needs at least one column that is equal on both sides")
+            condition = equal_columns((alias, source_alias), on)
+        return Merge(self.table, source, condition, (alias, source_alias))  # type: ignore[arg-type]
+
+    def upsert(self, source: DataFrame, on: str | Sequence[str] | None = None) -> None:
+        """Update the rows that are there, and insert the others: rows are the same where `on` is equal.
+
+        In a table with a primary key that is what every write does, by its merge engine. In others a row of `source`
+        takes the place of the row with the same values in `on`.
+
+        Args:
+            source: the rows, with all columns of a table without primary key.
+            on: the columns that tell rows apart; the primary key, if there is one.
+
+        Raises:
+            OptionError: a table without primary key needs `on`; of another one it is the primary key.
+            DataError: several rows of `source` would take the place of one row; nothing was committed.
+            PaimonError: as of every write.
+        """
+        names = [on] if isinstance(on, str) else on
+        keys = self.table.load().schema.primary_keys
+        if keys and names is not None and set(names) != set(keys):
+            raise OptionError(f"rows of this table are told apart by its primary key {', '.join(keys)}: leave out 'on'")
+        if keys:
+            from paimon_spark.spark.table.paimon_table import PaimonTable
+
+            PaimonTable(self.table.spark, self.table.path, self.table.options).append(source)
+            return
+        if not names:
+            raise OptionError("an upsert into a table without primary key needs on=<columns that tell rows apart>")
+        self.merge(source, names).when_matched_update().when_not_matched_insert().execute()
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A merge that is being told. Each method gives a longer one; `execute` runs it.
+
+    Clauses of a kind are tried in their order: the first whose condition is true counts for a row. Conditions and
+    values are SQL or Columns over the aliases of both sides; ``"s.y"`` is the column of this name, else a field of the
+    struct s. Values are cast as Spark stores values.
+    """
+
+    table: TableHandle
+    source: DataFrame
+    on: str | Column
+    aliases: tuple[str, str]
+    matched: tuple[GivenClause, ...] = ()
+    not_matched: tuple[GivenClause, ...] = ()
+    not_matched_by_source: tuple[GivenClause, ...] = ()
+
+    def when_matched_update(self, set: _Values | None = None, *, condition: str | Column | None = None) -> Merge:  # noqa: A002 - the word of SQL
+        """Rows of the table that match get new values.
+
+        Args:
+            set: by column; None: each column gets that of its name in the source, which must have them all.
+            condition: over both sides.
+        """
+        return replace(self, matched=(*self.matched, GivenClause(Deed.UPDATE, condition, set)))
+
+    def when_matched_delete(self, *, condition: str | Column | None = None) -> Merge:
+        """Rows of the table that match go."""
+        return replace(self, matched=(*self.matched, GivenClause(Deed.DELETE, condition)))
+
+    def when_not_matched_insert(self, values: _Values | None = None, *, condition: str | Column | None = None) -> Merge:
+        """Rows of the source that match no row of the table are added.
+
+        Args:
+            values: by column, over the source; others get their defaults. None: each column gets that of its name.
+            condition: over the source.
+        """
+        return replace(self, not_matched=(*self.not_matched, GivenClause(Deed.INSERT, condition, values)))
+
+    def when_not_matched_by_source_update(self, set: _Values, *, condition: str | Column | None = None) -> Merge:  # noqa: A002 - the word of SQL
+        """Rows of the table that match no row of the source get new values.
+
+        Args:
+            set: by column, over the table.
+            condition: over the table.
+        """
+        clause = GivenClause(Deed.UPDATE, condition, set)
+        return replace(self, not_matched_by_source=(*self.not_matched_by_source, clause))
+
+    def when_not_matched_by_source_delete(self, *, condition: str | Column | None = None) -> Merge:
+        """Rows of the table that match no row of the source go."""
+        clause = GivenClause(Deed.DELETE, condition)
+        return replace(self, not_matched_by_source=(*self.not_matched_by_source, clause))
+
+    def execute(self) -> None:
+        """Run it, in one commit. After a conflict it starts again from a fresh read of the table.
+
+        Raises:
+            OptionError: there is no clause, or one that cannot be reached.
+            UnsupportedError: the table does not take such a merge; nothing was written.
+            SchemaMismatchError: there is no such column, or the source lacks one.
+            DataError: a row of the table is changed by several rows of the source; nothing was committed.
+            CommitConflictError: other commits changed the same rows again and again; nothing was committed.
+        """
+        handle = self.table
+        options = options_for_path(settings_of(handle.spark), handle.path)
+        refuse_older_state(options, where=f": the session has set {SESSION_PREFIX}{{key}}; RESET it")
+        activate(handle.spark)
+        table = handle.load()
+        statement = FrameMerge(
+            table,
+            lambda snapshot_id, columns, places: _target(handle, table, snapshot_id, columns, places),
+            lambda _: self.source,
+            self.aliases,
+            self.on,
+            self.matched,
+            self.not_matched,
+            self.not_matched_by_source,
+        )
+        statement.check()
+        run_merge(table, statement)
+
+
+def _target(
+    handle: TableHandle, table: FileStoreTable, snapshot_id: int | None, columns: Sequence[str], places: Sequence[str]
+) -> DataFrame:
+    if snapshot_id is None:
+        rows = handle.to_df(columns=list(columns))
+        missing = [sf.lit(None).cast("string" if name.endswith("path") else "bigint").alias(name) for name in places]
+        return padded(rows.select("*", *missing), table.schema.fields)
+    rows = handle.snapshot_rows(snapshot_id, places=places, columns=list(columns))
+    return padded(rows, table.schema.fields)
