@@ -78,13 +78,51 @@ class AnalyzedMerge(MergeStatement):
             matched=clauses[0],
             not_matched=clauses[1],
             not_matched_by_source=clauses[2],
+            upsert=self._is_upsert(),
         )
+
+    def _is_upsert(self) -> bool:
+        """Whether the target needs not be read, as `MergeRows.upsert` says."""
+        matched, inserted, others = self._actions
+        deeds = [action.deed for action in (*matched, *inserted)]
+        if others or deeds != [Deed.UPDATE, Deed.INSERT] or matched[0].condition or inserted[0].condition:
+            return False
+        update, insert = matched[0].values, inserted[0].values
+        table = python_object(self.target.gateway, self.target.relation.table())
+        keys = set(table.loaded.table.schema.primary_keys)
+        same = [name for name in insert if name in update and update[name].semanticEquals(insert[name])]
+        if set(insert) - keys - set(same):
+            return False
+        columns = {attribute.name(): attribute for attribute in self.target.attributes}
+        compared = _compared(self.plan.mergeCondition())
+        names = [_key_of(pair, {key: (columns[key], insert[key]) for key in keys}) for pair in compared]
+        return None not in names and set(names) == keys and set(update) & keys <= set(same)
 
     def _clause(self, action: _Action, at: _AtSnapshot) -> Clause:
         gateway = self.target.gateway
         condition = None if action.condition is None else column_of(gateway, at.tree(action.condition))
         values = {name: column_of(gateway, at.tree(value)) for name, value in action.values.items()}
         return Clause(action.deed, condition, values)
+
+
+def _compared(condition: JavaObject) -> list[JavaObject]:
+    """The conditions that are joined by AND."""
+    if condition.getClass().getSimpleName() == "And":
+        return [*_compared(condition.left()), *_compared(condition.right())]
+    return [condition]
+
+
+def _key_of(equality: JavaObject, keys: Mapping[str, tuple[JavaObject, JavaObject]]) -> str | None:
+    """The key whose column (first) a condition compares with the value (second) that is inserted; None for others."""
+    if equality.getClass().getSimpleName() != "EqualTo":
+        return None
+    sides = (equality.left(), equality.right())
+    for name, (column, value) in keys.items():
+        plain = value.child() if value.getClass().getSimpleName() == "AssertNotNull" else value
+        for one, other in (sides, sides[::-1]):
+            if one.semanticEquals(column) and other.semanticEquals(plain):
+                return name
+    return None
 
 
 @dataclass(frozen=True)

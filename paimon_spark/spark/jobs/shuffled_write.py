@@ -7,7 +7,7 @@ and answers with the task's commit message.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Operation
     from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.write.message import TaskMessage
 
 
 def is_shuffled(table: FileStoreTable) -> bool:
@@ -50,6 +51,7 @@ def write_shuffled(
     operation: Operation | None = None,
     rows_of: SnapshotIdentity | None = None,
     stream: StreamBatch | None = None,
+    accepts: Callable[[Sequence[TaskMessage]], bool] | None = None,
 ) -> int | None:
     """Write the rows and commit them; return the id of the new snapshot. Runs on the driver.
 
@@ -60,8 +62,10 @@ def write_shuffled(
         operation: what the snapshot says about the statement; None for nothing.
         rows_of: the snapshot that the rows are made of; None where they are new.
         stream: the micro-batch that the rows are; None of a batch write.
+        accepts: looks at what the tasks wrote before it is committed; only where each key has a bucket of its own.
 
     Raises:
+        NotAcceptedError: `accepts` says no; nothing was committed.
         SchemaMismatchError: the rows do not fit the table's columns.
         CommitConflictError: another commit changed what this one relies on; nothing was committed.
     """
@@ -87,7 +91,7 @@ def write_shuffled(
         rows, keys = packed(rows, arrow_schema, placing or write.plan, tasks), [TASK]
     columns = [sf.expr(key) for key in keys]
     shuffled = rows.repartition(*columns) if _joins_tasks(df, table) else rows.repartition(tasks, *columns)
-    return run_write(shuffled, write)
+    return run_write(shuffled, write, accepts=accepts)
 
 
 def _joins_tasks(df: DataFrame, table: FileStoreTable) -> bool:

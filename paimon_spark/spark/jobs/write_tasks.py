@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -27,17 +27,38 @@ WriteTask = Callable[[Iterator[pa.RecordBatch], int], TaskMessage]
 """Writes the rows of one task, at least one; the number is the same for all attempts of the task."""
 
 
-def run_write(rows: DataFrame, write: TableWrite, task: WriteTask | None = None) -> int | None:
+class NotAcceptedError(Exception):
+    """What the tasks of a write have written is not wanted: it is deleted, and nothing is committed."""
+
+
+def run_write(
+    rows: DataFrame,
+    write: TableWrite,
+    task: WriteTask | None = None,
+    *,
+    accepts: Callable[[Sequence[TaskMessage]], bool] | None = None,
+) -> int | None:
     """Write rows where they are, each partition of Spark's a task, and commit them; return the id of the new snapshot.
 
     Args:
         rows: with the columns of the plan in their order, under any names; more columns behind them are left out.
         write: the planned write.
         task: writes the rows of a task, whose columns are then its own matter; None: the write itself does.
-    """
-    from paimon_spark.spark.jobs.compact_job import executor_of  # the tasks do without it
+        accepts: looks at what the tasks wrote before it is committed.
 
-    return write.commit(run_tasks(rows, write, task), executor_of(rows.sparkSession))
+    Raises:
+        NotAcceptedError: `accepts` says no; nothing was committed.
+    """
+    from paimon_spark.maintain.compact.rewrite import delete_written  # the tasks do without these
+    from paimon_spark.spark.jobs.compact_job import executor_of
+
+    messages = run_tasks(rows, write, task)
+    if accepts is not None and not accepts(messages):
+        parts = [part for message in messages for part in message.messages]
+        written = [(p.partition, p.bucket, file) for p in parts for file in (*p.new_files, *p.changelog_files)]
+        delete_written(write.plan.table, written)
+        raise NotAcceptedError
+    return write.commit(messages, executor_of(rows.sparkSession))
 
 
 def run_tasks(rows: DataFrame, write: TableWrite, task: WriteTask | None = None) -> list[TaskMessage]:

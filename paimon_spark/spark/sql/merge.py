@@ -8,11 +8,12 @@ snapshot of the table is read, and one snapshot comes of it.
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -26,10 +27,13 @@ from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, tracked_nam
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jobs.row_merges import CARDINALITY_VIOLATION, merge_rows
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
+from paimon_spark.spark.jobs.write_tasks import NotAcceptedError
 from paimon_spark.spec.row_kind import RowKind
+from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
+from paimon_spark.write.unique_keys import has_each_key_once
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -75,6 +79,11 @@ class MergeRows:
     """INSERT only; conditions and values are over the source."""
     not_matched_by_source: Sequence[Clause]
     """UPDATE and DELETE; conditions and values are over the target."""
+    upsert: bool = False
+    """Whether each row of the source is either inserted or becomes the row of its primary key, with the same values.
+
+    That is so where ON compares the whole primary key with what INSERT assigns to it, and nothing else, and UPDATE and
+    INSERT, both without a condition, assign the same to every other column."""
 
 
 class MergeStatement(ABC):
@@ -116,6 +125,8 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
     def attempt(snapshot: Snapshot | None) -> None:
         rows = statement.rows(None if snapshot is None else snapshot.id, places)
         changes = _Changes(table.schema, rows, places)
+        if keyed and rows.upsert and _reads_nothing(table) and _was_upserted(table, changes.source_rows()):
+            return
         if keyed:
             rows_of = SnapshotIdentity.of(snapshot)
             write_shuffled(changes.keyed(), table, None, operation=Operation.MERGE, rows_of=rows_of)
@@ -126,6 +137,25 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
         run_again(table, attempt)
     except PySparkException as error:
         raise _row_error(table, error) or error from None
+
+
+def _reads_nothing(table: FileStoreTable) -> bool:
+    """Whether an upsert needs not know which keys the table has: their rows only differ in their kinds."""
+    schema = table.schema
+    is_plain = schema.bucket_mode in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC)
+    return is_plain and schema.core_options.changelog_producer != "input" and schema.core_options.rowkind_field is None
+
+
+def _was_upserted(table: FileStoreTable, rows: DataFrame) -> bool:
+    """Write the rows of the source as they are; False where a key came twice, and nothing was committed.
+
+    Then one of its rows may change what another has changed, which only the keys of the table can tell.
+    """
+    once = partial(has_each_key_once, table.schema)
+    with contextlib.suppress(NotAcceptedError):
+        write_shuffled(rows, table, None, operation=Operation.MERGE, accepts=once)
+        return True
+    return False
 
 
 def _check_names(table: FileStoreTable, places: Collection[str]) -> None:
@@ -172,6 +202,12 @@ class _Changes:
             joined = joined.withColumn(_MATCHES, sf.sum(is_match.cast("int")).over(same_key))
         values = [self._value(column, kept).alias(column.name) for column in schema.fields]
         return joined.select(*values, self._checked_kind().cast("tinyint").alias(VALUE_KIND.name))
+
+    def source_rows(self) -> DataFrame:
+        """The rows of the source as INSERT makes them rows of the table."""
+        values = self._rows.not_matched[0].values
+        names = self._schema.field_names
+        return self._rows.source.select(*(values[name].alias(name) for name in names))
 
     def placed(self) -> DataFrame:
         """The new rows of any other table, with the places of the old ones; of deleted rows only these count.
