@@ -222,3 +222,42 @@ def test_what_came_between_is_counted(
     spark.sql(merged)
     assert rows(spark, name) == [(1, 12), (2, 2)]
     assert len(calls) == 3  # the rival's, the one that was beaten, and the one that ran again
+
+
+def test_columns_that_only_the_source_has(spark: SparkSession, warehouse: Path) -> None:
+    source = "(SELECT 2 AS k, 20 AS n, 'new' AS x, 9L AS y UNION ALL SELECT 4, 40, 'other', 8) s"
+    name = create(spark, "k INT, v STRING, n INT", ABC, **KINDS["keyed"])
+    clauses = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    with pytest.raises(PySparkException, match="v"):
+        spark.sql(f"MERGE INTO {name} t USING {source} ON t.k = s.k {clauses}")
+    spark.sql(f"EXPLAIN MERGE WITH SCHEMA EVOLUTION INTO {name} t USING {source} ON t.k = s.k {clauses}")
+    assert spark.table(name).columns == ["k", "v", "n"]
+    spark.sql(f"MERGE WITH SCHEMA EVOLUTION INTO {name} t USING {source} ON t.k = s.k {clauses}")
+    assert spark.table(name).columns == ["k", "v", "n", "x", "y"]
+    both = [(2, "b", 20, "new", 9), (3, "c", 3, None, None), (4, None, 40, "other", 8)]
+    assert rows(spark, name) == [(1, "a", 1, None, None), *both]
+    other = create(spark, "k INT, v STRING, n INT", ABC)
+    spark.conf.set("spark.paimon.write.merge-schema", "true")
+    try:  # only columns that a clause names; others of the source are none of the table's
+        spark.sql(f"MERGE INTO {other} t USING {source} ON t.k = s.k WHEN MATCHED THEN UPDATE SET x = s.x "
+                  "WHEN NOT MATCHED BY SOURCE THEN DELETE")  # fmt: skip
+    finally:
+        spark.conf.unset("spark.paimon.write.merge-schema")
+    assert spark.table(other).columns == ["k", "v", "n", "x"]
+    assert rows(spark, other) == [(2, "b", 2, "new")]
+
+
+def test_an_upsert_reads_nothing(spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = create(spark, "k INT, v STRING, n INT", ABC, **KINDS["keyed"])
+    upsert = "MERGE INTO {} t USING {} ON s.k = t.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    monkeypatch.setattr(merge._Changes, "keyed", lambda _: pytest.fail("the table is read"))
+    spark.sql(upsert.format(name, SOURCE))
+    assert rows(spark, name) == [(1, "a", 1), (2, "B", 20), (3, "c", 3), (4, "D", 40)]
+    monkeypatch.undo()
+    files = sorted((warehouse / "db.db" / name).glob("bucket-*/*"))
+    twice = "(SELECT 2 AS k, 'x' AS v, id AS n FROM range(2)) s"
+    with pytest.raises(PySparkException, match="MERGE_CARDINALITY_VIOLATION"):
+        spark.sql(upsert.format(name, twice.replace("id AS n", "CAST(id AS INT) AS n")))
+    assert sorted((warehouse / "db.db" / name).glob("bucket-*/*")) == files, "what was written is gone"
+    spark.sql(upsert.format(name, twice.replace("2 AS k", "7 AS k").replace("id AS n", "1 AS n")))
+    assert rows(spark, name)[4:] == [(7, "x", 1)]

@@ -19,6 +19,7 @@ from paimon_spark.spark.hooks.parser import install_parser
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.row_level import install_row_level
 from paimon_spark.spark.hooks.table_functions import install_functions
+from paimon_spark.spark.hooks.widened_merges import install_widened_merges
 from paimon_spark.spark.hooks.widened_writes import install_widened_writes
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.faces import faced
@@ -34,6 +35,7 @@ HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.REBALANCED_WRITES, install_placed_writes),
     (features.LEFT_OUT_COLUMNS, install_insert_columns),
     (features.WIDENED_WRITES, install_widened_writes),
+    (features.WIDENED_MERGES, install_widened_merges),
     (features.ROW_LEVEL, install_row_level),
 )
 """What is put into each session state beside the catalog, and the feature that is lost without it."""

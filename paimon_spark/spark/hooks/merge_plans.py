@@ -48,6 +48,10 @@ class AnalyzedMerge(MergeStatement):
         lists = (plan.matchedActions(), plan.notMatchedActions(), plan.notMatchedBySourceActions())
         return tuple([self._action(action) for action in java_list(actions)] for actions in lists)
 
+    def check(self) -> None:
+        """Let Spark refuse values that the columns cannot hold, before anything is changed."""
+        assert self._actions
+
     def _action(self, action: JavaObject) -> _Action:
         deed = _DEEDS[action.getClass().getSimpleName()]
         condition = action.condition().get() if action.condition().isDefined() else None

@@ -16,6 +16,8 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
 from paimon_spark.spark.catalog.table import STATEMENT_MARK, TableProxy
+from paimon_spark.spark.columns.merge_schema import merge_schema
+from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.hooks.merge_plans import AnalyzedMerge, is_deterministic, merge_text
 from paimon_spark.spark.hooks.row_level_plans import AnalyzedRows, Target
 from paimon_spark.spark.jvm import compat
@@ -172,4 +174,10 @@ class MergeProxy(RowLevelProxy):
         return merge_text(self.loaded.name, self.plan)
 
     def _run(self) -> None:
-        run_merge(self.loaded.table, AnalyzedMerge(self.target, self.plan))
+        table, rules = self.loaded.table, self.loaded.widened
+        statement = AnalyzedMerge(self.target, self.plan)
+        if rules is not None:
+            statement.check()
+            merged = merge_schema(table.with_latest_schema(), to_spark_struct(table.schema.fields), rules)
+            table = merged.with_options(self.loaded.options)
+        run_merge(table, statement)

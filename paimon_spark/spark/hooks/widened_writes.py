@@ -34,7 +34,7 @@ from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.schema_merge import MergeRules
 
 _ALIAS = next(key for key, same in SAME_AS.items() if same == MERGE_SCHEMA)
-_KEYS = (*MERGE_KEYS, _ALIAS)
+KEYS = (*MERGE_KEYS, _ALIAS)
 _OPTIONS = 4  # field of DataSourceV2Relation
 _PRIVILEGES = "__required_write_privileges__"  # Spark's own, of a relation that it has not resolved
 _RULES = (compat.HINT_RULES, compat.RESOLUTION_RULES)
@@ -44,12 +44,12 @@ _RULES = (compat.HINT_RULES, compat.RESOLUTION_RULES)
 def install_widened_writes(gateway: Gateway, state: JavaObject) -> None:
     """Let writes of a session bring new columns. Does nothing when done."""
     proxy = (FUNCTION, WidenedWriteProxy(gateway, state))
-    keys = ("[Ljava.lang.String;", gateway.strings(_KEYS))
+    keys = ("[Ljava.lang.String;", gateway.strings(KEYS))
     add_rule(gateway, state, _RULES, "PaimonWidenedWrites", proxy, keys, first=True)
 
 
 @dataclass(frozen=True)
-class _Target:
+class Target:
     """What a write names."""
 
     catalog_name: str
@@ -76,26 +76,26 @@ class WidenedWriteProxy(FunctionProxy):
             UnsupportedError: Paimon has no type for a new column.
         """
         try:
-            target = self._target(statement.table())
-            query = self._schema(statement.query())
+            target = self.target_of(statement.table())
+            query = self.schema_of(statement.query())
         except (JavaCallError, CapturedException, TableNotFoundError):  # Spark says so
             return statement
         if target is None:
             return statement
-        rules = _rules({**target.options, **self._write_options(statement)}, target.loaded)
+        rules = rules_of({**target.options, **self._write_options(statement)}, target.loaded)
         if rules is None:
             return statement
         merged = with_columns(target.loaded.table.schema, from_spark_struct(query), rules)
         if merged is target.loaded.table.schema:
             return statement
-        wide = TableProxy(self.gateway, target.catalog_name, _widened(target.loaded, merged, rules))
-        relation = self._new_relation(wide, target)
+        wide = TableProxy(self.gateway, target.catalog_name, widened(target.loaded, merged, rules))
+        relation = self.new_relation(wide, target)
         if statement.getClass().getSimpleName() != "InsertIntoStatement":
             return statement.withNewTable(relation)
         values = [statement.productElement(number) for number in range(statement.productArity())]
         return statement.copy(relation, *values[1:])
 
-    def _target(self, relation: JavaObject) -> _Target | None:
+    def target_of(self, relation: JavaObject) -> Target | None:
         """Return the Paimon table of a relation; None for a table of Spark's."""
         options = self.gateway.string_dict(relation.options().asCaseSensitiveMap())
         options = {key: value for key, value in options.items() if key != _PRIVILEGES}
@@ -106,7 +106,7 @@ class WidenedWriteProxy(FunctionProxy):
             found = python_object(self.gateway, table)
             if not isinstance(found, TableProxy):
                 return None
-            return _Target(found.catalog_name, found.loaded, relation.catalog(), relation.identifier(), options)
+            return Target(found.catalog_name, found.loaded, relation.catalog(), relation.identifier(), options)
         named = catalog_ident(self.gateway, self.state, relation)
         if named is None or named_system_table(named[1].name()) is not None:
             return None
@@ -115,21 +115,21 @@ class WidenedWriteProxy(FunctionProxy):
         session = session_options(all_settings(self.gateway), catalog.catalog_name, database, name, write=True)
         loaded = load_catalog_table(catalog.catalog, namespace, name, None, session=session)
         some = self.gateway.jvm.scala.Option.apply
-        return _Target(catalog.catalog_name, loaded, some(named[0]), some(named[1]), options)
+        return Target(catalog.catalog_name, loaded, some(named[0]), some(named[1]), options)
 
     def _write_options(self, statement: JavaObject) -> dict[str, str]:
         if statement.getClass().getSimpleName() == "InsertIntoStatement":
             return {}
         return java_map(statement.writeOptions())
 
-    def _new_relation(self, table: TableProxy, target: _Target) -> JavaObject:
+    def new_relation(self, table: TableProxy, target: Target) -> JavaObject:
         """Return a ``DataSourceV2Relation``. It is made without options, which differ between versions of Spark."""
         relation = compat.RELATION.of(self.gateway).create(table, target.catalog, target.ident)
         values = [relation.productElement(number) for number in range(relation.productArity())]
         values[_OPTIONS] = self.gateway.options(target.options)
         return relation.copy(*values)
 
-    def _schema(self, query: JavaObject) -> StructType:
+    def schema_of(self, query: JavaObject) -> StructType:
         """Return the columns of a query, which DataFrame writers pass before its analysis."""
         if not query.resolved():
             mode = compat.COMMAND_EXECUTION_MODE.of(self.gateway).SKIP()
@@ -137,11 +137,12 @@ class WidenedWriteProxy(FunctionProxy):
         return StructType.fromJson(json.loads(query.schema().json()))
 
 
-def _rules(options: Mapping[str, str], loaded: LoadedTable) -> MergeRules | None:
+def rules_of(options: Mapping[str, str], loaded: LoadedTable) -> MergeRules | None:
     """How the columns of the table change: the options of a write win over the session's."""
-    given = [as_paimon_options({key.lower(): value}) for key, value in options.items() if key.lower() in _KEYS]
+    given = [as_paimon_options({key.lower(): value}) for key, value in options.items() if key.lower() in KEYS]
     return merge_rules(loaded.options, *given)
 
 
-def _widened(loaded: LoadedTable, schema: TableSchema, rules: MergeRules) -> LoadedTable:
+def widened(loaded: LoadedTable, schema: TableSchema, rules: MergeRules) -> LoadedTable:
+    """The table as if it had a schema already, to which its write changes it."""
     return replace(loaded, table=replace(loaded.table, schema=schema), widened=rules)

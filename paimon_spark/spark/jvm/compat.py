@@ -201,11 +201,14 @@ MERGE_INTO_TABLE = SparkClass(
         "targetTable", "withSchemaEvolution",
     ),
 )  # fmt: skip
+ASSIGNMENT = SparkClass(f"{_PLANS}.Assignment", constructors=(2,))
+UPDATE_ACTION = SparkClass(f"{_PLANS}.UpdateAction", constructors=(2, 3))
+INSERT_ACTION = SparkClass(f"{_PLANS}.InsertAction", constructors=(2,))
 MERGE_ACTION = SparkClass(f"{_PLANS}.MergeAction", methods=("condition",))
 SUBQUERY_EXPRESSION = SparkClass(f"{_EXPRESSIONS}.SubqueryExpression", methods=("plan", "withNewPlan"))
 EXPRESSION_UTILS = SparkClass(f"{_SQL}.classic.ExpressionUtils", methods=("column",))
 VIEW = SparkClass(f"{_PLANS}.View", methods=("child", "isTempView", "withNewChildren"))
-SUBQUERY_ALIAS = SparkClass(f"{_PLANS}.SubqueryAlias", methods=("child",))
+SUBQUERY_ALIAS = SparkClass(f"{_PLANS}.SubqueryAlias", methods=("alias", "apply", "child"))
 INSERT_INTO = SparkClass(
     f"{_PLANS}.InsertIntoStatement",
     methods=(
@@ -263,6 +266,7 @@ RESOLVED_TABLE = SparkClass(f"{_ANALYSIS}.ResolvedTable", methods=("create",))
 UNRESOLVED_RELATION = SparkClass(
     f"{_ANALYSIS}.UnresolvedRelation", methods=("isStreaming", "multipartIdentifier", "options"), constructors=(3,)
 )
+UNRESOLVED_ATTRIBUTE = SparkClass(f"{_ANALYSIS}.UnresolvedAttribute", methods=("nameParts",), constructors=(1,))
 ASSIGNMENTS = SparkClass(f"{_ANALYSIS}.AssignmentUtils", methods=("alignInsertAssignments", "alignUpdateAssignments"))
 CHAR_COLUMNS = SparkClass(f"{_SQL}.catalyst.util.CharVarcharUtils", methods=("addPaddingForScan", "getRawType"))
 PARTITION_SPECS = SparkClass(

@@ -160,6 +160,13 @@ LEFT_OUT_COLUMNS = Feature(
     "writes that leave out columns", "INSERT must name all columns", _WRITES_BY_NAME, until=(4, 1)
 )
 WIDENED_WRITES = Feature("write.merge-schema in SQL", "only df.write.format('paimon') can add columns", _WRITES_BY_NAME)
+WIDENED_MERGES = Feature(
+    "columns that MERGE adds", "MERGE adds no columns: ALTER TABLE … ADD COLUMNS does",
+    (
+        *_WRITES_BY_NAME, c.MERGE_INTO_TABLE, c.MERGE_ACTION, c.SUBQUERY_ALIAS, c.ASSIGNMENT, c.UPDATE_ACTION,
+        c.INSERT_ACTION, c.UNRESOLVED_ATTRIBUTE,
+    ),
+)  # fmt: skip
 ROW_LEVEL = Feature(
     "DELETE, UPDATE and MERGE",
     "spark.sql refuses them: use PaimonTable.delete, update and merge, or paimon_spark.sql",
@@ -184,7 +191,7 @@ FEATURES = (
     SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, FRAMES, FORMAT_PLANS, PATH_TRAVEL, METADATA_ANSWERS,
     SMALL_READS, WRITES, CLONES, MARKED_ROWS,
     TABLE_FUNCTIONS, LOCAL_ROWS, PLACED_WRITES, REBALANCED_WRITES, SMALL_BATCHES, LEFT_OUT_COLUMNS, WIDENED_WRITES,
-    ROW_LEVEL, PARSER,
+    WIDENED_MERGES, ROW_LEVEL, PARSER,
 )  # fmt: skip
 """All of them."""
 

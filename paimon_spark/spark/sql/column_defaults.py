@@ -95,6 +95,8 @@ def inserted_default(field: t.DataField) -> str:
     Raises:
         SchemaMismatchError: the text that the schema keeps is no value of the column.
     """
+    if field.default_value is None:
+        return "NULL"
     default_scalar(field)
     return default_sql(field) or "NULL"
 

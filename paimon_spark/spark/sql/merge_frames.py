@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructField
 
+    from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
 
 TargetRows = Callable[[int | None, Sequence[str], Sequence[str]], "DataFrame"]
@@ -155,8 +156,17 @@ class _Values:
         if clause.deed is Deed.INSERT:
             for column in self._merge.table.schema.fields:
                 if column.name not in raw:
-                    raw[column.name] = sf.expr(inserted_default(column))
+                    raw[column.name] = self._default(column)
         return Clause(clause.deed, condition, self._cast(raw))
+
+    @staticmethod
+    def _default(column: DataField) -> Column:
+        """What a column gets that an INSERT leaves out."""
+        if column.default_value is None and not column.type.nullable:
+            raise SchemaMismatchError(
+                f"column {column.name} is NOT NULL and has no default: when_not_matched_insert must give its value"
+            )
+        return sf.expr(inserted_default(column))
 
     def _by_name(self) -> dict[str, Column]:
         """Each column of the table from that of its name in the source."""
