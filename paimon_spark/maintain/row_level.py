@@ -104,11 +104,8 @@ def check_merge(table: FileStoreTable, *, updates: bool, deletes: bool) -> None:
         UnsupportedError: names the option that prevents it, and what to do.
     """
     _check_changeable(table, "MERGE INTO")
-    if table.options.data_evolution_enabled:
-        raise UnsupportedError(
-            "MERGE INTO is not supported yet with option 'data-evolution.enabled' = 'true': use UPDATE, which writes "
-            "the changed columns only, and INSERT INTO."
-        )
+    if deletes and table.options.data_evolution_enabled:
+        _check_changeable(table, "DELETE")
     if not table.schema.primary_keys:
         return
     engine = _merge_engine(table.schema)

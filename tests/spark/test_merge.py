@@ -27,6 +27,11 @@ KINDS = {
     "vectors": {"deletion-vectors.enabled": "true"},
     "tracked": {"row-tracking.enabled": "true"},
     "tracked, vectors": {"row-tracking.enabled": "true", "deletion-vectors.enabled": "true"},
+    "evolving": {
+        "row-tracking.enabled": "true",
+        "data-evolution.enabled": "true",
+        "deletion-vectors.enabled": "true",
+    },
 }
 ABC = "(1, 'a', 1), (2, 'b', 2), (3, 'c', 3)"
 SOURCE = "(SELECT 2 AS k, 'B' AS v, 20 AS n UNION ALL SELECT 4, 'D', 40) s"
@@ -82,10 +87,13 @@ def test_every_clause(spark: SparkSession, warehouse: Path, kind: str) -> None:
     found = spark.sql(f"SELECT commit_kind, operation FROM `{table}$snapshots` WHERE operation IS NOT NULL").collect()
     insert_only = ("APPEND", "MERGE")
     others = insert_only if "primary-key" in KINDS[kind] else ("OVERWRITE", "MERGE")
+    if kind == "evolving":
+        assert {row[1] for row in found} == {"MERGE"}
+        return
     assert [tuple(row) for row in found] == [others, others, insert_only, others]
 
 
-@pytest.mark.parametrize("kind", ["keyed", "append", "vectors"])
+@pytest.mark.parametrize("kind", ["keyed", "append", "vectors", "evolving"])
 def test_a_row_that_is_matched_twice(spark: SparkSession, warehouse: Path, kind: str) -> None:
     table = create(spark, "k INT, v STRING, n INT", ABC, **KINDS[kind])
     twice = "(SELECT 2 AS k, id AS n FROM range(2)) s"
@@ -160,7 +168,7 @@ def test_engines(spark: SparkSession, warehouse: Path) -> None:
 
 
 def test_row_ids_stay(spark: SparkSession, warehouse: Path) -> None:
-    for kind in ("tracked", "tracked, vectors"):
+    for kind in ("tracked", "tracked, vectors", "evolving"):
         name = create(spark, "k INT, v STRING, n INT", ABC, **KINDS[kind])
         spark.sql(f"MERGE INTO {name} t USING {SOURCE} ON t.k = s.k WHEN MATCHED THEN UPDATE SET * "
                   "WHEN NOT MATCHED THEN INSERT *")  # fmt: skip
@@ -199,7 +207,7 @@ def test_other_doors(spark: SparkSession, warehouse: Path) -> None:
                   "WHEN MATCHED THEN DELETE")  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["keyed", "append", "vectors"])
+@pytest.mark.parametrize("kind", ["keyed", "append", "vectors", "evolving"])
 def test_what_came_between_is_counted(
     spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -209,7 +217,7 @@ def test_what_came_between_is_counted(
         f"MERGE INTO {name} t USING (SELECT id AS k FROM range(1, 3)) s ON t.k = s.k "
         "WHEN MATCHED THEN UPDATE SET n = t.n + 1 WHEN NOT MATCHED THEN INSERT (k, n) VALUES (s.k, 1)"
     )
-    place = "write_shuffled" if kind == "keyed" else "merge_rows"
+    place = {"keyed": "write_shuffled", "evolving": "merge_columns"}.get(kind, "merge_rows")
     original, calls = getattr(merge, place), []
 
     def late(*args: object, **more: object) -> object:

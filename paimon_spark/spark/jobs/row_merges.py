@@ -68,24 +68,37 @@ def merge_rows(changes: DataFrame, table: FileStoreTable, snapshot: Snapshot | N
         CommitConflictError: another commit changed the same rows meanwhile; nothing was committed.
         PaimonError: as of every write.
     """
+    write, done = write_changes(changes, table, updates=True)
+    _commit(table, write, snapshot, done, checked=checked, execute=executor_of(changes.sparkSession))
+
+
+def write_changes(changes: DataFrame, table: FileStoreTable, *, updates: bool) -> tuple[TableWrite, list[Done]]:
+    """Write the new rows, and find the places of the old ones; nothing is committed.
+
+    Args:
+        changes: as of `merge_rows`.
+        table: the target with the options of the statement.
+        updates: whether +U may be among the kinds.
+
+    Returns:
+        The write of new rows, which can be committed, and what each task did.
+    """
     schema = spark_arrow_schema(changes.schema)
     columns = len(table.schema.field_names)
     tracked = list(range(columns + 2, len(schema) - 1))
     plain = pa.schema([schema.field(at) for at in range(columns)])
-    write = planned(table, plain, operation=Operation.MERGE)
-    writes = [write]
-    if tracked:
+    writes = [planned(table, plain, operation=Operation.MERGE)]
+    if tracked and updates:
         kept = pa.schema([*plain, *(schema.field(at) for at in tracked)])
         # as of rows that are marked: they bring their ids
         writes.append(planned(table, kept, operation=Operation.MERGE, marked=MarkedRows(0, ())))
     numbered = changes.toDF(*(str(number) for number in range(len(schema))))
     answers = map_in_arrow(numbered, partial(_merge_task, writes, columns), _ANSWER).collect()
-    done = [answer for row in answers for answer in pickle.loads(bytes(row.answer))]
-    _commit(table, write, snapshot, done, checked=checked, execute=executor_of(changes.sparkSession))
+    return writes[0], [answer for row in answers for answer in pickle.loads(bytes(row.answer))]
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
+class Done:
     """What one task did."""
 
     messages: tuple[TaskMessage, ...]
@@ -98,7 +111,7 @@ def _commit(
     table: FileStoreTable,
     write: TableWrite,
     snapshot: Snapshot | None,
-    done: Sequence[_Done],
+    done: Sequence[Done],
     *,
     checked: bool,
     execute: Any,
@@ -136,7 +149,7 @@ def _merge_task(
     parts = _parts(writes, columns, chain([first], filled), places)
     context = TaskContext.get()
     messages = write_parts([write.plan for write in writes], parts, context.partitionId() if context else 0)
-    done = _Done(tuple(messages), tuple(places.packed()), places.inserted, places.repeated)
+    done = Done(tuple(messages), tuple(places.packed()), places.inserted, places.repeated)
     yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps([done])], pa.binary())], names=["answer"])
 
 

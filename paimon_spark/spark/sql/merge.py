@@ -25,6 +25,7 @@ from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.maintain.row_level import check_merge
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, tracked_names
 from paimon_spark.spark.columns.types import to_spark_type
+from paimon_spark.spark.jobs.column_merges import merge_columns
 from paimon_spark.spark.jobs.row_merges import CARDINALITY_VIOLATION, merge_rows
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.jobs.write_tasks import NotAcceptedError
@@ -130,6 +131,9 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
         if keyed:
             rows_of = SnapshotIdentity.of(snapshot)
             write_shuffled(changes.keyed(), table, None, operation=Operation.MERGE, rows_of=rows_of)
+        elif snapshot is not None and table.options.data_evolution_enabled and changes.changes_rows:
+            columns = changes.updated_columns
+            merge_columns(changes.placed(of_updates=columns), table, columns, snapshot, checked=changes.checked)
         else:
             merge_rows(changes.placed(), table, snapshot, checked=changes.checked)
 
@@ -192,6 +196,16 @@ class _Changes:
         is_plain_delete = len(matched) == 1 and matched[0].deed is Deed.DELETE and matched[0].condition is None
         return bool(matched) and not is_plain_delete
 
+    @property
+    def changes_rows(self) -> bool:
+        """Whether it does more than insert."""
+        return bool(self._rows.matched or self._rows.not_matched_by_source)
+
+    @property
+    def updated_columns(self) -> frozenset[str]:
+        """The columns that an UPDATE clause assigns."""
+        return frozenset(name for clause in self._clauses if clause.deed is Deed.UPDATE for name in clause.values)
+
     def keyed(self) -> DataFrame:
         """The new rows of a primary-key table with their row kinds; of deleted rows only the columns that count."""
         schema, joined = self._schema, self._joined()
@@ -209,13 +223,16 @@ class _Changes:
         names = self._schema.field_names
         return self._rows.source.select(*(values[name].alias(name) for name in names))
 
-    def placed(self) -> DataFrame:
+    def placed(self, of_updates: Collection[str] | None = None) -> DataFrame:
         """The new rows of any other table, with the places of the old ones; of deleted rows only these count.
 
         The columns: those of the table, then the metadata columns, then the row kind.
+
+        Args:
+            of_updates: the columns of updated rows that count; None for all.
         """
         joined = self._joined()
-        values = [self._value(column, ()).alias(column.name) for column in self._schema.fields]
+        values = [self._value(column, (), of_updates).alias(column.name) for column in self._schema.fields]
         has_old = self._rows.matched or self._rows.not_matched_by_source
         places = [self._rows.old[name] if has_old else sf.lit(None) for name in self._places]
         types = {FILE_PATH: "string"}
@@ -269,7 +286,9 @@ class _Changes:
             chosen[-1],
         )
 
-    def _value(self, column: DataField, of_deletes: Collection[str]) -> Column:
+    def _value(
+        self, column: DataField, of_deletes: Collection[str], of_updates: Collection[str] | None = None
+    ) -> Column:
         """What a column becomes. A key keeps its value."""
         name, data_type = column.name, to_spark_type(column.type)
         is_key = name in self._schema.primary_keys
@@ -277,7 +296,8 @@ class _Changes:
         def choose(clause: Clause) -> Column:
             if clause.deed is Deed.INSERT or (clause.deed is Deed.UPDATE and name in clause.values and not is_key):
                 return clause.values[name]
-            if clause.deed is Deed.DELETE and name not in of_deletes:
+            counting = of_deletes if clause.deed is Deed.DELETE else of_updates
+            if counting is not None and name not in counting:
                 return sf.lit(None).cast(data_type)
             return self._rows.old[name]
 
