@@ -332,7 +332,7 @@ class _Changes:
 
 
 def columns_of_deletes(schema: TableSchema) -> frozenset[str]:
-    """The columns of a -D row that count: keys, what orders rows, and NOT NULL columns; all where old values do."""
+    """The columns of a -D row that count: of its key and place, its order, NOT NULL columns; all where old values do."""
     options = schema.core_options
     engine = str(schema.options.get("merge-engine", "deduplicate")).strip().lower()
     if engine != "deduplicate" or options.changelog_producer == "input":
@@ -340,6 +340,7 @@ def columns_of_deletes(schema: TableSchema) -> frozenset[str]:
     return frozenset(
         (
             *schema.primary_keys,
+            *schema.partition_keys,
             *options.sequence_fields,
             *(column.name for column in schema.fields if not column.type.nullable),
         )

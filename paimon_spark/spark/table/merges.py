@@ -55,34 +55,6 @@ class Merges(TablePart):
             condition = equal_columns((alias, source_alias), on)
         return Merge(self.table, source, condition, (alias, source_alias))  # type: ignore[arg-type]
 
-    def upsert(self, source: DataFrame, on: str | Sequence[str] | None = None) -> None:
-        """Update the rows that are there, and insert the others: rows are the same where `on` is equal.
-
-        In a table with a primary key that is what every write does, by its merge engine. In others a row of `source`
-        takes the place of the row with the same values in `on`.
-
-        Args:
-            source: the rows, with all columns of a table without primary key.
-            on: the columns that tell rows apart; the primary key, if there is one.
-
-        Raises:
-            OptionError: a table without primary key needs `on`; of another one it is the primary key.
-            DataError: several rows of `source` would take the place of one row; nothing was committed.
-            PaimonError: as of every write.
-        """
-        names = [on] if isinstance(on, str) else on
-        keys = self.table.load().schema.primary_keys
-        if keys and names is not None and set(names) != set(keys):
-            raise OptionError(f"rows of this table are told apart by its primary key {', '.join(keys)}: leave out 'on'")
-        if keys:
-            from paimon_spark.spark.table.paimon_table import PaimonTable
-
-            PaimonTable(self.table.spark, self.table.path, self.table.options).append(source)
-            return
-        if not names:
-            raise OptionError("an upsert into a table without primary key needs on=<columns that tell rows apart>")
-        self.merge(source, names).when_matched_update().when_not_matched_insert().execute()
-
 
 @dataclass(frozen=True)
 class Merge:

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import DataType, StructType
 
 from paimon_spark import errors
-from paimon_spark.errors import PaimonError, SchemaError
+from paimon_spark.errors import OptionError, PaimonError, SchemaError
 from paimon_spark.options import Scope, with_scope
 from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema
 from paimon_spark.spark.jobs.migrate_job import directory_source, migrate, table_source
@@ -193,6 +193,32 @@ class PaimonTable:
         """
         self._save(df, "append", options)
 
+    def upsert(self, source: DataFrame, on: str | Sequence[str] | None = None) -> None:
+        """Update the rows that are there, and insert the others: rows are the same where `on` is equal.
+
+        In a table with a primary key that is what every write does, by its merge engine. In others a row of `source`
+        takes the place of the row with the same values in `on`.
+
+        Args:
+            source: the rows, with all columns of a table without primary key.
+            on: the columns that tell rows apart; the primary key, if there is one.
+
+        Raises:
+            OptionError: a table without primary key needs `on`; of another one it is the primary key.
+            DataError: several rows of `source` would take the place of one row; nothing was committed.
+            PaimonError: as of every write.
+        """
+        names = [on] if isinstance(on, str) else on
+        keys = self._table.load().schema.primary_keys
+        if keys and names is not None and set(names) != set(keys):
+            raise OptionError(f"rows of this table are told apart by its primary key {', '.join(keys)}: leave out 'on'")
+        if keys:
+            self.append(source)
+            return
+        if not names:
+            raise OptionError("an upsert into a table without primary key needs on=<columns that tell rows apart>")
+        self.merge(source, names).when_matched_update().when_not_matched_insert().execute()
+
     def overwrite(self, df: DataFrame, **options: Any) -> None:
         """Replace the table by rows, or the partitions that `options` name.
 
@@ -231,7 +257,6 @@ class PaimonTable:
     delete = method_of(Rows, Rows.delete)
     update = method_of(Rows, Rows.update)
     merge = method_of(Merges, Merges.merge)
-    upsert = method_of(Merges, Merges.upsert)
 
     snapshots = method_of(SystemTables, SystemTables.snapshots)
     history = method_of(SystemTables, SystemTables.history)
