@@ -332,7 +332,7 @@ class _Changes:
 
 
 def columns_of_deletes(schema: TableSchema) -> frozenset[str]:
-    """The columns of a -D row that count: of its key and place, its order, NOT NULL columns; all where old values do."""
+    """The columns of a -D row that count: its key, partition and order, NOT NULL columns; all where old values do."""
     options = schema.core_options
     engine = str(schema.options.get("merge-engine", "deduplicate")).strip().lower()
     if engine != "deduplicate" or options.changelog_producer == "input":
