@@ -91,7 +91,9 @@ class AnalyzedMerge(MergeStatement):
         deeds = [action.deed for action in (*matched, *inserted)]
         if others or deeds != [Deed.UPDATE, Deed.INSERT] or matched[0].condition or inserted[0].condition:
             return False
-        update, insert = matched[0].values, inserted[0].values
+        update, insert = (
+            {name: _plain(value) for name, value in action.values.items()} for action in (*matched, *inserted)
+        )
         table = python_object(self.target.gateway, self.target.relation.table())
         keys = set(table.loaded.table.schema.primary_keys)
         same = [name for name in insert if name in update and update[name].semanticEquals(insert[name])]
@@ -109,6 +111,13 @@ class AnalyzedMerge(MergeStatement):
         return Clause(action.deed, condition, values)
 
 
+def _plain(value: JavaObject) -> JavaObject:
+    """A value without its name, and without the check that it is not null."""
+    while value.getClass().getSimpleName() in ("Alias", "AssertNotNull"):
+        value = value.child()
+    return value
+
+
 def _compared(condition: JavaObject) -> list[JavaObject]:
     """The conditions that are joined by AND."""
     if condition.getClass().getSimpleName() == "And":
@@ -122,9 +131,8 @@ def _key_of(equality: JavaObject, keys: Mapping[str, tuple[JavaObject, JavaObjec
         return None
     sides = (equality.left(), equality.right())
     for name, (column, value) in keys.items():
-        plain = value.child() if value.getClass().getSimpleName() == "AssertNotNull" else value
         for one, other in (sides, sides[::-1]):
-            if one.semanticEquals(column) and other.semanticEquals(plain):
+            if one.semanticEquals(column) and other.semanticEquals(value):
                 return name
     return None
 

@@ -62,12 +62,12 @@ class WidenedMergeProxy(WidenedWriteProxy):
         except (JavaCallError, CapturedException, TableNotFoundError):  # Spark says so
             return statement
         table = self._widened_table(statement, target, source, rules)
-        named = compat.SUBQUERY_ALIAS.of(self.gateway).apply(
+        named = compat.SUBQUERY_ALIASES.of(self.gateway).apply(
             scala_seq(self.gateway, [table.catalog_name, *target.loaded.name.split(".", 1)]),
             self.new_relation(table, target),
         )
         for alias in reversed(aliases):
-            named = compat.SUBQUERY_ALIAS.of(self.gateway).apply(alias.alias(), named)
+            named = compat.SUBQUERY_ALIASES.of(self.gateway).apply(alias.alias(), named)
         lists = (statement.matchedActions(), statement.notMatchedActions())
         actions = [
             scala_seq(self.gateway, [self._without_star(action, source) for action in java_list(given)])

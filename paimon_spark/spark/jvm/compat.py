@@ -208,7 +208,8 @@ MERGE_ACTION = SparkClass(f"{_PLANS}.MergeAction", methods=("condition",))
 SUBQUERY_EXPRESSION = SparkClass(f"{_EXPRESSIONS}.SubqueryExpression", methods=("plan", "withNewPlan"))
 EXPRESSION_UTILS = SparkClass(f"{_SQL}.classic.ExpressionUtils", methods=("column",))
 VIEW = SparkClass(f"{_PLANS}.View", methods=("child", "isTempView", "withNewChildren"))
-SUBQUERY_ALIAS = SparkClass(f"{_PLANS}.SubqueryAlias", methods=("alias", "apply", "child"))
+SUBQUERY_ALIAS = SparkClass(f"{_PLANS}.SubqueryAlias", methods=("alias", "child"))
+SUBQUERY_ALIASES = SparkClass(f"{_PLANS}.SubqueryAlias", methods=("apply",), is_object=True)
 INSERT_INTO = SparkClass(
     f"{_PLANS}.InsertIntoStatement",
     methods=(
