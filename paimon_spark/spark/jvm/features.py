@@ -163,7 +163,7 @@ WIDENED_WRITES = Feature("write.merge-schema in SQL", "only df.write.format('pai
 WIDENED_MERGES = Feature(
     "columns that MERGE adds", "MERGE adds no columns: ALTER TABLE … ADD COLUMNS does",
     (
-        *_WRITES_BY_NAME, c.MERGE_INTO_TABLE, c.MERGE_ACTION, c.SUBQUERY_ALIAS, c.SUBQUERY_ALIASES, c.ASSIGNMENT,
+        *_WRITES_BY_NAME, c.MERGE_INTO_TABLE, c.MERGE_ACTION, c.SUBQUERY_ALIASES, c.ASSIGNMENT,
         c.UPDATE_ACTION, c.INSERT_ACTION, c.UNRESOLVED_ATTRIBUTE,
     ),
 )  # fmt: skip
