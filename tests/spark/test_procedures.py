@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -11,8 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark import PaimonError, PaimonTable
+from paimon_spark.maintain import column_update
+from paimon_spark.maintain.compact.compaction import rewrite_here
+from paimon_spark.maintain.compact.materialize import materialize_deletion_vectors
+from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
+from paimon_spark.maintain.reassign_row_ids import reassign_row_ids
 from paimon_spark.spark.sql.procedures.registry import REFUSED, procedure_names
-from paimon_spark.table.table import load_table
+from paimon_spark.table.table import FileStoreTable, load_table
 
 pytestmark = pytest.mark.spark
 Run = Callable[[str], DataFrame]
@@ -231,3 +237,46 @@ def test_deletion_vectors_are_materialized(session: SparkSession, run: Run, ware
 def test_views_that_stay_are_refused_by_name(run: Run, statement: str) -> None:
     with pytest.raises((PySparkException, PaimonError), match=r"(?i)\bviews?\b"):
         run(statement).collect()
+
+
+def test_row_ids_that_change_meanwhile_lose_no_update(
+    session: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.sql("DROP TABLE IF EXISTS pr.db.raced")
+    session.sql(
+        "CREATE TABLE pr.db.raced (k INT, v STRING, p INT) PARTITIONED BY (p) TBLPROPERTIES ("
+        "'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true', 'deletion-vectors.enabled' = 'true', "
+        "'write-only' = 'true')"
+    )
+    session.sql("INSERT INTO pr.db.raced SELECT id, 'a', id % 2 FROM range(0, 4, 1, 1)")
+    session.sql("DELETE FROM pr.db.raced WHERE k = 3")
+    table = load_table(str(warehouse / "db.db" / "raced"))
+    waiting = ["UPDATE pr.db.raced SET v = 'meanwhile' WHERE k = 1", "DELETE FROM pr.db.raced WHERE k = 0"]
+
+    def late(one: FileStoreTable, rewrites: Sequence[Rewrite]) -> Iterable[RewriteResult]:
+        if waiting:
+            session.sql(waiting.pop())
+        return rewrite_here(one, rewrites)
+
+    session.sql("DELETE FROM pr.db.raced WHERE k = 2")
+    session.sql("INSERT INTO pr.db.raced VALUES (4, 'a', 0), (5, 'a', 1)")
+    assert materialize_deletion_vectors(table, execute=late) is not None
+    assert not waiting
+    found = {row.k: row.v for row in session.table("pr.db.raced").collect()}
+    assert found == {1: "meanwhile", 4: "a", 5: "a"}
+    changes = [True]
+    put = column_update.commit
+
+    def reassigned_first(*arguments: Any, **named: Any) -> Any:
+        if changes:
+            changes.pop()
+            session.sql("INSERT INTO pr.db.raced VALUES (6, 'a', 0)")
+            session.sql("INSERT INTO pr.db.raced VALUES (7, 'a', 1)")
+            assert reassign_row_ids(table).new_snapshot_id is not None
+        return put(*arguments, **named)
+
+    monkeypatch.setattr(column_update, "commit", reassigned_first)
+    session.sql("UPDATE pr.db.raced SET v = 'b' WHERE k IN (1, 5)")
+    assert not changes
+    found = {row.k: row.v for row in session.table("pr.db.raced").collect()}
+    assert found == {1: "b", 4: "a", 5: "b", 6: "a", 7: "a"}
