@@ -116,15 +116,19 @@ def test_options_of_a_load(spark: SparkSession, catalog: Path) -> None:
     assert spark.sql(f"SELECT count(*) FROM paimon.`{path}` WITH (`scan.snapshot-id` = 1)").first() == (10,)
 
 
-def test_versions_of_a_path(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("catalog_too", [False, True], ids=["no catalog", "a catalog of that name"])
+def test_versions_of_a_path(spark: SparkSession, tmp_path: Path, catalog_too: bool) -> None:
     path = str(tmp_path / "t")
     for low in (0, 10):
         spark.range(low, low + 3).write.format("paimon").mode("append").save(path)
     table = PaimonTable.for_path(spark, path)
     table.create_tag("first", snapshot_id=1)
     millis = load_table(path).snapshots.get(1).time_millis
-    bare = spark.newSession()
+    # spark.newSession() would hand on the catalogs of other tests
+    bare = SparkSession(spark.sparkContext, spark._jsparkSession.newSession())
     paimon_spark.register(bare)
+    if catalog_too:
+        paimon_spark.register_catalog(bare, "paimon", warehouse=str(tmp_path / "wh"))
     asked = ("VERSION AS OF 1", "VERSION AS OF 'first'", f"TIMESTAMP AS OF timestamp_millis({millis})")
     for version in asked:
         frame = bare.sql(f"SELECT count(id), max(id) FROM paimon.`{path}` {version} AS t WHERE t.id < 9")

@@ -116,6 +116,11 @@ class FormatPlansProxy(FunctionProxy):
         timestamp = node.timestamp()
         if missing_of(self.gateway, PATH_TRAVEL) or (timestamp.isDefined() and not timestamp.get().resolved()):
             return node
+        name, path = (str(part) for part in java_list(node.relation().multipartIdentifier()))
+        if self.state.catalogManager().isCatalogRegistered(name):
+            # before Spark looks for the path in the catalog again, its rule for files would refuse it
+            late = timestamp.isDefined() and is_path_name(path)
+            return self.state.analyzer().ResolveRelations().apply(node) if late else node
         zone = self.state.conf().sessionLocalTimeZone()
         spec = compat.TIME_TRAVEL_SPEC.of(self.gateway).create(timestamp, node.version(), zone).get()
         if node.version().isDefined():

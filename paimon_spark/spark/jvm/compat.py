@@ -262,6 +262,7 @@ TRANSLATED_FILTERS = SparkClass(f"{_SOURCES}.v2.DataSourceV2Strategy", methods=(
 
 # Analysis
 TIME_TRAVEL = SparkClass(f"{_ANALYSIS}.RelationTimeTravel", methods=("relation", "timestamp", "version"))
+RESOLVE_RELATIONS = SparkClass(f"{_ANALYSIS}.Analyzer", methods=("ResolveRelations",))
 TIME_TRAVEL_SPEC = SparkClass(f"{_ANALYSIS}.TimeTravelSpec", methods=("create",))
 RESOLVED_TABLE = SparkClass(f"{_ANALYSIS}.ResolvedTable", methods=("create",))
 UNRESOLVED_RELATION = SparkClass(

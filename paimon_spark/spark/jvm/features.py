@@ -104,7 +104,7 @@ STREAM_COLUMNS = Feature(
 )  # fmt: skip
 PATH_TRAVEL = Feature(
     "versions of tables named by a path", "VERSION AS OF behind paimon.`/path` needs register_catalog",
-    (c.TIME_TRAVEL, c.TIME_TRAVEL_SPEC),
+    (c.TIME_TRAVEL, c.TIME_TRAVEL_SPEC, c.RESOLVE_RELATIONS),
 )  # fmt: skip
 METADATA_ANSWERS = Feature(
     "counts from metadata", "count(*), min and max read the table", (c.EVALUATE_PYTHON, c.UNPICKLER)
