@@ -102,8 +102,11 @@ def statements(backend: Backend, tmp_path_factory: pytest.TempPathFactory) -> Ba
     return Backend(StatementSession(session), warehouse, backend.checkpoints)
 
 
+_BY_STATEMENTS = ("an_audit", "sy_tables", "sy_metadata_columns", "se_types")
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", ["an_audit", "sy_tables", "sy_metadata_columns", "se_types"])
+@pytest.mark.parametrize("name", [*_BY_STATEMENTS, "mg_by_source", "mg_clauses"])
 def test_case_by_statements(statements: Backend, name: str) -> None:
     steps, failure = run_file(statements, str(CASES / f"{name}.slt"))
     assert failure is None, failure

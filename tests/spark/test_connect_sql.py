@@ -319,7 +319,19 @@ ERRORS: list[tuple[str, type[Exception], str]] = [
     ("UPDATE t SET id = 1", paimon_spark.UnsupportedError, "primary key column id"),
     ("UPDATE t SET name 'x'", ParseException, "PARSE_SYNTAX_ERROR"),
     ("DELETE FROM t WHERE", ParseException, "PARSE_SYNTAX_ERROR"),
-    ("MERGE INTO t USING other.t o ON t.id = o.id WHEN MATCHED THEN DELETE", paimon_spark.UnsupportedError, "MERGE"),
+    ("MERGE INTO t USING other.t o ON t.id = o.id", paimon_spark.OptionError, "needs a clause"),
+    ("MERGE INTO t USING other.t o WHEN MATCHED THEN DELETE", ParseException, "'ON' is expected"),
+    ("MERGE INTO t USING other.t o ON t.id = o.id WHEN MATCHED THEN INSERT *", ParseException, "'UPDATE SET' is expec"),
+    (
+        "MERGE INTO t USING other.t o ON t.id = o.id WHEN MATCHED THEN UPDATE SET nix = 1",
+        paimon_spark.PaimonError,
+        "nix",
+    ),
+    (
+        "MERGE INTO `t$files` f USING other.t o ON f.level = o.id WHEN MATCHED THEN DELETE",
+        paimon_spark.UnsupportedError,
+        "system tables",
+    ),
     ("FROM t INSERT INTO other.t SELECT id, name", paimon_spark.UnsupportedError, "FROM … INSERT"),
     ("CACHE TABLE t", paimon_spark.UnsupportedError, r"\.cache\(\)"),
     ("CALL sys.nix()", paimon_spark.UnsupportedError, "There is no procedure sys.nix.*create_tag"),
@@ -602,3 +614,36 @@ def test_defaults_of_nested_columns(session: SparkSession, tmp_path: Path) -> No
         run("CREATE TABLE m (a ARRAY<DATE> DEFAULT array(current_date()))")
     with pytest.raises(paimon_spark.SchemaChangeError, match="Only columns of the table"):
         run("ALTER TABLE n ALTER COLUMN s.x SET DEFAULT 3")
+
+
+@pytest.mark.parametrize("options", ["'primary-key' = 'id', 'bucket' = '1'", "'deletion-vectors.enabled' = 'true'", ""])
+def test_merge_into(run: Sql, options: str) -> None:
+    table = f"merged{len(options)}"
+    properties = f" TBLPROPERTIES ({options})" if options else ""
+    run(
+        f"CREATE TABLE {table} (id BIGINT NOT NULL, name STRING, n INT DEFAULT 7, s STRUCT<x: INT, y: INT>){properties}"
+    )
+    run(f"INSERT INTO {table} VALUES (1, 'a', 1, named_struct('x', 1, 'y', 1)), (2, 'b', 2, NULL), (3, 'c', 3, NULL)")
+    run(
+        "WITH more AS (SELECT id, label, id * 10 AS m FROM other.t UNION ALL SELECT 9, 'nine', 90) "
+        f"MERGE INTO {table} AS t USING (SELECT * FROM more) AS `the source` "
+        "ON t.id = `the source`.id AND CASE WHEN t.id > 0 THEN true ELSE false END "
+        "WHEN MATCHED AND CASE WHEN t.n = 3 THEN true END THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET t.name = CASE WHEN t.n = 1 THEN concat(t.name, `the source`.label) ELSE 'x' END, "
+        "N = m, s.y = CAST(m AS INT) "
+        "WHEN NOT MATCHED THEN INSERT (id, name, n) VALUES (`the source`.id, label, DEFAULT) "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET name = upper(t.name)"
+    )  # fmt: skip
+    assert rows(run(f"SELECT id, name, n, s.x, s.y FROM {table}")) == [
+        (1, "aone", 10, 1, 10), (2, "B", 2, None, None), (9, "nine", 7, None, None),
+    ]  # fmt: skip
+    run(
+        f"MERGE INTO {table} USING {table} VERSION AS OF 1 AS old ON {table}.id = old.id WHEN MATCHED THEN UPDATE SET *"
+    )
+    assert rows(run(f"SELECT id, name FROM {table}")) == [(1, "a"), (2, "b"), (9, "nine")]
+    with pytest.raises(paimon_spark.DataError, match="MERGE_CARDINALITY_VIOLATION"):
+        run(
+            f"MERGE INTO {table} t USING (SELECT 1L AS id, 'p' AS name UNION ALL SELECT 1L, 'q') s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET name = s.name"
+        )
+    assert rows(run(f"SELECT count(*) FROM {table}")) == [(3,)]

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
 REFUSE_STATEMENT = "__refuse_statement"
 """The procedure that a refused statement becomes; no list shows it."""
 
-MERGE_INTO_REFUSAL = (
-    "MERGE INTO is not supported yet: use INSERT INTO (an upsert in a primary-key table), UPDATE and DELETE FROM, "
-    "which take subqueries over the source."
-)
-
 _CALL = f"CALL {{catalog}}.{SYSTEM_DATABASE}"
 _BEHIND_DESCRIBE: Mapping[str, str] = {
     "HISTORY": "SELECT * FROM {snapshots} shows what each commit did and when, PaimonTable.history() newest first",

@@ -127,7 +127,7 @@ class Merge:
         table = handle.load()
         statement = FrameMerge(
             table,
-            lambda snapshot_id, columns, places: _target(handle, table, snapshot_id, columns, places),
+            lambda snapshot_id, columns, places: target_rows(handle, table, snapshot_id, columns, places),
             lambda _: self.source,
             self.aliases,
             self.on,
@@ -139,9 +139,10 @@ class Merge:
         run_merge(table, statement)
 
 
-def _target(
+def target_rows(
     handle: TableHandle, table: FileStoreTable, snapshot_id: int | None, columns: Sequence[str], places: Sequence[str]
 ) -> DataFrame:
+    """Return the rows of the target of a merge at a snapshot (None: there is none), with metadata columns."""
     if snapshot_id is None:
         rows = handle.to_df(columns=list(columns))
         missing = [sf.lit(None).cast("string" if name.endswith("path") else "bigint").alias(name) for name in places]

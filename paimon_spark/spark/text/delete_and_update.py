@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.table.table import FileStoreTable
 
-_SESSION_SAYS = f": the session has set {SESSION_PREFIX}{{key}}; RESET it"
+SESSION_SAYS = f": the session has set {SESSION_PREFIX}{{key}}; RESET it"
 _SET = "_paimon_set_"
 _ROWS = "_paimon_rows_of_the_target"
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
@@ -48,7 +48,7 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     if name is None:
         return None
     refuse_system_table(name.path, system_table_in(name), "changed")
-    refuse_older_state(session_options(context, name), where=_SESSION_SAYS)
+    refuse_older_state(session_options(context, name), where=SESSION_SAYS)
     condition = _condition(cursor)
     table = name.load()
     text = f"{ctes}SELECT * FROM {source} WHERE {condition}"
@@ -57,7 +57,7 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         context.spark,
         table,
         options={**name.options, "path": name.path},
-        matching=lambda snapshot_id: run_query(_reading(context, name, snapshot_id), _tokens(text)),
+        matching=lambda snapshot_id: run_query(reading(context, name, snapshot_id), tokens_of(text)),
         marking=lambda rows: _query_of(context, rows, f"{ctes}{_marked(alias, condition)}"),
         filtering=None if condition is None else lambda rows: _query_of(context, rows, narrowing),
         text=condition or "",
@@ -83,10 +83,10 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     if name is None:
         return None
     refuse_system_table(name.path, system_table_in(name), "changed")
-    refuse_older_state(session_options(context, name), where=_SESSION_SAYS)
+    refuse_older_state(session_options(context, name), where=SESSION_SAYS)
     cursor.expect("SET")
     table = name.load()
-    values = dict(_assignment(piece, table) for piece in _pieces(cursor))
+    values = dict(assignment(piece, table) for piece in _pieces(cursor))
     condition = _condition(cursor)
     columns = ", ".join(f"({value}) AS {_SET}{number}" for number, value in enumerate(values.values()))
     where = "" if condition is None else f" WHERE {condition}"
@@ -99,7 +99,7 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
         table,
         options={**name.options, "path": name.path},
         matching=lambda snapshot_id: run_query(
-            _reading(context, name, snapshot_id), _tokens(f"{ctes}SELECT *, {columns} FROM {source}{where}")
+            reading(context, name, snapshot_id), tokens_of(f"{ctes}SELECT *, {columns} FROM {source}{where}")
         ),
         marking=lambda rows: _query_of(
             context, rows, f"{ctes}SELECT *, {given} FROM ({_marked(alias, condition)}) AS {alias}"
@@ -113,7 +113,7 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     return empty(context)
 
 
-def _reading(context: Context, name: TableName, snapshot_id: int | None) -> Context:
+def reading(context: Context, name: TableName, snapshot_id: int | None) -> Context:
     """Return the context in which a query reads a snapshot of the target."""
     return context if snapshot_id is None else replace(context, current={name.path: snapshot_id})
 
@@ -124,7 +124,7 @@ def _marked(alias: str, condition: str | None) -> str:
 
 def _query_of(context: Context, rows: DataFrame, text: str) -> DataFrame:
     """Run a query in which the name `_ROWS` stands for rows."""
-    return run_query(replace(context, frames={_ROWS: rows}), _tokens(text))
+    return run_query(replace(context, frames={_ROWS: rows}), tokens_of(text))
 
 
 def _target(context: Context, cursor: Cursor, until: str) -> tuple[TableName | None, str, str]:
@@ -164,7 +164,7 @@ def _pieces(cursor: Cursor) -> list[Cursor]:
     return [*pieces, Cursor(cursor.text, cursor.tokens[start : cursor.at])]
 
 
-def _assignment(piece: Cursor, table: FileStoreTable) -> tuple[tuple[str, ...], str]:
+def assignment(piece: Cursor, table: FileStoreTable) -> tuple[tuple[str, ...], str]:
     """Return the column, or the path of a field of a struct, and its new value as SQL."""
     path = piece.name()
     piece.expect("=")
@@ -181,7 +181,8 @@ def _assignment(piece: Cursor, table: FileStoreTable) -> tuple[tuple[str, ...], 
     return path, value.source()
 
 
-def _tokens(text: str) -> Cursor:
+def tokens_of(text: str) -> Cursor:
+    """Return a query as tokens."""
     cursor = Cursor.of(text)
     assert cursor is not None
     return cursor

@@ -8,7 +8,7 @@ from weakref import WeakSet
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.register import register
-from paimon_spark.spark.sql.foreign_statements import MERGE_INTO_REFUSAL, parse_foreign_statement
+from paimon_spark.spark.sql.foreign_statements import parse_foreign_statement
 from paimon_spark.spark.sql.warehouses import DEFAULT_CATALOG, add_warehouse, use, warehouses_of
 from paimon_spark.spark.text import databases, descriptions
 from paimon_spark.spark.text.alter_table import run_alter_table, run_comment
@@ -17,6 +17,7 @@ from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.definitions import run_create_table, run_drop_table
 from paimon_spark.spark.text.delete_and_update import run_delete, run_update
 from paimon_spark.spark.text.inserts import empty, run_insert, target
+from paimon_spark.spark.text.merges import run_merge_into
 from paimon_spark.spark.text.partition_clauses import truncate
 from paimon_spark.spark.text.queries import Context, names_ours, run_query
 
@@ -137,11 +138,13 @@ def _query_or_insert(context: Context, cursor: Cursor) -> DataFrame:
 
 def _change_behind_ctes(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run a DELETE or UPDATE behind a WITH clause; None for another statement, or a table of Spark's."""
-    ctes = cursor.until("DELETE", "UPDATE", "SELECT", "INSERT", "FROM")
+    ctes = cursor.until("DELETE", "UPDATE", "MERGE", "SELECT", "INSERT", "FROM")
     if not ctes.tokens or not ctes.tokens[-1].is_sign(")"):
         return None
     if cursor.take("DELETE", "FROM"):
         return run_delete(context, cursor.rest(), ctes=ctes.source() + " ")
+    if cursor.take("MERGE", "INTO"):
+        return run_merge_into(context, cursor.rest(), ctes=ctes.source() + " ")
     return run_update(context, cursor.rest(), ctes=ctes.source() + " ") if cursor.take("UPDATE") else None
 
 
@@ -225,12 +228,6 @@ def _cache(context: Context, cursor: Cursor) -> DataFrame | None:
     return None
 
 
-def _merge(context: Context, cursor: Cursor) -> DataFrame | None:
-    if target(context, cursor.name()) is None:
-        return None
-    raise UnsupportedError(MERGE_INTO_REFUSAL)
-
-
 def _describe(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run DESCRIBE of a table or of a query."""
     asks = cursor.take("QUERY")
@@ -269,5 +266,5 @@ _STATEMENTS: list[tuple[tuple[str, ...], _Run]] = [
     (("CACHE",), _cache),
     (("DELETE", "FROM"), run_delete),
     (("UPDATE",), run_update),
-    (("MERGE", "INTO"), _merge),
+    (("MERGE", "INTO"), run_merge_into),
 ]

@@ -1,0 +1,169 @@
+"""MERGE INTO of Paimon tables. A query of Spark gives the source; `sql.merge_frames` joins it with the target.
+
+Conditions and values are expressions over the aliases of both sides; they cannot hold subqueries or parameters, which
+Spark's expressions of DataFrames do not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import SchemaMismatchError
+from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.sql.column_defaults import inserted_default
+from paimon_spark.spark.sql.merge import Deed, run_merge
+from paimon_spark.spark.sql.merge_frames import FrameMerge, GivenClause
+from paimon_spark.spark.sql.row_changes import refuse_older_state
+from paimon_spark.spark.sql.warehouses import system_table_in
+from paimon_spark.spark.table.handle import TableHandle
+from paimon_spark.spark.table.merges import target_rows
+from paimon_spark.spark.text.cursor import Cursor
+from paimon_spark.spark.text.delete_and_update import SESSION_SAYS, assignment, reading, tokens_of
+from paimon_spark.spark.text.inserts import empty, target
+from paimon_spark.spark.text.parsing import Kind
+from paimon_spark.spark.text.queries import Context, run_query, session_options
+from paimon_spark.spec.filter_text import quoted_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from paimon_spark.table.table import FileStoreTable
+
+
+def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame | None:
+    """Run a MERGE; None where the table is Spark's.
+
+    Args:
+        context: session, warehouses and parameters.
+        cursor: the statement behind MERGE INTO.
+        ctes: the WITH clause that stands before it.
+
+    Raises:
+        AnalysisException: the table is not there, or a value or a condition does not fit it.
+        ParseException: it is no MERGE.
+        UnsupportedError: the table does not take such a merge.
+    """
+    name = target(context, cursor.name())
+    if name is None:
+        return None
+    refuse_system_table(name.path, system_table_in(name), "changed")
+    refuse_older_state(session_options(context, name), where=SESSION_SAYS)
+    own = _alias(cursor, "USING") or name.table
+    cursor.expect("USING")
+    written, other = _source(_up_to(cursor, "ON"))
+    cursor.expect("ON")
+    on = _up_to(cursor, "WHEN").source()
+    if not on:
+        cursor.fail("a condition is expected")
+    table = name.load()
+    matched, not_matched, by_source = _clauses(cursor, table, own)
+    handle = TableHandle(context.spark, name.path, name.options)
+    text = f"{ctes}SELECT * FROM {written} AS {quoted_name(other)}"
+    statement = FrameMerge(
+        table,
+        lambda snapshot_id, columns, places: target_rows(handle, table, snapshot_id, columns, places),
+        lambda snapshot_id: run_query(reading(context, name, snapshot_id), tokens_of(text)),
+        (own, other),
+        on,
+        matched,
+        not_matched,
+        by_source,
+    )
+    statement.check()
+    run_merge(table, statement)
+    return empty(context)
+
+
+def _alias(cursor: Cursor, until: str) -> str | None:
+    if cursor.take("AS"):
+        return cursor.identifier()
+    return None if cursor.sees(until) else cursor.identifier()
+
+
+def _source(words: Cursor) -> tuple[str, str]:
+    """Return the source as the statement writes it, a table at a version or a query, and its alias."""
+    tokens = words.tokens
+    if not tokens:
+        words.fail("a table or a query is expected")
+    named = tokens[-1].kind in (Kind.WORD, Kind.QUOTED) and len(tokens) > 1
+    if named and tokens[-2].is_word("AS"):
+        return Cursor(words.text, tokens[:-2]).source(), tokens[-1].text
+    if named and not tokens[-2].is_sign("."):
+        return Cursor(words.text, tokens[:-1]).source(), tokens[-1].text
+    return words.source(), "source" if words.sees("(") else words.name()[-1]
+
+
+def _clauses(
+    cursor: Cursor, table: FileStoreTable, own: str
+) -> tuple[list[GivenClause], list[GivenClause], list[GivenClause]]:
+    """Return the WHEN clauses by their kind."""
+    found: tuple[list[GivenClause], list[GivenClause], list[GivenClause]] = ([], [], [])
+    while not cursor.at_end():
+        cursor.expect("WHEN")
+        matches = not cursor.take("NOT")
+        cursor.expect("MATCHED")
+        by_source = not matches and cursor.take("BY", "SOURCE")
+        if not matches and not by_source:
+            cursor.take("BY", "TARGET")
+        condition = _up_to(cursor, "THEN").source() if cursor.take("AND") else None
+        cursor.expect("THEN")
+        words = _up_to(cursor, "WHEN")
+        kind = 0 if matches else 2 if by_source else 1
+        read: Callable[[Cursor, FileStoreTable, str], tuple[Deed, Mapping[str, str] | None]]
+        read = _insert if kind == 1 else _change
+        deed, values = read(words, table, own)
+        words.finish()
+        found[kind].append(GivenClause(deed, condition, values))
+    return found
+
+
+def _up_to(cursor: Cursor, word: str) -> Cursor:
+    """Step up to a word that is not in parentheses or in a CASE, or to the end, and return what comes before it."""
+    depth, start = 0, cursor.at
+    while (token := cursor.peek()) is not None and not (depth == 0 and token.is_word(word)):
+        depth += token.is_sign("(") or token.is_word("CASE")
+        depth -= token.is_sign(")") or token.is_word("END")
+        cursor.at += 1
+    return Cursor(cursor.text, cursor.tokens[start : cursor.at])
+
+
+def _change(words: Cursor, table: FileStoreTable, own: str) -> tuple[Deed, Mapping[str, str] | None]:
+    """Return what UPDATE or DELETE does; None for all columns by name."""
+    if words.take("DELETE"):
+        return Deed.DELETE, None
+    words.expect("UPDATE", "SET")
+    if words.take("*"):
+        return Deed.UPDATE, None
+    values = {}
+    for piece in words.rest().split():
+        path, value = assignment(piece, table)
+        if len(path) > 1 and path[0].lower() == own.lower() and not table.schema.has_field(path[0]):
+            path = path[1:]
+        values[".".join(map(quoted_name, path)) if len(path) > 1 else _column(table, path[0])] = value
+    return Deed.UPDATE, values
+
+
+def _insert(words: Cursor, table: FileStoreTable, _own: str) -> tuple[Deed, Mapping[str, str] | None]:
+    """Return the values that INSERT gives; None for all columns by name."""
+    words.expect("INSERT")
+    if words.take("*"):
+        return Deed.INSERT, None
+    columns = [_column(table, piece.name()[-1]) for piece in words.group().split()]
+    words.expect("VALUES")
+    values = [piece.source() for piece in words.group().split()]
+    if len(values) != len(columns):
+        words.fail(f"{len(columns)} values are expected, one for each column")
+    default = {field.name: inserted_default(field) for field in table.schema.fields}
+    return Deed.INSERT, {
+        column: default[column] if value.upper() == "DEFAULT" else value
+        for column, value in zip(columns, values, strict=True)
+    }
+
+
+def _column(table: FileStoreTable, name: str) -> str:
+    """Return the name of a column as the table writes it."""
+    found = next((own for own in table.schema.field_names if own.lower() == name.lower()), None)
+    if found is None:
+        raise SchemaMismatchError(f"{table.path} has no column '{name}'; its columns are {table.schema.field_names}")
+    return found
