@@ -258,3 +258,9 @@ def test_the_rules_find_offenders(tmp_path: Path, path: str) -> None:
 def test_cycles_are_found() -> None:
     assert cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == ["a", "b", "c", "d"]
     assert cycle({"a": {"b"}, "b": set()}) == []
+
+
+def test_test_files_have_names_of_their_own() -> None:
+    """Two test files of one name in two folders hinder pytest, which imports them by their bare names."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []

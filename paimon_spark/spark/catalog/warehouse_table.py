@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from paimon_spark.spark.catalog.system_table import SystemScanBuilderProxy, SystemTableProxy
 from paimon_spark.spark.columns.types import to_spark_struct
@@ -21,6 +21,9 @@ class GlobalTableProxy(SystemTableProxy):
         self.struct = to_spark_struct(table.fields)
         self.catalog = catalog
         self.global_table = table
+
+    def _capabilities(self) -> Sequence[str]:
+        return ("BATCH_READ",)
 
     def scan_builder(self, options: Mapping[str, str]) -> FacedProxy:
         """A builder for one scan."""
