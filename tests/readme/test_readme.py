@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -87,37 +88,43 @@ def test_the_snippets_run_in_their_order(
 @pytest.mark.spark
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_the_examples_run(example: Path, tmp_path: Path) -> None:
-    command = [sys.executable, str(example), str(tmp_path)]
+    command = [sys.executable, "-X", "faulthandler", "-u", str(example), str(tmp_path)]
     environment = {key: value for key, value in os.environ.items() if key != "PYSPARK_PYTHON"}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=180, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        try:
+            out, err = running.communicate(timeout=180)
+        except subprocess.TimeoutExpired:
+            running.send_signal(signal.SIGABRT)  # Python shows where its threads stand
+            out, err = running.communicate(timeout=60)
+            pytest.fail(f"it hangs:\n{out}{err}")
+    assert running.returncode == 0, out + err
     if example.name == "quickstart.py":
-        assert re.search(r"\|1 +\|3 +\|shipped\|19\.90 *\|5 +\|invoice\|2024-05-02 08:00:00\|", done.stdout)
-        assert re.search(r"\|2 +\|2 +\|packed *\|7\.50 *\|2 +\|card *\|2024-05-01 10:30:00\|", done.stdout)
-        assert re.search(r"\|1 +\|3 +\|shipped\|19\.90 *\|NULL +\|NULL +\|NULL +\|", done.stdout)
+        assert re.search(r"\|1 +\|3 +\|shipped\|19\.90 *\|5 +\|invoice\|2024-05-02 08:00:00\|", out)
+        assert re.search(r"\|2 +\|2 +\|packed *\|7\.50 *\|2 +\|card *\|2024-05-01 10:30:00\|", out)
+        assert re.search(r"\|1 +\|3 +\|shipped\|19\.90 *\|NULL +\|NULL +\|NULL +\|", out)
     if example.name == "history.py":
-        tables = re.findall(r"((?:\|(?:ink|pen|paper) +\|\d+ *\|\n)+)", done.stdout)
+        tables = re.findall(r"((?:\|(?:ink|pen|paper) +\|\d+ *\|\n)+)", out)
         shown = [re.findall(r"\|(\w+) +\|(\d+)", table) for table in tables]
         monday, tuesday = [("ink", "480"), ("pen", "120")], [("ink", "480"), ("paper", "300"), ("pen", "150")]
         assert shown == [monday, tuesday[1:], tuesday, monday]
-        assert "on the branch: Row(article='ink', cents=240) in the table: Row(article='ink', cents=480)" in done.stdout
-        assert "Snapshots that went: 2" in done.stdout
+        assert "on the branch: Row(article='ink', cents=240) in the table: Row(article='ink', cents=480)" in out
+        assert "Snapshots that went: 2" in out
     if example.name == "time_travel.py":
-        assert re.search(r"\| +chair\| +40\|\n\| +table\| +120\|\n\+", done.stdout)
-        assert re.search(r"\| +chair\| +40\| +45\|", done.stdout)
-        assert re.search(r"\|3 +\|1 +\|", done.stdout)  # rolled back from snapshot 3 to 1
+        assert re.search(r"\| +chair\| +40\|\n\| +table\| +120\|\n\+", out)
+        assert re.search(r"\| +chair\| +40\| +45\|", out)
+        assert re.search(r"\|3 +\|1 +\|", out)  # rolled back from snapshot 3 to 1
     if example.name == "streams.py":
-        assert "The first run: [('ink', 480), ('pen', 120)]" in done.stdout
+        assert "The first run: [('ink', 480), ('pen', 120)]" in out
         assert "The second run: [('-D', 'pen', 120), ('-U', 'ink', 480), ('+U', 'ink', 500), ('+I', 'paper', 300)]" in (
-            done.stdout
+            out
         )
     if example.name == "sql_catalog.py":
-        assert re.search(r"\|lamp +\|-1 +\|NULL *\|2024-05-03\|", done.stdout)
-        assert re.search(r"\|chair +\|8 +\|\n\|lamp +\|6 +\|\n\|table +\|3 +\|", done.stdout)
-        assert re.search(r"columns=\[article, pieces\], filter=\[.*files=1\b", done.stdout)
-        assert re.search(r"\|6 +\|2024-05-03\|", done.stdout)
+        assert re.search(r"\|lamp +\|-1 +\|NULL *\|2024-05-03\|", out)
+        assert re.search(r"\|chair +\|8 +\|\n\|lamp +\|6 +\|\n\|table +\|3 +\|", out)
+        assert re.search(r"columns=\[article, pieces\], filter=\[.*files=1\b", out)
+        assert re.search(r"\|6 +\|2024-05-03\|", out)
 
 
 @pytest.mark.thorough
