@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
-from paimon_spark import OptionError, SchemaMismatchError, UnsupportedError
+from paimon_spark import OptionError, PaimonTable, SchemaMismatchError, UnsupportedError
 from paimon_spark.commit.stream_batch import last_batch
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.table.table import load_table
@@ -186,6 +186,25 @@ def test_to_table(source: Source) -> None:
     run()
     assert spark.table(f"{name}.db.t").count() == 8
     assert table.snapshots.ids() == [1, 2]
+
+
+def test_to_table_finds_the_table_that_is_named(source: Source) -> None:
+    """A column called Location is none, a branch is not the main one, a system table is refused."""
+    spark, name = source.spark, f"sinks{next(_numbers)}"
+    paimon_spark.register_catalog(spark, name, warehouse=str(source.folder / "wh"))
+    spark.sql(f"CREATE DATABASE {name}.db")
+    spark.sql(f"CREATE TABLE {name}.db.t (Location STRING, k BIGINT)")
+    spark.sql(f"INSERT INTO {name}.db.t VALUES ('there', 0)")
+    path = str(source.folder / "wh" / "db.db" / "t")
+    PaimonTable.for_path(spark, path).create_branch("b")
+    for number, target in enumerate((f"{name}.db.t", f"{name}.db.`t$branch_b`", f"{name}.`{path}`")):
+        writer = source.rows.selectExpr("p AS location", "k").writeStream
+        writer = writer.option("checkpointLocation", f"{source.checkpoint}{number}").trigger(availableNow=True)
+        writer.toTable(target).awaitTermination()
+    assert spark.table(f"{name}.db.t").count() == 21
+    assert spark.table(f"{name}.db.`t$branch_b`").count() == 10
+    with pytest.raises(UnsupportedError, match="system table"):
+        writer.toTable(f"{name}.db.`t$files`")
 
 
 def test_inside_foreach_batch_batch_writes_stay_what_they_are(source: Source) -> None:

@@ -7,9 +7,11 @@ are remembered beside the JVM's writer, which does not give them back. Writers o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sf
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Scope, find_option
@@ -21,6 +23,7 @@ from paimon_spark.spark.session.session_settings import is_paimon, remember_form
 from paimon_spark.spark.source.partition_by import listed_columns
 from paimon_spark.spark.source.stream_writer import refuse_output_mode
 from paimon_spark.spark.sql.statement_tokens import split_name
+from paimon_spark.spec.filter_text import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -165,7 +168,7 @@ def _to_table(
             started: StreamingQuery = plain(self, tableName)
             return started
         given = {key: value for key, value in _options(self).items() if key.lower() not in _OF_SPARK}
-        return _start(self, plain_start, {**given, "path": _path_of(spark, self, tableName, given)})
+        return _start(self, plain_start, {**given, "path": _path_of(spark, self, parts, given)})
 
     return to_table
 
@@ -198,17 +201,25 @@ def _partition_option(writer: Any) -> dict[str, str]:
     return {"partition": listed_columns(columns)}
 
 
-def _path_of(spark: SparkSession, writer: Any, name: str, options: dict[str, str]) -> str:
-    """Return the path of a table of a catalog; make the table where there is none, as Spark does for its own."""
-    if not spark.catalog.tableExists(name):
+def _path_of(spark: SparkSession, writer: Any, parts: Sequence[str], options: dict[str, str]) -> str:
+    """Return the path of a table of a catalog; make the table where there is none, as Spark does for its own.
+
+    Args:
+        spark: the session.
+        writer: of the stream.
+        parts: the table's name, perhaps with a branch (``t$branch_b``), which the path has too.
+        options: of the writer; those that the table keeps are taken out when it is made.
+    """
+    root, dollar, branch = parts[-1].partition("$")
+    name = ".".join(map(quoted_name, (*parts[:-1], root)))
+    if not dollar and not spark.catalog.tableExists(name):
         empty = spark.createDataFrame([], writer._df.schema).writeTo(name)
         for key in [key for key in options if (found := find_option(key)) is None or found.scope is Scope.TABLE]:
             empty = empty.tableProperty(key, options.pop(key))
         columns = getattr(writer, "_paimon_columns", None) or []
         if columns:
-            from pyspark.sql import functions as sf
-
-            empty = empty.partitionedBy(*(sf.col(column) for column in columns))
+            empty = empty.partitionedBy(*map(sf.col, columns))
         empty.create()
-    rows = spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
-    return next(str(row.data_type) for row in rows if row.col_name == "Location")
+    path = spark.sql(f"SHOW TBLPROPERTIES {name} ('path')").first()
+    assert path is not None
+    return f"{path.value}{dollar}{branch}"
