@@ -641,6 +641,11 @@ def test_merge_into(run: Sql, options: str) -> None:
         f"MERGE INTO {table} USING {table} VERSION AS OF 1 AS old ON {table}.id = old.id WHEN MATCHED THEN UPDATE SET *"
     )
     assert rows(run(f"SELECT id, name FROM {table}")) == [(1, "a"), (2, "b"), (9, "nine")]
+    run(
+        f"MERGE INTO {table} t USING (SELECT 9L AS id, 1 AS end, 2 AS when) s ON t.id = s.id AND s.when = 2 "
+        "WHEN MATCHED AND s.end = 1 AND CASE WHEN s.end > 0 THEN s.when > 1 END THEN UPDATE SET n = s.end + s.when"
+    )
+    assert rows(run(f"SELECT n FROM {table} WHERE id = 9")) == [(3,)]
     with pytest.raises(paimon_spark.DataError, match="MERGE_CARDINALITY_VIOLATION"):
         run(
             f"MERGE INTO {table} t USING (SELECT 1L AS id, 'p' AS name UNION ALL SELECT 1L, 'q') s ON t.id = s.id "

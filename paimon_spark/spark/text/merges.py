@@ -120,10 +120,14 @@ def _clauses(
 
 def _up_to(cursor: Cursor, word: str) -> Cursor:
     """Step up to a word that is not in parentheses or in a CASE, or to the end, and return what comes before it."""
-    depth, start = 0, cursor.at
-    while (token := cursor.peek()) is not None and not (depth == 0 and token.is_word(word)):
-        depth += token.is_sign("(") or token.is_word("CASE")
-        depth -= token.is_sign(")") or token.is_word("END")
+    depth, cases, start = 0, 0, cursor.at
+    while (token := cursor.peek()) is not None:
+        before = cursor.peek(-1)
+        if before is None or not before.is_sign("."):  # behind a dot it is the name of a column
+            if depth == cases == 0 and token.is_word(word):
+                break
+            cases += token.is_word("CASE") - (cases > 0 and token.is_word("END"))
+        depth += token.is_sign("(") - token.is_sign(")")
         cursor.at += 1
     return Cursor(cursor.text, cursor.tokens[start : cursor.at])
 
