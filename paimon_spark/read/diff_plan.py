@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from paimon_spark.read.data_evolution import row_range_groups
 from paimon_spark.read.diff_split import DiffSplit
 from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.key_ranks import key_ranks
@@ -48,10 +49,14 @@ def files_of_state(table: FileStoreTable, snapshot: Snapshot, predicate: Predica
     return files.filter(files.buckets != POSTPONE_BUCKET)
 
 
-def only_in_later(before: ManifestColumns, after: ManifestColumns) -> ManifestColumns:
-    """Return the files that only the later state has."""
+def only_in_later(table: FileStoreTable, before: ManifestColumns, after: ManifestColumns) -> ManifestColumns:
+    """Return the files that only the later state has; with data evolution all files of their rows."""
     known = set(_identities(before))
-    return after.filter(np.array([identity not in known for identity in _identities(after)], dtype=bool))
+    new = np.array([identity not in known for identity in _identities(after)], dtype=bool)
+    if table.options.data_evolution_enabled:
+        for group in row_range_groups(after.file_values("_FIRST_ROW_ID"), after.row_counts.tolist()):
+            new[group] = new[group].any()
+    return after.filter(new)
 
 
 def diff_splits(

@@ -63,7 +63,7 @@ def plan_changes(scan: TableScan) -> ReadPlan:
         before = (
             ManifestColumns.concat(()) if changes.before is None else files_of_state(table, changes.before, predicate)
         )
-        files = only_in_later(before, files_of_state(table, changes.after, predicate))
+        files = only_in_later(table, before, files_of_state(table, changes.after, predicate))
         vectors = vectors_of(table, changes.after)
         splits = generate_splits(table, changes.after.id, files, scan.parallelism, vectors=vectors)
     return ReadPlan(changes.after, table.schema, scan.columns, tuple(splits), residual, table, read)

@@ -81,13 +81,13 @@ def written_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows as they lie in the files, with ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` as the last columns.
 
-    In a table without keys every row is +I, number 0.
+    In a table without keys every row is +I, number 0; with data evolution its columns are put together.
     """
     constants = partition_constants(table, split)
     if table.schema.primary_keys:
         yield from FileRead(table, read_fields, constants, key_value=True).run(split.files, pushed)
         return
-    for batch in FileRead(table, read_fields, constants).run(split.files, pushed):
+    for batch in read_files(FileRead(table, read_fields, constants), split.files, pushed):
         numbers = pa.repeat(pa.scalar(0, pa.int64()), batch.num_rows)
         kinds = pa.repeat(pa.scalar(RowKind.INSERT.value, pa.int8()), batch.num_rows)
         names = [*batch.schema.names, SEQUENCE_NUMBER.name, VALUE_KIND.name]
