@@ -5,15 +5,19 @@ from __future__ import annotations
 import base64
 import pickle
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import types as spark
 
 from paimon_spark.spark.catalog.column_definitions import java_struct
+from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.faces import FacedProxy, Value, none_of
+from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, none_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader
 
 _READ = "org.apache.spark.sql.connector.read"
 _METRIC = "org.apache.spark.sql.connector.metric"
@@ -60,6 +64,43 @@ class BasicScanProxy(FacedProxy):
     def columnarSupportMode(self) -> JavaObject:
         """Whether tasks give rows or batches of columns."""
         return self.gateway.enum_constant(f"{_READ}.Scan$ColumnarSupportMode", self.columnar_mode)
+
+
+class ReaderScanProxy(BasicScanProxy):
+    """A scan that one Python reader reads. Its batch is made once."""
+
+    asked: ClassVar[Mapping[str, str]] = {"toBatch": "_asked_batch"}
+
+    def __init__(self, gateway: Gateway, struct: spark.StructType) -> None:
+        """Keep the columns.
+
+        Args:
+            gateway: the JVM.
+            struct: the columns that come out.
+        """
+        super().__init__(gateway)
+        self.struct = struct
+        self._batch: JavaObject | None = None
+
+    @abstractmethod
+    def _reader(self) -> DataSourceReader:
+        """What reads the rows; it is asked once."""
+
+    def answers(self) -> dict[str, Value]:
+        """What does not depend on the rows."""
+        return {**super().answers(), "description": self.description()}
+
+    def _struct(self) -> spark.StructType:
+        return self.struct
+
+    def toBatch(self) -> JavaObject:
+        """Spark's own Python batch over the reader."""
+        if self._batch is None:
+            self._batch = planned_batch(self.gateway, self.readSchema(), self.struct, self._reader())
+        return self._batch
+
+    def _asked_batch(self, _question: Question) -> Reply:
+        return Reply(python_batch(self.struct, self._reader()), once=True)
 
 
 class LocalRowsProxy(BasicScanProxy):

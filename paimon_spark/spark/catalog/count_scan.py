@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
-
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING
 
 from paimon_spark.read.aggregate import Aggregation, result_fields
-from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, StatisticsProxy
-from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
+from paimon_spark.spark.catalog.basic_scan import ReaderScanProxy, StatisticsProxy
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
-from paimon_spark.spark.jvm.faces import Question, Reply, Value
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.faces import Value
+from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.source.count_reader import CountReader
 
 if TYPE_CHECKING:
@@ -21,11 +17,10 @@ if TYPE_CHECKING:
 _READ = "org.apache.spark.sql.connector.read"
 
 
-class CountScanProxy(BasicScanProxy):
-    """One scan of the numbers of rows. Its batch is made once."""
+class CountScanProxy(ReaderScanProxy):
+    """One scan of the numbers of rows."""
 
     interfaces = (f"{_READ}.Scan", f"{_READ}.SupportsReportStatistics")
-    asked: ClassVar[Mapping[str, str]] = {"toBatch": "_asked_batch"}
 
     def __init__(self, gateway: Gateway, name: str, plan: ScanPlan, wanted: Aggregation) -> None:
         """Describe the scan.
@@ -36,25 +31,19 @@ class CountScanProxy(BasicScanProxy):
             plan: of all rows that count.
             wanted: counts of rows, of the table or by partition columns.
         """
-        super().__init__(gateway)
+        super().__init__(gateway, to_spark_struct(result_fields(plan.table.schema, wanted)))
         self.name = name
         self.plan = plan
         self.wanted = wanted
-        self.struct = to_spark_struct(result_fields(plan.table.schema, wanted))
-        self._batch: JavaObject | None = None
 
     def answers(self) -> dict[str, Value]:
         """What does not depend on the rows."""
         rows, size = self._size()
         return {
             **super().answers(),
-            "description": self.description(),
             "estimateStatistics": ["statistics", rows, size],
             "reflectsFullyPushedDownFilters": True,
         }
-
-    def _struct(self) -> StructType:
-        return self.struct
 
     def description(self) -> str:
         """For EXPLAIN."""
@@ -71,15 +60,6 @@ class CountScanProxy(BasicScanProxy):
     def _size(self) -> tuple[int, int]:
         rows = len(self.plan.plan.splits)
         return rows, rows * 8 * len(self.struct)
-
-    def toBatch(self) -> JavaObject:
-        """Spark's own Python batch over tasks that count."""
-        if self._batch is None:
-            self._batch = planned_batch(self.gateway, self.readSchema(), self.struct, self._reader())
-        return self._batch
-
-    def _asked_batch(self, _question: Question) -> Reply:
-        return Reply(python_batch(self.struct, self._reader()), once=True)
 
     def _reader(self) -> CountReader:
         target = spark_arrow_schema(self.struct)

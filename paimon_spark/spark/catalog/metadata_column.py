@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paimon_spark.spark.jvm.faces import Value
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructField
+    from pyspark.sql.types import StructField, StructType
 
 
 class MetadataColumnProxy(Proxy):
@@ -39,3 +40,11 @@ class MetadataColumnProxy(Proxy):
 
     def metadataInJSON(self) -> None:
         """None."""
+
+
+def metadata_answers(columns: StructType) -> dict[str, Value]:
+    """Return what ``SupportsMetadataColumns`` answers; a column of the table hides a metadata column of its name."""
+    return {
+        "metadataColumns": ["metadata", [[f.name, f.dataType.json(), f.nullable] for f in columns.fields]],
+        "canRenameConflictingMetadataColumns": False,
+    }

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.errors import OptionError
 from paimon_spark.read.stream_offset import StreamOffset
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy
+from paimon_spark.spark.catalog.metadata_column import metadata_answers
 from paimon_spark.spark.catalog.named_table import NamedTableProxy
 from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down
 from paimon_spark.spark.catalog.python_source import python_batch
@@ -249,12 +250,7 @@ class StreamedTableProxy(NamedTableProxy):
 
     def answers(self) -> dict[str, Value]:
         """What the table is."""
-        columns = [[f.name, f.dataType.json(), f.nullable] for f in to_spark_struct(self.source.metadata).fields]
-        return {
-            **super().answers(),
-            "metadataColumns": ["metadata", columns],
-            "canRenameConflictingMetadataColumns": False,
-        }
+        return {**super().answers(), **metadata_answers(to_spark_struct(self.source.metadata))}
 
     def _capabilities(self) -> Sequence[str]:
         return ["MICRO_BATCH_READ"]

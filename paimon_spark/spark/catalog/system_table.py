@@ -16,10 +16,9 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from paimon_spark.errors import OptionError
 from paimon_spark.read.audit_log import AUDIT_LOG
 from paimon_spark.read.table_scan import RowView
-from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy
+from paimon_spark.spark.catalog.basic_scan import LocalRowsProxy, ReaderScanProxy
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.named_table import NamedTableProxy
-from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.catalog.stream import stream_capabilities
 from paimon_spark.spark.columns.arrow_cast import convert_batches
@@ -116,38 +115,19 @@ class SystemScanBuilderProxy(FacedProxy):
         return Reply(face_of(SystemScanProxy(self.gateway, self.table_name, self.struct, lambda: rows)))
 
 
-class SystemScanProxy(BasicScanProxy):
-    """One scan of a system table. Its batch is made once."""
+class SystemScanProxy(ReaderScanProxy):
+    """One scan of a system table, whose rows are read when its batch is made."""
 
     interfaces = (f"{_READ}.Scan",)
-    asked: ClassVar[Mapping[str, str]] = {"toBatch": "_asked_batch"}
 
     def __init__(self, gateway: Gateway, name: str, struct: StructType, rows: Callable[[], pa.Table]) -> None:
-        super().__init__(gateway)
+        super().__init__(gateway, struct)
         self.table_name = name
-        self.struct = struct
         self.rows = rows
-        self._batch: JavaObject | None = None
-
-    def answers(self) -> dict[str, Value]:
-        """What does not depend on the rows."""
-        return {**super().answers(), "description": self.description()}
-
-    def _struct(self) -> StructType:
-        return self.struct
 
     def description(self) -> str:
         """For EXPLAIN."""
         return _description(self.table_name, self.struct)
-
-    def toBatch(self) -> JavaObject:
-        """Spark's own Python batch over rows that are read now."""
-        if self._batch is None:
-            self._batch = planned_batch(self.gateway, self.readSchema(), self.struct, self._reader())
-        return self._batch
-
-    def _asked_batch(self, _question: Question) -> Reply:
-        return Reply(python_batch(self.struct, self._reader()), once=True)
 
     def _reader(self) -> SystemTableReader:
         return SystemTableReader(self.rows().select(self.struct.names), spark_arrow_schema(self.struct))

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.read.change_range import asks_for_changes
 from paimon_spark.spark.catalog.loading import LoadedTable
-from paimon_spark.spark.catalog.metadata_column import MetadataColumnProxy
+from paimon_spark.spark.catalog.metadata_column import MetadataColumnProxy, metadata_answers
 from paimon_spark.spark.catalog.named_table import NamedTableProxy
 from paimon_spark.spark.catalog.partition_management import PARTITION_INTERFACES, PartitionsProxy
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
@@ -48,12 +48,7 @@ class TableProxy(NamedTableProxy, PartitionsProxy):
 
     def answers(self) -> dict[str, Value]:
         """What a table is, apart from its partitions."""
-        columns = [[f.name, f.dataType.json(), f.nullable] for f in metadata_struct(self.loaded.table).fields]
-        return {
-            **super().answers(),
-            "metadataColumns": ["metadata", columns],
-            "canRenameConflictingMetadataColumns": False,
-        }
+        return {**super().answers(), **metadata_answers(metadata_struct(self.loaded.table))}
 
     def _partition_keys(self) -> Sequence[str]:
         return self.loaded.table.schema.partition_keys
