@@ -17,22 +17,16 @@ from paimon_spark.commit.overwrite import OverwriteSpec, overwrite_scope, upgrad
 from paimon_spark.commit.publish import publish_snapshot
 from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.commit.snapshot_builder import CommitPart, SnapshotBuilder
-from paimon_spark.errors import (
-    CommitConflictError,
-    CommitError,
-    CommitStateUnknownError,
-    PaimonError,
-    SnapshotNotFoundError,
-)
+from paimon_spark.errors import CommitConflictError, CommitError, CommitStateUnknownError, PaimonError
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.message import CommitMessage, TaskMessage
 from paimon_spark.write.placement_log import record_paths
 from paimon_spark.write.plan import new_user
 
 if TYPE_CHECKING:
     from paimon_spark.commit.concurrent_changes import RowsRead
-    from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
 
 BATCH = BATCH_COMMIT_IDENTIFIER
@@ -56,6 +50,7 @@ def commit(
     rows_read: bool = False,
     of_rows: RowsRead | None = None,
     after_commit: Callable[[Snapshot], None] | None = None,
+    searched: SnapshotIdentity | None = None,
 ) -> int | None:
     """Commit the changes of ``messages`` to ``table``, atomically.
 
@@ -83,6 +78,7 @@ def commit(
         of_rows: with ``rows_read``, in a table with data evolution: the rows and columns that were read.
         after_commit: called with each published snapshot: the place for expiry, tags and notifications. What it raises
             is raised here, although the snapshot stands.
+        searched: a snapshot; neither it nor one before it is of this user and identifier, or a later one of the user.
 
     Returns:
         Id of the last snapshot that holds these changes; None when there was nothing to commit.
@@ -124,7 +120,7 @@ def commit(
         todo.append(
             replace(compact, changes=replace(parts.compact, changelog=())) if overwrite is not None else compact
         )
-    last = _commit_parts(table, todo, settings, after_commit)
+    last = _commit_parts(table, todo, settings, after_commit, searched)
     _delete_placement_logs(table, messages)
     return last
 
@@ -158,9 +154,10 @@ def _commit_parts(
     parts: Sequence[CommitPart],
     settings: CommitSettings,
     after_commit: Callable[[Snapshot], None] | None,
+    searched: SnapshotIdentity | None,
 ) -> int | None:
     with _storage_errors_named(table):
-        done = _committed_before(table, parts)
+        done = _committed_before(table, parts, searched)
     last: int | None = None
     for part in parts:
         if part.kind in done:
@@ -183,7 +180,9 @@ def _commit_parts(
     return last
 
 
-def _committed_before(table: FileStoreTable, parts: Sequence[CommitPart]) -> dict[CommitKind, int | None]:
+def _committed_before(
+    table: FileStoreTable, parts: Sequence[CommitPart], searched: SnapshotIdentity | None
+) -> dict[CommitKind, int | None]:
     """Return which kinds of this commit are in the table already, with their snapshot ids where those live.
 
     Java drops a commit whose identifier is not above the user's latest; we also finish one that lacks its compaction.
@@ -192,7 +191,7 @@ def _committed_before(table: FileStoreTable, parts: Sequence[CommitPart]) -> dic
         return {}
     user, identifier = parts[0].user, parts[0].identifier
     found: dict[CommitKind, int | None] = {}
-    for snapshot in _newest_first(table):
+    for snapshot in (searched or SnapshotIdentity()).later(table.snapshots):
         if snapshot.commit_user != user or snapshot.commit_identifier == BATCH:
             continue
         if snapshot.commit_identifier < identifier:
@@ -203,12 +202,6 @@ def _committed_before(table: FileStoreTable, parts: Sequence[CommitPart]) -> dic
             for part in parts:
                 found.setdefault(part.kind, None)
     return found
-
-
-def _newest_first(table: FileStoreTable) -> Iterator[Snapshot]:
-    for snapshot_id in reversed(table.snapshots.ids()):
-        with contextlib.suppress(SnapshotNotFoundError):  # expired meanwhile
-            yield table.snapshots.get(snapshot_id)
 
 
 def _applied_since(

@@ -160,7 +160,7 @@ class CoreOptions(Mapping[str, str]):
 
     @property
     def compacts_writes(self) -> bool:
-        """Whether a write into a table with primary key is compacted before it returns."""
+        """Whether a write into a table with primary key ends with a compaction that looks up its keys."""
         return self.needs_lookup and not self.write_only
 
     @property

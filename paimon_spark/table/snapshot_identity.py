@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError, SnapshotNotFoundError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.snapshot_store import SnapshotStore
 
@@ -57,3 +59,14 @@ class SnapshotIdentity:
                 f"anew meanwhile."
             )
         return found
+
+    def later(self, snapshots: SnapshotStore) -> Iterator[Snapshot]:
+        """Yield the living snapshots after this one, the newest first; all of them where this one does not live.
+
+        Raises:
+            CorruptTableError: a snapshot cannot be read.
+        """
+        for snapshot in snapshots.newest_first():
+            if SnapshotIdentity.of(snapshot) == self:
+                return
+            yield snapshot

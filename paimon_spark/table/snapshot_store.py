@@ -19,6 +19,8 @@ from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.paths import TablePaths
 
@@ -38,6 +40,17 @@ class SnapshotStore:
         listed = self._file_io.list_names(self._paths.snapshot_dir)
         found = [numbered_name_id(entry.name, SNAPSHOT_PREFIX) for entry in listed if not entry.is_dir]
         return sorted(snapshot_id for snapshot_id in found if snapshot_id is not None)
+
+    def newest_first(self) -> Iterator[Snapshot]:
+        """Yield the living snapshots, the newest first; those that expire meanwhile are passed over.
+
+        Raises:
+            CorruptTableError: a snapshot cannot be read.
+        """
+        for snapshot_id in reversed(self.ids()):
+            found = self.find(snapshot_id)
+            if found is not None:
+                yield found
 
     def missing_ranges(self) -> list[tuple[int, int]]:
         """Return the first and the last id of each gap between living snapshots: the files of a gap are lost."""

@@ -226,8 +226,7 @@ def latest_compacted(table: FileStoreTable, options: Mapping[str, str]) -> Snaps
     delta_commits = options.get("full-compaction.delta-commits")
     full_only = delta_commits is not None or options.get("changelog-producer") == "full-compaction"
     every = int(delta_commits) if delta_commits else 1
-    for snapshot_id in reversed(table.snapshots.ids()):
-        snapshot = table.snapshots.get(snapshot_id)
+    for snapshot in table.snapshots.newest_first():
         identifier = snapshot.commit_identifier
         if snapshot.commit_kind == CommitKind.COMPACT and (
             not full_only or identifier % every == 0 or identifier == _BATCH_IDENTIFIER

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark import OptionError, PaimonTable, SchemaMismatchError, UnsupportedError
-from paimon_spark.commit.stream_batch import last_batch
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.table.table import load_table
 
@@ -115,7 +114,8 @@ def test_two_queries_are_two_writers(source: Source) -> None:
     source.checkpoint = str(source.folder / "other")
     query = source.run()
     assert len(source.read()) == 20
-    assert last_batch(source.table, query.id) == 0
+    latest = source.table.snapshots.latest()
+    assert (latest.commit_user, latest.commit_identifier) == (query.id, 0)
 
 
 def test_complete_replaces_the_table(source: Source) -> None:

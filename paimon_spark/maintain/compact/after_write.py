@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CommitConflictError, CommitStateUnknownError, UnsupportedError
 from paimon_spark.maintain.compact.compaction import Executor, compact, rewrite_here
-from paimon_spark.maintain.compact.due import DueCompaction, due_after_write
+from paimon_spark.maintain.compact.due import DueCompaction, due_after_write, readers_wait
 
 if TYPE_CHECKING:
     from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
@@ -103,8 +103,7 @@ def compact_left_behind(table: FileStoreTable, *, commit_user: str, execute: Exe
         commit_user: of the stream.
         execute: does the rewriting in tasks; None: this process does.
     """
-    options = table.options
-    if options.write_only or not (table.schema.primary_keys and options.needs_lookup):
+    if not readers_wait(table):
         return
     try:
         compact(table, full=False, execute=execute or rewrite_here, after_write_of=commit_user)

@@ -19,11 +19,12 @@ from paimon_spark.errors import CommitError, CommitStateUnknownError, Unsupporte
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.evolved_step import EvolvedCompactPlanner
 from paimon_spark.maintain.compact.levels import CompactStrategy
-from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, delete_written, rewrite_files
+from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, rewrite_files
 from paimon_spark.maintain.compact.scope import CompactScope
 from paimon_spark.maintain.compact.sorted_plan import clusters_by_steps
 from paimon_spark.maintain.compact.step import AppendCompactPlanner, BucketFiles, CompactStep, MergeTreeCompactPlanner
 from paimon_spark.maintain.compact.vectors import VectorChanges
+from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.options import Stage, refuse
 from paimon_spark.read.record_expiry import RecordExpiry

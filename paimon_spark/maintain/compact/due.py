@@ -77,7 +77,7 @@ def due_after_write(
     if not new or options.write_only or clusters_by_steps(table):
         return None  # Java: rows are clustered by a compaction that somebody asks for
     in_full = _in_full(table, micro_batch)
-    if in_full or (table.schema.primary_keys and options.needs_lookup):
+    if in_full or readers_wait(table):
         return DueCompaction(CompactScope(places=frozenset(new)), full=in_full, readers_wait=True, urgent=True)
     if table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
         partitions = _with_many_small_files(table, {partition for partition, _ in new})
@@ -85,6 +85,15 @@ def due_after_write(
         return DueCompaction(CompactScope(places=frozenset(places))) if places else None
     places, urgent = _over_the_trigger(table, new, backlog)
     return DueCompaction(CompactScope(places=frozenset(places)), urgent=urgent) if places else None
+
+
+def readers_wait(table: FileStoreTable) -> bool:
+    """Whether readers see the rows of a write, or their changelog, only after its compaction has looked up their keys.
+
+    Args:
+        table: as it was written, with dynamic options.
+    """
+    return bool(table.schema.primary_keys) and table.options.compacts_writes
 
 
 def _in_full(table: FileStoreTable, micro_batch: int | None) -> bool:

@@ -16,8 +16,9 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import CommitStateUnknownError, UnsupportedError
 from paimon_spark.maintain.compact.compaction import Executor, check_compactable, rewrite_here
-from paimon_spark.maintain.compact.rewrite import EvolvedRows, Rewrite, delete_written
+from paimon_spark.maintain.compact.rewrite import EvolvedRows, Rewrite
 from paimon_spark.maintain.compact.step import BucketFiles, split_files
+from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.read.data_evolution import holds_part, row_range_groups
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.table.deletion_vectors import vectors_of

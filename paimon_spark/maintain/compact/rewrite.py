@@ -7,7 +7,7 @@ bounded by ``read.merge.memory-budget`` and what the file format keeps of an ope
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,6 @@ import pyarrow as pa
 from paimon_spark.maintain.compact.lookup_rewrite import LookupRewrite
 from paimon_spark.maintain.compact.output_files import OutputFiles
 from paimon_spark.maintain.compact.top_level_changelog import rows_with_changelog
-from paimon_spark.maintain.files.deletion import delete_files
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.evolved_read import read_files
@@ -180,25 +179,6 @@ def _lookup(table: FileStoreTable, rewrite: Rewrite) -> LookupRewrite | None:
         changelog=rewrite.changelog,
         drop_deletes=rewrite.drop_deletes,
     )
-
-
-def delete_written(
-    table: FileStoreTable, written: Iterable[tuple[bytes, int, DataFileMeta]], *, keep: Container[str] = ()
-) -> None:
-    """Delete files that a compaction has made and that no snapshot refers to.
-
-    Args:
-        table: whose they are.
-        written: partition, bucket and file.
-        keep: names of files that stay.
-    """
-    paths = []
-    for place in written:
-        if place[2].file_name not in keep:
-            path = table.paths.data_file_path(*place)
-            paths += [path, *(f"{path.rpartition('/')[0]}/{name}" for name in place[2].extra_files)]
-    if paths:
-        delete_files(table, paths)
 
 
 def _pieces(table: FileStoreTable, rewrite: Rewrite) -> Iterator[tuple[pa.Table | pa.RecordBatch, pa.Table | None]]:

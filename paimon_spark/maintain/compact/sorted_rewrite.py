@@ -23,10 +23,11 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitError, CommitStateUnknownError, PaimonError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.output_files import OutputFiles
-from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, appended_rows, delete_written, output_spec
+from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, appended_rows, output_spec
 from paimon_spark.maintain.compact.sorted_plan import SortUnit
 from paimon_spark.maintain.compact.step import BucketFiles, split_files
 from paimon_spark.maintain.compact.vectors import VectorChanges
+from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.split_read import partition_scalars
 from paimon_spark.spec.manifest import FileSource

@@ -1,16 +1,19 @@
-"""Deleting many files of a table, and directories that are empty then."""
+"""Deleting many files of a table, also those that no snapshot came to refer to, and directories that are empty then."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.options import OPTIONS
+from paimon_spark.write.placement_log import record_paths
 
 if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.write.message import TaskMessage
 
 _LOG = logging.getLogger(__name__)
 _THREADS = OPTIONS["file-operation.thread-num"]
@@ -37,6 +40,42 @@ def delete_files(table: FileStoreTable, paths: Sequence[str], *, in_order: bool 
     if left:
         _LOG.warning("%s: %s of %s files could not be deleted, such as %s", table.path, len(left), len(paths), left[0])
     return left
+
+
+def delete_written(
+    table: FileStoreTable, written: Iterable[tuple[bytes, int, DataFileMeta]], *, keep: Container[str] = ()
+) -> None:
+    """Delete files that were written and that no snapshot refers to.
+
+    Args:
+        table: whose they are.
+        written: partition, bucket and file.
+        keep: names of files that stay.
+    """
+    paths = []
+    for place in written:
+        if place[2].file_name not in keep:
+            path = table.paths.data_file_path(*place)
+            paths += [path, *(f"{path.rpartition('/')[0]}/{name}" for name in place[2].extra_files)]
+    if paths:
+        delete_files(table, paths)
+
+
+def delete_messages(table: FileStoreTable, messages: Iterable[TaskMessage]) -> None:
+    """Delete all that the tasks of a write have written: no snapshot refers to it, and none will.
+
+    Args:
+        table: whose files they are.
+        messages: of the tasks.
+    """
+    messages = list(messages)
+    parts = [part for message in messages for part in message.messages]
+    delete_written(table, [(p.partition, p.bucket, f) for p in parts for f in (*p.new_files, *p.changelog_files)])
+    hashes = [p.new_index.file_name for p in parts if p.new_index is not None]
+    placed = record_paths(table.paths, [message.placement for message in messages if message.placement is not None])
+    beside = [*(table.paths.index_path(name) for name in hashes if name is not None), *placed]
+    if beside:
+        delete_files(table, beside)
 
 
 def delete_empty_directories(io: FileIO, buckets: Iterable[str], partition_keys: int) -> None:

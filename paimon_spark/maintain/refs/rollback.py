@@ -81,8 +81,7 @@ def rollback_to_watermark(table: FileStoreTable, watermark: int) -> Rollback:
         CommitError: somebody else committed meanwhile.
     """
     previous = _latest_id(table)
-    for snapshot_id in reversed(table.snapshots.ids()):
-        snapshot = table.snapshots.get(snapshot_id)
+    for snapshot in table.snapshots.newest_first():
         if snapshot.watermark is not None and _NO_WATERMARK < snapshot.watermark <= watermark:
             return _go_back(table, previous, snapshot)
     raise SnapshotNotFoundError(f"Cannot find a snapshot earlier than {watermark}: none has such a watermark.")

@@ -25,8 +25,9 @@ from paimon_spark.maintain.compact.index_rewrite import (
     rewrite_index,
     rewrite_indexes_here,
 )
-from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, delete_written, rewrite_files
+from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, rewrite_files
 from paimon_spark.maintain.compact.sorted_plan import clusters_by_steps
+from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.spark.jobs.progress import shown_progress
 from paimon_spark.spark.session.session_settings import is_connect
 

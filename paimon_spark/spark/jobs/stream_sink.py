@@ -13,14 +13,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.commit.overwrite import OverwriteSpec
-from paimon_spark.commit.stream_batch import StreamBatch, is_committed, stream_user
+from paimon_spark.commit.stream_batch import StreamBatch, stream_user, uncommitted
 from paimon_spark.errors import PaimonError
 from paimon_spark.maintain.compact.after_write import compact_left_behind
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.compact_job import executor_of
 from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_shuffled
 from paimon_spark.spark.jobs.write_tasks import run_write
-from paimon_spark.spark.source.placed_columns import placed_columns
+from paimon_spark.spark.source.placed_columns import placed_rows
 from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spark.source.write_target import target_table
@@ -77,18 +77,17 @@ class StreamSink:
         table = self._table(rows.schema)
         query = query_id(rows.sparkSession)
         batch = StreamBatch(stream_user(query, table.options), number, _watermark(self.query))
-        if is_committed(table, batch):
+        wanted = uncommitted(table, batch)
+        if wanted is None:
             _LOG.info("%s has micro-batch %d of query %s already.", table.path, number, query)
             compact_left_behind(table, commit_user=batch.user, execute=executor_of(rows.sparkSession))
             rows.write.format("noop").mode("overwrite").save()  # the query's own state is made by running it
             return
         overwrite = OverwriteSpec.static() if self.complete else None
-        columns = placed_columns(table.schema, rows.schema) if is_shuffled(table) else None
-        rows = rows if columns is None else rows.selectExpr(*columns)
         if is_shuffled(table):
-            write_shuffled(rows, table, overwrite, stream=batch)
+            write_shuffled(placed_rows(table.schema, rows), table, overwrite, stream=wanted)
             return
-        write = replace(planned(table, spark_arrow_schema(rows.schema), overwrite), stream=batch)
+        write = replace(planned(table, spark_arrow_schema(rows.schema), overwrite), stream=wanted)
         run_write(rows.toDF(*(str(at) for at in range(len(rows.columns)))), write)
 
     def _table(self, schema: StructType) -> FileStoreTable:

@@ -49,14 +49,12 @@ def run_write(
     Raises:
         NotAcceptedError: `accepts` says no; nothing was committed.
     """
-    from paimon_spark.maintain.compact.rewrite import delete_written  # the tasks do without these
+    from paimon_spark.maintain.files.deletion import delete_messages  # the tasks do without these
     from paimon_spark.spark.jobs.compact_job import executor_of
 
     messages = run_tasks(rows, write, task)
     if accepts is not None and not accepts(messages):
-        parts = [part for message in messages for part in message.messages]
-        written = [(p.partition, p.bucket, file) for p in parts for file in (*p.new_files, *p.changelog_files)]
-        delete_written(write.plan.table, written)
+        delete_messages(write.plan.table, messages)
         raise NotAcceptedError
     return write.commit(messages, executor_of(rows.sparkSession))
 

@@ -14,6 +14,8 @@ from paimon_spark.spec.data_types import CharType
 from paimon_spark.spec.filter_text import quoted_name
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
 
@@ -48,6 +50,12 @@ def placed_columns(schema: TableSchema, struct: spark.StructType) -> list[str] |
         changed |= text != name or alias != column.name
         shown.append(text if text == quoted_name(alias) else f"{text} AS {quoted_name(alias)}")
     return shown if changed else None
+
+
+def placed_rows(schema: TableSchema, rows: DataFrame) -> DataFrame:
+    """Return rows with the columns that `placed_columns` tells."""
+    columns = placed_columns(schema, rows.schema)
+    return rows if columns is None else rows.selectExpr(*columns)
 
 
 def has_keys_of(schema: TableSchema, struct: spark.StructType) -> bool:

@@ -5,6 +5,7 @@ It is made on the driver, travels to each task and stays on the driver for the c
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
     from paimon_spark.write.key_ranges import KeyRanges
     from paimon_spark.write.plan import WritePlan
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +105,10 @@ class TableWrite:
         """
         # the tasks, which only write, do not pay for importing these
         from paimon_spark.commit.file_store_commit import commit
-        from paimon_spark.commit.stream_batch import discard, is_committed
+        from paimon_spark.commit.stream_batch import uncommitted
         from paimon_spark.maintain.after_commit import maintenance
         from paimon_spark.maintain.compact.after_write import compact_after_write, compact_left_behind
+        from paimon_spark.maintain.files.deletion import delete_messages
         from paimon_spark.maintain.row_level import replaced_files
         from paimon_spark.maintain.row_marks import commit_marks
         from paimon_spark.write.placed_keys import placement_records
@@ -122,11 +126,13 @@ class TableWrite:
         user = self.plan.waiting_user or new_user(table.options)
         if self.stream is not None:
             user = self.stream.user
-            put = partial(commit, identifier=self.stream.identifier, watermark=self.stream.watermark)
-            if is_committed(table, self.stream):  # while the tasks ran, by another driver of the query
-                discard(table, messages)
+            stream = uncommitted(table, self.stream)
+            if stream is None:
+                _LOG.info("%s has this micro-batch already: the files of its replay are deleted.", table.path)
+                delete_messages(table, messages)
                 compact_left_behind(table, commit_user=user, execute=execute)
                 return None
+            put = partial(commit, identifier=stream.identifier, watermark=stream.watermark, searched=stream.searched)
         made = put(
             table,
             [*messages, *placing, *gone],

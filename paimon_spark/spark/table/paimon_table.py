@@ -17,7 +17,7 @@ from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_shuffled
 from paimon_spark.spark.register import register
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
-from paimon_spark.spark.source.placed_columns import placed_columns
+from paimon_spark.spark.source.placed_columns import placed_rows
 from paimon_spark.spark.source.source_options import (
     read_request,
     refuse_system_table,
@@ -239,8 +239,7 @@ class PaimonTable:
         table = target_table(request, df.schema)
         rows = df
         if is_shuffled(table):
-            columns = placed_columns(table.schema, df.schema)
-            rows = df if columns is None else df.selectExpr(*columns)
+            rows = placed_rows(table.schema, df)
             if not _is_planned(self._table.spark):
                 write_shuffled(rows, table, overwrite_of(request, table) if mode == "overwrite" else None)
                 return
