@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,14 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-import paimon_spark
 from paimon_spark import PaimonError, PaimonTable
 from paimon_spark.spark.jobs import analyze
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.statistics import statistics_of
 from paimon_spark.table.table import load_table
+from tests.support.both_fronts import FRONTS, Run, run_by, session_of
 
 pytestmark = pytest.mark.spark
-Run = Callable[[str], DataFrame]
 COLUMNS = (
     "id STRING NOT NULL, name STRING, byte_col BYTE, short_col SHORT, int_col INT, long_col LONG, float_col FLOAT, "
     "double_col DOUBLE, decimal_col DECIMAL(10, 5), boolean_col BOOLEAN, date_col DATE, timestamp_col TIMESTAMP, "
@@ -64,20 +62,17 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def session(spark: SparkSession, warehouse: Path) -> SparkSession:
     """A session that knows the same warehouse under the same name by both fronts."""
-    found = spark.newSession()
+    found = session_of(spark, "an", warehouse)
     found.conf.set("spark.sql.session.timeZone", "UTC")
-    paimon_spark.register_catalog(found, "an", warehouse=str(warehouse))
-    found.sql("CREATE DATABASE an.db")
-    paimon_spark.sql(found, "SELECT 1", warehouse=str(warehouse), catalog="an", database="db")
     found.sql(f"CREATE TABLE an.db.types ({COLUMNS}) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
     found.sql(f"INSERT INTO an.db.types VALUES {ROWS}")
     return found
 
 
-@pytest.fixture(params=["catalog", "text"])
+@pytest.fixture(params=FRONTS)
 def run(session: SparkSession, request: pytest.FixtureRequest) -> Run:
     """Runs a statement by one of the two fronts."""
-    return session.sql if request.param == "catalog" else lambda text: paimon_spark.sql(session, text)
+    return run_by(session, request.param)
 
 
 def statistics(path: Path) -> Any:

@@ -5,6 +5,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
+from tests.support.both_fronts import run_by, session_of
 
 pytestmark = pytest.mark.spark
 
@@ -18,12 +19,8 @@ COLUMNS = (
 @pytest.fixture(scope="module")
 def session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     """A session that knows the same warehouse under the same name by both fronts."""
-    path = str(tmp_path_factory.mktemp("fronts"))
-    found = spark.newSession()
-    paimon_spark.register_catalog(found, "fronts", warehouse=path)
-    found.sql("CREATE DATABASE fronts.db")
-    paimon_spark.sql(found, "SELECT 1", warehouse=path, catalog="fronts", database="db")
-    for name, run in (("one", found.sql), ("two", lambda text: paimon_spark.sql(found, text))):
+    found = session_of(spark, "fronts", tmp_path_factory.mktemp("fronts"))
+    for name, run in (("one", run_by(found, "catalog")), ("two", run_by(found, "text"))):
         run(
             f"CREATE TABLE fronts.db.{name} ({COLUMNS}) PARTITIONED BY (dt) COMMENT 'of ''both''' "
             "TBLPROPERTIES ('primary-key' = 'dt,k', 'bucket' = '1')"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,12 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-import paimon_spark
 from paimon_spark import DataError, OptionError, PaimonError, PaimonTable, SchemaError
 from paimon_spark.maintain.migrate import take_over
 from paimon_spark.spark.jobs import migrate_job
+from tests.support.both_fronts import FRONTS, Run, run_by, session_of
 
 pytestmark = pytest.mark.spark
-Run = Callable[[str], DataFrame]
 QUERY = (
     "SELECT id AS k, concat('v', id) AS v, decimal(id) / 2 AS d, array(id) AS a, named_struct('x', int(id)) AS s, "
     "date_add(DATE'2024-01-01', int(id)) AS day, timestamp_ntz'2024-01-01 10:00:00.5' AS n, id % 2 = 0 AS b, "
@@ -32,17 +30,13 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def session(spark: SparkSession, warehouse: Path) -> SparkSession:
     """A session that knows the same warehouse under the same name by both fronts."""
-    found = spark.newSession()
-    paimon_spark.register_catalog(found, "mi", warehouse=str(warehouse))
-    found.sql("CREATE DATABASE mi.db")
-    paimon_spark.sql(found, "SELECT 1", warehouse=str(warehouse), catalog="mi", database="db")
-    return found
+    return session_of(spark, "mi", warehouse)
 
 
-@pytest.fixture(params=["catalog", "text"])
+@pytest.fixture(params=FRONTS)
 def run(session: SparkSession, request: pytest.FixtureRequest) -> Run:
     """Runs a statement by one of the two fronts."""
-    return session.sql if request.param == "catalog" else lambda text: paimon_spark.sql(session, text)
+    return run_by(session, request.param)
 
 
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:

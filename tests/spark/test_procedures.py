@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-import paimon_spark
 from paimon_spark import PaimonError, PaimonTable
 from paimon_spark.maintain import column_update
 from paimon_spark.maintain.compact.compaction import rewrite_here
@@ -19,9 +18,9 @@ from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
 from paimon_spark.maintain.reassign_row_ids import reassign_row_ids
 from paimon_spark.spark.sql.procedures.registry import REFUSED, procedure_names
 from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.both_fronts import FRONTS, Run, run_by, session_of
 
 pytestmark = pytest.mark.spark
-Run = Callable[[str], DataFrame]
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +31,13 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def session(spark: SparkSession, warehouse: Path) -> SparkSession:
     """A session that knows the same warehouse under the same name by both fronts."""
-    found = spark.newSession()
-    paimon_spark.register_catalog(found, "pr", warehouse=str(warehouse))
-    found.sql("CREATE DATABASE pr.db")
-    paimon_spark.sql(found, "SELECT 1", warehouse=str(warehouse), catalog="pr", database="db")
-    return found
+    return session_of(spark, "pr", warehouse)
 
 
-@pytest.fixture(params=["catalog", "text"])
+@pytest.fixture(params=FRONTS)
 def run(session: SparkSession, request: pytest.FixtureRequest) -> Run:
     """Runs a statement by one of the two fronts."""
-    return session.sql if request.param == "catalog" else lambda text: paimon_spark.sql(session, text)
+    return run_by(session, request.param)
 
 
 def rows(frame: DataFrame) -> list[tuple[object, ...]]:
