@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from paimon_spark.commit.changes import CollectedChanges, collect_changes
 from paimon_spark.commit.manifest_write import ManifestWriter
@@ -229,8 +229,19 @@ def _storage_errors_named(table: FileStoreTable) -> Iterator[None]:
         ) from error
 
 
+class BuildsSnapshots(Protocol):
+    """Makes the snapshot of a commit anew for each attempt."""
+
+    writer: ManifestWriter
+    names: set[str]
+    """Names of all files that the snapshot made last refers to, of those that the commit made."""
+
+    def next_snapshot(self, latest: Snapshot | None) -> Snapshot:
+        """Write the manifests of the snapshot after ``latest`` and return it, not yet published."""
+
+
 def commit_part(
-    table: FileStoreTable, part: CommitPart, settings: CommitSettings, builder: SnapshotBuilder | None = None
+    table: FileStoreTable, part: CommitPart, settings: CommitSettings, builder: BuildsSnapshots | None = None
 ) -> Snapshot:
     """Publish one snapshot; retry while other commits are published first.
 
@@ -238,7 +249,7 @@ def commit_part(
         table: what is committed to.
         part: what the snapshot holds.
         settings: options of the commit.
-        builder: of this part, where it has merged manifests already.
+        builder: of this part, where it is made by another one, or has merged manifests already.
 
     Raises:
         CommitConflictError: the part does not fit the latest snapshot, or rivals won too often.

@@ -119,7 +119,7 @@ class SnapshotBuilder:
         lists = {base_name, delta_name, *([changelog_name] if changelog_name else ())}
         self.names = lists | {meta.file_name for meta in (*base, *delta, *changelog)}
         index_manifest = self._index_manifest(latest, index, changes)
-        delta_rows = sum(e.file.row_count if e.kind == FileKind.ADD else -e.file.row_count for e in files)
+        delta_rows = sum(entry.row_change for entry in files)
         return Snapshot(
             id=new_id,
             uuid=str(uuid.uuid4()),

@@ -12,25 +12,21 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from paimon_spark.commit.manifest_write import ManifestWriter
-from paimon_spark.commit.publish import publish_snapshot
-from paimon_spark.commit.settings import CommitSettings, writer_version
+from paimon_spark.commit.whole_state import WholeState, commit_state
 from paimon_spark.errors import (
     CommitConflictError,
-    CommitStateUnknownError,
     CorruptTableError,
     OptionError,
     UnsupportedError,
 )
 from paimon_spark.read.data_evolution import row_range_groups
-from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from paimon_spark.spec.special_fields import ROW_ID
-from paimon_spark.table.commit_times import next_commit_millis
 from paimon_spark.table.data_layout import DataLayout
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import ManifestEntry
     from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
 _USER = "reassign-row-id"
@@ -83,40 +79,51 @@ def reassign_row_ids(table: FileStoreTable, partitions: Predicate | None = None)
     ):
         if not wanted:
             raise OptionError(f"Table '{table.path}' must enable '{key}=true' before reassigning row IDs.")
-    settings = CommitSettings.of(table.options)
-    retries, user = settings.retries(), f"{_USER}_{uuid.uuid4()}"
-    while True:
-        latest = table.snapshots.latest_to_follow()
-        if latest is None:
-            raise OptionError(f"Cannot reassign row IDs for empty table '{table.path}'.")
-        start = latest.next_row_id or 0
-        if not table.schema.partition_keys:
-            return RowIdsReassigned(latest.id, None, 0, 0, start, start, "table is not partitioned")
-        live = list(table.manifests.live_entries(latest))
-        chosen = {entry.partition for entry in table.manifests.live_entries(latest, predicate=partitions)}
-        given, next_row_id = _new_ids(table, latest, live, chosen, start)
-        if not given:
-            return RowIdsReassigned(latest.id, None, 0, 0, start, start, "no partition requires row-id reassignment")
-        writer = ManifestWriter(table, settings)
-        try:
-            entries = [
-                entry if at not in given else replace(entry, file=replace(entry.file, first_row_id=given[at]))
-                for at, entry in enumerate(live)
-            ]
-            if publish_snapshot(table, _snapshot(writer, latest, entries, next_row_id, user), retries):
-                return RowIdsReassigned(latest.id, latest.id + 1, len(given), next_row_id - start, start, next_row_id)
-        except CommitStateUnknownError:
-            raise
-        except BaseException:
-            writer.discard()
-            raise
-        writer.discard()
-        if retries.exhausted:
-            raise CommitConflictError(
-                "Failed to reassign row IDs because a newer snapshot has been committed. Nothing was changed; try "
-                "again."
-            )
-        retries.wait()
+    done: list[RowIdsReassigned] = []  # the last is that of the last attempt
+
+    def state(latest: Snapshot) -> WholeState:
+        result, live = _reassigned(table, latest, partitions)
+        done.append(result)
+        if result.new_snapshot_id is None:
+            raise _NothingToDoError
+        return WholeState(latest, live, [], result.next_row_id)
+
+    if table.snapshots.latest_to_follow() is None:
+        raise OptionError(f"Cannot reassign row IDs for empty table '{table.path}'.")
+    try:
+        commit_state(table, f"{_USER}_{uuid.uuid4()}", state)
+    except _NothingToDoError:
+        pass
+    except CommitConflictError as error:
+        raise CommitConflictError(
+            f"Failed to reassign row IDs because a newer snapshot has been committed: {error}"
+        ) from error
+    return done[-1]
+
+
+class _NothingToDoError(Exception):
+    """No row gets another id."""
+
+
+def _reassigned(
+    table: FileStoreTable, latest: Snapshot, partitions: Predicate | None
+) -> tuple[RowIdsReassigned, list[ManifestEntry]]:
+    """Return what becomes of the row ids after a snapshot, and all files with their new ones."""
+    start = latest.next_row_id or 0
+    unchanged = RowIdsReassigned(latest.id, None, 0, 0, start, start)
+    if not table.schema.partition_keys:
+        return replace(unchanged, reason="table is not partitioned"), []
+    live = list(table.manifests.live_entries(latest))
+    chosen = {entry.partition for entry in table.manifests.live_entries(latest, predicate=partitions)}
+    given, next_row_id = _new_ids(table, latest, live, chosen, start)
+    if not given:
+        return replace(unchanged, reason="no partition requires row-id reassignment"), []
+    entries = [
+        entry if at not in given else replace(entry, file=replace(entry.file, first_row_id=given[at]))
+        for at, entry in enumerate(live)
+    ]
+    rows = next_row_id - start
+    return RowIdsReassigned(latest.id, latest.id + 1, len(given), rows, start, next_row_id), entries
 
 
 def _new_ids(
@@ -179,31 +186,3 @@ def _check(
                 f"Global index file {index.file_name} of table {table.path} holds row IDs, which cannot be reassigned "
                 "here: drop the index first, or use another Paimon engine."
             )
-
-
-def _snapshot(
-    writer: ManifestWriter, latest: Snapshot, entries: list[ManifestEntry], next_row_id: int, user: str
-) -> Snapshot:
-    base_name, base_size = writer.write_list(writer.write_manifests(entries))
-    delta_name, delta_size = writer.write_list([])
-    return Snapshot(
-        id=latest.id + 1,
-        uuid=str(uuid.uuid4()),
-        schema_id=latest.schema_id,
-        base_manifest_list=base_name,
-        base_manifest_list_size=base_size,
-        delta_manifest_list=delta_name,
-        delta_manifest_list_size=delta_size,
-        index_manifest=latest.index_manifest,
-        commit_user=user,
-        writer_version=writer_version(),
-        commit_identifier=BATCH_COMMIT_IDENTIFIER,
-        commit_kind=CommitKind.OVERWRITE,
-        time_millis=next_commit_millis(latest),
-        total_record_count=latest.total_record_count,
-        delta_record_count=0,
-        watermark=latest.watermark,
-        statistics=latest.statistics,
-        properties=latest.properties,
-        next_row_id=next_row_id,
-    )

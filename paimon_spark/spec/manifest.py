@@ -92,6 +92,11 @@ class ManifestEntry:
     total_buckets: int  # _TOTAL_BUCKETS
     file: DataFileMeta  # _FILE
 
+    @property
+    def row_change(self) -> int:
+        """Rows that come, or go, with the file."""
+        return self.file.row_count if self.kind == FileKind.ADD else -self.file.row_count
+
     def identifier(self) -> FileIdentifier:
         """Return the identity under which an ADD and a DELETE cancel."""
         file = self.file

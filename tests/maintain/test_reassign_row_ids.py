@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from paimon_spark.errors import OptionError
+from paimon_spark.commit import file_store_commit
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.errors import CommitConflictError, OptionError
 from paimon_spark.maintain.compact.scope import scope_of
 from paimon_spark.maintain.reassign_row_ids import reassign_row_ids
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.table import load_table
-from tests.support.commits import make_table
+from tests.support.commits import data_file, make_table, message
 
 EVOLVES = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 
@@ -52,3 +55,29 @@ def test_what_has_no_ids_is_told(tmp_path: Any) -> None:
         reassign_row_ids(make_table(tmp_path / "tracked", **{"row-tracking.enabled": "true"}))
     with pytest.raises(OptionError, match="empty table"):
         reassign_row_ids(make_table(tmp_path / "empty", **EVOLVES))
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_rivals_may_be_faster(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, always: bool) -> None:
+    quick = {"commit.max-retries": "1", "commit.min-retry-wait": "1 ms"}
+    table = make_table(tmp_path / "t", partition=["dt"], **EVOLVES, **quick)
+    for number, dt in enumerate("aba"):
+        commit(table, [message(table, data_file(table, {number: "x"}, partition=dt), partition=dt)])
+    publish, lost = file_store_commit.publish_snapshot, []
+
+    def overtaken(there: Any, snapshot: Any, retries: Any) -> bool:
+        if snapshot.commit_user.startswith("reassign") and (always or not lost):
+            lost.append(snapshot.id)
+            commit(table, [message(table, data_file(table, {9: "rival"}, partition="b"), partition="b")])
+        return publish(there, snapshot, retries)
+
+    monkeypatch.setattr(file_store_commit, "publish_snapshot", overtaken)
+    before = set(Path(table.paths.manifest_dir).iterdir())
+    if always:
+        with pytest.raises(CommitConflictError, match="Failed to reassign row IDs because a newer snapshot has been"):
+            reassign_row_ids(table)
+        assert len(set(Path(table.paths.manifest_dir).iterdir()) - before) == 3 * len(lost), "only those of rivals"
+        return
+    done = reassign_row_ids(table)
+    assert (done.previous_snapshot_id, done.new_snapshot_id, done.files, done.next_row_id) == (4, 5, 4, 8)
+    assert table.snapshots.latest().next_row_id == 8

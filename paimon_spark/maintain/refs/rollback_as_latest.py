@@ -10,18 +10,15 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paimon_spark.commit.manifest_write import ManifestWriter
-from paimon_spark.commit.publish import publish_snapshot
-from paimon_spark.commit.settings import CommitSettings, writer_version
+from paimon_spark.commit.whole_state import WholeState, commit_state
 from paimon_spark.errors import CommitConflictError, CommitStateUnknownError, OptionError, SnapshotNotFoundError
 from paimon_spark.maintain.refs.auto_tags import create_due_tags
 from paimon_spark.maintain.refs.tags import delete_tag
 from paimon_spark.spec.manifest import FileKind
-from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from paimon_spark.table.commit_times import next_commit_millis
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import ManifestEntry
+    from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
 _PREFIX = "rollback-to-as-latest-"
@@ -106,60 +103,21 @@ def _protected(table: FileStoreTable, snapshot_id: int) -> tuple[Snapshot, str |
 
 
 def _commit(table: FileStoreTable, target: Snapshot) -> RollbackAsLatest:
-    settings = CommitSettings.of(table.options)
-    retries, user = settings.retries(), f"{_PREFIX}{uuid.uuid4()}"
-    while True:
-        latest = table.snapshots.latest_to_follow()
-        assert latest is not None
-        writer = ManifestWriter(table, settings)
-        try:
-            snapshot = _snapshot(table, writer, latest, target, user)
-            if publish_snapshot(table, snapshot, retries):
-                return RollbackAsLatest(latest.id, target.id, snapshot.id)
-        except CommitStateUnknownError:
-            raise
-        except BaseException:
-            writer.discard()
-            raise
-        writer.discard()
-        if retries.exhausted:
-            raise CommitConflictError(
-                f"Failed to roll back to snapshot {target.id} as latest: other writers of {table.path} were faster "
-                f"{retries.count + 1} times. Nothing was committed; try again."
-            )
-        retries.wait()
+    """Publish the snapshot that leads from the latest one to the target's files.
 
+    Its manifests are new: a manifest that deletes a file of the target would cancel its new ADD, as readers ignore the
+    order.
+    """
 
-def _snapshot(table: FileStoreTable, writer: ManifestWriter, latest: Snapshot, target: Snapshot, user: str) -> Snapshot:
-    """Write the manifests of the snapshot that leads from the latest one to the target's files, and return it."""
-    live, delta = _difference(table, latest, target)
-    # New manifests: a manifest that deletes a file of the target would cancel its new ADD (readers ignore the order).
-    base_name, base_size = writer.write_list(writer.write_manifests(live))
-    delta_name, delta_size = writer.write_list(writer.write_manifests(delta))
-    row_ids = [number for number in (latest.next_row_id, target.next_row_id) if number is not None]
-    return Snapshot(
-        id=latest.id + 1,
-        uuid=str(uuid.uuid4()),
-        schema_id=target.schema_id,
-        base_manifest_list=base_name,
-        base_manifest_list_size=base_size,
-        delta_manifest_list=delta_name,
-        delta_manifest_list_size=delta_size,
-        index_manifest=target.index_manifest,
-        commit_user=user,
-        writer_version=writer_version(),
-        commit_identifier=BATCH_COMMIT_IDENTIFIER,
-        commit_kind=CommitKind.OVERWRITE,
-        time_millis=next_commit_millis(latest),
-        total_record_count=target.total_record_count,
-        delta_record_count=sum(
-            entry.file.row_count if entry.kind == FileKind.ADD else -entry.file.row_count for entry in delta
-        ),
-        watermark=target.watermark,
-        statistics=target.statistics,
-        properties=target.properties,
-        next_row_id=max(row_ids, default=None),
-    )
+    def state(latest: Snapshot) -> WholeState:
+        row_ids = [number for number in (latest.next_row_id, target.next_row_id) if number is not None]
+        return WholeState(target, *_difference(table, latest, target), max(row_ids, default=None))
+
+    try:
+        made = commit_state(table, f"{_PREFIX}{uuid.uuid4()}", state)
+    except CommitConflictError as error:
+        raise CommitConflictError(f"Failed to roll back to snapshot {target.id} as latest: {error}") from error
+    return RollbackAsLatest(made.id - 1, target.id, made.id)
 
 
 def _difference(
