@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from paimon_spark.errors import DataError
-from paimon_spark.merge.merge_engine import KeyLayout, MergeEngine
-from paimon_spark.merge.merged_rows import MergeInput, rows_table
+from paimon_spark.merge.merged_rows import MergeInput
 from paimon_spark.merge.segments import Indices, Segments
+from paimon_spark.merge.winning_rows import WinningRows
 from paimon_spark.spec.row_kind import is_add
 
 _NO_DELETES = (
@@ -21,31 +19,8 @@ _NO_DELETES = (
 
 
 @dataclass(frozen=True, slots=True)
-class FirstRow(MergeEngine):
-    """The oldest row of a key wins.
-
-    Attributes:
-        layout: Keys and order of rows.
-        ignore_delete: -U and -D rows do not count; otherwise they are an error.
-    """
-
-    layout: KeyLayout
-    ignore_delete: bool = False
-
-    def required_columns(self, projection: Sequence[str]) -> list[str]:
-        """The projection and the key."""
-        return self.layout.with_order_columns(projection)
-
-    def moved_columns(self, names: Sequence[str]) -> frozenset[str]:
-        """All that do not decide the order."""
-        return frozenset(names) - set(self.layout.with_order_columns(()))
-
-    def _merge_rows(self, rows: pa.Table, names: list[str], drop_deletes: bool, key_value_columns: bool) -> pa.Table:
-        merging = MergeInput(rows, self.layout.sort(rows))
-        winners = self._winners(merging)
-        if drop_deletes and merging.has_retracts:
-            winners = winners[is_add(merging.kinds[winners])]
-        return rows_table(merging, winners, names, key_value_columns=key_value_columns)
+class FirstRow(WinningRows):
+    """The oldest row of a key wins. -U and -D rows that do not count are ignored; others are an error."""
 
     def _winners(self, merging: MergeInput) -> Indices:
         order, starts, counts = merging.key_order.order, merging.key_order.starts, merging.key_order.counts

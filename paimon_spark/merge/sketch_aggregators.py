@@ -10,13 +10,9 @@ from abc import abstractmethod
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-
 from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.merge.aggregators import AggregateOptions
-from paimon_spark.merge.collection_aggregators import CombiningAggregator
-from paimon_spark.merge.segments import Segments
+from paimon_spark.merge.united_bytes import UniteBytes
 
 _LG_ENTRIES = 12  # DEFAULT_NOMINAL_ENTRIES of Java's union is 4096, whatever the sketches have
 _PREAMBLE_LONGS, _FLAGS, _SAMPLING = 0, 5, slice(12, 16)
@@ -24,8 +20,8 @@ _SINGLE_BYTES, _IS_SINGLE = 16, 0x20
 _WHOLE = b"\x00\x00\x80\x3f"  # 1.0f
 
 
-class UniteSketches(CombiningAggregator):
-    """A union of sketches: null is the identity; a sketch that meets no other stays byte for byte."""
+class UniteSketches(UniteBytes):
+    """A union of sketches."""
 
     def __init__(self, options: AggregateOptions) -> None:
         super().__init__(options)
@@ -41,26 +37,11 @@ class UniteSketches(CombiningAggregator):
                 "package 'datasketches', which is not installed: pip install 'paimon-spark[sketches]'."
             ) from None
 
-    def combine(self, held: pa.Array, value: pa.Array) -> pa.Array:
-        """Unites pairs."""
-        pairs = zip(held.to_pylist(), value.to_pylist(), strict=True)
-        return pa.array([self._united(pair) for pair in pairs], held.type)
-
-    def combine_all(self, values: pa.Array, segments: Segments) -> pa.Array:
-        """Unites the sketches of each segment."""
-        taken = values.take(pa.array(segments.rows)).to_pylist()
-        ends = np.append(segments.starts[1:], len(taken)).tolist()
-        parts = (taken[start:end] for start, end in zip(segments.starts.tolist(), ends, strict=True))
-        return pa.array([self._united(part) for part in parts], values.type)
-
-    def _united(self, sketches: list[bytes | None] | tuple[bytes | None, ...]) -> bytes | None:
-        present = [sketch for sketch in sketches if sketch is not None]
-        if not present:
-            return None
-        held, library = present[0], self._library()
-        for sketch in present[1:]:
+    def _union(self, values: list[bytes]) -> bytes:
+        held, library = values[0], self._library()
+        for sketch in values[1:]:
             try:
-                held = self._union(library, held, sketch)
+                held = self._union_of_two(library, held, sketch)
             except (ValueError, IndexError, RuntimeError, MemoryError) as error:
                 raise DataError(
                     f"Column '{self.options.field}' holds bytes that are no sketch of function "
@@ -69,14 +50,14 @@ class UniteSketches(CombiningAggregator):
         return held
 
     @abstractmethod
-    def _union(self, library: Any, held: bytes, sketch: bytes) -> bytes:
+    def _union_of_two(self, library: Any, held: bytes, sketch: bytes) -> bytes:
         """Java's union of two sketches."""
 
 
 class UniteHllSketches(UniteSketches):
     """hll_sketch: the result is HLL_4, compact."""
 
-    def _union(self, library: Any, held: bytes, sketch: bytes) -> bytes:
+    def _union_of_two(self, library: Any, held: bytes, sketch: bytes) -> bytes:
         newer = library.hll_sketch.deserialize(sketch)
         union = library.hll_union(newer.lg_config_k)
         union.update(newer)
@@ -87,7 +68,7 @@ class UniteHllSketches(UniteSketches):
 class UniteThetaSketches(UniteSketches):
     """theta_sketch: the result is ordered and compact."""
 
-    def _union(self, library: Any, held: bytes, sketch: bytes) -> bytes:
+    def _union_of_two(self, library: Any, held: bytes, sketch: bytes) -> bytes:
         union = library.theta_union(_LG_ENTRIES)
         for part in (held, sketch):
             union.update(library.compact_theta_sketch.deserialize(part))

@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from paimon_spark.maintain.refs import branches
 from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.maintain.refs.merge_branch import merge_branch
-from paimon_spark.spark.sql.procedures.procedure import DONE, TABLE, Argument, CallContext, Procedure
+from paimon_spark.spark.sql.procedures.procedure import DONE, TABLE, Argument, Arguments, CallContext, Procedure, Rows
 from paimon_spark.table.paths import MAIN_BRANCH
 
-_Arguments = Mapping[str, Any]
-_Rows = list[tuple[Any, ...]]
 _BRANCH = Argument("branch", required=True)
-_DONE: _Rows = [(True,)]
+_DONE: Rows = [(True,)]
 
 
-def _create_branch(context: CallContext, arguments: _Arguments) -> _Rows:
+def _create_branch(context: CallContext, arguments: Arguments) -> Rows:
     ignored = (arguments["ignoreIfExists"] or "").strip().lower() == "true"
     table = context.table(arguments["table"])
     branches.create_branch(table, arguments["branch"], tag=arguments["tag"], ignore_if_exists=ignored)
     return _DONE
 
 
-def _delete_branch(context: CallContext, arguments: _Arguments) -> _Rows:
+def _delete_branch(context: CallContext, arguments: Arguments) -> Rows:
     branches.delete_branch(context.table(arguments["table"]), arguments["branch"])
     return _DONE
 
 
-def _rename_branch(context: CallContext, arguments: _Arguments) -> _Rows:
+def _rename_branch(context: CallContext, arguments: Arguments) -> Rows:
     branches.rename_branch(context.table(arguments["table"]), arguments["from_branch"], arguments["to_branch"])
     return _DONE
 
 
-def _fast_forward(context: CallContext, arguments: _Arguments) -> _Rows:
+def _fast_forward(context: CallContext, arguments: Arguments) -> Rows:
     fast_forward(context.table(arguments["table"]), arguments["branch"])
     return _DONE
 
 
-def _merge_branch(context: CallContext, arguments: _Arguments) -> _Rows:
+def _merge_branch(context: CallContext, arguments: Arguments) -> Rows:
     target = arguments["target_branch"] or MAIN_BRANCH
     merge_branch(context.table(arguments["table"]), arguments["source_branch"], target)
     return _DONE

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from paimon_spark.maintain.expire.consumers import clear_consumers, reset_consumer
-from paimon_spark.spark.sql.procedures.procedure import DONE, LONG, TABLE, Argument, CallContext, Procedure
+from paimon_spark.spark.sql.procedures.procedure import (
+    DONE,
+    LONG,
+    TABLE,
+    Argument,
+    Arguments,
+    CallContext,
+    Procedure,
+    Rows,
+)
 
-_Arguments = Mapping[str, Any]
-_Rows = list[tuple[Any, ...]]
 
-
-def _reset_consumer(context: CallContext, arguments: _Arguments) -> _Rows:
+def _reset_consumer(context: CallContext, arguments: Arguments) -> Rows:
     reset_consumer(context.table(arguments["table"]), arguments["consumerId"], arguments["nextSnapshotId"])
     return [(True,)]
 
 
-def _clear_consumers(context: CallContext, arguments: _Arguments) -> _Rows:
+def _clear_consumers(context: CallContext, arguments: Arguments) -> Rows:
     clear_consumers(
         context.table(arguments["table"]),
         including=arguments["includingConsumers"],

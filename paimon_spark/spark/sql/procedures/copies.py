@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from paimon_spark.errors import OptionError
 from paimon_spark.maintain.compact.scope import scope_of
 from paimon_spark.spark.jobs.copy_job import copy_table
@@ -25,17 +22,16 @@ from paimon_spark.spark.sql.procedures.procedure import (
     INT,
     TEXTS,
     Argument,
+    Arguments,
     CallContext,
     Procedure,
     ResultColumn,
+    Rows,
 )
 from paimon_spark.spark.sql.warehouses import system_table_in
 
-_Arguments = Mapping[str, Any]
-_Rows = list[tuple[Any, ...]]
 
-
-def _copy(context: CallContext, arguments: _Arguments) -> _Rows:
+def _copy(context: CallContext, arguments: Arguments) -> Rows:
     source, target = context.table(arguments["source_table"]), context.named(arguments["target_table"])
     refuse_system_table(arguments["target_table"], system_table_in(target), "given to a procedure")
     where = arguments["where"] if str(arguments["where"] or "").strip() else None
@@ -49,7 +45,7 @@ def _copy(context: CallContext, arguments: _Arguments) -> _Rows:
     return [(True,)]
 
 
-def _options(arguments: _Arguments) -> tuple[dict[str, str], dict[str, str]]:
+def _options(arguments: Arguments) -> tuple[dict[str, str], dict[str, str]]:
     return read_options({**options_argument(arguments["options"]), **(arguments["options_map"] or {})})
 
 
@@ -59,7 +55,7 @@ def _source_type(text: str) -> str:
     return text.lower()
 
 
-def _migrate_table(context: CallContext, arguments: _Arguments) -> _Rows:
+def _migrate_table(context: CallContext, arguments: Arguments) -> Rows:
     kind, name, (reads, options) = _source_type(arguments["source_type"]), arguments["table"], _options(arguments)
     catalog, wanted = context.warehouse(), arguments["target_table"] or ""
     if kind != "hive" and not wanted.strip():
@@ -77,7 +73,7 @@ def _migrate_table(context: CallContext, arguments: _Arguments) -> _Rows:
     return [(True,)]
 
 
-def _migrate_database(context: CallContext, arguments: _Arguments) -> _Rows:
+def _migrate_database(context: CallContext, arguments: Arguments) -> Rows:
     kind, name, (reads, options) = _source_type(arguments["source_type"]), arguments["database"], _options(arguments)
     done, failed = migrate_database(
         context.spark,

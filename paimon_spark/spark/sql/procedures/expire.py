@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from paimon_spark.errors import OptionError
 from paimon_spark.maintain.expire.changelogs import expire_all_changelogs, expire_changelogs
 from paimon_spark.maintain.expire.partitions import expire_partitions
@@ -15,14 +12,14 @@ from paimon_spark.spark.sql.procedures.procedure import (
     INT,
     TABLE,
     Argument,
+    Arguments,
     CallContext,
     Procedure,
     ResultColumn,
+    Rows,
 )
 from paimon_spark.table.table import FileStoreTable
 
-_Arguments = Mapping[str, Any]
-_Rows = list[tuple[Any, ...]]
 _RETENTION = (
     Argument("retain_max", INT),
     Argument("retain_min", INT),
@@ -47,11 +44,11 @@ def options_argument(text: str | None) -> dict[str, str]:
     return found
 
 
-def _table(context: CallContext, arguments: _Arguments) -> FileStoreTable:
+def _table(context: CallContext, arguments: Arguments) -> FileStoreTable:
     return context.table(arguments["table"]).with_options(options_argument(arguments["options"]))
 
 
-def _with_arguments(retention: Retention, arguments: _Arguments) -> Retention:
+def _with_arguments(retention: Retention, arguments: Arguments) -> Retention:
     text = arguments["older_than"]
     return retention.with_arguments(
         retain_max=arguments["retain_max"],
@@ -61,19 +58,19 @@ def _with_arguments(retention: Retention, arguments: _Arguments) -> Retention:
     )
 
 
-def _expire_snapshots(context: CallContext, arguments: _Arguments) -> _Rows:
+def _expire_snapshots(context: CallContext, arguments: Arguments) -> Rows:
     table = _table(context, arguments)
     return [(expire_snapshots(table, _with_arguments(Retention.of_snapshots(table.options), arguments)),)]
 
 
-def _expire_changelogs(context: CallContext, arguments: _Arguments) -> _Rows:
+def _expire_changelogs(context: CallContext, arguments: Arguments) -> Rows:
     table = context.table(arguments["table"])
     if arguments["delete_all"]:
         return [(expire_all_changelogs(table),)]
     return [(expire_changelogs(table, _with_arguments(Retention.of_changelogs(table.options), arguments)),)]
 
 
-def _expire_partitions(context: CallContext, arguments: _Arguments) -> _Rows:
+def _expire_partitions(context: CallContext, arguments: Arguments) -> Rows:
     given = {
         "partition.expiration-strategy": arguments["expire_strategy"],
         "partition.timestamp-formatter": arguments["timestamp_formatter"],

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from paimon_spark.maintain.purge import purge_files
 from paimon_spark.maintain.refs.tags import parse_older_than
 from paimon_spark.spark.jobs.orphan_job import remove_orphan_files
@@ -15,16 +12,15 @@ from paimon_spark.spark.sql.procedures.procedure import (
     LONG,
     TABLE,
     Argument,
+    Arguments,
     CallContext,
     Procedure,
     ResultColumn,
+    Rows,
 )
 
-_Arguments = Mapping[str, Any]
-_Rows = list[tuple[Any, ...]]
 
-
-def _remove_orphan_files(context: CallContext, arguments: _Arguments) -> _Rows:
+def _remove_orphan_files(context: CallContext, arguments: Arguments) -> Rows:
     name, text = arguments["table"], arguments["older_than"]
     tables = context.tables(name.removesuffix(ALL_TABLES)) if name.endswith(ALL_TABLES) else [context.table(name)]
     removed = [
@@ -41,7 +37,7 @@ def _remove_orphan_files(context: CallContext, arguments: _Arguments) -> _Rows:
     return [(sum(files.file_count for files in removed), sum(files.total_bytes for files in removed))]
 
 
-def _purge_files(context: CallContext, arguments: _Arguments) -> _Rows:
+def _purge_files(context: CallContext, arguments: Arguments) -> Rows:
     purge_files(context.table(arguments["table"]))
     return [("Success",)]
 

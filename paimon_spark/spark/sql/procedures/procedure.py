@@ -25,6 +25,10 @@ STRING, LONG, INT, BOOLEAN = StringType(), LongType(), IntegerType(), BooleanTyp
 """The types of arguments and results."""
 TEXTS = MapType(STRING, STRING)
 """The type of an argument that holds options."""
+Arguments = Mapping[str, Any]
+"""The arguments of a call by their names."""
+Rows = list[tuple[Any, ...]]
+"""The rows of a result."""
 
 
 @dataclass(frozen=True, slots=True)

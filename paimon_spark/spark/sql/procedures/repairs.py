@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.maintain.files.earliest_snapshot import repair_earliest_snapshot
 from paimon_spark.maintain.files.unexisting_files import remove_unexisting_files
@@ -17,32 +14,31 @@ from paimon_spark.spark.sql.procedures.procedure import (
     LONG,
     TABLE,
     Argument,
+    Arguments,
     CallContext,
     Procedure,
     ResultColumn,
+    Rows,
 )
 
-_Arguments = Mapping[str, Any]
-_Rows = list[tuple[Any, ...]]
 
-
-def _mark_partition_done(context: CallContext, arguments: _Arguments) -> _Rows:
+def _mark_partition_done(context: CallContext, arguments: Arguments) -> Rows:
     mark_partitions_done(context.table(arguments["table"]), parse_partitions(arguments["partitions"]))
     return [(True,)]
 
 
-def _remove_unexisting_files(context: CallContext, arguments: _Arguments) -> _Rows:
+def _remove_unexisting_files(context: CallContext, arguments: Arguments) -> Rows:
     table, threads = context.table(arguments["table"]), arguments["parallelism"]
     removed = remove_unexisting_files(table, dry_run=bool(arguments["dry_run"]), parallelism=threads)
     return [(path,) for path in removed]
 
 
-def _repair_earliest_snapshot(context: CallContext, arguments: _Arguments) -> _Rows:
+def _repair_earliest_snapshot(context: CallContext, arguments: Arguments) -> Rows:
     snapshot_id = arguments["snapshot_id"]
     return [(repair_earliest_snapshot(context.table(arguments["table"]), snapshot_id), snapshot_id)]
 
 
-def _reassign_row_id(context: CallContext, arguments: _Arguments) -> _Rows:
+def _reassign_row_id(context: CallContext, arguments: Arguments) -> Rows:
     name, partitions = arguments["table"], arguments["partitions"]
     table = context.table(name)
     keys = bool(table.schema.partition_keys)

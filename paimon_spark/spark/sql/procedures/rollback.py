@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from paimon_spark.errors import OptionError
 from paimon_spark.maintain.refs.rollback import (
     Rollback,
@@ -14,17 +11,24 @@ from paimon_spark.maintain.refs.rollback import (
     rollback_to_watermark,
 )
 from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
-from paimon_spark.spark.sql.procedures.procedure import LONG, TABLE, Argument, CallContext, Procedure, ResultColumn
+from paimon_spark.spark.sql.procedures.procedure import (
+    LONG,
+    TABLE,
+    Argument,
+    Arguments,
+    CallContext,
+    Procedure,
+    ResultColumn,
+    Rows,
+)
 
-_Arguments = Mapping[str, Any]
-_Rows = list[tuple[Any, ...]]
 _RESULT = (
     ResultColumn("previous_snapshot_id", LONG, nullable=False),
     ResultColumn("current_snapshot_id", LONG, nullable=False),
 )
 
 
-def _rollback(context: CallContext, arguments: _Arguments) -> _Rows:
+def _rollback(context: CallContext, arguments: Arguments) -> Rows:
     version = (arguments["version"] or "").strip()
     given = {"version": version or None, "snapshot": arguments["snapshot"], "tag": arguments["tag"]}
     if sum(value is not None for value in given.values()) != 1:
@@ -37,21 +41,21 @@ def _rollback(context: CallContext, arguments: _Arguments) -> _Rows:
     return _rows(rollback_to_tag(table, version or given["tag"]))
 
 
-def _rollback_to_timestamp(context: CallContext, arguments: _Arguments) -> _Rows:
+def _rollback_to_timestamp(context: CallContext, arguments: Arguments) -> Rows:
     return _rows(rollback_to_timestamp(context.table(arguments["table"]), arguments["timestamp"]))
 
 
-def _rollback_to_watermark(context: CallContext, arguments: _Arguments) -> _Rows:
+def _rollback_to_watermark(context: CallContext, arguments: Arguments) -> Rows:
     return _rows(rollback_to_watermark(context.table(arguments["table"]), arguments["watermark"]))
 
 
-def _rollback_to_as_latest(context: CallContext, arguments: _Arguments) -> _Rows:
+def _rollback_to_as_latest(context: CallContext, arguments: Arguments) -> Rows:
     table, tag = context.table(arguments["table"]), (arguments["tag"] or "").strip() or None
     done = rollback_to_as_latest(table, snapshot_id=arguments["snapshot_id"], tag=tag)
     return [(done.previous_snapshot_id, done.rolled_back_snapshot_id, done.current_snapshot_id)]
 
 
-def _rows(done: Rollback) -> _Rows:
+def _rows(done: Rollback) -> Rows:
     return [(done.previous_snapshot_id, done.current_snapshot_id)]
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 
 from paimon_spark.maintain.refs import tags
 from paimon_spark.maintain.refs.auto_tags import run_automatic_tags
@@ -14,64 +12,64 @@ from paimon_spark.spark.sql.procedures.procedure import (
     LONG,
     TABLE,
     Argument,
+    Arguments,
     CallContext,
     Procedure,
     ResultColumn,
+    Rows,
 )
 
-_Arguments = Mapping[str, Any]
-_Rows = list[tuple[Any, ...]]
 _TAG = Argument("tag", required=True)
 _SNAPSHOT = Argument("snapshot", LONG)
 _TIME_RETAINED = Argument("time_retained")
 
 
-def _retained(arguments: _Arguments) -> timedelta | None:
+def _retained(arguments: Arguments) -> timedelta | None:
     text = arguments["time_retained"]
     return None if text is None else parse_duration(text)
 
 
-def _create_tag(context: CallContext, arguments: _Arguments) -> _Rows:
+def _create_tag(context: CallContext, arguments: Arguments) -> Rows:
     table, retained = context.table(arguments["table"]), _retained(arguments)
     tags.create_tag(table, arguments["tag"], snapshot_id=arguments["snapshot"], time_retained=retained)
     return [(True,)]
 
 
-def _replace_tag(context: CallContext, arguments: _Arguments) -> _Rows:
+def _replace_tag(context: CallContext, arguments: Arguments) -> Rows:
     table, retained = context.table(arguments["table"]), _retained(arguments)
     tags.replace_tag(table, arguments["tag"], snapshot_id=arguments["snapshot"], time_retained=retained)
     return [(True,)]
 
 
-def _delete_tag(context: CallContext, arguments: _Arguments) -> _Rows:
+def _delete_tag(context: CallContext, arguments: Arguments) -> Rows:
     tags.delete_tags(context.table(arguments["table"]), arguments["tag"], ignore_if_missing=True)
     return [(True,)]
 
 
-def _rename_tag(context: CallContext, arguments: _Arguments) -> _Rows:
+def _rename_tag(context: CallContext, arguments: Arguments) -> Rows:
     context.table(arguments["table"]).tags.rename(arguments["tag"], arguments["target_tag"])
     return [(True,)]
 
 
-def _create_tag_from_timestamp(context: CallContext, arguments: _Arguments) -> _Rows:
+def _create_tag_from_timestamp(context: CallContext, arguments: Arguments) -> Rows:
     table, retained = context.table(arguments["table"]), _retained(arguments)
     found = tags.create_tag_from_timestamp(table, arguments["tag"], arguments["timestamp"], time_retained=retained)
     watermark = "null" if found.watermark is None else str(found.watermark)  # Java: String.valueOf
     return [(arguments["tag"], found.id, found.time_millis, watermark)]
 
 
-def _create_tag_from_watermark(context: CallContext, arguments: _Arguments) -> _Rows:
+def _create_tag_from_watermark(context: CallContext, arguments: Arguments) -> Rows:
     table, retained = context.table(arguments["table"]), _retained(arguments)
     found = tags.create_tag_from_watermark(table, arguments["tag"], arguments["watermark"], time_retained=retained)
     return [(arguments["tag"], found.id, found.time_millis, str(found.watermark))]
 
 
-def _trigger_tag_automatic_creation(context: CallContext, arguments: _Arguments) -> _Rows:
+def _trigger_tag_automatic_creation(context: CallContext, arguments: Arguments) -> Rows:
     run_automatic_tags(context.table(arguments["table"]))
     return [(True,)]
 
 
-def _expire_tags(context: CallContext, arguments: _Arguments) -> _Rows:
+def _expire_tags(context: CallContext, arguments: Arguments) -> Rows:
     text = arguments["older_than"]
     older_than = None if text is None else tags.parse_older_than(text)
     expired = tags.expire_tags(context.table(arguments["table"]), older_than=older_than)
