@@ -50,6 +50,7 @@ ELSEWHERE = {
     "postpone.batch-write-fixed-bucket": "tests/write/test_postpone.py",
     "postpone.batch-write-fixed-bucket.max-parallelism": "tests/write/test_postpone.py",
     "postpone.default-bucket-num": "tests/write/test_postpone.py",
+    "postpone.merge-on-read": "tests/read/test_postponed_read.py",
     "postpone.target-row-num-per-bucket": "tests/write/test_postpone.py",
     "postpone.target-size-per-bucket": "tests/write/test_postpone.py",
     "read.spark-parquet": "tests/test_option_effects.py",

@@ -15,6 +15,7 @@ from paimon_spark.merge.normalized_keys import packed_normalized_keys
 from paimon_spark.merge.sort import sort_order, whole_column
 from paimon_spark.merge.stream import aligned_batches, block_bytes
 from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.postponed_read import PostponedSplit, read_postponed
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.sorted_runs import has_one_row_per_key, sections_with_runs
 from paimon_spark.read.split_read import partition_constants, read_split
@@ -35,6 +36,8 @@ def count_split(table: FileStoreTable, split: DataSplit) -> int:
         SnapshotNotFoundError: a data file is missing because the snapshot has expired meanwhile.
         DataError: the merge engine cannot take a delete.
     """
+    if isinstance(split, PostponedSplit):
+        return sum(batch.num_rows for batch in read_postponed(table, split, ()))
     sections = [] if split.raw_convertible else list(sections_with_runs(table, split.files))
     known = all(file.delete_row_count == 0 for file in split.files)
     if not sections or not known or any(file.deletion_vector is not None for file in split.files):

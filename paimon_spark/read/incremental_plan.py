@@ -17,6 +17,7 @@ from paimon_spark.read.diff_plan import diff_splits, files_of_state, only_in_lat
 from paimon_spark.read.incremental_read import read_changed, read_written
 from paimon_spark.read.index_pruning import index_masks
 from paimon_spark.read.plan import ReadPlan, ReadSplit, residual_filter
+from paimon_spark.read.postponed_read import refuse_changes
 from paimon_spark.read.pruning import bucket_groups, bucket_mask
 from paimon_spark.read.sections import pack_ordered
 from paimon_spark.read.split import DataSplit, SplitFile
@@ -47,6 +48,8 @@ def plan_changes(scan: TableScan) -> ReadPlan:
     """
     table, changes, predicate = scan.table, scan.source, scan.predicate
     assert isinstance(changes, ChangeRange)
+    if not scan.view.name:
+        refuse_changes(table)
     residual = residual_filter(table.schema, predicate)
     splits: Sequence[DataSplit] = ()
     read: ReadSplit = read_written

@@ -106,7 +106,7 @@ def state_rows(
         return
     reader = FileRead(table, read_fields, partition_constants(table, split), key_value=True)
     budget = table.options.value("read.merge.memory-budget")
-    yield from _merged(reader, split.files, budget, pushed)
+    yield from merged_with_kinds(reader, split.files, budget, pushed)
 
 
 def diff_rows(
@@ -124,7 +124,7 @@ def diff_rows(
     pushed = implied_by(predicate, [*table.schema.partition_keys, *keys])
     sides = [(0, files) for files in split.before if files] + [(1, files) for files in split.after if files]
     runs = [
-        _marked(_merged(reader, files, budget // len(sides), pushed), side, keep_deletes=keep_deletes)
+        _marked(merged_with_kinds(reader, files, budget // len(sides), pushed), side, keep_deletes=keep_deletes)
         for side, files in sides
     ]
     engine = Diff(merge_engine_for(table.schema).layout, keep_deletes)
@@ -132,10 +132,10 @@ def diff_rows(
     yield from merge_sorted_runs(runs, engine, budget_bytes=budget, drop_deletes=not keep_deletes, columns=names)
 
 
-def _merged(
+def merged_with_kinds(
     reader: FileRead, files: Sequence[SplitFile], budget: int, pushed: Predicate | None
 ) -> Iterator[pa.RecordBatch]:
-    """Merge the files of a bucket; the result is sorted by key and keeps deletes."""
+    """Merge the files of a bucket; the result is sorted by key, keeps deletes, and has the columns of `written_rows`."""
     table = reader.table
     low, high = key_ranks(table, [f.min_key for f in files], [f.max_key for f in files], [f.schema_id for f in files])
     engine = merge_engine_for(table.schema)

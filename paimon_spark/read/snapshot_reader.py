@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.plan import ReadPlan, residual_filter
+from paimon_spark.read.postponed_read import merges_waiting, postponed_splits, read_postponed
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.split_generator import enough_splits, generate_splits
+from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.merge_validation import validate_merge_engine, validate_sequence_field
 from paimon_spark.spec.predicate import Always
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.deletion_vectors import vectors_of
 
 if TYPE_CHECKING:
+    from paimon_spark.read.split import DataSplit
     from paimon_spark.read.table_scan import TableScan
 
 
@@ -43,15 +46,24 @@ def plan_snapshot(scan: TableScan) -> ReadPlan:
     if snapshot is None or predicate == Always(False):
         return ReadPlan(snapshot, table.schema, scan.columns, (), predicate, table)
     with _without_gc(), snapshot_expiry_errors(table, snapshot.id):
-        files = scan_files(table, snapshot, predicate)
-        if scan.top_level_only and has_keys:
-            files = files.filter(files.levels == table.options.num_levels - 1)
-        vectors = vectors_of(table, snapshot)
-        splits = generate_splits(table, snapshot.id, files, scan.parallelism, vectors=vectors)
+        postponed = None
+        if not scan.view.name and merges_waiting(table):
+            postponed = postponed_splits(table, snapshot, predicate, scan.parallelism)
+        splits = _splits(scan, snapshot) if postponed is None else postponed
     residual = residual_filter(table.schema, predicate)
     if scan.limit is not None and residual is None:
         splits = enough_splits(splits, scan.limit, has_keys=has_keys)
-    return ReadPlan(snapshot, table.schema, scan.columns, tuple(splits), residual, table)
+    read = read_split if postponed is None else read_postponed
+    return ReadPlan(snapshot, table.schema, scan.columns, tuple(splits), residual, table, read)
+
+
+def _splits(scan: TableScan, snapshot: Snapshot) -> list[DataSplit]:
+    table = scan.table
+    files = scan_files(table, snapshot, scan.predicate)
+    if scan.top_level_only and table.schema.primary_keys:
+        files = files.filter(files.levels == table.options.num_levels - 1)
+    vectors = vectors_of(table, snapshot)
+    return generate_splits(table, snapshot.id, files, scan.parallelism, vectors=vectors)
 
 
 @contextmanager

@@ -18,6 +18,8 @@ CONSUMER_PREFIX = "consumer-"
 STATISTICS_PREFIX = "stat-"
 BUCKET_PREFIX = "bucket-"
 POSTPONE_BUCKET = -2
+WAITING_MARK = "-w-"
+"""Ends the prefix that the files of one writer of a postponed bucket share."""
 LATEST_HINT = "LATEST"
 EARLIEST_HINT = "EARLIEST"
 INDEX_SUFFIX = ".index"
@@ -47,6 +49,18 @@ def numbered_name_id(name: str, prefix: str) -> int | None:
 def bucket_name(bucket: int) -> str:
     """The directory name of a bucket."""
     return f"{BUCKET_PREFIX}postpone" if bucket == POSTPONE_BUCKET else f"{BUCKET_PREFIX}{bucket}"
+
+
+def waiting_writer(name: str) -> str:
+    """The prefix that all waiting files of one writer share (Java ``PostponeBucketFileStoreWrite.getWriterPrefix``).
+
+    Raises:
+        CorruptTableError: the name is none of a waiting file.
+    """
+    end = name.rfind(WAITING_MARK)
+    if end < 0:
+        raise CorruptTableError(f"{name} is no name of a file that waits for its bucket.", path=name)
+    return name[: end + len(WAITING_MARK)]
 
 
 def data_file_extension(file_format: str, compression: str | None, *, include_compression: bool = False) -> str:

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from paimon_spark.errors import CorruptTableError, OptionError, UnsupportedError
+from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_field
-from paimon_spark.spec.file_names import POSTPONE_BUCKET
+from paimon_spark.spec.file_names import POSTPONE_BUCKET, WAITING_MARK
 from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.row_kind import RowKind, is_retract
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.spec.schema import TableSchema
 
-_MARK = "-w-"
 _MOST_WRITERS = 2**31 - 1
 _NO_SEQUENCE = -1
 
@@ -55,19 +54,7 @@ def waiting_spec(schema: TableSchema, user: str) -> DataFileSpec:
         file_schema(schema.fields)
         own["file.format"] = "avro"
     spec = data_file_spec(schema.with_options(own))
-    return replace(spec, prefix=f"{spec.prefix}-u-{user}-s-{random.randrange(_MOST_WRITERS)}{_MARK}")
-
-
-def writer_of(file_name: str) -> str:
-    """The prefix that all files of one writer share.
-
-    Raises:
-        CorruptTableError: the name is none of a waiting file.
-    """
-    end = file_name.rfind(_MARK)
-    if end < 0:
-        raise CorruptTableError(f"{file_name} is no name of a file that waits for its bucket.", path=file_name)
-    return file_name[: end + len(_MARK)]
+    return replace(spec, prefix=f"{spec.prefix}-u-{user}-s-{random.randrange(_MOST_WRITERS)}{WAITING_MARK}")
 
 
 class WaitingWriter:

@@ -131,7 +131,31 @@ def test_partitions_with_other_numbers_of_buckets(spark: SparkSession, create: C
     assert table.to_df().selectExpr("count(*)", "count_if(v = 'b')").first() == (55, 1)
 
 
-def test_what_is_refused(spark: SparkSession, create: Create) -> None:
-    table = create({**WAITING})
-    with pytest.raises(PySparkException, match=r"postpone\.merge-on-read"):
-        spark.read.format("paimon").option("postpone.merge-on-read", "true").load(table.path).count()
+def test_waiting_rows_are_merged_when_read(spark: SparkSession, create: Create) -> None:
+    table = create({ROWS: "10"})
+    table.append(rows_of(spark, 0, 100))
+    name = name_of(table)
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('postpone.batch-write-fixed-bucket' = 'false')")
+    table.append(rows_of(spark, 90, 120, "b"))
+    assert spark.table(name).count() == 100
+    key = "postpone.merge-on-read"
+    merged = spark.read.format("paimon").option(key, "true").load(table.path)
+    asked = "count(*)", "count_if(v = 'b')", "max(k)"
+    assert merged.selectExpr(*asked).first() == (120, 30, 119)
+    assert table.to_df(**{"postpone_merge_on_read": "true"}).selectExpr(*asked).first() == (120, 30, 119)
+    spark.conf.set(f"spark.paimon.{key}", "true")
+    try:
+        assert spark.table(name).selectExpr(*asked).first() == (120, 30, 119)
+        assert spark.sql(f"SELECT count(*) FROM {name} WHERE p = 1").first()[0] == 60
+        assert [row.v for row in spark.sql(f"SELECT v FROM {name} WHERE k IN (5, 95, 119)").collect()].count("b") == 2
+        assert paimon_spark.sql(spark, f"SELECT count(*) FROM {name}", warehouse=str(Path(table.path).parents[1]),
+                                catalog=CATALOG).first()[0] == 120  # fmt: skip
+        with pytest.raises(PySparkException, match="rows wait for their buckets"):
+            spark.sql(f"UPDATE {name} SET v = 'c' WHERE k = 95")
+        with pytest.raises(PySparkException, match="only supported for batch reads"):
+            spark.readStream.format("paimon").load(table.path)
+        spark.sql(f"CALL {CATALOG}.sys.compact(table => 'd.{Path(table.path).name}')")
+        spark.sql(f"UPDATE {name} SET v = 'c' WHERE k = 95")
+        assert spark.table(name).selectExpr(*asked).first() == (120, 29, 119)
+    finally:
+        spark.conf.unset(f"spark.paimon.{key}")

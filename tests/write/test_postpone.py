@@ -14,12 +14,13 @@ from paimon_spark.errors import CorruptTableError, DataError
 from paimon_spark.options import CoreOptions
 from paimon_spark.read.waiting_files import by_writer, read_waiting, waiting_entries
 from paimon_spark.spec.data_types import DataField, IntType, VarCharType
+from paimon_spark.spec.file_names import waiting_writer
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.stats import EMPTY_STATS
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write.plan import plan_write
-from paimon_spark.write.postpone import buckets_of_batch, buckets_of_waiting, writer_of
+from paimon_spark.write.postpone import buckets_of_batch, buckets_of_waiting
 from paimon_spark.write.task_write import write_batches
 
 ROWS = "postpone.target-row-num-per-bucket"
@@ -83,7 +84,7 @@ def test_rows_wait_as_they_came(tmp_path: Path) -> None:
     assert (first.min_sequence_number, first.max_sequence_number, first.delete_row_count) == (-1, -1, 1)
     assert (first.value_stats, first.value_stats_cols, first.level) == (EMPTY_STATS, (), 0)
     assert snapshot.commit_user in second.file_name
-    groups = by_writer(table, [(e.partition, writer_of(e.file.file_name), e.file) for e in entries])
+    groups = by_writer(table, [(e.partition, waiting_writer(e.file.file_name), e.file) for e in entries])
     assert len(groups) == 2
     rows = pa.Table.from_batches(list(read_waiting(table, groups))).to_pydict()
     assert rows["v"] == ["a", "b", "c", "d", "e"]
@@ -99,4 +100,4 @@ def test_a_retraction_that_the_engine_does_not_take(tmp_path: Path) -> None:
 
 def test_a_name_of_another_kind() -> None:
     with pytest.raises(CorruptTableError, match="waits for its bucket"):
-        writer_of("data-1.avro")
+        waiting_writer("data-1.avro")

@@ -1,6 +1,6 @@
 """Options of buckets: `bucket…`, `dynamic-bucket.…`, `postpone.…`, `cross-partition-upsert.…`."""
 
-from paimon_spark.options.option import Option, Refusal, Stage
+from paimon_spark.options.option import Option
 from paimon_spark.options.option import OptionKind as K
 
 GB = 1 << 30
@@ -77,11 +77,7 @@ CORE_BUCKET: tuple[Option, ...] = (
         K.BOOL,
         False,
         "Whether postponed rows are merged when read.",
-        refusals=(
-            Refusal(
-                Stage.READ, "CALL sys.compact takes waiting rows into buckets, where reads see them.", only=("true",)
-            ),
-        ),
+        honoured=True,
     ),
     Option(
         "postpone.batch-write-fixed-bucket.max-parallelism",

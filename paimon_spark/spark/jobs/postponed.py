@@ -28,7 +28,7 @@ from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, targets_of
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks_of, run_tasks, run_write
 from paimon_spark.spark.source.table_write import TableWrite, planned
-from paimon_spark.spec.file_names import POSTPONE_BUCKET
+from paimon_spark.spec.file_names import POSTPONE_BUCKET, waiting_writer
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.message import CommitMessage, TaskMessage
 from paimon_spark.write.packed_rows import TASK, pack_rows
@@ -37,7 +37,6 @@ from paimon_spark.write.postpone import (
     buckets_of_batch,
     buckets_of_waiting,
     known_buckets,
-    writer_of,
     writes_real_buckets,
 )
 from paimon_spark.write.task_write import chunk_bytes
@@ -126,7 +125,7 @@ def _write(
     """Write to real buckets: through files that are measured, then taken in, and deleted."""
     staging = _waiting(df, table, None, None, at)
     messages = run_tasks(_numbered(df), staging)
-    staged = [(m.partition, writer_of(f.file_name), f) for task in messages for m in task.messages for f in m.new_files]
+    staged = [(m.partition, waiting_writer(f.file_name), f) for task in messages for m in task.messages for f in m.new_files]
     try:
         snapshot = at.find(table.snapshots)
         entries = [] if snapshot is None or overwrite is not None else table.manifests.live_entries(snapshot)
@@ -218,7 +217,7 @@ def take_in_waiting(spark: SparkSession, table: FileStoreTable) -> int | None:
         waiting = waiting_entries(entries)
         if not waiting:
             return None
-        files = [(entry.partition, writer_of(entry.file.file_name), entry.file) for entry in waiting]
+        files = [(entry.partition, waiting_writer(entry.file.file_name), entry.file) for entry in waiting]
         numbers = _numbers(table, known_buckets(entries), files, buckets_of_waiting)
         rows = sum(entry.file.row_count for entry in waiting)
         _LOG.info("Taking %d waiting rows of %d files of %s into buckets.", rows, len(files), table.path)

@@ -10,6 +10,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.options import find_option
 from paimon_spark.read.audit_log import AUDIT_LOG
 from paimon_spark.read.metadata_columns import metadata_fields, refuse_merged_splits
+from paimon_spark.read.postponed_read import merges_waiting
 from paimon_spark.read.row_views import ROWS, find_view
 from paimon_spark.read.stream_scan import StreamBatch, StreamScan, by_bucket
 from paimon_spark.read.stream_start import CONSUMER_ID, stream_mode
@@ -150,6 +151,8 @@ def stream_table(table: FileStoreTable, options: Mapping[str, str]) -> FileStore
         option.parse(value)
     streamed = table.as_if(given)
     stream_mode(streamed.options)
+    if merges_waiting(streamed):
+        raise UnsupportedError("Option 'postpone.merge-on-read' is only supported for batch reads.")
     return streamed
 
 

@@ -1,0 +1,268 @@
+"""Rows that wait for their buckets (``bucket`` = -2), merged with the others when read: `postpone.merge-on-read`.
+
+Equals Java's ``PostponeMergeReadBuilder`` and ``MergeFileSplitRead.createPostponeMergeReader``: waiting rows come after
+all rows of real buckets, in their order, and `sequence.field` counts before that. Spark shuffles nothing here: each
+split of a partition reads all of its waiting files, and takes the rows of its own buckets.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.merge.factory import merge_engine_for
+from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
+from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.incremental_read import filter_and_project, merged_with_kinds
+from paimon_spark.read.pruning import bucket_groups
+from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
+from paimon_spark.read.split import DataSplit, SplitFile
+from paimon_spark.read.split_generator import fair_share, generate_splits, split_files
+from paimon_spark.read.split_read import partition_constants, read_split, with_filter_columns
+from paimon_spark.read.stats_pruning import stats_mask
+from paimon_spark.spec.bucket import bucket_ids
+from paimon_spark.spec.file_names import POSTPONE_BUCKET, waiting_writer
+from paimon_spark.spec.predicate import Predicate, fields, implied_by
+from paimon_spark.spec.schema import BucketMode
+from paimon_spark.spec.special_fields import SEQUENCE_NUMBER
+from paimon_spark.table.deletion_vectors import vectors_of
+
+if TYPE_CHECKING:
+    from paimon_spark.merge.merge_engine import MergeEngine
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_OPTION = "postpone.merge-on-read"
+_BUFFERS = 4
+"""Waiting rows, their sorted copy, the merge of real buckets and the last merge: each has this share of the budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostponedSplit(DataSplit):
+    """Files of some real buckets of a partition, then all of its waiting files, of which it takes a share of the rows.
+
+    `total_buckets` is the number of buckets by which waiting rows are shared out.
+    """
+
+    real_counts: tuple[int, ...] = ()
+    """How many of the files belong to each real bucket."""
+    share: tuple[int, int] = (0, 1)
+    """(i, n): the rows of those buckets whose number modulo n is i."""
+
+    @property
+    def real(self) -> list[tuple[SplitFile, ...]]:
+        """Files of the real buckets, by bucket."""
+        ends = [0, *accumulate(self.real_counts)]
+        return [self.files[start:end] for start, end in pairwise(ends)]
+
+    @property
+    def waiting(self) -> tuple[SplitFile, ...]:
+        """Waiting files, writer by writer, each in the order of writing."""
+        return self.files[sum(self.real_counts) :]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as a plain split and the rest."""
+        restore, arguments = DataSplit.__reduce__(self)
+        return _restored, (restore(*arguments), self.real_counts, self.share)
+
+
+def _restored(split: DataSplit, real_counts: tuple[int, ...], share: tuple[int, int]) -> PostponedSplit:
+    place = split.partition, split.bucket, split.total_buckets
+    return PostponedSplit(split.snapshot_id, *place, split.files, False, split.branch, real_counts, share)
+
+
+def merges_waiting(table: FileStoreTable) -> bool:
+    """Whether reads of a table's rows merge in those that wait."""
+    postpones = table.schema.bucket_mode is BucketMode.POSTPONE_MODE and bool(table.schema.primary_keys)
+    return postpones and bool(table.options.value(_OPTION))
+
+
+def refuse_changes(table: FileStoreTable) -> None:
+    """Refuse a read of changes, which has no whole state to merge waiting rows with; Java's words.
+
+    Raises:
+        UnsupportedError: the table merges waiting rows when read.
+    """
+    if merges_waiting(table):
+        raise UnsupportedError(
+            "Postpone merge-on-read requires a full snapshot scan, but found scan mode 'incremental'. Read changes with "
+            f"'{_OPTION}' = 'false'."
+        )
+
+
+def postponed_splits(
+    table: FileStoreTable, snapshot: Snapshot, predicate: Predicate | None, parallelism: int
+) -> list[DataSplit] | None:
+    """Return the splits of a snapshot with waiting rows; None where reads are as always: none wait.
+
+    Files are left out by partitions and keys alone: a waiting row may replace any value. Level 0 is never hidden, as in
+    Java. Runs on the driver.
+
+    Args:
+        table: that `merges_waiting`.
+        snapshot: what to read.
+        predicate: over the table's columns.
+        parallelism: how many tasks can run at once.
+
+    Raises:
+        CorruptTableError: a manifest is missing or cannot be read, or a waiting file has no name of one.
+    """
+    partitions = implied_by(predicate, table.schema.partition_keys)
+    keys = implied_by(predicate, table.schema.trimmed_primary_keys)
+    files = table.manifests.live_columns(snapshot, predicate=partitions, statistics=keys is not None)
+    waiting = files.filter(files.buckets == POSTPONE_BUCKET)
+    if not len(waiting) and not table.options.batch_scan_skips_level_0:
+        return None
+    real = files.filter(files.buckets != POSTPONE_BUCKET)
+    if keys is not None and len(real):
+        real = real.filter(stats_mask(table, real, keys, keys=True))
+    merged = set(waiting.partitions)
+    alone = np.array([partition not in merged for partition in real.partitions], dtype=bool)
+    vectors = vectors_of(table, snapshot)
+    result = generate_splits(table, snapshot.id, real.filter(alone), parallelism, vectors=vectors)
+    real = real.filter(~alone)
+    of_real, buckets = split_files(table, real, vectors), _buckets(real)
+    of_waiting = _in_order(waiting, split_files(table, waiting, vectors))
+    for partition in dict.fromkeys(waiting.partitions):
+        mine = {b: [of_real[i] for i in at] for (own, b), at in buckets.items() if own == partition}
+        totals = {int(real.total_buckets[i]) for (own, _), at in buckets.items() if own == partition for i in at}
+        result += _shared(table, snapshot.id, partition, totals, mine, of_waiting[partition], parallelism)
+    return result
+
+
+def _buckets(files: ManifestColumns) -> dict[tuple[bytes, int], list[int]]:
+    return {(files.partitions[at[0]], int(files.buckets[at[0]])): at for at in bucket_groups(files)}
+
+
+def _in_order(files: ManifestColumns, described: Sequence[SplitFile]) -> dict[bytes, list[SplitFile]]:
+    """The waiting files of each partition: writers as they appear in the manifests, files of one in their order."""
+    times = files.file_values("_CREATION_TIME")
+    writers: dict[tuple[bytes, str], list[int]] = {}
+    for i, partition in enumerate(files.partitions):
+        writers.setdefault((partition, waiting_writer(described[i].name)), []).append(i)
+    found: dict[bytes, list[SplitFile]] = {}
+    for (partition, _), at in writers.items():
+        found.setdefault(partition, []).extend(described[i] for i in sorted(at, key=lambda i: times[i]))
+    return found
+
+
+def _shared(
+    table: FileStoreTable,
+    snapshot_id: int,
+    partition: bytes,
+    totals: set[int],
+    real: dict[int, list[SplitFile]],
+    waiting: list[SplitFile],
+    parallelism: int,
+) -> Iterator[PostponedSplit]:
+    """Cut a partition into shares of its buckets; without real ones their number is free."""
+    target, cost = table.options.split_target_size_bytes, table.options.split_open_file_cost_bytes
+    every = [*waiting, *(file for files in real.values() for file in files)]
+    size = sum(max(file.size, cost) for file in every)
+    share = fair_share(every, target, cost, parallelism) if parallelism > 1 else target
+    number = min(max(1, -(-size // share)), max(1, parallelism) if not totals else max(totals))
+    if len(totals) > 1:
+        number = 1  # never written so; one task takes all
+    total = max(totals, default=number)
+    for i in range(number):
+        own = [real[bucket] for bucket in sorted(real) if bucket % number == i]
+        counts = tuple(map(len, own))
+        files = (*(file for files in own for file in files), *waiting)
+        place = snapshot_id, partition, POSTPONE_BUCKET, total
+        yield PostponedSplit(*place, files, False, None, counts, (i, number))
+
+
+def read_postponed(
+    table: FileStoreTable, split: DataSplit, plan_fields: Sequence[DataField], predicate: Predicate | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a split of `postponed_splits`; arguments and errors as of `read_split`."""
+    if not isinstance(split, PostponedSplit):
+        yield from read_split(table, split, plan_fields, predicate)
+        return
+    read_fields = with_filter_columns(table, plan_fields, predicate)
+    with snapshot_expiry_errors(table, split.snapshot_id), ExitStack() as spilled:
+        yield from filter_and_project(_merged(table, split, read_fields, predicate, spilled), plan_fields, predicate)
+
+
+def _merged(
+    table: FileStoreTable,
+    split: PostponedSplit,
+    read_fields: tuple[DataField, ...],
+    predicate: Predicate | None,
+    spilled: ExitStack,
+) -> Iterator[pa.RecordBatch]:
+    engine, budget = merge_engine_for(table.schema), int(table.options.value("read.merge.memory-budget")) // _BUFFERS
+    names = [field.name for field in read_fields] or [engine.keys[0]]
+    pushed = implied_by(predicate, table.schema.trimmed_primary_keys)
+    needed = {*engine.required_columns(names), *table.schema.bucket_keys, *(fields(pushed) if pushed else ())}
+    merge_fields = tuple(field for field in table.schema.fields if field.name in needed)
+    reader = FileRead(table, merge_fields, partition_constants(table, split), key_value=True)
+    runs = [merged_with_kinds(reader, files, budget // len(split.real), pushed) for files in split.real if files]
+    runs += _waiting_runs(reader, split, engine, budget, pushed, spilled)
+    yield from merge_sorted_runs(
+        runs, engine, budget_bytes=budget, drop_deletes=True, columns=names, key_value_columns=False
+    )
+
+
+def _waiting_runs(
+    reader: FileRead,
+    split: PostponedSplit,
+    engine: MergeEngine,
+    budget: int,
+    pushed: Predicate | None,
+    spilled: ExitStack,
+) -> list[Iterator[pa.RecordBatch]]:
+    """The waiting rows of a split as sorted runs, numbered after all rows of real buckets; all but the last on disk."""
+    next_number = max((file.max_seq for files in split.real for file in files), default=-1) + 1
+    runs: list[Iterator[pa.RecordBatch]] = []
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in reader.run(split.waiting, pushed):
+        rows = _own_rows(reader.table, split, batch)
+        if not rows.num_rows:
+            continue
+        numbers = pa.array(np.arange(next_number, next_number + rows.num_rows, dtype=np.int64))
+        next_number += rows.num_rows
+        at = rows.schema.get_field_index(SEQUENCE_NUMBER.name)
+        held.append(rows.set_column(at, rows.schema.field(at), numbers))
+        size += held[-1].nbytes
+        if size > budget:
+            runs.append(_on_disk(_sorted(held, engine), block_bytes(budget, len(split.real) + 1), spilled))
+            held, size = [], 0
+    return [*runs, iter(_sorted(held, engine).to_batches())] if held else runs
+
+
+def _own_rows(table: FileStoreTable, split: PostponedSplit, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of a split's own buckets."""
+    own, number = split.share
+    if number == 1:
+        return batch
+    keys = [table.schema.field(name) for name in table.schema.bucket_keys]
+    columns, function = [batch.column(key.name) for key in keys], table.options.value("bucket-function.type")
+    buckets = bucket_ids(columns, [key.type for key in keys], split.total_buckets, function)
+    return batch.filter(pa.array(buckets % number == own))
+
+
+def _sorted(rows: list[pa.RecordBatch], engine: MergeEngine) -> pa.Table:
+    """Rows merged by key, as a writer's buffer is before it becomes a file."""
+    return engine.merge(pa.Table.from_batches(rows), drop_deletes=False)
+
+
+def _on_disk(rows: pa.Table, batch_bytes: int, spilled: ExitStack) -> Iterator[pa.RecordBatch]:
+    """Write rows to a temporary file and read them from there, in batches of a size."""
+    file = spilled.enter_context(tempfile.TemporaryFile())
+    most = max(1, rows.num_rows * batch_bytes // max(1, rows.nbytes))
+    with pa.ipc.new_stream(file, rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=most)
+    file.seek(0)
+    return iter(pa.ipc.open_stream(file))
