@@ -135,7 +135,7 @@ def diff_rows(
 def merged_with_kinds(
     reader: FileRead, files: Sequence[SplitFile], budget: int, pushed: Predicate | None
 ) -> Iterator[pa.RecordBatch]:
-    """Merge the files of a bucket; the result is sorted by key, keeps deletes, and has the columns of `written_rows`."""
+    """Merge the files of a bucket; the result is sorted by key and keeps deletes; columns as of `written_rows`."""
     table = reader.table
     low, high = key_ranks(table, [f.min_key for f in files], [f.max_key for f in files], [f.schema_id for f in files])
     engine = merge_engine_for(table.schema)

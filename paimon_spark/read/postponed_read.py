@@ -95,8 +95,8 @@ def refuse_changes(table: FileStoreTable) -> None:
     """
     if merges_waiting(table):
         raise UnsupportedError(
-            "Postpone merge-on-read requires a full snapshot scan, but found scan mode 'incremental'. Read changes with "
-            f"'{_OPTION}' = 'false'."
+            "Postpone merge-on-read requires a full snapshot scan, but found scan mode 'incremental'. Read changes "
+            f"with '{_OPTION}' = 'false'."
         )
 
 
@@ -260,7 +260,7 @@ def _sorted(rows: list[pa.RecordBatch], engine: MergeEngine) -> pa.Table:
 
 def _on_disk(rows: pa.Table, batch_bytes: int, spilled: ExitStack) -> Iterator[pa.RecordBatch]:
     """Write rows to a temporary file and read them from there, in batches of a size."""
-    file = spilled.enter_context(tempfile.TemporaryFile())
+    file = spilled.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
     most = max(1, rows.num_rows * batch_bytes // max(1, rows.nbytes))
     with pa.ipc.new_stream(file, rows.schema) as writer:
         writer.write_table(rows, max_chunksize=most)

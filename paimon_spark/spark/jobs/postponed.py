@@ -125,7 +125,9 @@ def _write(
     """Write to real buckets: through files that are measured, then taken in, and deleted."""
     staging = _waiting(df, table, None, None, at)
     messages = run_tasks(_numbered(df), staging)
-    staged = [(m.partition, waiting_writer(f.file_name), f) for task in messages for m in task.messages for f in m.new_files]
+    staged = [
+        (m.partition, waiting_writer(f.file_name), f) for task in messages for m in task.messages for f in m.new_files
+    ]
     try:
         snapshot = at.find(table.snapshots)
         entries = [] if snapshot is None or overwrite is not None else table.manifests.live_entries(snapshot)
