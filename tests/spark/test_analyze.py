@@ -15,7 +15,7 @@ from paimon_spark.spark.jobs import analyze
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.statistics import statistics_of
 from paimon_spark.table.table import load_table
-from tests.support.both_fronts import FRONTS, Run, run_by, session_of
+from tests.support.warehouses import FRONTS, Run, run_by, session_of
 
 pytestmark = pytest.mark.spark
 COLUMNS = (

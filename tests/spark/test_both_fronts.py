@@ -5,7 +5,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
-from tests.support.both_fronts import run_by, session_of
+from tests.support.warehouses import run_by, session_of
 
 pytestmark = pytest.mark.spark
 

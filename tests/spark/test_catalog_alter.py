@@ -10,8 +10,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-import paimon_spark
 from paimon_spark.table.table import load_table
+from tests.support.warehouses import in_use
 
 pytestmark = pytest.mark.spark
 
@@ -21,12 +21,7 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A warehouse with a database `db`, which is the current one of the session."""
-    path = tmp_path_factory.mktemp("catalog_alter")
-    paimon_spark.register_catalog(spark, "alters", warehouse=str(path))
-    spark.sql("CREATE DATABASE alters.db")
-    spark.sql("USE alters.db")
-    yield path
-    spark.sql("USE spark_catalog.default")
+    yield from in_use(spark, "alters", tmp_path_factory.mktemp("catalog_alter"))
 
 
 @pytest.fixture

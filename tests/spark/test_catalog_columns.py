@@ -12,10 +12,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-import paimon_spark
 from paimon_spark.spark.catalog.scan import ScanProxy
 from paimon_spark.spark.catalog.scan_plan import ScanPlan
 from paimon_spark.spark.jvm.faces import Question, Reply
+from tests.support.warehouses import in_use
 
 pytestmark = pytest.mark.spark
 
@@ -25,12 +25,7 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A warehouse with a database `db`, which is the current one of the session."""
-    path = tmp_path_factory.mktemp("catalog_columns")
-    paimon_spark.register_catalog(spark, "columns", warehouse=str(path))
-    spark.sql("CREATE DATABASE columns.db")
-    spark.sql("USE columns.db")
-    yield path
-    spark.sql("USE spark_catalog.default")
+    yield from in_use(spark, "columns", tmp_path_factory.mktemp("catalog_columns"))
 
 
 @pytest.fixture

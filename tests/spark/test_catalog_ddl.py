@@ -17,6 +17,7 @@ from pyspark.sql.functions import col
 import paimon_spark
 from paimon_spark.errors import PaimonError
 from paimon_spark.table.table import load_table
+from tests.support.warehouses import in_use
 
 pytestmark = pytest.mark.spark
 
@@ -26,12 +27,7 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A warehouse with a database `db`, which is the current one of the session."""
-    path = tmp_path_factory.mktemp("catalog_ddl")
-    paimon_spark.register_catalog(spark, "ddl", warehouse=str(path))
-    spark.sql("CREATE DATABASE ddl.db")
-    spark.sql("USE ddl.db")
-    yield path
-    spark.sql("USE spark_catalog.default")
+    yield from in_use(spark, "ddl", tmp_path_factory.mktemp("catalog_ddl"))
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
-import paimon_spark
 from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistribution, write_distribution
 from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.warehouses import in_use
 
 pytestmark = pytest.mark.spark
 
@@ -24,12 +24,7 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A warehouse with a database `db`, which is the current one of the session."""
-    path = tmp_path_factory.mktemp("catalog_writes")
-    paimon_spark.register_catalog(spark, "writes", warehouse=str(path))
-    spark.sql("CREATE DATABASE writes.db")
-    spark.sql("USE writes.db")
-    yield path
-    spark.sql("USE spark_catalog.default")
+    yield from in_use(spark, "writes", tmp_path_factory.mktemp("catalog_writes"))
 
 
 @pytest.fixture

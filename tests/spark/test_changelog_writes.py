@@ -15,6 +15,7 @@ import pytest
 
 import paimon_spark
 from paimon_spark import PaimonTable
+from tests.support.warehouses import in_use
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,13 +27,8 @@ Run = Callable[[str], "DataFrame"]
 
 
 @pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    path = str(tmp_path_factory.mktemp("changelog_writes"))
-    paimon_spark.register_catalog(spark, CATALOG, warehouse=path)
-    spark.sql(f"CREATE DATABASE {CATALOG}.db")
-    spark.sql(f"USE {CATALOG}.db")
-    yield path
-    spark.sql("USE spark_catalog.default")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    yield from in_use(spark, CATALOG, tmp_path_factory.mktemp("changelog_writes"))
 
 
 def listed(df: DataFrame) -> list[tuple[Any, ...]]:
@@ -43,8 +39,8 @@ CHANGED = [("+I", 1, "a"), ("+I", 2, "b"), ("+I", 3, "c"), ("+U", 2, "B"), ("-D"
 
 
 @pytest.mark.parametrize("text", [False, True], ids=["catalog", "text"])
-def test_statements(spark: SparkSession, warehouse: str, text: bool) -> None:
-    own = partial(paimon_spark.sql, spark, warehouse=warehouse, catalog=CATALOG, database="db")
+def test_statements(spark: SparkSession, warehouse: Path, text: bool) -> None:
+    own = partial(paimon_spark.sql, spark, warehouse=str(warehouse), catalog=CATALOG, database="db")
     run: Run = own if text else spark.sql
     name = "of_text" if text else "of_catalog"
     run(
@@ -69,7 +65,7 @@ def test_statements(spark: SparkSession, warehouse: str, text: bool) -> None:
         assert found is None or found.count() == len(CHANGED)
 
 
-def test_frames_and_methods(spark: SparkSession, warehouse: str) -> None:
+def test_frames_and_methods(spark: SparkSession, warehouse: Path) -> None:
     path = f"{warehouse}/db.db/of_frames"
     rows = spark.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "k int, v string")
     given = {"primary-key": "k", "bucket": "2", "changelog-producer": "input", "file.format": "avro"}
@@ -83,7 +79,7 @@ def test_frames_and_methods(spark: SparkSession, warehouse: str) -> None:
     assert listed(table.to_df()) == [(1, "y"), (2, "B")]
 
 
-def test_full_compactions_tell_both_rows(spark: SparkSession, warehouse: str) -> None:
+def test_full_compactions_tell_both_rows(spark: SparkSession, warehouse: Path) -> None:
     spark.sql(
         "CREATE TABLE full (k INT, v STRING) TBLPROPERTIES "
         "('primary-key' = 'k', 'bucket' = '2', 'changelog-producer' = 'full-compaction', 'merge-engine' = "

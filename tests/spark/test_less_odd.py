@@ -17,9 +17,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
-import paimon_spark
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.reader import PaimonPartition
+from tests.support.warehouses import in_use
 
 pytestmark = pytest.mark.spark
 
@@ -29,12 +29,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    path = tmp_path_factory.mktemp("less_odd")
-    paimon_spark.register_catalog(spark, "less", warehouse=str(path))
-    spark.sql("CREATE DATABASE less.db")
-    spark.sql("USE less.db")
-    yield path
-    spark.sql("USE spark_catalog.default")
+    yield from in_use(spark, "less", tmp_path_factory.mktemp("less_odd"))
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import expr
 
-import paimon_spark
 from paimon_spark.spark.sql import merge
 from paimon_spark.table.table import load_table
+from tests.support.warehouses import in_use
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
@@ -39,12 +39,7 @@ SOURCE = "(SELECT 2 AS k, 'B' AS v, 20 AS n UNION ALL SELECT 4, 'D', 40) s"
 
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    path = tmp_path_factory.mktemp("merges")
-    paimon_spark.register_catalog(spark, "merges", warehouse=str(path))
-    spark.sql("CREATE DATABASE merges.db")
-    spark.sql("USE merges.db")
-    yield path
-    spark.sql("USE spark_catalog.default")
+    yield from in_use(spark, "merges", tmp_path_factory.mktemp("merges"))
 
 
 def create(spark: SparkSession, columns: str, rows: str = "", **options: str) -> str:

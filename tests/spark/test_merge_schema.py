@@ -11,6 +11,7 @@ from pyspark.sql.functions import lit
 
 import paimon_spark
 from paimon_spark.table.table import load_table
+from tests.support.warehouses import in_use
 
 pytestmark = pytest.mark.spark
 
@@ -20,13 +21,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    path = tmp_path_factory.mktemp("merge_schema")
-    paimon_spark.register_catalog(spark, "wide", warehouse=str(path))
-    spark.sql("CREATE DATABASE wide.db")
-    spark.sql("USE wide.db")
-    paimon_spark.sql(spark, "SELECT 1", warehouse=str(path), catalog="wide", database="db")
-    yield path
-    spark.sql("USE spark_catalog.default")
+    yield from in_use(spark, "wide", tmp_path_factory.mktemp("merge_schema"), by_text=True)
 
 
 @pytest.fixture

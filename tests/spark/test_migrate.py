@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from paimon_spark import DataError, OptionError, PaimonError, PaimonTable, SchemaError
 from paimon_spark.maintain.migrate import take_over
 from paimon_spark.spark.jobs import migrate_job
-from tests.support.both_fronts import FRONTS, Run, run_by, session_of
+from tests.support.warehouses import FRONTS, Run, run_by, session_of
 
 pytestmark = pytest.mark.spark
 QUERY = (

@@ -22,6 +22,7 @@ from paimon_spark.spec.data_types import CharType
 from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.plans import plan_of as read_plan_of
+from tests.support.warehouses import in_use
 
 pytestmark = pytest.mark.spark
 
@@ -32,12 +33,7 @@ BATCH = "PaimonParquetBatch"
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The warehouse of a catalog `native` that is in use."""
-    path = tmp_path_factory.mktemp("native")
-    paimon_spark.register_catalog(spark, "native", warehouse=str(path))
-    spark.sql("CREATE DATABASE IF NOT EXISTS native.db")
-    spark.sql("USE native.db")
-    yield path
-    spark.sql("USE spark_catalog.default")
+    yield from in_use(spark, "native", tmp_path_factory.mktemp("native"))
 
 
 @pytest.fixture(scope="module")

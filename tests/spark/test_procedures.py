@@ -18,7 +18,7 @@ from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
 from paimon_spark.maintain.reassign_row_ids import reassign_row_ids
 from paimon_spark.spark.sql.procedures.registry import REFUSED, procedure_names
 from paimon_spark.table.table import FileStoreTable, load_table
-from tests.support.both_fronts import FRONTS, Run, run_by, session_of
+from tests.support.warehouses import FRONTS, Run, run_by, session_of
 
 pytestmark = pytest.mark.spark
 

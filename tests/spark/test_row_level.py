@@ -12,6 +12,7 @@ from pyspark.sql.functions import col, lit
 import paimon_spark
 from paimon_spark import PaimonError, PaimonTable, UnsupportedError
 from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.warehouses import in_use
 
 pytestmark = pytest.mark.spark
 
@@ -25,13 +26,7 @@ REFUSED = (PySparkException, PaimonError)
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A warehouse with a database `db`, which is the current one for both kinds of SQL."""
-    path = tmp_path_factory.mktemp("row_level")
-    paimon_spark.register_catalog(spark, "changes", warehouse=str(path))
-    spark.sql("CREATE DATABASE changes.db")
-    spark.sql("USE changes.db")
-    paimon_spark.sql(spark, "SELECT 1", warehouse=str(path), catalog="changes", database="db")
-    yield path
-    spark.sql("USE spark_catalog.default")
+    yield from in_use(spark, "changes", tmp_path_factory.mktemp("row_level"), by_text=True)
 
 
 @pytest.fixture(params=["catalog", "statement"])

@@ -21,6 +21,7 @@ from paimon_spark.spark.sql import matched_frames
 from paimon_spark.table.deletion_vectors import vectors_of
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support import seeds
+from tests.support.warehouses import in_use
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
@@ -33,13 +34,7 @@ VECTORS = {"deletion-vectors.enabled": "true"}
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A warehouse with a database `db`, which is the current one for both kinds of SQL."""
-    path = tmp_path_factory.mktemp("row_marks")
-    paimon_spark.register_catalog(spark, "marks", warehouse=str(path))
-    spark.sql("CREATE DATABASE marks.db")
-    spark.sql("USE marks.db")
-    paimon_spark.sql(spark, "SELECT 1", warehouse=str(path), catalog="marks", database="db")
-    yield path
-    spark.sql("USE spark_catalog.default")
+    yield from in_use(spark, "marks", tmp_path_factory.mktemp("row_marks"), by_text=True)
 
 
 @pytest.fixture(params=["catalog", "statement"])

@@ -18,6 +18,7 @@ from paimon_spark.maintain.row_level import replaced_files
 from paimon_spark.spark.jobs import row_rewrites
 from paimon_spark.table.table import load_table
 from tests.support import seeds
+from tests.support.warehouses import in_use
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
@@ -29,13 +30,7 @@ _numbers = itertools.count()
 @pytest.fixture(scope="module")
 def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A warehouse with a database `db`, which is the current one for both kinds of SQL."""
-    path = tmp_path_factory.mktemp("row_rewrites")
-    paimon_spark.register_catalog(spark, "rewrites", warehouse=str(path))
-    spark.sql("CREATE DATABASE rewrites.db")
-    spark.sql("USE rewrites.db")
-    paimon_spark.sql(spark, "SELECT 1", warehouse=str(path), catalog="rewrites", database="db")
-    yield path
-    spark.sql("USE spark_catalog.default")
+    yield from in_use(spark, "rewrites", tmp_path_factory.mktemp("row_rewrites"), by_text=True)
 
 
 @pytest.fixture(params=["catalog", "statement"])

@@ -1,0 +1,48 @@
+"""Warehouses that a session knows, and sessions of which both fronts, `spark.sql` and `paimon_spark.sql`, know one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+import paimon_spark
+
+Run = Callable[[str], DataFrame]
+FRONTS = ("catalog", "text")
+
+
+def session_of(spark: SparkSession, catalog: str, warehouse: Path | str) -> SparkSession:
+    """Return a new session that knows a warehouse, in which it makes the database ``db``, the current one by text."""
+    found = spark.newSession()
+    paimon_spark.register_catalog(found, catalog, warehouse=str(warehouse))
+    found.sql(f"CREATE DATABASE {catalog}.db")
+    paimon_spark.sql(found, "SELECT 1", warehouse=str(warehouse), catalog=catalog, database="db")
+    return found
+
+
+def run_by(session: SparkSession, front: str) -> Run:
+    """Return what runs a statement by one of the `FRONTS`."""
+    return session.sql if front == "catalog" else lambda text: paimon_spark.sql(session, text)
+
+
+def in_use(spark: SparkSession, catalog: str, path: Path, *, by_text: bool = False) -> Iterator[Path]:
+    """Let the shared session use a new warehouse for the tests of a module.
+
+    Args:
+        spark: the session.
+        catalog: the name of the warehouse in it.
+        path: of the warehouse.
+        by_text: whether `paimon_spark.sql` knows it too.
+
+    Yields:
+        The path; the database ``db`` is there and is the current one.
+    """
+    paimon_spark.register_catalog(spark, catalog, warehouse=str(path))
+    spark.sql(f"CREATE DATABASE {catalog}.db")
+    spark.sql(f"USE {catalog}.db")
+    if by_text:
+        paimon_spark.sql(spark, "SELECT 1", warehouse=str(path), catalog=catalog, database="db")
+    yield path
+    spark.sql("USE spark_catalog.default")
