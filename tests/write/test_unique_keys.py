@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from paimon_spark.maintain.compact.rewrite import delete_written
+from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.table import create_table
