@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from paimon_spark.read.split import DataSplit, SplitFile
 from paimon_spark.read.split_read import read_split
+from paimon_spark.read.stream_split import WrittenSplit, read_streamed
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.special_fields import KEY_FIELD_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
@@ -48,13 +49,14 @@ def holds_plain_rows(plan: ReadPlan, *, marked: bool = False) -> bool:
     """Whether reading the plan's columns by name from its files, row groups and all, gives exactly its rows.
 
     Columns that partition the table are not read from the files, which need not hold them: their values are the
-    partition's, in types that every reader treats alike. A plan without files has no such rows.
+    partition's, in types that every reader treats alike. A plan without files has no such rows. Of the changes that a
+    stream reads without their kinds, all rows of the files are rows, those of deletes too.
 
     Args:
         plan: of a read.
         marked: the reader leaves out rows that deletion vectors mark.
     """
-    if plan.read is not read_split or not plan.splits:
+    if plan.read not in (read_split, read_streamed) or not plan.splits:
         return False
     keys = set(plan.table.schema.partition_keys)
     if not all(
@@ -84,13 +86,18 @@ def _is_plain_split(split: DataSplit, *, has_keys: bool, marked: bool) -> bool:
 
     Further fields of splits and files, with values other than their defaults, ask for more than the rows of the files.
     """
-    if type(split) is not DataSplit or any(getattr(split, name) != value for name, value in _SPLIT_DEFAULTS.items()):
+    as_written = type(split) is WrittenSplit
+    if not (as_written or type(split) is DataSplit):
+        return False
+    if any(getattr(split, name) != value for name, value in _SPLIT_DEFAULTS.items()):
         return False
     plain = [(i, value) for i, value in _FILE_DEFAULTS if not (marked and i == _VECTOR)]
     if any(file.format != "parquet" or any(file[i] != value for i, value in plain) for file in split.files):
         return False
+    if as_written or not has_keys:
+        return True
     # old files with keys do not say how many deletes they hold; files of append tables hold none
-    return not has_keys or (split.raw_convertible and all(file.delete_row_count == 0 for file in split.files))
+    return split.raw_convertible and all(file.delete_row_count == 0 for file in split.files)
 
 
 def _same_columns(table: FileStoreTable, schema_id: int, wanted: Sequence[t.DataField]) -> bool:

@@ -18,6 +18,7 @@ from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.stream_reader import SelfPacedStreamReader
 from paimon_spark.spark.source.stream_source import StreamSource
 from tests.support.plain_source import plain_session
+from tests.support.queries import Query
 from tests.support.streams import source_of
 
 pytestmark = pytest.mark.spark
@@ -41,28 +42,6 @@ def table(spark: SparkSession, warehouse: Path, request: pytest.FixtureRequest) 
     for key in range(3):
         spark.sql(f"INSERT INTO streamed.db.{name} VALUES ({key}, 'v{key}', 'c')")
     return name
-
-
-class Query:
-    """A query that reads all there is, each time it runs, into `rows`."""
-
-    def __init__(self, checkpoint: Path) -> None:
-        self.checkpoint, self.rows, self.batches = checkpoint, list[tuple[Any, ...]](), 0
-        self.progress: list[dict[str, Any]] = []
-
-    def run(self, stream: DataFrame) -> list[tuple[Any, ...]]:
-        """The rows of one more run, sorted."""
-        found: list[tuple[Any, ...]] = []
-
-        def take(batch: DataFrame, _number: int) -> None:
-            found.extend(map(tuple, batch.collect()))
-
-        writer = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(self.checkpoint))
-        query = writer.trigger(availableNow=True).start()
-        assert query.awaitTermination(120)
-        self.progress = [json.loads(progress.json) for progress in query.recentProgress]
-        self.batches = sum(progress["numInputRows"] > 0 for progress in self.progress)
-        return sorted(found)
 
 
 def by_path(spark: SparkSession, warehouse: Path, table: str, **options: str) -> DataFrame:

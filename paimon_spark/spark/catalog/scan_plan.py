@@ -5,9 +5,10 @@ A scan is planned when it is first asked for its files, on the snapshot of that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as spark
@@ -29,6 +30,7 @@ from paimon_spark.table.support import check_readable
 
 if TYPE_CHECKING:
     from paimon_spark.read.plan import ReadPlan
+    from paimon_spark.read.split import DataSplit
     from paimon_spark.table.table import FileStoreTable
 
 _MOST_TEXT = 1000
@@ -110,6 +112,11 @@ class ScanPlan:
     def on(self, source: ReadSource) -> ScanPlan:
         """This scan with a source that is known already, which is not looked up again."""
         self.__dict__["source"] = source
+        return self
+
+    def of(self, plan: ReadPlan, tasks: Iterable[Iterable[DataSplit]]) -> ScanPlan:
+        """This scan with splits that a stream has planned already."""
+        self.__dict__["plan"] = replace(plan, splits=tuple(chain.from_iterable(tasks)))
         return self
 
     def after(self, first: ScanPlan) -> ScanPlan:

@@ -2,7 +2,8 @@
 
 Planned on the driver, in this process. Spark asks a stream neither for columns nor for filters, so a rule of ours does
 (`hooks/stream_columns`): it asks the stream of a query for one that reads less, and puts that one into the plan of each
-batch. Both have one text, by which Spark finds that they are one source.
+batch. Both have one text, by which Spark finds that they are one source. A batch whose files are its rows is left to
+Spark's own Parquet reader.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import OptionError
+from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.stream_offset import StreamOffset
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy
 from paimon_spark.spark.catalog.metadata_column import metadata_answers
 from paimon_spark.spark.catalog.named_table import NamedTableProxy
+from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, note_refusal, parquet_batch
 from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down
 from paimon_spark.spark.catalog.python_source import python_batch
+from paimon_spark.spark.catalog.scan_plan import ScanPlan, partition_columns_last
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, has_faces
 from paimon_spark.spark.jvm.gateway import Gateway
@@ -30,7 +34,8 @@ from paimon_spark.spark.source.stream_source import READ_CHANGELOG, StreamSource
 from paimon_spark.spec.predicate import all_of
 
 if TYPE_CHECKING:
-    from paimon_spark.spark.catalog.scan_plan import ScanPlan
+    from paimon_spark.read.split import DataSplit
+    from paimon_spark.spec.predicate import Predicate
 
 _READ = "org.apache.spark.sql.connector.read"
 _CATALOG = "org.apache.spark.sql.connector.catalog"
@@ -49,8 +54,13 @@ class StreamProxy(FacedProxy):
         "java.util.function.Function",
     )
     names_errors = True
+    settings = WANTED_SETTINGS
     settled = False
     """Whether it reads what the plan of a batch needs."""
+    pushed: Sequence[Predicate] = ()
+    """Predicates that Spark evaluates too."""
+    kept: Sequence[int] = ()
+    """Their places among all that were offered."""
     asked: ClassVar[Mapping[str, str]] = {
         "initialOffset": "_asked_initial",
         "latestOffset": "_asked_latest",
@@ -59,7 +69,7 @@ class StreamProxy(FacedProxy):
         "reportLatestOffset": "_asked_newest",
         "prepareForTriggerAvailableNow": "_asked_end",
         "planInputPartitions": "_asked_partitions",
-        "createReaderFactory": "_asked_factory",
+        "refused": "_asked_own_batch",
         "commit": "_asked_commit",
         "metrics": "_asked_metrics",
         "apply": "_asked_less",
@@ -83,10 +93,12 @@ class StreamProxy(FacedProxy):
         self.text = f"paimon {name} [{', '.join(struct.names)}] stream={next(_numbers)}"
         self._less: dict[str, StreamProxy] = {}
         self._planned: dict[str, int] = {}
+        self._tasks: list[tuple[DataSplit, ...]] = []
+        self._native_fits = [True]
 
     def answers(self) -> dict[str, Value]:
-        """Nothing is to be done at the end; one that reads less is not asked for less again."""
-        return {"stop": None, **({"isSettled": True} if self.settled else {})}
+        """Nothing is to be done at the end; one that reads less says in which order its columns come."""
+        return {"stop": None, **({"isSettled": True, "columns": self.struct.names} if self.settled else {})}
 
     def toString(self) -> str:
         """What ``lastProgress`` shows; Spark tells streams apart by it."""
@@ -114,18 +126,32 @@ class StreamProxy(FacedProxy):
         return Reply()
 
     def _asked_partitions(self, question: Question) -> Reply:
+        """The tasks of a batch; what makes their readers is asked next, and known then."""
         start, end = map(_parsed, question.arguments)
-        tasks = self.stream.tasks(self.stream.scan.batch(start, end, cores_here()))
+        tasks = self._tasks = self.stream.tasks(self.stream.scan.batch(start, end, cores_here()))
         files = [file for splits in tasks for split in splits for file in split.files]
         self._planned.clear()
         self._planned.update(files=len(files), bytes=sum(file.size // file.share for file in files))
-        return Reply(["partitions of", self._batch(list(map(PaimonPartition, tasks)))])
+        if self._native_fits[0] and self._filters_are_sparks:
+            plain = ScanPlan(self.source.table, self.struct, view=self.source.view).of(self.stream.scan.plan, tasks)
+            if is_native(self.gateway, plain, question.settings):
+                return Reply(["partitions of", parquet_batch(plain, tasks, self.pushed)])
+        return self._own_batch()
 
-    def _asked_factory(self, _question: Question) -> Reply:
-        return Reply(["factory of", self._batch([])], once=True)
+    def _asked_own_batch(self, question: Question) -> Reply:
+        """This Spark does not let its Parquet reader be made: ours reads, from now on."""
+        note_refusal(str(question.arguments[0]))
+        self._native_fits[0] = False
+        return self._own_batch()
 
-    def _batch(self, partitions: Sequence[PaimonPartition]) -> Value:
-        return python_batch(self.struct, self.stream.reader, partitions)
+    def _own_batch(self) -> Reply:
+        partitions = list(map(PaimonPartition, self._tasks))
+        return Reply(["partitions of", python_batch(self.struct, self.stream.reader, partitions)])
+
+    @property
+    def _filters_are_sparks(self) -> bool:
+        """Whether Spark evaluates all filters that look at rows: it does not know the option `filter`."""
+        return residual_filter(self.source.table.schema, self.source.predicate) is None
 
     def _asked_commit(self, question: Question) -> Reply:
         self.stream.scan.commit(_parsed(question.arguments[0]))
@@ -146,7 +172,8 @@ class StreamProxy(FacedProxy):
             if len(self._less) >= _MOST_PLANS:  # a filter by the current time is another one in each batch
                 self._less.clear()
             self._less[key] = self._with(names, trees)
-        return Reply(face_of(self._less[key]))
+        found = self._less[key]
+        return Reply(face_of(found), keep=found.kept)
 
     def _with(self, names: Sequence[str], trees: Sequence[Tree]) -> StreamProxy:
         found = [pushed_down(self.source.view, self.source.table, tree)[0] for tree in trees]
@@ -154,8 +181,11 @@ class StreamProxy(FacedProxy):
         less = StreamProxy.__new__(StreamProxy)
         less.__dict__.update(self.__dict__)
         less.settled = True
+        less.kept = [at for at, predicate in enumerate(found) if predicate is not None]
+        less.pushed = predicates
         known = {f.name: f for f in (*self.struct.fields, *self.metadata.fields)}
-        less.struct = StructType([known[name] for name in names])
+        struct = StructType([known[name] for name in names])
+        less.struct = partition_columns_last(struct, self.source.table.schema.partition_keys)
         less.stream = self.source.stream(less.struct, all_of(predicates) if predicates else None)
         return less
 

@@ -21,7 +21,7 @@ Values are JSON, or a list whose first element says what Java makes of the other
 ``["rows", json, pickle]``            ``InternalRow[]`` (`LocalRowsProxy`)
 ``["memory batch", json, pickle]``    a ``Batch`` of such rows (`driver_read`)
 ``["python batch", ...]``             a ``PythonBatch`` (`python_source`); ``["parquet batch", {...}]`` (`native_scan`)
-``["partitions of", batch]``          its ``InputPartition[]``; ``["factory of", batch]`` what makes its readers
+``["partitions of", batch]``          its ``InputPartition[]``; its ``createReaderFactory`` is answered from then on
 ``["offset", json]``                  an ``Offset`` of a stream; ``["limit", rows]`` a ``ReadLimit`` (null: none)
 ===================================== =====================================================
 """

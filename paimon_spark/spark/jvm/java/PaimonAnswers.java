@@ -126,9 +126,9 @@ final class PaimonAnswers {
         } else if (tag.equals("limit")) {
             return limit((Number) value);
         } else if (tag.equals("partitions of")) {
-            return ((Batch) decode(value, face, arguments)).planInputPartitions();
-        } else if (tag.equals("factory of")) {
-            return ((Batch) decode(value, face, arguments)).createReaderFactory();
+            Batch batch = (Batch) decode(value, face, arguments);
+            face.remember("createReaderFactory", batch.createReaderFactory());
+            return batch.planInputPartitions();
         }
         throw new IllegalArgumentException("unknown answer " + tag);
     }

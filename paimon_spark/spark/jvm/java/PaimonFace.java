@@ -145,7 +145,7 @@ public final class PaimonFace extends PythonProxyHandler {
         Object[] asking = new Object[] {name, JSON.writeValueAsString(request)};
         Map reply = (Map) JSON.readValue((String) super.invoke(proxy, python, asking), Map.class);
         if (reply.containsKey("keep")) {
-            kept = PaimonAnswers.picked((List) reply.get("keep"), (Object[]) arguments[0]);
+            kept = PaimonAnswers.picked((List) reply.get("keep"), predicates((Object[]) arguments[0]));
         }
         for (Iterator all = ((List) reply.get("forget")).iterator(); all.hasNext();) {
             known.remove(all.next());
@@ -164,6 +164,21 @@ public final class PaimonFace extends PythonProxyHandler {
             known.put(name, answer);
         }
         return answer;
+    }
+
+    /** The predicates of a question: its first argument, or the second element of that (`PaimonStreamColumns`). */
+    private static Object[] predicates(Object[] given) {
+        return given.length == 2 && given[1] instanceof Object[] ? (Object[]) given[1] : given;
+    }
+
+    /** What a method without arguments answers from now on. */
+    void remember(String name, Object answer) {
+        known.put(name, answer);
+    }
+
+    /** What Python has said in advance. */
+    Object said(String name) {
+        return answers.get(name);
     }
 
     /** Whether an object is one of ours. */

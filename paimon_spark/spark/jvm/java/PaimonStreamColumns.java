@@ -56,7 +56,7 @@ public final class PaimonStreamColumns extends Rule {
             Object stream = relation.stream();
             return relation.startOffset().isDefined() && stream instanceof Function
                 && PaimonFace.isFace(stream)
-                && !((PaimonFace) java.lang.reflect.Proxy.getInvocationHandler(stream)).isSettled();
+                && !face(stream).isSettled();
         }
 
         private static LogicalPlan narrowed(LogicalPlan node, scala.Tuple3 found) {
@@ -86,6 +86,7 @@ public final class PaimonStreamColumns extends Rule {
             }
             Object asked = new Object[] {names.toArray(), predicates.toArray(new Predicate[0])};
             SparkDataStream stream = (SparkDataStream) ((Function) relation.stream()).apply(asked);
+            output = inOrder(output, (List) face(stream).said("columns"));
             LogicalPlan changed = relation.copy(
                 relation.relation(), relation.scan(), seq(output), stream, relation.startOffset(),
                 relation.endOffset());
@@ -96,7 +97,24 @@ public final class PaimonStreamColumns extends Rule {
                 }
                 changed = new Filter(condition, changed);
             }
-            return node instanceof StreamingDataSourceV2ScanRelation ? changed : new Project(seq(projects), changed);
+            return output.equals(projects) ? changed : new Project(seq(projects), changed);
+        }
+
+        /** The columns in the order of their names. */
+        private static List inOrder(List columns, List names) {
+            List found = new ArrayList();
+            for (int at = 0; at < names.size(); at++) {
+                for (int i = 0; i < columns.size(); i++) {
+                    if (((Attribute) columns.get(i)).name().equals(names.get(at))) {
+                        found.add(columns.get(i));
+                    }
+                }
+            }
+            return found;
+        }
+
+        private static PaimonFace face(Object stream) {
+            return (PaimonFace) java.lang.reflect.Proxy.getInvocationHandler(stream);
         }
 
         private static AttributeSet references(List expressions, AttributeSet more) {
