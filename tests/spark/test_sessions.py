@@ -385,3 +385,67 @@ def test_registering_searches_for_no_other_python_sources(spark: SparkSession) -
 
     assert value("staticDataSourceBuilders") is None  # lazy: a Python worker finds them
     assert list(value("runtimeDataSourceBuilders").keySet()) == ["paimon"]  # type: ignore[attr-defined]
+
+
+CONNECT_STREAM = """
+import sys
+from pyspark.sql import SparkSession
+import paimon_spark
+
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+paimon_spark.register(spark)
+root = sys.argv[2]
+source = paimon_spark.PaimonTable.create(
+    spark, root + "/source", "id long not null, name string", primary_key="id",
+    options={"bucket": "1", "changelog-producer": "input"},
+)
+
+def append(*rows):
+    source.append(spark.createDataFrame(rows, "id long, name string"))
+
+def run(name="target", **options):
+    stream = spark.readStream.format("paimon").option("read.changelog", "true").option("filter", "id < 9")
+    rows = stream.load(root + "/source").selectExpr("rowkind AS kind", "id", "name")
+    writer = rows.writeStream.format("paimon").option("checkpointLocation", root + "/checkpoint").options(**options)
+    query = writer.trigger(availableNow=True).start(root + "/" + name)
+    query.awaitTermination()
+    return query
+
+append((1, "Ada"), (2, "Alan"))
+first = run()
+append((2, "Alan T."), (9, "no"))
+second = run()
+append((3, "Grace"))
+import os, glob
+os.rename(root + "/checkpoint/commits/1", root + "/kept")
+for crc in glob.glob(root + "/checkpoint/commits/.1*"):
+    os.remove(crc)
+third = run()
+target = paimon_spark.PaimonTable.for_path(spark, root + "/target")
+print(sorted(tuple(row) for row in target.to_df().collect()))
+commits = target.snapshots().orderBy("snapshot_id").collect()
+print([(row.commit_identifier, row.commit_user == first.id) for row in commits])
+print(first.id == third.id, str(second.lastProgress["sources"][0]["endOffset"]).replace('"', "").replace("'", ""))
+
+def error_of(deed):
+    try:
+        deed(spark.readStream.format("paimon").load(root + "/source").writeStream.format("paimon"))
+    except Exception as error:
+        return str(error)
+
+print("needs a catalog" in error_of(lambda writer: writer.toTable("db.t")))
+print("Complete and Append" in error_of(lambda writer: writer.outputMode("update").start(root + "/x")))
+"""
+
+
+def test_streams_on_spark_connect(connect: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CONNECT_STREAM, connect, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines() == [
+        "[('+I', 1, 'Ada'), ('+I', 2, 'Alan'), ('+I', 2, 'Alan T.'), ('+I', 3, 'Grace')]",
+        "[(0, True), (1, True), (2, True)]",
+        "True {snapshot: 3, position: 0, full: false}",
+        "True",
+        "True",
+    ]
