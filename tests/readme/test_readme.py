@@ -2,8 +2,6 @@
 
 import os
 import re
-import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -13,6 +11,8 @@ import pytest
 from readme import kind_table, option_table
 from readme.notebook import NOTEBOOKS, comparable, run_cells, stored_outputs
 from readme.procedure_table import PAGE, with_procedures
+
+from tests.support.programs import run_program
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,16 +90,9 @@ def test_the_snippets_run_in_their_order(
 def test_the_examples_run(example: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-X", "faulthandler", "-u", str(example), str(tmp_path)]
     environment = {key: value for key, value in os.environ.items() if key != "PYSPARK_PYTHON"}
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
-        try:
-            out, err = running.communicate(timeout=180)
-        except subprocess.TimeoutExpired:
-            running.send_signal(signal.SIGABRT)  # Python shows where its threads stand
-            out, err = running.communicate(timeout=60)
-            pytest.fail(f"it hangs:\n{out}{err}")
-    assert running.returncode == 0, out + err
+    done = run_program(command, tmp_path, environment)
+    out = done.out
+    assert done.code == 0, out + done.err
     if example.name == "quickstart.py":
         assert re.search(r"\|1 +\|3 +\|shipped\|19\.90 *\|5 +\|invoice\|2024-05-02 08:00:00\|", out)
         assert re.search(r"\|2 +\|2 +\|packed *\|7\.50 *\|2 +\|card *\|2024-05-01 10:30:00\|", out)
