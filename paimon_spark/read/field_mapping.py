@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.casts import cast_array
-from paimon_spark.spec.data_types import ArrayType, MapType, RowType
+from paimon_spark.spec.data_types import ArrayType, MapType, RowType, VariantType
 from paimon_spark.spec.predicate import Predicate, implied_by, rename
 
 if TYPE_CHECKING:
@@ -112,6 +112,8 @@ def _as_far_as_wanted(source: DataType, target: DataType) -> DataType:
             return replace(source, element=_as_far_as_wanted(source.element, target.element))
         case MapType(), MapType():
             return replace(source, value=_as_far_as_wanted(source.value, target.value))
+        case VariantType(), VariantType():
+            return replace(source, paths=target.paths)
     return source
 
 

@@ -123,7 +123,8 @@ def _merged_section(
     names = [field.name for field in read_fields] or [engine.keys[0]]  # a column to count the rows by
     budget = table.options.value("read.merge.memory-budget")
     needed = set(engine.required_columns(names)) | (fields(pushed) if pushed is not None else set())
-    merge_fields = tuple(field for field in table.schema.fields if field.name in needed)
+    in_part = {field.name: field for field in read_fields}
+    merge_fields = tuple(in_part.get(field.name, field) for field in table.schema.fields if field.name in needed)
     order_fields = (*(() if _are_newer_by_run(runs) else (SEQUENCE_NUMBER,)), *_kinds_of(runs))
     reader = FileRead(
         table,

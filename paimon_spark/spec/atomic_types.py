@@ -121,6 +121,12 @@ class VariantType(NamedType):
 
     SQL: ClassVar[str] = "VARIANT"
 
+    paths: tuple[tuple[str, ...], ...] | None = field(default=None, compare=False, repr=False)
+    """Of a column of a read: what is wanted of objects, as names from the root; other fields may be missing.
+
+    An empty path is the whole value. None: everything is wanted. Not a part of the type: schemas never have it.
+    """
+
 
 @dataclass(frozen=True, slots=True)
 class BlobType(NamedType):

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import VARIANT_STRUCT
 from paimon_spark.spec.variant_shredding import is_shredded, unshredded
+from paimon_spark.spec.variant_touched import has_touched_parts
 
 
 def has_shredded(kind: t.DataType, found: pa.DataType) -> bool:
@@ -18,7 +19,7 @@ def has_shredded(kind: t.DataType, found: pa.DataType) -> bool:
         found: its type in the file, which may have fewer fields of ROWs, and others.
     """
     if isinstance(kind, t.VariantType):
-        return is_shredded(found)
+        return is_shredded(found) or (kind.paths is not None and has_touched_parts(found))
     return any(has_shredded(child, inner) for child, inner in _children(kind, found))
 
 
@@ -51,7 +52,7 @@ def unshredded_inside(kind: t.DataType, array: pa.Array) -> pa.Array:
     if not has_shredded(kind, found):
         return array
     if isinstance(kind, t.VariantType):
-        return unshredded(array)
+        return unshredded(array, in_part=kind.paths is not None)
     target = without_shredding(kind, found)
     if isinstance(kind, t.RowType):
         kinds = {field.name: field.type for field in kind.fields}

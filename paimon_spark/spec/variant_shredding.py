@@ -16,11 +16,12 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import DataError
 from paimon_spark.spec.arrow_types import VARIANT_STRUCT
-from paimon_spark.spec.variant_values import Ragged, missing, scalar_values
+from paimon_spark.spec.variant_values import Ragged, constant, missing, scalar_values
 
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
+_NULL: Final = 0
 _OBJECT: Final = 2
 _ARRAY: Final = 3
 _NO_NAMES: Final = b"\x01\x00\x00"
@@ -35,11 +36,13 @@ def is_shredded(column: pa.DataType) -> bool:
     )
 
 
-def unshredded(array: pa.Array) -> pa.Array:
+def unshredded(array: pa.Array, *, in_part: bool = False) -> pa.Array:
     """Return the values of a shredded column as VARIANT has them: binary values with their metadata.
 
     Args:
         array: a struct of ``metadata``, ``value`` and ``typed_value``.
+        in_part: typed values may have been left out (see `variant_touched`): a value of which nothing is there is a
+            VARIANT null.
 
     Raises:
         DataError: a value is missing, or a typed value has no name in its metadata.
@@ -47,7 +50,9 @@ def unshredded(array: pa.Array) -> pa.Array:
     valid = _flags(array.is_valid())
     names = _Names.of(_child(array, _METADATA))
     values = _rebuilt(array, names, np.arange(len(array)))
-    if not (values.present | ~valid).all():
+    if in_part:
+        values = constant(_NULL, ~values.present).replaced(values)
+    elif not (values.present | ~valid).all():
         raise DataError("a shredded VARIANT has neither a value nor a typed one")
     binary = values.to_arrow(valid)
     metadata = _child(array, _METADATA).cast(pa.binary())

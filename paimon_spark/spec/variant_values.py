@@ -126,6 +126,12 @@ def missing(rows: int) -> Ragged:
     return Ragged(_NO_BYTES, zeros, zeros, np.zeros(rows, bool))
 
 
+def constant(byte: int, present: Bools) -> Ragged:
+    """Some rows of one byte, the others missing."""
+    zeros = np.zeros(len(present), np.int64)
+    return Ragged(np.array([byte], np.uint8), zeros, present.astype(np.int64), present)
+
+
 def scalar_values(typed: pa.Array) -> Ragged:
     """The values of a typed column as Java encodes them: integers and decimals in as few bytes as they need.
 

@@ -85,7 +85,7 @@ class ParquetReader(DataFileReader):
         if not plan.sources:
             yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in groups), batch_rows)
             return
-        narrowed, leaves = parquet_schema.narrowed_columns(file.schema_arrow, plan.sources, plan.schema)
+        narrowed, leaves = parquet_schema.narrowed_columns(file.schema_arrow, plan.sources, plan.schema, fields)
         if leaves != plan.sources:
             plan = ColumnPlan.of(narrowed, fields, self.path, dictionaries=coded)
 

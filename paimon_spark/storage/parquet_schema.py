@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.arrow_types import VARIANT_STRUCT, to_arrow_type
-from paimon_spark.spec.variant_shredding import is_shredded
+from paimon_spark.spec.arrow_types import to_arrow_type
+from paimon_spark.spec.variant_touched import touched
 
 STRUCTURED_TYPE_FIELD_ID_BASE: Final = 2_147_483_647 // 4
 """Java: ``SpecialFields.STRUCTURED_TYPE_FIELD_ID_BASE``."""
@@ -136,22 +136,41 @@ def _java_int(value: int) -> int:
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def narrowed_columns(stored: pa.Schema, names: Sequence[str], wanted: pa.Schema) -> tuple[pa.Schema, list[str]]:
-    """Some columns of a file with only those fields of ROWs that are wanted, and the paths of what is to be decoded."""
+def narrowed_columns(
+    stored: pa.Schema, names: Sequence[str], wanted: pa.Schema, fields: Sequence[t.DataField]
+) -> tuple[pa.Schema, list[str]]:
+    """Some columns of a file with only those parts that are wanted, and the paths of what is to be decoded.
+
+    Parts are fields of ROWs, and what a read touches of shredded VARIANTs.
+
+    Args:
+        stored: all columns of the file.
+        names: some of them.
+        wanted: columns of the read as Arrow types.
+        fields: the same as types of Paimon.
+    """
+    kinds = {field.name: field.type for field in fields}
     found = [stored.field(name) for name in names]
-    narrowed = [field.with_type(_narrowed(field.type, wanted.field(field.name).type)) for field in found]
+    narrowed = [
+        field.with_type(_narrowed(field.type, wanted.field(field.name).type, kinds[field.name])) for field in found
+    ]
     pairs = zip(found, narrowed, strict=True)
     return pa.schema(narrowed), [leaf for field, kept in pairs for leaf in _leaves(field.name, field.type, kept.type)]
 
 
-def _narrowed(found: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """A column's type in the file with only those fields of ROWs that are wanted; ROWs in lists and maps stay whole."""
-    if not (pa.types.is_struct(found) and pa.types.is_struct(wanted)) or (
-        wanted == VARIANT_STRUCT and is_shredded(found)
-    ):
+def _narrowed(found: pa.DataType, wanted: pa.DataType, kind: t.DataType) -> pa.DataType:
+    """A column's type in the file with only those parts that are wanted; what is in lists and maps stays whole."""
+    if isinstance(kind, t.VariantType):
+        return found if kind.paths is None else touched(found, kind.paths)
+    if not (pa.types.is_struct(found) and pa.types.is_struct(wanted) and isinstance(kind, t.RowType)):
         return found
     kinds = {field.name: field.type for field in wanted}
-    kept = [field.with_type(_narrowed(field.type, kinds[field.name])) for field in found if field.name in kinds]
+    inner = {field.name: field.type for field in kind.fields}
+    kept = [
+        field.with_type(_narrowed(field.type, kinds[field.name], inner[field.name]))
+        for field in found
+        if field.name in kinds
+    ]
     return pa.struct(kept) if kept else found
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from paimon_spark.read.aggregate import AggregateCall, AggregateRows, Aggregation, aggregate_snapshot, counts_rows
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.row_views import ROWS
+from paimon_spark.spark.catalog.basic_scan import LocalRowsProxy
 from paimon_spark.spark.catalog.pushed_expressions import Tree, field_reference, tree_of
+from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.table.two_branches import other_branch
 
@@ -69,3 +71,10 @@ def is_counted_by_tasks(plan: ScanPlan, wanted: Aggregation) -> bool:
     if not schema.primary_keys or not counts_rows(schema, wanted):
         return False
     return bool(plan.plan.splits) and plan.plan.residual is None
+
+
+def answered_scan(gateway: Gateway, name: str, answer: AggregateRows) -> LocalRowsProxy:
+    """The scan of an aggregation that metadata answers: the columns of the groups, then those of the functions."""
+    struct = to_spark_struct(answer.fields)
+    text = f"paimon {name} metadata only: {', '.join(struct.names)}"
+    return LocalRowsProxy(gateway, struct, text, [struct.toInternal(row) for row in answer.rows])

@@ -19,7 +19,7 @@ from paimon_spark.read.metadata_pruning import pruned_metadata_fields
 from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
-from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, LocalRowsProxy, StatisticsProxy
+from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, StatisticsProxy
 from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.count_scan import CountScanProxy
 from paimon_spark.spark.catalog.driver_read import is_small, rows_here
@@ -28,6 +28,7 @@ from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, n
 from paimon_spark.spark.catalog.pushed_aggregates import (
     aggregated_rows,
     aggregation_trees,
+    answered_scan,
     is_counted_by_tasks,
     to_aggregation,
 )
@@ -36,9 +37,10 @@ from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, cheapest_column, partition_columns_last
 from paimon_spark.spark.catalog.scan_statistics import column_statistics
 from paimon_spark.spark.catalog.stream import stream_of_plan
+from paimon_spark.spark.catalog.variant_scan import may_touch_less, touched_paths, touching
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, has_faces, none_of
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
 from paimon_spark.spark.source.stream_source import batch_options
 from paimon_spark.spark.sql.read_version import with_read_options
 from paimon_spark.spec.filter_text import quoted_name
@@ -197,13 +199,12 @@ class ScanBuilderProxy(FacedProxy):
             self.counted.names_errors = self.names_errors
             return self.counted
         if self.aggregated is not None:
-            return _answered(self.gateway, self.loaded.name, self.aggregated)
+            return answered_scan(self.gateway, self.loaded.name, self.aggregated)
         struct = partition_columns_last(self.struct, self.table.schema.partition_keys)
         plan = ScanPlan(self.table, struct, self.predicates, self.metadata_predicates, self.limit, self.view)
         given = {key: value for key, value in self.options.items() if key not in batch_options(self.options)}
-        scan = ScanProxy(self.gateway, self.loaded.name, self._on_source(replace(plan, given=given)), self.skipping)
-        scan.names_errors = self.names_errors
-        return scan
+        plan = self._on_source(replace(plan, given=given))
+        return _scan_of(self, self.loaded.name, plan, self.skipping)
 
     def _on_source(self, plan: ScanPlan) -> ScanPlan:
         return plan if self.first is None else plan.after(self.first)
@@ -217,10 +218,12 @@ class ScanProxy(BasicScanProxy):
         f"{_READ}.SupportsReportStatistics",
         f"{_READ}.SupportsRuntimeV2Filtering",
         "java.util.function.Supplier",
+        "java.util.function.Function",
     )
 
     asked: ClassVar[Mapping[str, str]] = {
         "get": "_asked_marks",
+        "apply": "_asked_touched",
         "toBatch": "_asked_batch",
         "toMicroBatchStream": "_asked_stream",
         "refused": "_asked_own_batch",
@@ -246,6 +249,7 @@ class ScanProxy(BasicScanProxy):
         return {
             **super().answers(),
             **({} if has_vectors else {"get": None}),
+            **({} if may_touch_less(self.plan) else {"apply": None}),
             "filterAttributes": ["references", self._filterable()],
             "pushedPredicates": none_of(_PREDICATE),
             "supportsIterativePushdown": False,
@@ -282,6 +286,14 @@ class ScanProxy(BasicScanProxy):
         self._native = True
         keys = self.plan.table.schema.partition_keys
         return Reply(self._marks.answer(sum(name in keys for name in self.plan.struct.names)), once=True)
+
+    def apply(self, _touched: str) -> None:
+        """Which scan reads only some paths of VARIANTs: asked by the optimizer. None without the Java classes."""
+
+    def _asked_touched(self, question: Question) -> Reply:
+        """The scan that reads only the paths of VARIANTs that the query touches."""
+        plan = touching(self.plan, touched_paths(question.arguments[0]))
+        return Reply(None, once=True) if plan is None else Reply(face_of(_scan_of(self, self.name, plan, self.pushed)))
 
     def toBatch(self) -> JavaObject:
         """Spark's Python batch over our reader; Spark's Parquet batch needs the Java classes."""
@@ -374,9 +386,7 @@ class ScanProxy(BasicScanProxy):
         return Reply(["long", self.plan.size_bytes])
 
     def _is_described(self) -> bool:
-        jvm = self.gateway.jvm
-        trace = jvm.org.apache.commons.lang3.exception.ExceptionUtils.getStackTrace(jvm.java.lang.Throwable())
-        return "DescribeTableExec" in trace
+        return called_by(self.gateway, "DescribeTableExec")
 
     def estimateSizeInBytes(self) -> JavaObject:
         """Bytes for the optimiser."""
@@ -387,8 +397,7 @@ class ScanProxy(BasicScanProxy):
         return True
 
 
-def _answered(gateway: Gateway, name: str, answer: AggregateRows) -> LocalRowsProxy:
-    """The scan of an aggregation that metadata answers: the columns of the groups, then those of the functions."""
-    struct = to_spark_struct(answer.fields)
-    text = f"paimon {name} metadata only: {', '.join(struct.names)}"
-    return LocalRowsProxy(gateway, struct, text, [struct.toInternal(row) for row in answer.rows])
+def _scan_of(asked: FacedProxy, name: str, plan: ScanPlan, pushed: Sequence[Predicate]) -> ScanProxy:
+    scan = ScanProxy(asked.gateway, name, plan, pushed)
+    scan.names_errors = asked.names_errors
+    return scan

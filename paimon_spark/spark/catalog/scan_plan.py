@@ -19,6 +19,7 @@ from paimon_spark.read.metadata_pruning import prune_by_metadata
 from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import ReadSource, RowView, TableScan, resolve_source
+from paimon_spark.spark.catalog.variant_scan import Touched, shown_paths, with_paths
 from paimon_spark.spark.columns.types import default_size, spark_arrow_schema, to_spark_type
 from paimon_spark.spark.source.reader import PaimonReader
 from paimon_spark.spark.source.split_packing import cores_here
@@ -54,6 +55,8 @@ class ScanPlan:
     """The rows of the table, or its audit log, ..."""
     given: Mapping[str, str] = field(default_factory=dict)
     """Options of the read that only streams have; a batch refuses them."""
+    touched: Touched = field(default_factory=dict)
+    """Paths of VARIANT columns that are wanted; of those that are not named, the whole values."""
 
     @cached_property
     def source(self) -> ReadSource:
@@ -109,6 +112,13 @@ class ScanPlan:
         )
         return narrowed.on(self.source)
 
+    def of_paths(self, touched: Touched) -> ScanPlan:
+        """The same scan of the same files, of which only some paths of VARIANT columns are wanted."""
+        found = replace(self, touched=touched).on(self.source)
+        if "plan" in self.__dict__:
+            found.__dict__["plan"] = replace(self.plan, fields=tuple(found._read_fields()))
+        return found
+
     def on(self, source: ReadSource) -> ScanPlan:
         """This scan with a source that is known already, which is not looked up again."""
         self.__dict__["source"] = source
@@ -161,6 +171,8 @@ class ScanPlan:
     def describe(self) -> str:
         """For EXPLAIN: columns, the filter that our reader evaluates, and the files that are left."""
         parts = [f"columns=[{', '.join(_shown(self.struct))}]"]
+        if self.touched:
+            parts.append(f"variants=[{shown_paths(self.touched)}]")
         if self.predicate is not None:
             parts.append(f"filter=[{_text(self.predicate)}]")
         if self.metadata_predicates:
@@ -178,8 +190,9 @@ class ScanPlan:
         known = {column.name: column for column in self.view.fields(self.table)}
         wanted = [(known[f.name], f.dataType) for f in self.struct.fields if f.name in known]
         if self.table.schema.primary_keys or self.view is not ROWS:
-            return [column for column, _ in wanted]
-        return [replace(column, type=_narrowed(column.type, shown)) for column, shown in wanted]
+            return with_paths([column for column, _ in wanted], self.touched)
+        narrowed = [replace(column, type=_narrowed(column.type, shown)) for column, shown in wanted]
+        return with_paths(narrowed, self.touched)
 
 
 def cheapest_column(struct: spark.StructType, partition_keys: tuple[str, ...]) -> spark.StructType:

@@ -17,6 +17,7 @@ from paimon_spark.spark.hooks.local_rows import install_local_rows
 from paimon_spark.spark.hooks.marked_rows import install_marked_rows
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.stream_columns import install_stream_columns
+from paimon_spark.spark.hooks.variant_paths import install_variant_paths
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, gateway_of
 from paimon_spark.spark.jvm.spark_errors import MISFITS, misfit_reason
@@ -28,6 +29,7 @@ FORMAT_HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.FORMAT_PLANS, install_format_plans),
     (features.LOCAL_ROWS, install_local_rows),
     (features.STREAM_COLUMNS, install_stream_columns),
+    (features.VARIANT_PATHS, install_variant_paths),
     (features.MARKED_ROWS, install_marked_rows),
     (features.PLACED_WRITES, install_placed_writes),
     (features.REBALANCED_WRITES, install_placed_writes),

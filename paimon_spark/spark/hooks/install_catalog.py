@@ -19,6 +19,7 @@ from paimon_spark.spark.hooks.parser import install_parser
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.row_level import install_row_level
 from paimon_spark.spark.hooks.table_functions import install_functions
+from paimon_spark.spark.hooks.variant_paths import install_variant_paths
 from paimon_spark.spark.hooks.widened_merges import install_widened_merges
 from paimon_spark.spark.hooks.widened_writes import install_widened_writes
 from paimon_spark.spark.jvm import compat, features
@@ -30,6 +31,7 @@ from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.TABLE_FUNCTIONS, install_functions),
     (features.LOCAL_ROWS, install_local_rows),
+    (features.VARIANT_PATHS, install_variant_paths),
     (features.MARKED_ROWS, install_marked_rows),
     (features.PLACED_WRITES, install_placed_writes),
     (features.REBALANCED_WRITES, install_placed_writes),

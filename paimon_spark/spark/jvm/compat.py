@@ -247,6 +247,12 @@ RELATION = SparkClass(
     methods=("catalog", "copy", "create", "identifier", "options", "output", "table", "withMetadataColumns"),
 )
 SCAN_RELATION = SparkClass(f"{_SOURCES}.v2.DataSourceV2ScanRelation", methods=("output", "scan"))
+VARIANTS_OF_RELATION = SparkClass(
+    f"{_SQL}.execution.datasources.VariantInRelation",
+    methods=("addVariantFields", "collectRequestedFields", "mapping", "rewriteExpr", "rewriteType"),
+)
+VARIANT_FIELD = SparkClass(f"{_SQL}.execution.datasources.RequestedVariantField", methods=("path", "targetType"))
+VARIANT_GET = SparkClass(f"{_EXPRESSIONS}.variant.VariantGet", methods=("failOnError", "path"), constructors=(5,))
 STREAMING_RELATION = SparkClass(
     f"{_SQL}.catalyst.streaming.StreamingRelationV2", methods=("withMetadataColumns",), constructors=(8, 9)
 )

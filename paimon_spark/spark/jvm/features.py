@@ -137,6 +137,13 @@ MARKED_ROWS = Feature(
         c.INVOKE, c.BIT_SET, c.RULE, c.PYTHON_UTILS, c.SOURCE_LOADER,
     ),
 )  # fmt: skip
+VARIANT_PATHS = Feature(
+    "reads of some paths of VARIANT columns", "VARIANT columns are read whole",
+    (
+        c.EXPERIMENTAL_METHODS, c.SCAN_RELATION, c.PHYSICAL_OPERATION, c.VARIANTS_OF_RELATION, c.VARIANT_FIELD,
+        c.VARIANT_GET, c.AGGREGATE, c.FILTER, c.PROJECT, c.ALIAS, c.RULE, c.SOURCE_LOADER,
+    ),
+)  # fmt: skip
 PLACED_WRITES = Feature(
     "shuffles by bucket", "every task of a write leaves a file in every bucket",
     (
@@ -189,7 +196,7 @@ PARSER = Feature(
 )  # fmt: skip
 FEATURES = (
     SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, FRAMES, FORMAT_PLANS, PATH_TRAVEL, METADATA_ANSWERS,
-    SMALL_READS, WRITES, CLONES, MARKED_ROWS,
+    SMALL_READS, WRITES, CLONES, MARKED_ROWS, VARIANT_PATHS,
     TABLE_FUNCTIONS, LOCAL_ROWS, PLACED_WRITES, REBALANCED_WRITES, SMALL_BATCHES, LEFT_OUT_COLUMNS, WIDENED_WRITES,
     WIDENED_MERGES, ROW_LEVEL, PARSER,
 )  # fmt: skip

@@ -1,0 +1,214 @@
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Function;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.planning.PhysicalOperation;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.execution.datasources.RequestedVariantField;
+import org.apache.spark.sql.execution.datasources.VariantInRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.VariantType;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * An optimizer rule: a scan of ours is told which paths of its VARIANT columns a query touches (`variant_paths.py`).
+ *
+ * Spark's own rule (PushVariantIntoScan) knows only its file sources, or lets a source read all columns. The scan answers
+ * with another one that reads less. Its values have at least what the paths need, so the query stays as it is.
+ */
+public final class PaimonVariantPaths extends Rule {
+    private static final String SETTING = "spark.sql.variant.pushVariantIntoScan";
+
+    public TreeNode apply(TreeNode plan) {
+        return "false".equals(SQLConf.get().settings().get(SETTING)) ? plan : plan.transformDown(new Plans());
+    }
+
+    static final class Plans extends scala.runtime.AbstractPartialFunction {
+        public boolean isDefinedAt(Object node) {
+            return true;
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 otherwise) {
+            Object changed = node;
+            if (node instanceof Aggregate) {
+                changed = PaimonVariantAggregates.hoisted((Aggregate) node);
+            } else if (node instanceof Project || node instanceof Filter) {
+                changed = narrowed((LogicalPlan) node);
+            }
+            return changed == null ? node : changed;
+        }
+    }
+
+    /** The relation under a plan of columns and filters, if it is ours and has VARIANT columns. */
+    static DataSourceV2ScanRelation relation(scala.Option operation) {
+        if (operation.isEmpty() || !(((scala.Tuple3) operation.get())._3() instanceof DataSourceV2ScanRelation)) {
+            return null;
+        }
+        DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) ((scala.Tuple3) operation.get())._3();
+        Object scan = relation.scan();
+        return scan instanceof Function && PaimonFace.isFace(scan) && relation.schema().existsRecursively(new HasVariant())
+            ? relation : null;
+    }
+
+    static final class HasVariant extends scala.runtime.AbstractFunction1 {
+        public Object apply(Object type) {
+            return Boolean.valueOf(type instanceof VariantType);
+        }
+    }
+
+    private static LogicalPlan narrowed(LogicalPlan node) {
+        scala.Option operation = (scala.Option) PhysicalOperation.unapply(node);
+        DataSourceV2ScanRelation relation = relation(operation);
+        if (relation == null) {
+            return null;
+        }
+        scala.Tuple3 found = (scala.Tuple3) operation.get();
+        VariantInRelation variants = requested(relation, list(found._1()), list(found._2()));
+        List paths = paths(relation, variants);
+        if (paths.isEmpty()) {
+            return null;
+        }
+        Object scan;
+        try {
+            scan = ((Function) relation.scan()).apply(PaimonFace.json(paths));
+        } catch (RuntimeException error) {
+            throw error;
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
+        }
+        return scan == null ? null : (LogicalPlan) (Object) node.transformUp(new Swap(relation, (Scan) scan));
+    }
+
+    private static VariantInRelation requested(DataSourceV2ScanRelation relation, List projects, List filters) {
+        VariantInRelation variants = new VariantInRelation();
+        List columns = list(relation.output());
+        for (int at = 0; at < columns.size(); at++) {
+            AttributeReference column = (AttributeReference) columns.get(at);
+            variants.addVariantFields(column.exprId(), column.dataType(), null, seq(new ArrayList()));
+        }
+        List all = new ArrayList(projects);
+        all.addAll(filters);
+        for (int at = 0; at < all.size(); at++) {
+            variants.collectRequestedFields((Expression) all.get(at));
+        }
+        return variants;
+    }
+
+    /** Pairs of a VARIANT's names, those of the ROWs that it is in first, and of the paths that are touched. */
+    private static List paths(DataSourceV2ScanRelation relation, VariantInRelation variants) {
+        List found = new ArrayList();
+        List columns = list(relation.output());
+        for (int at = 0; at < columns.size(); at++) {
+            AttributeReference column = (AttributeReference) columns.get(at);
+            scala.Option places = variants.mapping().get(column.exprId());
+            List inside = places.isEmpty() ? Collections.EMPTY_LIST : list(places.get());
+            for (int place = 0; place < inside.size(); place++) {
+                scala.Tuple2 entry = (scala.Tuple2) inside.get(place);
+                List touched = touched(list(((scala.collection.mutable.HashMap) entry._2()).keySet()));
+                if (touched != null) {
+                    List pair = new ArrayList();
+                    pair.add(names(column, list(entry._1())));
+                    pair.add(touched);
+                    found.add(pair);
+                }
+            }
+        }
+        return found;
+    }
+
+    /** The paths of what is requested as names up to the first element of an array; null if that is the whole value. */
+    private static List touched(List fields) {
+        List found = new ArrayList();
+        for (int at = 0; at < fields.size(); at++) {
+            Object[] segments;
+            try {
+                segments = ((RequestedVariantField) fields.get(at)).path().parsedPath();
+            } catch (RuntimeException error) { // the query says so when it runs
+                return null;
+            }
+            List names = new ArrayList();
+            for (int i = 0; i < segments.length && segments[i] instanceof
+                    org.apache.spark.sql.catalyst.expressions.variant.ObjectExtraction; i++) {
+                names.add(((org.apache.spark.sql.catalyst.expressions.variant.ObjectExtraction) segments[i]).key());
+            }
+            if (names.isEmpty()) {
+                return null;
+            }
+            found.add(names);
+        }
+        return found;
+    }
+
+    private static List names(AttributeReference column, List ordinals) {
+        List names = new ArrayList();
+        names.add(column.name());
+        DataType type = column.dataType();
+        for (int at = 0; at < ordinals.size(); at++) {
+            int ordinal = ((Number) ordinals.get(at)).intValue();
+            names.add(((StructType) type).fields()[ordinal].name());
+            type = ((StructType) type).fields()[ordinal].dataType();
+        }
+        return names;
+    }
+
+    /** A relation with another scan in its place. */
+    static final class Swap extends scala.runtime.AbstractPartialFunction {
+        private final DataSourceV2ScanRelation relation;
+        private final Scan scan;
+
+        Swap(DataSourceV2ScanRelation relation, Scan scan) {
+            this.relation = relation;
+            this.scan = scan;
+        }
+
+        public boolean isDefinedAt(Object node) {
+            return node == relation;
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 otherwise) {
+            return node == relation ? with(relation, "scan", scan) : otherwise.apply(node);
+        }
+    }
+
+    /** A plan with another part; what else it is made of differs between versions. */
+    static Object with(scala.Product plan, String name, Object value) {
+        try {
+            Object[] parts = new Object[plan.productArity()];
+            for (int at = 0; at < parts.length; at++) {
+                parts[at] = plan.productElementName(at).equals(name) ? value : plan.productElement(at);
+            }
+            return plan.getClass().getConstructors()[0].newInstance(parts);
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    static scala.collection.immutable.Seq seq(List values) {
+        return CollectionConverters.asScala(values).toList();
+    }
+
+    static List list(Object sequence) {
+        List found = new ArrayList();
+        scala.collection.Iterator all = ((scala.collection.Iterable) sequence).iterator();
+        while (all.hasNext()) {
+            found.add(all.next());
+        }
+        return found;
+    }
+}

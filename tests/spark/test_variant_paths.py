@@ -1,0 +1,71 @@
+"""VARIANT columns of which a query touches some paths: the scan reads these, and the rows stay the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.errors import SparkRuntimeException
+from pyspark.sql import SparkSession
+
+import paimon_spark
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    path = tmp_path_factory.mktemp("variants")
+    paimon_spark.register_catalog(spark, "variants", warehouse=str(path))
+    spark.sql("CREATE DATABASE IF NOT EXISTS variants.db")
+    spark.sql("USE variants.db")
+    spark.sql("CREATE TABLE t (id INT, v VARIANT, s STRUCT<n: INT, w: VARIANT>)")
+    spark.sql(
+        """INSERT INTO t SELECT id, parse_json(j), named_struct('n', id, 'w', parse_json(j)) FROM VALUES
+        (1, '{"a": {"b": 1, "c": "x"}, "d": "y", "e": [{"f": 1}]}'), (2, '{"a": {"b": "no"}, "d": 2}'),
+        (3, '[1, 2]'), (4, null), (5, 'null'), (6, '{"a": 7}') AS t(id, j)"""
+    )
+    yield spark
+    spark.sql("USE spark_catalog.default")
+
+
+def touched(spark: SparkSession, query: str) -> list[str]:
+    """What the scans of a query say of VARIANT columns."""
+    plan = str(spark.sql(query)._jdf.queryExecution().executedPlan().toString())
+    parts = [line.partition("variants=[")[2] for line in plan.splitlines() if "BatchScan" in line]
+    return [part.partition("]]")[0] + "]" if part else "" for part in parts]
+
+
+QUERIES = {
+    "SELECT id, try_variant_get(v, '$.a.b', 'int') FROM t": ["v=[a.b]"],
+    "SELECT id FROM t WHERE v:d::string = 'y'": ["v=[d]"],
+    "SELECT sum(try_variant_get(v, '$.a.b', 'int')), count(*) FROM t WHERE v:d IS NOT NULL": ["v=[a.b, d]"],
+    "SELECT v:d::string AS d, max(CASE WHEN id = 1 THEN v:a.b::int END) FROM t GROUP BY 1 ORDER BY 1": ["v=[a.b, d]"],
+    "SELECT id, s.w:e[0].f::int, s.n FROM t": ["s.w=[e]"],
+    "SELECT count(*) FROM t WHERE v IS NOT NULL": ["v=[]"],
+    "SELECT v, v:d::string FROM t": [""],
+    "SELECT v::string FROM t": [""],
+    "SELECT variant_get(v, '$[1]', 'int') FROM t WHERE id = 3": [""],
+    "SELECT x.id, y.v:d::string FROM t x LEFT JOIN t y ON x.id = y.id": ["", "v=[d]"],
+}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_paths_of_queries(catalog: SparkSession, query: str) -> None:
+    assert touched(catalog, query) == QUERIES[query]
+    narrowed = [str(row) for row in catalog.sql(query).collect()]
+    catalog.conf.set("spark.sql.variant.pushVariantIntoScan", "false")
+    try:
+        assert touched(catalog, query) == [""] * len(QUERIES[query])
+        assert [str(row) for row in catalog.sql(query).collect()] == narrowed
+    finally:
+        catalog.conf.unset("spark.sql.variant.pushVariantIntoScan")
+
+
+def test_a_wrong_cast_fails_where_it_is_evaluated(catalog: SparkSession) -> None:
+    with pytest.raises(SparkRuntimeException, match="INVALID_VARIANT_CAST"):
+        catalog.sql("SELECT sum(v:a.b::int) FROM t").collect()
+    query = "SELECT max(CASE WHEN id < 2 THEN v:a.b::int END) AS m FROM t"
+    assert touched(catalog, query) == ["v=[a.b]"]
+    assert [row.m for row in catalog.sql(query).collect()] == [1]
+    assert [row.b for row in catalog.sql("SELECT v:a.b::int AS b FROM t WHERE v:d::string = 'y'").collect()] == [1]
