@@ -295,6 +295,13 @@ def _check_inner_nulls(values: pa.Array, inner: DataType, column: str, *, outer_
         raise DataError(f"Cannot write null to non-null column({column}).")
 
 
+def _without_nulls(array: pa.Array) -> pa.Array:
+    """The values without their nulls, which lie under null rows: writers refuse them in fields that are NOT NULL."""
+    if not array.null_count or pa.types.is_nested(array.type):
+        return array
+    return pa.Array.from_buffers(array.type, len(array), [None, *array.buffers()[1:]], 0, array.offset)
+
+
 def _cast_struct(array: pa.Array, target: RowType | VariantType, column: str) -> pa.Array:
     if isinstance(target, VariantType):
         binary = VarBinaryType(VarBinaryType.MAX, nullable=False)
@@ -312,7 +319,8 @@ def _cast_struct(array: pa.Array, target: RowType | VariantType, column: str) ->
             continue
         child = array.field(found[field.name])
         _check_inner_nulls(child, field.type, path, outer_valid=valid)
-        children.append(store_cast(child, field.type, path))
+        stored = store_cast(child, field.type, path)
+        children.append(stored if field.type.nullable else _without_nulls(stored))
     mask = array.is_null() if array.null_count else None
     arrow_fields = [to_arrow_field(f) for f in fields]
     if isinstance(target, VariantType):

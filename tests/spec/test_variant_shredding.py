@@ -36,6 +36,7 @@ from paimon_spark.table.table import load_table
 from tests.support.plans import plan_of
 from tests.support.variants import SCHEMAS, VALUES, column, group, plain
 
+
 @pytest.mark.parametrize("kind", SCHEMAS.values(), ids=list(SCHEMAS))
 @settings(max_examples=25, deadline=None)
 @given(values=st.lists(VALUES, min_size=1, max_size=8), start=st.integers(0, 2))

@@ -199,3 +199,16 @@ def test_integers_as_decimals(values: list[int | None], precision: int, scale: i
     else:
         with pytest.raises(DataError, match="cannot hold"):
             cast(array, target)
+
+
+def test_nothing_lies_under_null_rows() -> None:
+    """Parquet's writer refuses nulls of fields that are NOT NULL, though the rows that they are in are null."""
+    binary = pa.array([b"x", None, b"z"])
+    mask = pa.array([False, True, False])
+    variant = cast(pa.StructArray.from_arrays([binary, binary], ["metadata", "value"], mask=mask), "VARIANT")
+    assert variant.to_pylist() == [{"value": b"x", "metadata": b"x"}, None, {"value": b"z", "metadata": b"z"}]
+    assert [variant.field(i).null_count for i in range(2)] == [0, 0]
+    numbers = pa.StructArray.from_arrays([pa.array([1, None, 3]), binary], ["a", "b"], mask=mask).slice(1)
+    found = cast(numbers, row(("a", "BIGINT NOT NULL"), ("b", "BYTES NOT NULL")))
+    assert found.to_pylist() == [None, {"a": 3, "b": b"z"}]
+    assert [found.field(i).null_count for i in range(2)] == [0, 0]

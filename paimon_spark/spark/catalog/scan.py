@@ -19,6 +19,7 @@ from paimon_spark.read.metadata_pruning import pruned_metadata_fields
 from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
+from paimon_spark.read.variant_paths import touched_paths
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, StatisticsProxy
 from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.count_scan import CountScanProxy
@@ -37,7 +38,6 @@ from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, cheapest_column, partition_columns_last
 from paimon_spark.spark.catalog.scan_statistics import column_statistics
 from paimon_spark.spark.catalog.stream import stream_of_plan
-from paimon_spark.spark.catalog.variant_scan import may_touch_less, touched_paths, touching
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, has_faces, none_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
@@ -204,7 +204,7 @@ class ScanBuilderProxy(FacedProxy):
         plan = ScanPlan(self.table, struct, self.predicates, self.metadata_predicates, self.limit, self.view)
         given = {key: value for key, value in self.options.items() if key not in batch_options(self.options)}
         plan = self._on_source(replace(plan, given=given))
-        return _scan_of(self, self.loaded.name, plan, self.skipping)
+        return ScanProxy.of(self, self.loaded.name, plan, self.skipping)
 
     def _on_source(self, plan: ScanPlan) -> ScanPlan:
         return plan if self.first is None else plan.after(self.first)
@@ -243,13 +243,20 @@ class ScanProxy(BasicScanProxy):
         self._marks: Marks | None = None
         self._batch: JavaObject | None = None
 
+    @classmethod
+    def of(cls, asked: FacedProxy, name: str, plan: ScanPlan, pushed: Sequence[Predicate]) -> ScanProxy:
+        """The scan that a builder or another scan answers."""
+        scan = cls(asked.gateway, name, plan, pushed)
+        scan.names_errors = asked.names_errors
+        return scan
+
     def answers(self) -> dict[str, Value]:
         """What does not depend on the files."""
         has_vectors = self.plan.table.options.deletion_vectors_enabled
         return {
             **super().answers(),
             **({} if has_vectors else {"get": None}),
-            **({} if may_touch_less(self.plan) else {"apply": None}),
+            **({} if self.plan.reads_whole_variants else {"apply": None}),
             "filterAttributes": ["references", self._filterable()],
             "pushedPredicates": none_of(_PREDICATE),
             "supportsIterativePushdown": False,
@@ -288,15 +295,15 @@ class ScanProxy(BasicScanProxy):
         return Reply(self._marks.answer(sum(name in keys for name in self.plan.struct.names)), once=True)
 
     def apply(self, _touched: str) -> None:
-        """Which scan reads only some paths of VARIANTs: asked by the optimizer. None without the Java classes."""
+        """Which scan reads only some paths of VARIANTs: asked by the optimizer."""
 
     def _asked_touched(self, question: Question) -> Reply:
         """The scan that reads only the paths of VARIANTs that the query touches."""
-        plan = touching(self.plan, touched_paths(question.arguments[0]))
-        return Reply(None, once=True) if plan is None else Reply(face_of(_scan_of(self, self.name, plan, self.pushed)))
+        plan = self.plan.of_paths(touched_paths(question.arguments[0]))
+        return Reply(plan and face_of(ScanProxy.of(self, self.name, plan, self.pushed)), once=plan is None)
 
     def toBatch(self) -> JavaObject:
-        """Spark's Python batch over our reader; Spark's Parquet batch needs the Java classes."""
+        """Spark's Python batch; Spark's Parquet batch needs the Java classes."""
         if self._batch is None:
             schema = java_struct(self.gateway, self.plan.struct)
             self._batch = planned_batch(self.gateway, schema, self.plan.struct, self.plan.reader())
@@ -336,10 +343,7 @@ class ScanProxy(BasicScanProxy):
         return self._native
 
     def filterAttributes(self) -> JavaObject:
-        """Columns by which a join may leave out files while the query runs, as far as they are read.
-
-        They are the partition columns, and the metadata columns that say the file and the bucket.
-        """
+        """Columns by which a join may leave out files, as far as they are read: of partitions, and metadata columns."""
         expressions = self.gateway.jvm.org.apache.spark.sql.connector.expressions
         references = [expressions.Expressions.column(name) for name in self._filterable()]
         return self.gateway.array("org.apache.spark.sql.connector.expressions.NamedReference", references)
@@ -395,9 +399,3 @@ class ScanProxy(BasicScanProxy):
     def reflectsFullyPushedDownFilters(self) -> bool:
         """Files that the predicates rule out are not counted."""
         return True
-
-
-def _scan_of(asked: FacedProxy, name: str, plan: ScanPlan, pushed: Sequence[Predicate]) -> ScanProxy:
-    scan = ScanProxy(asked.gateway, name, plan, pushed)
-    scan.names_errors = asked.names_errors
-    return scan

@@ -19,7 +19,7 @@ from paimon_spark.read.metadata_pruning import prune_by_metadata
 from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import ReadSource, RowView, TableScan, resolve_source
-from paimon_spark.spark.catalog.variant_scan import Touched, shown_paths, with_paths
+from paimon_spark.read.variant_paths import Touched, shown_paths, with_paths
 from paimon_spark.spark.columns.types import default_size, spark_arrow_schema, to_spark_type
 from paimon_spark.spark.source.reader import PaimonReader
 from paimon_spark.spark.source.split_packing import cores_here
@@ -112,8 +112,19 @@ class ScanPlan:
         )
         return narrowed.on(self.source)
 
-    def of_paths(self, touched: Touched) -> ScanPlan:
-        """The same scan of the same files, of which only some paths of VARIANT columns are wanted."""
+    @property
+    def reads_whole_variants(self) -> bool:
+        """Whether there are VARIANT columns, and nothing is known of the paths that are wanted."""
+        kinds = (column.type for column in self.view.fields(self.table) if column.name in self.struct.names)
+        return not self.touched and any(t.contains_type(kind, t.VariantType) for kind in kinds)
+
+    def of_paths(self, touched: Touched) -> ScanPlan | None:
+        """The same scan of the same files, of which only some paths of VARIANT columns are wanted.
+
+        None where the whole values count: changes between two snapshots are found by comparing them.
+        """
+        if self.view is not ROWS or not isinstance(self.source, Snapshot):
+            return None
         found = replace(self, touched=touched).on(self.source)
         if "plan" in self.__dict__:
             found.__dict__["plan"] = replace(self.plan, fields=tuple(found._read_fields()))

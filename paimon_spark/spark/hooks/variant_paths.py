@@ -1,4 +1,4 @@
-"""Scans are told which paths of VARIANT columns a query touches (`catalog.variant_scan`)."""
+"""Scans are told which paths of VARIANT columns a query touches (`read.variant_paths`)."""
 
 from __future__ import annotations
 
