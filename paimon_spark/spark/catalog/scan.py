@@ -203,8 +203,7 @@ class ScanBuilderProxy(FacedProxy):
         struct = partition_columns_last(self.struct, self.table.schema.partition_keys)
         plan = ScanPlan(self.table, struct, self.predicates, self.metadata_predicates, self.limit, self.view)
         given = {key: value for key, value in self.options.items() if key not in batch_options(self.options)}
-        plan = self._on_source(replace(plan, given=given))
-        return ScanProxy.of(self, self.loaded.name, plan, self.skipping)
+        return ScanProxy.of(self, self.loaded.name, self._on_source(replace(plan, given=given)), self.skipping)
 
     def _on_source(self, plan: ScanPlan) -> ScanPlan:
         return plan if self.first is None else plan.after(self.first)
