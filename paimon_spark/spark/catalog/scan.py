@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyspark.sql.types import StructType
 
 from paimon_spark.options import canonical_options
-from paimon_spark.read.metadata_pruning import pruned_metadata_fields
 from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
@@ -281,7 +280,7 @@ class ScanProxy(BasicScanProxy):
         return f"paimon {self.name} {self.plan.describe()}{reader}"
 
     def get(self) -> None:
-        """Which rows Spark is to filter: asked by the optimizer. None where it cannot, without the Java classes."""
+        """Which rows Spark is to filter: None without the Java classes."""
 
     def _asked_marks(self, question: Question) -> Reply:
         """Which rows Spark is to filter, where its Parquet reader can read all others as they are."""
@@ -348,9 +347,7 @@ class ScanProxy(BasicScanProxy):
         return self.gateway.array("org.apache.spark.sql.connector.expressions.NamedReference", references)
 
     def _filterable(self) -> list[str]:
-        schema = self.plan.table.schema
-        known = (*schema.partition_keys, *(field.name for field in pruned_metadata_fields(schema)))
-        return [quoted_name(name) for name in known if name in self.plan.struct.names and self.plan.view is ROWS]
+        return [quoted_name(name) for name in self.plan.filterable]
 
     def filter(self, predicates: JavaObject) -> None:
         """Leave out files by what the other side of a join turned out to hold; the snapshot stays."""

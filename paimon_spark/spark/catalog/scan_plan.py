@@ -15,7 +15,7 @@ from pyspark.sql import types as spark
 
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.metadata_columns import METADATA_COLUMNS, metadata_fields, refuse_merged_splits
-from paimon_spark.read.metadata_pruning import prune_by_metadata
+from paimon_spark.read.metadata_pruning import prune_by_metadata, pruned_metadata_fields
 from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import ReadSource, RowView, TableScan, resolve_source
@@ -111,6 +111,13 @@ class ScanPlan:
             metadata_predicates=(*self.metadata_predicates, *metadata_predicates),
         )
         return narrowed.on(self.source)
+
+    @property
+    def filterable(self) -> list[str]:
+        """The columns that come out by which planning leaves out files: of partitions, and some metadata columns."""
+        schema = self.table.schema
+        known = (*schema.partition_keys, *(column.name for column in pruned_metadata_fields(schema)))
+        return [name for name in known if name in self.struct.names and self.view is ROWS]
 
     @property
     def reads_whole_variants(self) -> bool:
