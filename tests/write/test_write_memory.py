@@ -14,6 +14,7 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.read.split_read import read_split
 from paimon_spark.read.waiting_files import by_writer, read_waiting, waiting_entries
 from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.file_names import waiting_writer
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.table import FileStoreTable, create_table
 from paimon_spark.write.bucket_filling import DynamicBucketPlan
@@ -27,7 +28,6 @@ from paimon_spark.write.moving_rows import (
 )
 from paimon_spark.write.packed_rows import pack_rows, unpack_rows
 from paimon_spark.write.plan import OverwriteMode, WritePlan, plan_write
-from paimon_spark.write.postpone import writer_of
 from paimon_spark.write.task_write import chunk_bytes, write_batches
 from tests.support.memory import arrow_peak
 from tests.support.plans import plan_of
@@ -120,7 +120,7 @@ def test_rows_that_wait_for_their_buckets(tmp_path: Path) -> None:
     assert writing.bytes < MOST
     commit(table, [message])
     entries = waiting_entries(table.manifests.live_entries(table.snapshots.latest()))
-    groups = by_writer(table, [(e.partition, writer_of(e.file.file_name), e.file) for e in entries])
+    groups = by_writer(table, [(e.partition, waiting_writer(e.file.file_name), e.file) for e in entries])
     plan = plan_write(table.as_if({"bucket": "4"}), data_schema=moving_schema(table.schema), shuffled=True)
     with arrow_peak() as taking:
         rows = unpack_rows(pack_rows(plan, read_waiting(table, groups, chunk_bytes(plan)), 0, range(4)))
