@@ -239,7 +239,8 @@ def check_deletion_vectors(
 
     Equals Java's comparison of (data file, vector file) pairs: a vector that is deleted must be the one the table has,
     a file that goes must go together with its vector, and a new vector must not hide one made meanwhile. Java compares
-    them in tables without buckets only, and loses vectors of others where two commits change one bucket.
+    them in tables without buckets only, and loses vectors of others where two commits change one bucket; it also leaves
+    vectors of files that are gone, which any commit may take away.
 
     Args:
         base_files: live files.
@@ -263,7 +264,7 @@ def check_deletion_vectors(
     new = {entry.file.file_name for entry in delta_files if entry.kind == FileKind.ADD}
     for data_file in removed.keys() | added.keys() | gone - new:  # a file that changes its level keeps its vector
         reason = None
-        if data_file not in live and data_file not in new:
+        if data_file not in live and data_file not in new and data_file not in removed.keys() - added.keys():
             reason = f"Trying to create deletion vector on file {data_file} which is not previously added."
         elif removed.get(data_file) != holder.get(data_file):
             reason = f"The deletion vector of file {data_file} was changed by another commit."

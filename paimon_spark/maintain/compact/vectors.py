@@ -1,7 +1,8 @@
 """The deletion vectors of a compaction's buckets: as the snapshot has them, and as each step leaves them.
 
 Equals what Java's ``BucketedDvMaintainer`` does in a compaction: replaced rows are marked, and a file that goes takes
-its vector along. Index files of steps in between are deleted.
+its vector along. Java leaves the last vector of a bucket where its file goes: what it left goes with the next change.
+Index files of steps in between are deleted.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class VectorChanges:
         self._now = list(self._before)
         self._written: list[IndexManifestEntry] = []
         self.places: Vectors = vector_places(table, self._now)
+        live = set(table.manifests.live_columns(snapshot).file_names) if self.places else set()
+        self._stale = [key for key in self.places if key[2] not in live]
 
     def apply(self, deleted: Sequence[DeletedRows], dropped: Collection[FileKey]) -> None:
         """Mark rows and forget files; writes index files.
@@ -49,6 +52,8 @@ class VectorChanges:
         dropped = [key for key in dropped if key in self.places]
         if not staying and not dropped:
             return
+        changed = {(rows.partition, rows.bucket) for rows in staying} | {key[:2] for key in dropped}
+        dropped += [key for key in self._stale if key[:2] in changed and key in self.places]
         changes = changed_vectors(self._table, self._now, staying, dropped)
         added = [entry for entry in changes if entry.kind == FileKind.ADD]
         gone = {entry.file_name for entry in changes if entry.kind == FileKind.DELETE}
