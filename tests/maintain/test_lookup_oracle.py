@@ -142,7 +142,7 @@ def test_java_and_we_go_on_after_each_other(oracle: Any, tmp_path: Path, kind: s
 def test_the_last_vector_that_java_leaves(oracle: Any, tmp_path: Path) -> None:
     """Java's compaction of the only file with a vector leaves the vector: our next compaction takes it away."""
     table = make_table(tmp_path / "t", primary_key=["k"], **{**LOOKUPS["vectors"], **LEVELS, "bucket": "1"}, **KEEP)
-    model = {key: "a" for key in range(12)}
+    model = dict.fromkeys(range(12), "a")
     write(table, model, [0] * 12)
     compact(load_table(table.path), full=True)
     write(table, {3: "gone"}, [3])
