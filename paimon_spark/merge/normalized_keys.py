@@ -22,6 +22,8 @@ NormalizedKey = Callable[[npt.NDArray[np.int64] | None], Integers]
 
 _LENGTH_MASKS = np.array([0] + [(2**64 - 1) ^ (2 ** (64 - 8 * n) - 1) for n in range(1, 9)], dtype=np.uint64)
 _COMPACT_DECIMAL_DIGITS = 18
+_MOST_WORDS = 64
+"""Keys of eight bytes each that a column of strings or bytes becomes; what longer values have behind is ranked."""
 
 
 def normalized_keys(column: pa.Array, *, descending: bool = False) -> Iterator[NormalizedKey]:
@@ -134,7 +136,11 @@ def _decimal_pairs(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _bytes_keys(column: pa.Array) -> Iterator[NormalizedKey]:
-    """Eight bytes at a time, big endian, behind the prefix that all values share; the last key is the length."""
+    """Eight bytes at a time, big endian, without the prefix that all share; the last key is the length, or a rank.
+
+    Each key is looked at for all rows that are still tied. So equal values of megabytes would cost a pass for each
+    eight bytes; after some of them Arrow compares whole values.
+    """
     wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     _, offset_buffer, data_buffer = column.buffers()
     rows = len(column)
@@ -159,7 +165,7 @@ def _bytes_keys(column: pa.Array) -> Iterator[NormalizedKey]:
     valid = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False)) if column.null_count else None
     present = lengths if valid is None else lengths[valid]
     shortest = int(present.min()) if len(present) else 0
-    skip = _shared_prefix(lambda at: eight_bytes(at, valid), shortest)
+    skip = _shared_prefix(lambda at: eight_bytes(at, valid), min(shortest, 8 * _MOST_WORDS))
 
     def rest(chosen: npt.NDArray[np.int64] | None) -> Integers:
         left: Integers = np.maximum((lengths if chosen is None else lengths[chosen]) - skip, 0)
@@ -168,13 +174,14 @@ def _bytes_keys(column: pa.Array) -> Iterator[NormalizedKey]:
     if longest - skip <= 7:
         yield lambda chosen: eight_bytes(skip, chosen) | rest(chosen).astype(np.uint64)
         return
-    for at in range(skip, longest, 8):
+    words = range(skip, longest, 8)
+    for at in words[:_MOST_WORDS]:
         yield lambda chosen, at=at: eight_bytes(at, chosen)  # type: ignore[misc]
-    yield rest
+    yield rest if len(words) <= _MOST_WORDS else lambda chosen: _ranks(column, chosen)
 
 
 def _shared_prefix(eight_bytes: Callable[[int], Integers], shortest: int) -> int:
-    """How many leading bytes are the same in all values, none of which is shorter than ``shortest``."""
+    """How many of the first ``shortest`` bytes are the same in all values, none of which is shorter."""
     skip = 0
     while skip < shortest:
         values = eight_bytes(skip)
@@ -183,6 +190,13 @@ def _shared_prefix(eight_bytes: Callable[[int], Integers], shortest: int) -> int
             return min(skip + (64 - differing.bit_length()) // 8, shortest)
         skip += 8
     return shortest
+
+
+def _ranks(column: pa.Array, chosen: npt.NDArray[np.int64] | None) -> Integers:
+    """Ranks by the whole values, as unsigned bytes."""
+    values = column if chosen is None else column.take(pa.array(chosen))
+    ranks: Integers = pc.rank(values, tiebreaker="dense").to_numpy()
+    return ranks
 
 
 def has_fixed_width_order(arrow_type: pa.DataType) -> bool:

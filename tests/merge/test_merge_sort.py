@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.merge.normalized_keys import normalized_keys
 from paimon_spark.merge.sort import dense_ranks, sort_order
 
 Key = Callable[[Any], Any]
@@ -35,6 +36,7 @@ KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any], Key]] = {
     "big decimal": (pa.decimal128(38, 0), st.integers(-(10**38) + 1, 10**38 - 1).map(Decimal), Decimal),
     "string": (pa.string(), TEXTS, str.encode),
     "prefixed": (pa.large_string(), TEXTS.map(lambda text: "a common prefix " + text), str.encode),
+    "long": (pa.string(), st.builds(str.__add__, st.sampled_from(["", "x" * 700, "x" * 1500]), TEXTS), str.encode),
     "binary": (pa.binary(), st.binary(max_size=12), bytes),
     "date": (pa.date32(), st.dates(), lambda day: day),
     "timestamp": (pa.timestamp("us"), st.datetimes(), lambda time: time),
@@ -90,6 +92,13 @@ def test_a_slice_of_a_column_is_sorted_by_its_own_rows() -> None:
     big = pa.array([Decimal(9), Decimal(3), Decimal(-3), Decimal(1), Decimal(2)], pa.decimal128(38, 0)).slice(1)
     assert sort_order(pa.table({"k": words}), ["k"]).order.tolist() == [1, 3, 0, 2]
     assert sort_order(pa.table({"k": big}), ["k"]).order.tolist() == [1, 2, 3, 0]
+
+
+def test_values_of_megabytes_are_compared_in_few_passes() -> None:
+    texts = [text + end for text in ("x" * 3_000_000, "y" * 600, "") for end in ("b", "", "b", "a")]
+    column = pa.array(texts)
+    assert sort_order(pa.table({"k": column}), ["k"]).order.tolist() == sorted(range(12), key=texts.__getitem__)
+    assert len(list(normalized_keys(column))) < 100
 
 
 def test_a_dictionary_column_is_sorted_by_its_values() -> None:
