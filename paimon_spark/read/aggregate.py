@@ -27,6 +27,8 @@ from paimon_spark.spec.data_types import (
     DataType,
     DateType,
     DecimalType,
+    DoubleType,
+    FloatType,
     IntType,
     LocalZonedTimestampType,
     SmallIntType,
@@ -56,9 +58,9 @@ class AggregateCall:
     """One count or extreme."""
 
     function: str
-    """``count``, ``min`` or ``max``."""
+    """``count``, ``min``, ``max`` or ``sum``."""
     column: str | None = None
-    """What is counted or compared; None counts rows."""
+    """What is counted, compared or added; None counts rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,8 @@ def _is_exact(schema: TableSchema, wanted: Aggregation) -> bool:
     if not set(wanted.group_by) <= set(schema.partition_keys):
         return False
     for call in wanted.calls:
+        if call.function == "sum":
+            return False
         if call.column is None or call.column in schema.partition_keys:
             continue
         if not schema.has_field(call.column):
@@ -159,7 +163,15 @@ def _result_field(schema: TableSchema, call: AggregateCall) -> DataField:
     name = f"{call.function}({call.column or '*'})"
     if call.function == "count" or call.column is None:
         return DataField(-1, name, BigIntType(nullable=False))
-    return DataField(-1, name, schema.field(call.column).type.with_nullable(True))
+    kind = schema.field(call.column).type.with_nullable(True)
+    return DataField(-1, name, _sum_type(kind) if call.function == "sum" else kind)
+
+
+def _sum_type(kind: DataType) -> DataType:
+    """Return the type of a partial sum as Spark's rule of partial push-down takes it: decimals keep their type."""
+    if isinstance(kind, DecimalType):
+        return kind
+    return DoubleType() if isinstance(kind, FloatType | DoubleType) else BigIntType()
 
 
 def _is_unmerged(table: FileStoreTable, snapshot: Snapshot, files: ManifestColumns) -> bool:

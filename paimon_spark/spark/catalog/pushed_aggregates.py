@@ -1,25 +1,41 @@
-"""Counts, minima and maxima that Spark pushes down, answered from metadata."""
+"""Aggregations that Spark pushes down: answered from metadata, or computed in tasks as far as they go."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import types as spark
 
 from paimon_spark.read.aggregate import AggregateCall, AggregateRows, Aggregation, aggregate_snapshot, counts_rows
 from paimon_spark.read.change_range import ChangeRange
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.spark.catalog.basic_scan import LocalRowsProxy
+from paimon_spark.spark.catalog.driver_read import is_small
+from paimon_spark.spark.catalog.native_scan import is_native
 from paimon_spark.spark.catalog.pushed_expressions import Tree, field_reference, tree_of
-from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.table.two_branches import other_branch
 
 if TYPE_CHECKING:
     from paimon_spark.spark.catalog.scan_plan import ScanPlan
 
+_FLOATS: Final[tuple[type, ...]] = (spark.FloatType, spark.DoubleType)
+_BITS: Final[Mapping[type[spark.DataType], int]] = {spark.ByteType: 8, spark.ShortType: 16, spark.IntegerType: 32}
+_NUMBERS: Final[tuple[type, ...]] = (*_FLOATS, *_BITS, spark.LongType)
+_FLAT: Final = (
+    *_NUMBERS, spark.BooleanType, spark.StringType, spark.BinaryType, spark.DecimalType, spark.DateType,
+    spark.TimestampType, spark.TimestampNTZType,
+)  # fmt: skip
+_MOST_DIGITS: Final = 28
+"""Sums of decimals have ten digits more, up to 38."""
+_BITS_OF_DOUBLES: Final = 53
+
 
 def to_aggregation(functions: Sequence[Tree], groups: Sequence[Tree]) -> Aggregation | None:
-    """Return Spark's ``Aggregation`` as a Paimon one; None unless all functions are counts and extremes of columns.
+    """Return Spark's ``Aggregation`` as a Paimon one; None unless all functions are counts, extremes, sums.
 
     Args:
         functions: of each its class's name, whether it is of distinct values, and its arguments.
@@ -37,10 +53,15 @@ def to_aggregation(functions: Sequence[Tree], groups: Sequence[Tree]) -> Aggrega
 def _call(kind: str, distinct: bool, arguments: Sequence[Tree]) -> AggregateCall | None:
     if kind == "CountStar":
         return AggregateCall("count")
-    if kind not in ("Count", "Min", "Max") or distinct:
+    if kind not in ("Count", "Min", "Max", "Sum") or distinct:
         return None
     name = field_reference(arguments[0])
     return None if name is None else AggregateCall(kind.lower(), name)
+
+
+def averaged_columns(functions: Sequence[Tree]) -> set[str | None]:
+    """Return the columns of averages. Spark asks for their sums and counts next."""
+    return {field_reference(arguments[0]) for kind, _, arguments in functions if kind == "Avg"}
 
 
 def aggregation_trees(gateway: Gateway, aggregation: JavaObject) -> tuple[list[Tree], list[Tree]]:
@@ -49,7 +70,8 @@ def aggregation_trees(gateway: Gateway, aggregation: JavaObject) -> tuple[list[T
     for function in aggregation.aggregateExpressions():
         kind = str(function.getClass().getSimpleName())
         children = [tree_of(gateway, child) for child in function.children()]
-        functions.append([kind, kind == "Count" and bool(function.isDistinct()), children])
+        distinct = kind in ("Count", "Sum", "Avg") and bool(function.isDistinct())
+        functions.append([kind, distinct, children])
     return functions, [tree_of(gateway, expression) for expression in aggregation.groupByExpressions()]
 
 
@@ -78,3 +100,52 @@ def answered_scan(gateway: Gateway, name: str, answer: AggregateRows) -> LocalRo
     struct = to_spark_struct(answer.fields)
     text = f"paimon {name} metadata only: {', '.join(struct.names)}"
     return LocalRowsProxy(gateway, struct, text, [struct.toInternal(row) for row in answer.rows])
+
+
+def plan_of_tasks(
+    gateway: Gateway, plan: ScanPlan, wanted: Aggregation, averaged: Set[str | None], settings: Mapping[str, str]
+) -> ScanPlan | None:
+    """Return the plan of the columns that tasks aggregate; None where Spark aggregates the rows itself.
+
+    It does where its own Parquet reader finds the rows, and where the driver reads a few of them.
+
+    Args:
+        gateway: the JVM.
+        plan: of all rows, with no filter that Spark evaluates.
+        wanted: the aggregation.
+        averaged: columns of which Spark wanted the average before it asked for sums and counts.
+        settings: of the session, `WANTED_SETTINGS` as far as they are set.
+    """
+    schema = plan.table.schema
+    names = list(dict.fromkeys((*wanted.group_by, *(call.column for call in wanted.calls if call.column is not None))))
+    if not names or plan.view is not ROWS or not all(map(schema.has_field, names)):
+        return None
+    struct = to_spark_struct(schema.field(name) for name in names)
+    kinds = {column.name: column.dataType for column in struct}
+    if not all(type(kind) in _FLAT for kind in kinds.values()):
+        return None
+    if not all(call.column is None or _is_taken(call, kinds[call.column], wanted) for call in wanted.calls):
+        return None
+    columns = replace(plan, struct=struct).on(plan.source)
+    if not columns.plan.splits or is_native(gateway, columns, settings, marked=True) or is_small(gateway, columns):
+        return None
+    return columns if all(name is not None and _is_exact_average(columns, name) for name in averaged) else None
+
+
+def _is_taken(call: AggregateCall, kind: spark.DataType, wanted: Aggregation) -> bool:
+    if call.function == "sum":
+        # the rule of partial push-down casts each partial sum to the type of the column, and Spark's to ten digits more
+        return isinstance(kind, _NUMBERS) or (isinstance(kind, spark.DecimalType) and kind.precision <= _MOST_DIGITS)
+    return call.function == "count" or not (wanted.group_by and isinstance(kind, _FLOATS))
+
+
+def _is_exact_average(plan: ScanPlan, name: str) -> bool:
+    """Return whether the sum of a column divided by its count is the average that Spark computes.
+
+    Of integers Spark adds up doubles: the same as long as no sum has more than 53 bits.
+    """
+    kind = to_spark_type(plan.table.schema.field(name).type)
+    bits = _BITS.get(type(kind))
+    if bits is None:
+        return not isinstance(kind, spark.LongType)
+    return plan.row_count << (bits - 1) <= 1 << _BITS_OF_DOUBLES

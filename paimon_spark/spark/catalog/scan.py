@@ -19,9 +19,9 @@ from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.read.variant_paths import touched_paths
+from paimon_spark.spark.catalog.aggregate_scan import AggregateScanProxy, task_scan
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, StatisticsProxy
 from paimon_spark.spark.catalog.column_definitions import java_struct
-from paimon_spark.spark.catalog.count_scan import CountScanProxy
 from paimon_spark.spark.catalog.driver_read import is_small, rows_here
 from paimon_spark.spark.catalog.marked_rows import Marks, marks_of, unmarked
 from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, note_refusal, parquet_batch
@@ -29,7 +29,7 @@ from paimon_spark.spark.catalog.pushed_aggregates import (
     aggregated_rows,
     aggregation_trees,
     answered_scan,
-    is_counted_by_tasks,
+    averaged_columns,
     to_aggregation,
 )
 from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down, tree_of
@@ -71,6 +71,7 @@ class ScanBuilderProxy(FacedProxy):
         "pushAggregation": "_asked_aggregation",
         "build": "_asked_scan",
     }
+    settings = WANTED_SETTINGS
 
     def __init__(self, gateway: Gateway, loaded: LoadedTable, options: Mapping[str, str], view: RowView = ROWS) -> None:
         super().__init__(gateway)
@@ -87,8 +88,10 @@ class ScanBuilderProxy(FacedProxy):
         self.limit: int | None = None
         self.left_to_spark = False
         self.aggregated: AggregateRows | None = None
-        self.counted: CountScanProxy | None = None
-        """The scan of an aggregation for which tasks count rows."""
+        self.in_tasks: AggregateScanProxy | None = None
+        """The scan of an aggregation of which tasks compute parts."""
+        self.averaged: set[str | None] = set()
+        """Columns of which Spark wanted the average before it asked for sums and counts."""
         self.first: ScanPlan | None = None
         """An earlier scan of the same relation, on whose source this one stays."""
 
@@ -166,24 +169,24 @@ class ScanBuilderProxy(FacedProxy):
 
     def supportCompletePushDown(self, aggregation: JavaObject) -> bool:
         """Whether Spark may leave the whole aggregation to us."""
-        return self._aggregate(*aggregation_trees(self.gateway, aggregation))
+        return self._aggregate(aggregation_trees(self.gateway, aggregation), {})
 
     def pushAggregation(self, aggregation: JavaObject) -> bool:
-        """Answer counts and extremes from metadata, where they are exact there, or let tasks count."""
-        return self._aggregate(*aggregation_trees(self.gateway, aggregation)) or self.counted is not None
+        """Answer counts and extremes from metadata, where they are exact there, or let tasks aggregate."""
+        return self._aggregate(aggregation_trees(self.gateway, aggregation), {}) or self.in_tasks is not None
 
     def _asked_aggregation(self, question: Question) -> Reply:
-        complete = self._aggregate(*question.arguments[0])
-        return Reply(complete, remember={"pushAggregation": complete or self.counted is not None})
+        complete = self._aggregate(question.arguments[0], question.settings)
+        return Reply(complete, remember={"pushAggregation": complete or self.in_tasks is not None})
 
-    def _aggregate(self, functions: Sequence[Tree], groups: Sequence[Tree]) -> bool:
-        if self.aggregated is None and not self.left_to_spark:
-            wanted = to_aggregation(functions, groups)
-            if wanted is not None:
-                plan = self._on_source(ScanPlan(self.table, StructType(), self.predicates, view=self.view))
-                self.aggregated = aggregated_rows(plan, wanted)
-                if self.aggregated is None and is_counted_by_tasks(plan, wanted):
-                    self.counted = CountScanProxy(self.gateway, self.loaded.name, plan, wanted)
+    def _aggregate(self, trees: Sequence[Sequence[Tree]], settings: Mapping[str, str]) -> bool:
+        self.averaged |= averaged_columns(trees[0])
+        wanted = to_aggregation(*trees)
+        if self.aggregated is None and not self.left_to_spark and wanted is not None:
+            plan = self._on_source(ScanPlan(self.table, StructType(), self.predicates, view=self.view))
+            self.aggregated = aggregated_rows(plan, wanted)
+            if self.aggregated is None:
+                self.in_tasks = task_scan(self.gateway, self.loaded.name, plan, wanted, self.averaged, settings)
         return self.aggregated is not None
 
     def build(self) -> Any:
@@ -194,9 +197,9 @@ class ScanBuilderProxy(FacedProxy):
         return Reply(face_of(self._scan()))
 
     def _scan(self) -> FacedProxy:
-        if self.counted is not None:
-            self.counted.names_errors = self.names_errors
-            return self.counted
+        if self.in_tasks is not None:
+            self.in_tasks.names_errors = self.names_errors
+            return self.in_tasks
         if self.aggregated is not None:
             return answered_scan(self.gateway, self.loaded.name, self.aggregated)
         struct = partition_columns_last(self.struct, self.table.schema.partition_keys)

@@ -14,7 +14,9 @@ import org.apache.spark.sql.connector.expressions.LiteralValue;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.aggregate.AggregateFunc;
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
+import org.apache.spark.sql.connector.expressions.aggregate.Avg;
 import org.apache.spark.sql.connector.expressions.aggregate.Count;
+import org.apache.spark.sql.connector.expressions.aggregate.Sum;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.ReadAllAvailable;
@@ -117,9 +119,11 @@ final class PaimonArguments {
         List calls = new ArrayList();
         AggregateFunc[] functions = aggregation.aggregateExpressions();
         for (int at = 0; at < functions.length; at++) {
-            boolean distinct = functions[at] instanceof Count && ((Count) functions[at]).isDistinct();
-            String kind = functions[at].getClass().getSimpleName();
-            Object columns = encode(functions[at].children());
+            AggregateFunc call = functions[at];
+            boolean distinct = call instanceof Count && ((Count) call).isDistinct()
+                || call instanceof Sum && ((Sum) call).isDistinct() || call instanceof Avg && ((Avg) call).isDistinct();
+            String kind = call.getClass().getSimpleName();
+            Object columns = encode(call.children());
             calls.add(list(new Object[] {kind, Boolean.valueOf(distinct), columns}));
         }
         return list(new Object[] {calls, encode(aggregation.groupByExpressions())});
