@@ -140,6 +140,16 @@ def test_sums_overflow_where_spark_overflows(counts: SparkSession, ansi: bool) -
         counts.conf.unset("spark.sql.ansi.enabled")
 
 
+def test_an_aggregation_beside_other_rows(aggregates: SparkSession) -> None:
+    """Spark asks how large the partial results are before it joins them."""
+    query = (
+        "SELECT count(*) FROM {} WHERE g IN (SELECT max(g) FROM {} GROUP BY t) AND id > (SELECT count(*) FROM a) / 2"
+    )
+    frame = aggregates.sql(query.format("a", "a"))
+    assert "aggregated by tasks: t, max(g)" in explained(frame)
+    assert frame.collect() == aggregates.sql(query.format(ALL_ROWS, ALL_ROWS)).collect()
+
+
 def test_what_tasks_do_not_aggregate(aggregates: SparkSession) -> None:
     """Spark aggregates rows where partial results would not be the same, or rows are few."""
     for query in [

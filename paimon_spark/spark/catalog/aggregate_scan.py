@@ -10,7 +10,7 @@ from paimon_spark.spark.catalog.basic_scan import ReaderScanProxy, StatisticsPro
 from paimon_spark.spark.catalog.pushed_aggregates import is_counted_by_tasks, plan_of_tasks
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.jvm.faces import Value
-from paimon_spark.spark.jvm.gateway import Gateway
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.source.aggregate_reader import AggregateReader
 from paimon_spark.spark.source.count_reader import CountReader
 
@@ -62,6 +62,7 @@ class AggregateScanProxy(ReaderScanProxy):
             **super().answers(),
             "description": self.description(),
             "estimateStatistics": ["statistics", rows, size],
+            "estimateSizeInBytes": ["long", size],
             "reflectsFullyPushedDownFilters": True,
         }
 
@@ -73,6 +74,10 @@ class AggregateScanProxy(ReaderScanProxy):
     def estimateStatistics(self) -> StatisticsProxy:
         """Rows and bytes for the optimiser: a row for each split, and for each group no more than there are rows."""
         return StatisticsProxy(self.gateway, *self._size())
+
+    def estimateSizeInBytes(self) -> JavaObject:
+        """Bytes for the optimiser, which Spark 4.3 asks for by themselves."""
+        return self.gateway.jvm.java.util.OptionalLong.of(self._size()[1])
 
     def reflectsFullyPushedDownFilters(self) -> bool:
         """Partitions that the predicates rule out are not counted."""

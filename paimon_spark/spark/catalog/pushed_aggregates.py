@@ -15,6 +15,7 @@ from paimon_spark.spark.catalog.basic_scan import LocalRowsProxy
 from paimon_spark.spark.catalog.driver_read import is_small
 from paimon_spark.spark.catalog.native_scan import is_native
 from paimon_spark.spark.catalog.pushed_expressions import Tree, field_reference, tree_of
+from paimon_spark.spark.catalog.scan_plan import partition_columns_last
 from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.table.two_branches import other_branch
@@ -120,7 +121,7 @@ def plan_of_tasks(
     names = list(dict.fromkeys((*wanted.group_by, *(call.column for call in wanted.calls if call.column is not None))))
     if not names or plan.view is not ROWS or not all(map(schema.has_field, names)):
         return None
-    struct = to_spark_struct(schema.field(name) for name in names)
+    struct = partition_columns_last(to_spark_struct(schema.field(name) for name in names), schema.partition_keys)
     kinds = {column.name: column.dataType for column in struct}
     if not all(type(kind) in _FLAT for kind in kinds.values()):
         return None
