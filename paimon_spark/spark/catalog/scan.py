@@ -19,19 +19,13 @@ from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.read.variant_paths import touched_paths
+from paimon_spark.spark.catalog import pushed_aggregates
 from paimon_spark.spark.catalog.aggregate_scan import AggregateScanProxy, task_scan
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, StatisticsProxy
 from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.driver_read import is_small, rows_here
 from paimon_spark.spark.catalog.marked_rows import Marks, marks_of, unmarked
 from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, note_refusal, parquet_batch
-from paimon_spark.spark.catalog.pushed_aggregates import (
-    aggregated_rows,
-    aggregation_trees,
-    answered_scan,
-    averaged_columns,
-    to_aggregation,
-)
 from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down, tree_of
 from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, cheapest_column, partition_columns_last
@@ -169,22 +163,25 @@ class ScanBuilderProxy(FacedProxy):
 
     def supportCompletePushDown(self, aggregation: JavaObject) -> bool:
         """Whether Spark may leave the whole aggregation to us."""
-        return self._aggregate(aggregation_trees(self.gateway, aggregation), {})
+        return self._aggregate(pushed_aggregates.aggregation_trees(self.gateway, aggregation), {})
 
     def pushAggregation(self, aggregation: JavaObject) -> bool:
         """Answer counts and extremes from metadata, where they are exact there, or let tasks aggregate."""
-        return self._aggregate(aggregation_trees(self.gateway, aggregation), {}) or self.in_tasks is not None
+        return (
+            self._aggregate(pushed_aggregates.aggregation_trees(self.gateway, aggregation), {})
+            or self.in_tasks is not None
+        )
 
     def _asked_aggregation(self, question: Question) -> Reply:
         complete = self._aggregate(question.arguments[0], question.settings)
         return Reply(complete, remember={"pushAggregation": complete or self.in_tasks is not None})
 
     def _aggregate(self, trees: Sequence[Sequence[Tree]], settings: Mapping[str, str]) -> bool:
-        self.averaged |= averaged_columns(trees[0])
-        wanted = to_aggregation(*trees)
+        self.averaged |= pushed_aggregates.averaged_columns(trees[0])
+        wanted = pushed_aggregates.to_aggregation(*trees)
         if self.aggregated is None and not self.left_to_spark and wanted is not None:
             plan = self._on_source(ScanPlan(self.table, StructType(), self.predicates, view=self.view))
-            self.aggregated = aggregated_rows(plan, wanted)
+            self.aggregated = pushed_aggregates.aggregated_rows(plan, wanted)
             if self.aggregated is None:
                 self.in_tasks = task_scan(self.gateway, self.loaded.name, plan, wanted, self.averaged, settings)
         return self.aggregated is not None
@@ -201,7 +198,7 @@ class ScanBuilderProxy(FacedProxy):
             self.in_tasks.names_errors = self.names_errors
             return self.in_tasks
         if self.aggregated is not None:
-            return answered_scan(self.gateway, self.loaded.name, self.aggregated)
+            return pushed_aggregates.answered_scan(self.gateway, self.loaded.name, self.aggregated)
         struct = partition_columns_last(self.struct, self.table.schema.partition_keys)
         plan = ScanPlan(self.table, struct, self.predicates, self.metadata_predicates, self.limit, self.view)
         given = {key: value for key, value in self.options.items() if key not in batch_options(self.options)}
