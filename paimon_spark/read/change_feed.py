@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_spark.errors import OptionError
-from paimon_spark.read.audit_log import scan_of_rows, table_predicate
+from paimon_spark.read.audit_log import KindRows, scan_of_rows, table_predicate
 from paimon_spark.read.branch_plan import plan_rows
 from paimon_spark.read.change_range import ChangeRange, ChangeSource, snapshots_of
 from paimon_spark.read.incremental_plan import plan_changes
@@ -57,6 +57,7 @@ class ReadChangeFeed:
 
     times: Mapping[int, int]
     """When each snapshot was committed, epoch milliseconds."""
+    rows: KindRows = written_rows
 
     def __call__(
         self, table: FileStoreTable, split: DataSplit, plan_fields: Sequence[DataField], predicate: Predicate | None
@@ -64,7 +65,7 @@ class ReadChangeFeed:
         """Yield the columns asked for of changes for which the predicate is true."""
         names = {field.name for field in plan_fields} | (set() if predicate is None else fields(predicate))
         read_fields = tuple(field for field in table.schema.fields if field.name in names)
-        batches = written_rows(table, split, read_fields, table_predicate(table, predicate))
+        batches = self.rows(table, split, read_fields, table_predicate(table, predicate))
         return filter_and_project(
             (self._with_commit(batch, split.snapshot_id) for batch in batches), plan_fields, predicate
         )
@@ -88,22 +89,28 @@ def _plan(scan: TableScan) -> ReadPlan:
 
 def _plan_branch(scan: TableScan) -> ReadPlan:
     table, asked = scan.table, scan.source
-    assert isinstance(asked, ChangeRange)
+    if not isinstance(asked, ChangeRange):
+        raise OptionError("CHANGES needs a version or a timestamp to begin with: FROM VERSION 3, startingVersion.")
     refuse_without_changelog(table)
     changes = ChangeRange(feed_source(table), asked.start_id, asked.end_id)
     commits = snapshots_of(table, changes)
     overwrite = next((commit.id for commit in commits if commit.commit_kind is CommitKind.OVERWRITE), None)
     if overwrite is not None:
-        raise OptionError(
-            f"Snapshot {overwrite} is an overwrite, which does not tell what changed: ask for CHANGES before or after "
-            "it, or compare two states by SELECT * FROM `t$audit_log` WITH ('incremental-between' = 'a,b', "
-            "'incremental-between-scan-mode' = 'diff')."
-        )
+        raise overwrite_error(overwrite)
     rows = replace(scan_of_rows(scan), limit=None)
     ranges = [ChangeRange(changes.source, commit.id - 1, commit.id) for commit in commits]
     splits = [split for range_ in ranges for split in plan_changes(replace(rows, source=range_)).splits]
     read = ReadChangeFeed({commit.id: commit.time_millis for commit in commits})
     return ReadPlan(None, table.schema, scan.columns, tuple(splits), scan.predicate, table, read)
+
+
+def overwrite_error(snapshot_id: int) -> OptionError:
+    """Return the error of an overwrite among changes."""
+    return OptionError(
+        f"Snapshot {snapshot_id} is an overwrite, which does not tell what changed: ask for CHANGES before or after "
+        "it, or compare two states by SELECT * FROM `t$audit_log` WITH ('incremental-between' = 'a,b', "
+        "'incremental-between-scan-mode' = 'diff')."
+    )
 
 
 def refuse_without_changelog(table: FileStoreTable) -> None:

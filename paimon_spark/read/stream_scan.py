@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import SchemaChangeError, SnapshotNotFoundError
 from paimon_spark.read.audit_log import table_predicate
+from paimon_spark.read.change_feed import CHANGE_FEED, overwrite_error
 from paimon_spark.read.change_range import snapshot_or_changelog
 from paimon_spark.read.plan import ReadPlan, residual_filter
 from paimon_spark.read.row_views import ROWS
@@ -27,6 +28,7 @@ from paimon_spark.read.stream_start import CONSUMER_ID, initial_offset
 from paimon_spark.read.stream_step import StepKind, StreamStep, kind_of
 from paimon_spark.spec.predicate import Always
 from paimon_spark.spec.schema import BucketMode
+from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.consumer_store import ConsumerStore
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ class StreamBatch:
     """In the order of snapshots, partitions and buckets."""
     ordered: bool
     """Whether the splits of one bucket must be read by one task, in their order."""
+    snapshots: Sequence[Snapshot] = ()
+    """Of the splits."""
 
 
 class StreamScan:
@@ -90,7 +94,7 @@ class StreamScan:
             (),
             residual_filter(table.schema, predicate),
             table,
-            stream_read(with_kinds=view is not ROWS),
+            stream_read(view),
         )
         self._predicate = table_predicate(table, predicate)
         self._nothing = predicate == Always(False)
@@ -177,6 +181,7 @@ class StreamScan:
             SchemaChangeError: rows were written that the columns of the stream cannot show.
         """
         splits: list[DataSplit] = []
+        snapshots: list[Snapshot] = []
         changes, at = 0, start
         while at < end:
             step = self._step(at)
@@ -187,11 +192,12 @@ class StreamScan:
                 self._check_schemas(step)
                 found = step.splits(at.position, end.position if last else len(step.files), parallelism)
                 splits += found
+                snapshots.append(step.snapshot)
                 changes += bool(found) and step.kind is not StepKind.STATE
             if last:
                 break
             at = at.following()
-        return StreamBatch(splits, bool(changes) and self._keeps_order)
+        return StreamBatch(splits, bool(changes) and self._keeps_order, snapshots)
 
     def commit(self, end: StreamOffset) -> None:
         """Note the progress of the stream's consumer, if it has one: all before the offset is done for good.
@@ -218,6 +224,9 @@ class StreamScan:
         if snapshot is None:
             return None
         kind = StepKind.STATE if at.full else kind_of(self.table, snapshot)
+        overwrites = snapshot.commit_kind is CommitKind.OVERWRITE and not at.full
+        if self.view is CHANGE_FEED and overwrites and kind is not StepKind.OVERWRITE:
+            raise overwrite_error(snapshot.id)
         try:
             step = None if kind is None else StreamStep.of(self.table, snapshot, kind, self._predicate)
         except SnapshotNotFoundError as error:

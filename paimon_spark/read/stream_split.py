@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from paimon_spark.read.audit_log import ReadAuditLog
+from paimon_spark.read.change_feed import CHANGE_FEED, ReadChangeFeed
 from paimon_spark.read.incremental_read import read_written, state_rows, written_rows
+from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split import DataSplit
 from paimon_spark.read.split_read import read_split
 from paimon_spark.read.stream_expiry import stream_expiry_errors
@@ -18,8 +20,10 @@ from paimon_spark.spec.special_fields import VALUE_KIND
 
 if TYPE_CHECKING:
     from paimon_spark.read.plan import ReadSplit
+    from paimon_spark.read.table_scan import RowView
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
 
@@ -109,13 +113,16 @@ def _is_of_state(split: DataSplit) -> bool:
     return not isinstance(split, WrittenSplit | OverwrittenSplit)
 
 
-def stream_read(*, with_kinds: bool) -> ReadSplit:
+def stream_read(view: RowView, snapshots: Iterable[Snapshot] = ()) -> ReadSplit:
     """How tasks read the splits of a stream. Picklable.
 
     Args:
-        with_kinds: as the audit log shows them.
+        view: the rows themselves, their audit log, or their changes.
+        snapshots: of the splits.
     """
-    return ReadAuditLog(streamed_kinds) if with_kinds else read_streamed
+    if view is CHANGE_FEED:
+        return ReadChangeFeed({snapshot.id: snapshot.time_millis for snapshot in snapshots}, streamed_kinds)
+    return read_streamed if view is ROWS else ReadAuditLog(streamed_kinds)
 
 
 def _retracted(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -123,6 +123,56 @@ def test_rows_with_their_kinds(spark: SparkSession, warehouse: Path, table: str,
         Query(tmp_path / "c").run(spark.readStream.option("read.changelog", "true").table(f"streamed.db.{table}"))
 
 
+def test_a_stream_has_the_latest_columns_wherever_it_begins(
+    spark: SparkSession, warehouse: Path, table: str, tmp_path: Path
+) -> None:
+    spark.sql(f"ALTER TABLE streamed.db.{table} ADD COLUMN w INT")
+    spark.sql(f"INSERT INTO streamed.db.{table} VALUES (7, 'v7', 'c', 7)")
+    wanted = [(2, "v2", "c", None), (7, "v7", "c", 7)]
+    named = spark.readStream.option("scan.snapshot-id", "3").table(f"streamed.db.{table}")
+    assert Query(tmp_path / "a").run(named) == wanted
+    assert Query(tmp_path / "b").run(by_path(spark, warehouse, table, scan__snapshot_id="3")) == wanted
+
+
+def test_changes_as_a_stream(spark: SparkSession, warehouse: Path, tmp_path: Path) -> None:
+    name = "streamed.db.changed"
+    keyed = "TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '1', 'changelog-producer' = 'lookup')"
+    spark.sql(f"CREATE TABLE {name} (k INT, v STRING) {keyed}")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'x')")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'b')")
+    spark.sql(f"DELETE FROM {name} WHERE k = 1")
+    commits = spark.sql("SELECT snapshot_id FROM streamed.db.`changed$snapshots` WHERE commit_kind = 'COMPACT'")
+    first, update, delete = sorted(row.snapshot_id for row in commits.collect())
+
+    def changes(query: Query, **options: str) -> list[tuple[Any, ...]]:
+        stream = spark.readStream.options(**options).changes(name)
+        return query.run(stream.select("_commit_version", "_change_type", "k", "v"))
+
+    query = Query(tmp_path / "a")
+    updated = [(update, "update_postimage", 1, "b"), (update, "update_preimage", 1, "a")]
+    deleted = [(delete, "delete", 1, "b")]
+    inserted = [(first, "insert", 1, "a"), (first, "insert", 2, "x")]
+    assert changes(query, startingVersion="1") == [*inserted, *updated, *deleted]
+    batch = spark.read.option("startingVersion", "1").changes(name).select("_commit_version", "_change_type", "k", "v")
+    assert sorted(map(tuple, batch.collect())) == [*inserted, *updated, *deleted]
+    late = {"startingVersion": str(update), "startingBoundInclusive": "false"}
+    assert changes(Query(tmp_path / "b"), **late) == deleted
+    times = spark.readStream.option("startingTimestamp", "2020-01-01").changes(name).where("v = 'b'").select("k")
+    assert Query(tmp_path / "c").run(times) == [(1,), (1,)]
+    assert changes(Query(tmp_path / "d")) == [(delete, "insert", 2, "x")], "the state, and then its changes"
+    spark.sql(f"INSERT OVERWRITE {name} VALUES (3, 'c')")
+    with pytest.raises(StreamingQueryException, match="is an overwrite"):
+        changes(query, startingVersion="1")
+    with pytest.raises(PySparkException, match="has no end"):
+        changes(Query(tmp_path / "e"), startingVersion="1", endingVersion="2")
+    with pytest.raises(PySparkException, match="needs a version or a timestamp"):
+        spark.read.changes(name).collect()
+    silent = "streamed.db.silent"
+    spark.sql(f"CREATE TABLE {silent} (k INT) TBLPROPERTIES ('primary-key' = 'k')")
+    with pytest.raises(PySparkException, match="needs a changelog"):
+        spark.readStream.changes(silent)
+
+
 def test_what_stops_a_query(spark: SparkSession, warehouse: Path, table: str, tmp_path: Path) -> None:
     query = Query(tmp_path / "checkpoint")
     query.run(by_path(spark, warehouse, table))

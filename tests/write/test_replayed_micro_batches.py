@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.commit.stream_batch import StreamBatch, uncommitted
+from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.table.snapshot_store import SnapshotStore
@@ -62,3 +63,17 @@ def test_a_rollback_is_no_reason_to_overlook_a_micro_batch(tmp_path):
     assert uncommitted(table, late) is None
     write, messages = written(table, late, numbers(1))
     assert write.commit(messages) is None
+
+
+def test_a_log_tells_that_nobody_knows_whether_a_micro_batch_is_a_replay(tmp_path, caplog):
+    table = make_table(tmp_path / "t", write_only="true")
+    for user, number in (("query", 0), ("query", 1), ("other", 0)):
+        write, messages = written(table, StreamBatch(user, number), numbers(1))
+        write.commit(messages)
+    assert uncommitted(table, StreamBatch("query", 1)) is None
+    assert "no snapshot of query" not in caplog.text
+    expire_snapshots(table, retain_latest_only())
+    assert uncommitted(table, StreamBatch("new", 0)) is not None
+    assert "no snapshot of query" not in caplog.text, "its first micro-batch"
+    assert uncommitted(table, StreamBatch("query", 2)) is not None
+    assert "no snapshot of query query lives any more" in caplog.text

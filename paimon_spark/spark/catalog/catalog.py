@@ -105,7 +105,13 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
             database = ".".join(namespace)
             session = session_options(settings, self.catalog_name, database, name, write=request.write)
             loaded = load_catalog_table(
-                self.catalog, namespace, name, request.version, session=session, given=request.options
+                self.catalog,
+                namespace,
+                name,
+                request.version,
+                session=session,
+                given=request.options,
+                streams=request.streams,
             )
             system = named_system_table(name)
         except TableNotFoundError:

@@ -1,7 +1,12 @@
-"""Answers Spark's ``Changelog`` (from 4.3 on): ``SELECT * FROM t CHANGES FROM VERSION 3 TO VERSION 7``."""
+"""Answers Spark's ``Changelog`` (from 4.3 on): ``SELECT * FROM t CHANGES FROM VERSION 3 TO VERSION 7``.
+
+Also ``spark.read.changes("t")``, and ``spark.readStream.changes("t")``: Spark does not say which it is before it asks
+for a stream.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,16 +14,30 @@ from paimon_spark.errors import OptionError, SnapshotNotFoundError
 from paimon_spark.read.change_feed import CHANGE_FEED, feed_source, refuse_without_changelog
 from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.loading import LoadedTable
-from paimon_spark.spark.catalog.scan import ScanBuilderProxy
+from paimon_spark.spark.catalog.scan import ScanBuilderProxy, ScanProxy
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.faces import FacedProxy, faced
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.table import FileStoreTable
-from paimon_spark.table.time_travel import INCREMENTAL_KEYS
+from paimon_spark.table.time_travel import INCREMENTAL_KEYS, SNAPSHOT_ID, TIMESTAMP_MILLIS
 
 _BETWEEN, _BETWEEN_TIMESTAMP, _ = INCREMENTAL_KEYS
 _NET_CHANGES = "NET_CHANGES"
+_OF_CHANGES = frozenset(
+    {
+        "startingversion",
+        "endingversion",
+        "startingtimestamp",
+        "endingtimestamp",
+        "startingboundinclusive",
+        "endingboundinclusive",
+        "deduplicationmode",
+        "computeupdates",
+    }
+)
+"""Options of ``changes`` that Spark has read already, in lower case (Spark: ``ChangelogContextUtils``)."""
 
 
 class ChangelogProxy(Proxy):
@@ -42,6 +61,7 @@ class ChangelogProxy(Proxy):
             "incremental-between-scan-mode": feed_source(loaded.table).value,
         }
         self.loaded = replace(loaded, table=loaded.table.with_options(options))
+        self.stream_start = stream_start(loaded.table, context.range())
 
     def name(self) -> str:
         """The name in plans and messages."""
@@ -76,11 +96,47 @@ class ChangelogProxy(Proxy):
 
     def newScanBuilder(self, options: JavaObject) -> Any:
         """A builder for one scan."""
-        return ScanBuilderProxy(self.gateway, self.loaded, dict(options.asCaseSensitiveMap()), CHANGE_FEED)
+        given = self.gateway.string_dict(options.asCaseSensitiveMap())
+        others = {key: value for key, value in given.items() if key.lower() not in _OF_CHANGES}
+        return faced(ChangesBuilderProxy(self.gateway, self.loaded, others, self.stream_start))
 
     def toString(self) -> str:
         """The text that `equals` compares: the table and the range."""
         return f"{self.loaded.table.path}@{self.loaded.table.branch} CHANGES {self.range}"
+
+
+class ChangesBuilderProxy(ScanBuilderProxy):
+    """A builder for a scan or a stream of changes."""
+
+    def __init__(
+        self, gateway: Gateway, loaded: LoadedTable, options: Mapping[str, str], stream_start: Mapping[str, str] | None
+    ) -> None:
+        super().__init__(gateway, loaded, options, CHANGE_FEED)
+        self.stream_start = stream_start
+
+    def _scan(self) -> FacedProxy:
+        scan = super()._scan()
+        if isinstance(scan, ScanProxy):
+            scan.plan = replace(scan.plan, stream_start=self.stream_start)
+        return scan
+
+
+def stream_start(table: FileStoreTable, given_range: JavaObject) -> dict[str, str] | None:
+    """The options of a stream that begins where a ``ChangelogRange`` does; None if the range has an end.
+
+    A range without a start is the state of the table, and then its changes.
+
+    Raises:
+        SnapshotNotFoundError: there is no such snapshot or tag.
+    """
+    kind = given_range.getClass().getSimpleName()
+    if kind == "VersionRange" and not given_range.endingVersion().isPresent():
+        behind = 1 - int(given_range.startingBoundInclusive())
+        return {SNAPSHOT_ID: str(version_id(table, str(given_range.startingVersion())) + behind)}
+    if kind == "TimestampRange" and not given_range.endingTimestamp().isPresent():
+        first = int(given_range.startingTimestamp()) + 1 - int(given_range.startingBoundInclusive())
+        return {TIMESTAMP_MILLIS: str(-(-first // 1000))}
+    return {} if kind == "UnboundedRange" else None
 
 
 def range_options(table: FileStoreTable, given_range: JavaObject) -> dict[str, str]:
@@ -91,6 +147,8 @@ def range_options(table: FileStoreTable, given_range: JavaObject) -> dict[str, s
         OptionError: the range is none of versions or timestamps.
     """
     kind = given_range.getClass().getSimpleName()
+    if kind == "UnboundedRange":
+        return {}  # a plan of a batch refuses it; a stream begins with the state of the table
     before, behind = int(given_range.startingBoundInclusive()), 1 - int(given_range.endingBoundInclusive())
     if kind == "VersionRange":
         start = version_id(table, str(given_range.startingVersion())) - before

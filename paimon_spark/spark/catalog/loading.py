@@ -49,6 +49,8 @@ class LoadRequest:
     """Whether it is for a write, which takes the latest snapshot whatever the session says."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Of a read; from Spark 4.3 on, the keys of ``tableStateOptionKeys``."""
+    streams: bool = False
+    """Whether it is for ``readStream``, whose rows have the latest columns wherever it begins."""
 
     @staticmethod
     def of(arguments: Sequence[Any]) -> LoadRequest:
@@ -64,7 +66,8 @@ class LoadRequest:
             case [dict(context), *more]:
                 travels = "version" in context or "micros" in context
                 version = TableVersion(context.get("version"), context.get("micros")) if travels else None
-                return LoadRequest(version, bool(context["writes"]), more[0] if more else {})
+                options = more[0] if more else {}
+                return LoadRequest(version, bool(context["writes"]), options, bool(context.get("streams")))
             case [list(privileges)]:
                 return LoadRequest(write=bool(privileges))
         return LoadRequest()
@@ -148,6 +151,7 @@ def load_catalog_table(
     *,
     session: Mapping[str, str] | None = None,
     given: Mapping[str, str] | None = None,
+    streams: bool = False,
 ) -> LoadedTable:
     """Open the table of a name; a name with a slash and without (or with the default) namespace is a path.
 
@@ -158,6 +162,7 @@ def load_catalog_table(
         version: what VERSION AS OF or TIMESTAMP AS OF says.
         session: table options that the session has set for this table.
         given: options that came with the name (``WITH (...)``, ``spark.read.option``), as far as Spark passes them.
+        streams: whether the options say where a stream begins, not which columns there are.
 
     Raises:
         TableNotFoundError: there is no such table.
@@ -176,4 +181,5 @@ def load_catalog_table(
     layers = (session or {}, given or {}, {} if version is None else version.options())
     options, pinned = layered(*layers), version is not None
     own = table.schema.options
-    return LoadedTable(at_version(table, *layers), shown, options, catalog.options, pinned, own_options=own)
+    table = at_version(table, *layers, columns_too=not streams)
+    return LoadedTable(table, shown, options, catalog.options, pinned, own_options=own)

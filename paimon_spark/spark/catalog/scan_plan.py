@@ -57,6 +57,8 @@ class ScanPlan:
     """Options of the read that only streams have; a batch refuses them."""
     touched: Touched = field(default_factory=dict)
     """Paths of VARIANT columns that are wanted; of those that are not named, the whole values."""
+    stream_start: Mapping[str, str] | None = None
+    """Options by which a stream of changes begins; None if the changes that are asked for have an end."""
 
     @cached_property
     def source(self) -> ReadSource:

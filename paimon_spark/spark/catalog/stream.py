@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import OptionError
+from paimon_spark.read.change_feed import CHANGE_FEED
 from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.stream_offset import StreamOffset
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy
@@ -32,6 +33,7 @@ from paimon_spark.spark.source.reader import PaimonPartition
 from paimon_spark.spark.source.split_packing import cores_here
 from paimon_spark.spark.source.stream_source import READ_CHANGELOG, StreamSource, stream_table
 from paimon_spark.spec.predicate import all_of
+from paimon_spark.table.time_travel import INCREMENTAL_KEYS
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
@@ -94,6 +96,7 @@ class StreamProxy(FacedProxy):
         self._less: dict[str, StreamProxy] = {}
         self._planned: dict[str, int] = {}
         self._tasks: list[tuple[DataSplit, ...]] = []
+        self._reader = self.stream.reader
         self._native_fits = [True]
 
     def answers(self) -> dict[str, Value]:
@@ -126,16 +129,18 @@ class StreamProxy(FacedProxy):
         return Reply()
 
     def _asked_partitions(self, question: Question) -> Reply:
-        """The tasks of a batch; what makes their readers is asked next, and known then."""
+        """The tasks of a batch, which Spark plans twice; what makes their readers is asked next, and known then."""
         start, end = map(_parsed, question.arguments)
-        tasks = self._tasks = self.stream.tasks(self.stream.scan.batch(start, end, cores_here()))
+        batch = self.stream.scan.batch(start, end, cores_here())
+        tasks = self._tasks = self.stream.tasks(batch)
+        self._reader = self.stream.reader_of(batch)
         files = [file for splits in tasks for split in splits for file in split.files]
         self._planned.clear()
         self._planned.update(files=len(files), bytes=sum(file.size // file.share for file in files))
         if self._native_fits[0] and self._filters_are_sparks:
             plain = ScanPlan(self.source.table, self.struct, view=self.source.view).of(self.stream.scan.plan, tasks)
             if is_native(self.gateway, plain, question.settings):
-                return Reply(["partitions of", parquet_batch(plain, tasks, self.pushed)])
+                return Reply(["partitions of", parquet_batch(plain, tasks, self.pushed)], repeated=True)
         return self._own_batch()
 
     def _asked_own_batch(self, question: Question) -> Reply:
@@ -146,7 +151,7 @@ class StreamProxy(FacedProxy):
 
     def _own_batch(self) -> Reply:
         partitions = list(map(PaimonPartition, self._tasks))
-        return Reply(["partitions of", python_batch(self.struct, self.stream.reader, partitions)])
+        return Reply(["partitions of", python_batch(self.struct, self._reader, partitions)], repeated=True)
 
     @property
     def _filters_are_sparks(self) -> bool:
@@ -201,7 +206,12 @@ def stream_of_plan(gateway: Gateway, name: str, plan: ScanPlan) -> Reply:
             f"Option '{READ_CHANGELOG}' adds a column, which Spark asks a catalog for without the options of a read: "
             "stream `<table>$audit_log`, or readStream.format('paimon').load(path) with the option."
         )
-    source = StreamSource(stream_table(plan.table, plan.given), plan.view)
+    table = plan.table
+    if plan.view is CHANGE_FEED:
+        if plan.stream_start is None:
+            raise OptionError("A stream of changes has no end: leave out endingVersion and endingTimestamp.")
+        table = table.without_options(INCREMENTAL_KEYS).with_options(plan.stream_start)
+    source = StreamSource(stream_table(table, plan.given), plan.view)
     found = face_of(StreamProxy(gateway, name, source, to_spark_struct(source.columns)))
     # without these answers Spark would have a batch planned, to describe it
     no_batch = {"description": f"paimon {name} stream", "estimateStatistics": ["statistics", None, _NO_LIMIT]}

@@ -62,6 +62,8 @@ class Reply:
     value: Value = None
     once: bool = False
     """Whether the same question has this answer from now on."""
+    repeated: bool = False
+    """Whether it has this answer if its arguments are the same as this time."""
     remember: Mapping[str, Value] = field(default_factory=dict)
     """Answers of other methods, from now on."""
     forget: Sequence[str] = ()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.options import find_option
 from paimon_spark.read.audit_log import AUDIT_LOG
+from paimon_spark.read.change_feed import CHANGE_FEED
 from paimon_spark.read.metadata_columns import metadata_fields, refuse_merged_splits
 from paimon_spark.read.postponed_read import merges_waiting
 from paimon_spark.read.row_views import ROWS, find_view
 from paimon_spark.read.stream_scan import StreamBatch, StreamScan, by_bucket
+from paimon_spark.read.stream_split import stream_read
 from paimon_spark.read.stream_start import CONSUMER_ID, stream_mode
 from paimon_spark.read.stream_step import CREATED_AFTER
 from paimon_spark.spark.columns.types import spark_arrow_schema
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
+    from paimon_spark.read.plan import ReadPlan
     from paimon_spark.read.split import DataSplit
     from paimon_spark.read.table_scan import RowView
     from paimon_spark.spark.source.source_options import ReadRequest
@@ -110,7 +113,7 @@ class StreamSource:
             zone=self.zone,
         )
         metadata = tuple(name for name in names if name not in known)
-        return PlannedStream(scan, PaimonReader(scan.plan, spark_arrow_schema(schema), names=names, metadata=metadata))
+        return PlannedStream(scan, schema, tuple(names), metadata)
 
 
 @dataclass(frozen=True)
@@ -118,11 +121,30 @@ class PlannedStream:
     """A stream, and what its tasks run."""
 
     scan: StreamScan
-    reader: PaimonReader
+    schema: StructType
+    """The columns that come out,"""
+    names: tuple[str, ...]
+    """and what they are called in the table."""
+    metadata: tuple[str, ...]
+    """Those that are metadata."""
+
+    @cached_property
+    def reader(self) -> PaimonReader:
+        """What the tasks of a batch run that shows no commits."""
+        return self._reader(self.scan.plan)
+
+    def reader_of(self, batch: StreamBatch) -> PaimonReader:
+        """What the tasks of a batch run."""
+        if self.scan.view is not CHANGE_FEED:
+            return self.reader
+        return self._reader(replace(self.scan.plan, read=stream_read(self.scan.view, batch.snapshots)))
+
+    def _reader(self, plan: ReadPlan) -> PaimonReader:
+        return PaimonReader(plan, spark_arrow_schema(self.schema), names=self.names, metadata=self.metadata)
 
     def tasks(self, batch: StreamBatch) -> list[tuple[DataSplit, ...]]:
         """The splits of each task of a batch."""
-        refuse_merged_splits(self.scan.table, batch.splits, self.reader.metadata)
+        refuse_merged_splits(self.scan.table, batch.splits, self.metadata)
         options = self.scan.table.options
         return pack_groups(
             by_bucket(batch.splits) if batch.ordered else [(split,) for split in batch.splits],

@@ -61,8 +61,13 @@ def refuse_second_version(options: Mapping[str, str]) -> None:
         )
 
 
-def at_version(table: FileStoreTable, *layers: Mapping[str, str]) -> FileStoreTable:
+def at_version(table: FileStoreTable, *layers: Mapping[str, str], columns_too: bool = True) -> FileStoreTable:
     """The table with options of several origins, and with the columns of the time that they name, if they do.
+
+    Args:
+        table: as it is now.
+        layers: options, those of each later layer nearer to the read.
+        columns_too: False leaves the latest columns.
 
     Raises:
         OptionError: options contradict each other.
@@ -70,7 +75,8 @@ def at_version(table: FileStoreTable, *layers: Mapping[str, str]) -> FileStoreTa
     """
     options = layered(*layers)
     changed = _with_layer(table, options) if options else table
-    if not any(key in options for key in TRAVEL_KEYS) or any(key in options for key in INCREMENTAL_KEYS):
+    travels = columns_too and any(key in options for key in TRAVEL_KEYS)
+    if not travels or any(key in options for key in INCREMENTAL_KEYS):
         return changed
     snapshot = resolve_snapshot(changed)
     return changed if snapshot is None else changed.at_snapshot(snapshot)
