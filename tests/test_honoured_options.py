@@ -304,6 +304,15 @@ def append_table(path: Path) -> None:
     compact(table)
 
 
+def variants(path: Path) -> None:
+    """VARIANTs shredded by a schema of the options, and by one that is inferred."""
+    table = make(path, {"k": "INT", "v": "VARIANT"}, {"bucket": "-1"})
+    schema = '{"type": "ROW", "fields": [{"id": 0, "name": "v", "type": "INT"}]}'
+    for options in ({"variant.shreddingSchema": schema}, {"variant.inferShreddingSchema": "true"}):
+        write(table.with_options(options), [{"k": 1, "v": {"value": b"\x0c\x05", "metadata": b"\x01\x00\x00"}}])
+    assert len(read(table)) == 2
+
+
 def dynamic_buckets(path: Path) -> None:
     """Keys that are placed as they come."""
     table = make(path, KPV, {"dynamic-bucket.initial-buckets": "2"}, key="k,dt", parts="dt")
@@ -411,6 +420,7 @@ SCENARIOS = (
     keyed_table,
     history,
     append_table,
+    variants,
     dynamic_buckets,
     row_kinds,
     merged_columns,

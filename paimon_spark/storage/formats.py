@@ -28,6 +28,7 @@ from paimon_spark.storage.orc_format import OrcReader, OrcWriter
 from paimon_spark.storage.parquet_format import ParquetReader, ParquetWriter
 from paimon_spark.storage.store_errors import named_errors
 from paimon_spark.storage.store_options import redact
+from paimon_spark.storage.variant_writer import Shredding, ShreddingWriter
 
 __all__ = [
     "DEFAULT_BATCH_BYTES",
@@ -122,8 +123,23 @@ def create_data_file(
         return NamedErrorsWriter(kind(file_io, path, fields, compression, zstd_level, dict(options or {})))
 
 
+def _parquet_writer(
+    file_io: FileIO,
+    path: str,
+    fields: Sequence[DataField],
+    compression: str,
+    zstd_level: int,
+    options: Mapping[str, str],
+) -> DataFileWriter:
+    def opened(columns: Sequence[DataField]) -> DataFileWriter:
+        return ParquetWriter(file_io, path, columns, compression, zstd_level, options)
+
+    shredding = Shredding.of(fields, options)
+    return opened(fields) if shredding is None else ShreddingWriter(path, fields, shredding, opened)
+
+
 _WRITERS: Mapping[str, Callable[..., DataFileWriter]] = {
-    "parquet": ParquetWriter,
+    "parquet": _parquet_writer,
     "orc": OrcWriter,
     "avro": AvroWriter,
     "blob": BlobWriter,

@@ -25,6 +25,7 @@ from paimon_spark.spec.special_fields import (
 )
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.stats_collect import SYSTEM_STATS_MODE
+from paimon_spark.storage.variant_writer import Shredding
 from paimon_spark.write.external_places import ExternalPlaces
 from paimon_spark.write.file_indexes import NO_INDEXES, FileIndexSpec
 
@@ -153,6 +154,8 @@ def data_file_spec(
         indexes=NO_INDEXES if changelog else FileIndexSpec.of(schema, [field.name for field in values]),
         external=ExternalPlaces.of(schema),
     )
+    if file_format.lower() == "parquet":
+        Shredding.of(physical, spec.format_options)  # says what is wrong before a task does
     return _with_files_beside(spec, schema)
 
 

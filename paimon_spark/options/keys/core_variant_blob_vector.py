@@ -5,7 +5,7 @@ from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
 KB = 1 << 10
-_UNSHREDDED = "VARIANT columns are written unshredded."
+_EACH_FILE = "Each file infers its schema from its own first rows."
 _DESCRIBED = "The files that descriptors and references name are not read."
 _OWN_VALUES = "Values are written as they are given."
 _NO_VECTOR_SEARCH = "Vector search is refused."
@@ -17,14 +17,14 @@ CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
         None,
         "Schema by which VARIANT columns are shredded.",
         fallback_keys=("parquet.variant.shreddingSchema",),
-        instead=_UNSHREDDED,
+        honoured=True,
     ),
     Option(
         "variant.inferShreddingSchema",
         K.BOOL,
         False,
         "Whether the shredding schema is inferred from the rows.",
-        instead=_UNSHREDDED,
+        honoured=True,
     ),
     Option(
         "variant.shredding.inferenceMode",
@@ -32,49 +32,49 @@ CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
         "per-file",
         "Whether each file infers its shredding schema anew.",
         choices=("per-file", "adaptive"),
-        instead=_UNSHREDDED,
+        instead=_EACH_FILE,
     ),
     Option(
         "variant.shredding.maxSchemaWidth",
         K.INT,
         300,
         "Fields of an inferred shredding schema at most.",
-        instead=_UNSHREDDED,
+        honoured=True,
     ),
     Option(
         "variant.shredding.maxSchemaDepth",
         K.INT,
         50,
         "Depth of an inferred shredding schema at most.",
-        instead=_UNSHREDDED,
+        honoured=True,
     ),
     Option(
         "variant.shredding.minFieldCardinalityRatio",
         K.FLOAT,
         0.1,
         "Share of rows that must have a field for it to be shredded.",
-        instead=_UNSHREDDED,
+        honoured=True,
     ),
     Option(
         "variant.shredding.maxInferBufferRow",
         K.INT,
         4096,
         "Rows looked at to infer a shredding schema.",
-        instead=_UNSHREDDED,
+        honoured=True,
     ),
     Option(
         "variant.shredding.adaptive.maxInferBufferRow",
         K.INT,
         256,
         "Rows looked at after the first file in adaptive mode.",
-        instead=_UNSHREDDED,
+        instead=_EACH_FILE,
     ),
     Option(
         "variant.shredding.adaptive.retentionRatio",
         K.FLOAT,
         0.05,
         "Share of rows that keeps a field shredded in adaptive mode.",
-        instead=_UNSHREDDED,
+        instead=_EACH_FILE,
     ),
     Option("blob.target-file-size", K.MEMORY, None, "Size at which blob files roll.", honoured=True),
     Option(
