@@ -67,7 +67,7 @@ def test_a_file_that_another_commit_took_out_cannot_be_deleted():
         [file("b")],
         [file("a", kind=DELETE)],
     )
-    # the same name at another level is another file: somebody has lifted it
+    # the same name at another level is another file: somebody has upgraded it
     refused("File deletion conflicts", [file("a", level=5)], [file("a", kind=DELETE, level=0)])
 
 

@@ -51,8 +51,8 @@ def compact(table):
 
 def rows_and_compaction(table):
     new = fake_file("new", 5)
-    lifted = new.upgraded(5)
-    both = message(table, new, partition="1", hashes=[7], compact_before=(new,), compact_after=(lifted,))
+    upgraded = new.upgraded(5)
+    both = message(table, new, partition="1", hashes=[7], compact_before=(new,), compact_after=(upgraded,))
     return commit(table, [both])
 
 

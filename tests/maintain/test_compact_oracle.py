@@ -308,7 +308,7 @@ def test_large_files_alone_are_lifted_as_in_java(
     assert facts(mine) == facts(java)
     kept = [{e.file.file_name for e in live(table)} & names for table in (mine, java)]
     assert kept[0] == kept[1]
-    assert kept[0], "some files are lifted"
+    assert kept[0], "some files are upgraded"
     assert theirs(oracle, mine) == ours(mine) == theirs(oracle, java)
 
 

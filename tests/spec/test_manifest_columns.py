@@ -41,9 +41,9 @@ def test_merging_cancels_and_keeps_the_order() -> None:
 
 
 def test_a_lifted_file_is_another_file() -> None:
-    lifted = [entry(ADD, level=0), entry(DELETE, level=0), entry(ADD, level=5)]
-    assert merge_entries(lifted) == lifted[2:]
-    assert list(columns(lifted).live()) == lifted[2:]
+    upgraded = [entry(ADD, level=0), entry(DELETE, level=0), entry(ADD, level=5)]
+    assert merge_entries(upgraded) == upgraded[2:]
+    assert list(columns(upgraded).live()) == upgraded[2:]
 
 
 def test_adding_twice_is_an_error() -> None:

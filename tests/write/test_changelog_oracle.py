@@ -223,7 +223,7 @@ DEDUPLICATED = [
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_full_compactions_tell_what_java_tells(oracle: Any, tmp_path: Path, engine: str) -> None:
-    """Rows of three states: untouched, merged anew without a change, changed; and files that are lifted as they are."""
+    """Rows of three states: untouched, merged anew without a change, changed; and files that are only upgraded."""
     rng = chance("full-compaction", engine)
     options = {"changelog-producer": "full-compaction", "file.format": rng.choice(FORMATS), **ENGINES[engine]}
     options |= rng.choice(DEDUPLICATED)
@@ -240,7 +240,7 @@ def test_full_compactions_tell_what_java_tells(oracle: Any, tmp_path: Path, engi
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_compactions_with_lookup_tell_what_java_tells(oracle: Any, tmp_path: Path, engine: str) -> None:
-    """Some compactions lift level 0 over rows that stay above; both compact after each write."""
+    """Some compactions upgrade level 0 over rows that stay above; both compact after each write."""
     rng = chance("lookup", engine)
     options = {"changelog-producer": "lookup", "file.format": rng.choice(FORMATS), **ENGINES[engine]}
     options |= rng.choice(DEDUPLICATED)

@@ -179,8 +179,8 @@ class _Work:
         self._mark(steps, deletions, made)
         for at, step in enumerate(steps):
             gone = {file.file_name for old in (step.upgrades, *(old for _, old in step.rewrites)) for file in old}
-            lifted = [file.upgraded(step.level) for file in step.upgrades]
-            self._now[at] = [file for file in self._now[at] if file.file_name not in gone] + made[at] + lifted
+            upgraded = [file.upgraded(step.level) for file in step.upgrades]
+            self._now[at] = [file for file in self._now[at] if file.file_name not in gone] + made[at] + upgraded
         return any(steps)
 
     def _mark(

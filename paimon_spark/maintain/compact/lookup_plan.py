@@ -1,4 +1,4 @@
-"""What a compaction with lookup does with the files of a unit: rewrite, lift with a changelog, or only lift.
+"""What a compaction with lookup does with the files of a unit: rewrite, upgrade with a changelog, or only upgrade.
 
 Equals the decisions of Java's ``LookupMergeTreeCompactRewriter`` and ``ChangelogMergeTreeRewriter``.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 
-class Lift(Enum):
+class Upgrade(Enum):
     """How a file that meets no other gets to a higher level."""
 
     AS_IT_IS = auto()
@@ -92,18 +92,18 @@ class LookupPlan:
             levels.setdefault(file.level, []).append(file)
         return tuple(tuple(levels[level]) for level in sorted(levels, reverse=True))
 
-    def lift(self, file: SplitFile) -> Lift:
+    def upgrade_of(self, file: SplitFile) -> Upgrade:
         """Tell how a file that meets no other of the unit gets to its level."""
         options = self._options
         if file.level != 0 or self._level == 0:
-            return Lift.AS_IT_IS
+            return Upgrade.AS_IT_IS
         other_format = options.file_format_at(file.level) != options.file_format_at(self._level)
         deletes = options.deletion_vectors_enabled and file.delete_row_count != 0
         newest_wins = options.merge_engine == "deduplicate" and not options.sequence_fields
         if other_format or deletes or not (self._level == self._top or newest_wins):
-            return Lift.REWRITTEN
+            return Upgrade.REWRITTEN
         marks_rows = self.deletes_by_vectors and self._level < self._top
-        return Lift.LOOKED_UP if self.makes_changelog or marks_rows else Lift.AS_IT_IS
+        return Upgrade.LOOKED_UP if self.makes_changelog or marks_rows else Upgrade.AS_IT_IS
 
     @property
     def deletes_by_vectors(self) -> bool:

@@ -66,7 +66,7 @@ class Rewrite:
     """Write the changelog of the rows as well: of those of level 0 where rows are looked up; otherwise `level` is the
     top level (``changelog-producer`` full-compaction)."""
     new_files: bool = True
-    """Whether the rows are written; otherwise only their changelog is, and the files are lifted as they are."""
+    """Whether the rows are written; otherwise only their changelog is, and the files are upgraded as they are."""
     higher_runs: tuple[tuple[SplitFile, ...], ...] | None = None
     """Of tables with lookups: the runs above `level` that may hold older rows of the keys, the highest level first;
     None where no row of level 0 is rewritten."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from paimon_spark.maintain.compact.lookup_plan import KeyRanges, Lift, LookupPlan
+from paimon_spark.maintain.compact.lookup_plan import KeyRanges, LookupPlan, Upgrade
 from paimon_spark.maintain.compact.rewrite import Rewrite
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.split import SplitFile
@@ -181,21 +181,21 @@ class _UnitStep:
             return
         if file.level == self._unit.level:
             return
-        lift = Lift.LOOKED_UP if self._logs else Lift.AS_IT_IS  # Java: UpgradeStrategy.CHANGELOG_NO_REWRITE
+        upgrade = Upgrade.LOOKED_UP if self._logs else Upgrade.AS_IT_IS  # Java: UpgradeStrategy.CHANGELOG_NO_REWRITE
         if self._lookup is not None and not self._logs:
-            lift = self._lookup.lift(file)
-        if lift is not Lift.AS_IT_IS:
-            self._rewrite([[file]], new_files=lift is Lift.REWRITTEN, lifted=True)
-        if lift is not Lift.REWRITTEN:
+            upgrade = self._lookup.upgrade_of(file)
+        if upgrade is not Upgrade.AS_IT_IS:
+            self._rewrite([[file]], new_files=upgrade is Upgrade.REWRITTEN, upgraded=True)
+        if upgrade is not Upgrade.REWRITTEN:
             self._upgrades.append(file)
 
     def _rewrite(
-        self, sections: Sequence[Sequence[SplitFile]], *, new_files: bool = True, lifted: bool = False
+        self, sections: Sequence[Sequence[SplitFile]], *, new_files: bool = True, upgraded: bool = False
     ) -> None:
         unit, lookup = self._unit, self._lookup
         files = [file for section in sections for file in section]
         drop_deletes = unit.drop_deletes
-        if lifted:  # Java: not that of the unit
+        if upgraded:  # Java: not that of the unit
             drop_deletes = self._logs or (lookup is not None and lookup.deletes_by_vectors)
         higher = None if lookup is None or self._logs else lookup.higher_runs(files)
         rewrite = Rewrite(
