@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +28,9 @@ _VERSION: Final = 1
 _HEAD: Final = struct.Struct("<ibi")
 _ARRAY: Final = 1_094_861_634
 _MAP: Final = 0x4D424342
+_DAY_MILLIS: Final = 86_400_000
+_COMPACT_DIGITS: Final = 18
+_CONTEXT: Final = Context(prec=38)
 
 
 class Elements(NamedTuple):
@@ -59,7 +63,7 @@ def encode_elements(name: str, kind: t.DataType, value: pa.Scalar) -> list[Any]:
     values = value.values
     if isinstance(kind, t.MapType):
         write, _ = _key_codec(name, kind.key)
-        keys = [write(key) for key in values.field(0).to_pylist()]
+        keys = [write(key) for key in _plain(values.field(0)).to_pylist()]
         parts, lengths = _parts(values.field(1))
         indexes = [encode_lengths([len(key) for key in keys]), encode_lengths(lengths)]
         head = _HEAD.pack(_MAP, _VERSION, len(keys))
@@ -138,6 +142,11 @@ def decode_lengths(data: bytes) -> Longs:
     return np.cumsum(decode_longs(np.frombuffer(data + bytes(10), np.uint8), starts))
 
 
+def _plain(keys: pa.Array) -> pa.Array:
+    """Keys with dates as days and times as milliseconds."""
+    return keys.view(pa.int32()) if pa.types.is_date32(keys.type) or pa.types.is_time32(keys.type) else keys
+
+
 _Codec = tuple[Callable[[Any], bytes], Callable[[bytes], Any]]
 
 
@@ -147,8 +156,12 @@ def _key_codec(name: str, kind: t.DataType) -> _Codec:
             return _number("<b")
         case t.SmallIntType():
             return _number("<h")
-        case t.IntType():
+        case t.IntType() | t.DateType():
             return _number("<i")
+        case t.TimeType():
+            return _time()
+        case t.DecimalType():
+            return _decimal(kind.precision, kind.scale)
         case t.BigIntType():
             return _number("<q")
         case t.BooleanType():
@@ -159,7 +172,7 @@ def _key_codec(name: str, kind: t.DataType) -> _Codec:
             return bytes, bytes
     raise UnsupportedError(
         f"Column '{name}' is a map of blobs whose keys are {kind.sql()}, which is not supported: keys can be whole "
-        "numbers, booleans, texts and binaries."
+        "numbers, decimals, booleans, dates, times, texts and binaries."
     )
 
 
@@ -172,3 +185,36 @@ def _number(code: str) -> _Codec:
         return packed.unpack(data)[0]
 
     return packed.pack, read
+
+
+def _time() -> _Codec:
+    write, number = _number("<i")
+
+    def read(data: bytes) -> Any:
+        millis = number(data)
+        if not 0 <= millis < _DAY_MILLIS:
+            raise ValueError("a key is no time of a day")
+        return millis
+
+    return write, read
+
+
+def _decimal(precision: int, scale: int) -> _Codec:
+    """The digits as a number: of 8 bytes for up to 18 digits, else as Java's ``BigInteger``."""
+    compact = struct.Struct("<q") if precision <= _COMPACT_DIGITS else None
+
+    def write(key: Decimal) -> bytes:
+        digits = int(key.scaleb(scale, _CONTEXT))
+        if compact is not None:
+            return compact.pack(digits)
+        return digits.to_bytes((digits if digits >= 0 else ~digits).bit_length() // 8 + 1, "big", signed=True)
+
+    def read(data: bytes) -> Any:
+        if compact is not None and len(data) != compact.size or not data:
+            raise ValueError("a key has not the size of its type")
+        digits = int.from_bytes(data, "big" if compact is None else "little", signed=True)
+        if abs(digits) >= 10**precision:
+            raise ValueError("a key has more digits than its type")
+        return Decimal(digits).scaleb(-scale, _CONTEXT)
+
+    return write, read

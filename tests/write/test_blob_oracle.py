@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import random
 import struct
+from datetime import date, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,12 @@ from paimon_spark.spec.data_types import (
     BooleanType,
     DataField,
     DataType,
+    DateType,
+    DecimalType,
     DoubleType,
     IntType,
     MapType,
+    TimeType,
     VarBinaryType,
     VarCharType,
 )
@@ -78,6 +83,10 @@ KINDS: list[tuple[DataType, Any]] = [
     (MapType(BigIntType(), BlobType()), [[(-(2**63), b"a")]]),
     (MapType(BooleanType(), BlobType()), [[(True, b"a"), (False, None)]]),
     (MapType(VarBinaryType(), BlobType()), [[(b"", b"a"), (b"k", b"b")]]),
+    (MapType(DateType(), BlobType()), [[(date(1969, 12, 31), b"a"), (date(2026, 1, 1), None)]]),
+    (MapType(TimeType(3), BlobType()), [[(time(0), b"a"), (time(23, 59, 59, 999000), b"")]]),
+    (MapType(DecimalType(9, 2), BlobType()), [[(Decimal("-1234567.89"), b"a"), (Decimal("0.10"), b"b")]]),
+    (MapType(DecimalType(22, 3), BlobType()), [[(Decimal("-0.001"), b"a"), (Decimal("9" * 19 + ".999"), b"b")]]),
 ]
 
 
@@ -105,6 +114,26 @@ def test_the_record_of_an_array_is_javas(tmp_path: Path) -> None:
     record = path.read_bytes()
     assert record[4 : 4 + len(payload)] == payload
     assert struct.unpack_from("<q", record, 4 + len(payload)) == (len(payload) + 16,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "stored"),
+    [
+        (DateType(), date(1970, 1, 3), b"\2\0\0\0"),
+        (TimeType(3), time(0, 0, 1), b"\xe8\3\0\0"),
+        (DecimalType(5, 2), Decimal("-0.02"), b"\xfe" + b"\xff" * 7),
+        (DecimalType(20, 2), Decimal("-0.02"), b"\xfe"),
+        (DecimalType(20, 2), Decimal("1.28"), b"\x00\x80"),
+    ],
+)
+def test_the_keys_of_a_map_are_javas(kind: DataType, key: Any, stored: bytes) -> None:
+    of_map = MapType(kind, BlobType())
+    (value,) = pa.array([[(key, b"v")]], to_arrow_schema([DataField(0, "c", of_map)]).field(0).type)
+    record = b"".join(map(bytes, encode_elements("c", of_map, value)))
+    assert record[9:].startswith(stored + b"v")
+    for other in (TimeType(3), DecimalType(5, 2), DecimalType(20, 2)):
+        with contextlib.suppress(ValueError):  # keys of another type
+            decode_elements("c", MapType(other, BlobType()), record)
 
 
 @pytest.mark.parametrize("kind", [LISTS, MapType(IntType(), BlobType())], ids=["array", "map"])
