@@ -78,6 +78,11 @@ def copy_table(
             f"Table {source.path} has 'row-tracking.enabled', and ids of rows are not copied: write its rows into the "
             "other table (INSERT INTO … SELECT)."
         )
+    if source.schema.managed_blob_fields:
+        raise UnsupportedError(
+            f"Table {source.path} has BLOB columns and a primary key: copied rows would name its files. Write "
+            "its rows into the other table with another Paimon engine."
+        )
     exists = table_exists(path, options=options)
     one, other = f"{plain_path(path)}/", f"{plain_path(source.paths.root)}/"
     if one.startswith(other) or other.startswith(one):

@@ -17,6 +17,7 @@ from paimon_spark.errors import SchemaChangeError, SnapshotNotFoundError
 from paimon_spark.read.audit_log import table_predicate
 from paimon_spark.read.change_feed import CHANGE_FEED, overwrite_error
 from paimon_spark.read.change_range import snapshot_or_changelog
+from paimon_spark.read.managed_blobs import with_values
 from paimon_spark.read.plan import ReadPlan, residual_filter
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.stream_expiry import expired_error
@@ -87,7 +88,7 @@ class StreamScan:
         self.limits = ReadLimits.of(table.options)
         self._zone = zone
         fields = view.fields(table)
-        self.plan = ReadPlan(
+        plan = ReadPlan(
             None,
             table.schema,
             tuple(fields if columns is None else columns),
@@ -95,6 +96,7 @@ class StreamScan:
             residual_filter(table.schema, predicate),
             table,
             stream_read(view),
+        self.plan = with_values(plan)
         )
         self._predicate = table_predicate(table, predicate)
         self._nothing = predicate == Always(False)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError
 from paimon_spark.read.change_range import ChangeRange, asks_for_changes, resolve_changes
+from paimon_spark.read.managed_blobs import with_values
 from paimon_spark.read.plan import ReadPlan
 from paimon_spark.spec.predicate import Predicate, fields
 from paimon_spark.spec.snapshot import Snapshot
@@ -129,7 +130,7 @@ class TableScan:
         """
         named = () if self.predicate is None else fields(self.predicate)
         check_columns_readable(self.table.schema, (*(field.name for field in self.columns), *named))
-        return self.view.plan(self)
+        return with_values(self.view.plan(self))
 
 
 def resolve_source(table: FileStoreTable) -> tuple[FileStoreTable, ReadSource]:

@@ -18,6 +18,8 @@ CONSUMER_PREFIX = "consumer-"
 STATISTICS_PREFIX = "stat-"
 BUCKET_PREFIX = "bucket-"
 POSTPONE_BUCKET = -2
+MANAGED_BLOB_SUFFIX = ".managed.blob"
+"""Of files with values of BLOB columns that many data files may share."""
 WAITING_MARK = "-w-"
 """Ends the prefix that the files of one writer of a postponed bucket share."""
 LATEST_HINT = "LATEST"

@@ -17,6 +17,7 @@ from paimon_spark.spec.data_types import (
     MapType,
     MultisetType,
     RowType,
+    holds_blobs,
     parse_fields,
     walk_fields,
 )
@@ -212,6 +213,14 @@ class TableSchema:
     def trimmed_primary_key_fields(self) -> tuple[DataField, ...]:
         """The columns of `trimmed_primary_keys`, in that order."""
         return self.project(self.trimmed_primary_keys)
+
+    @property
+    def managed_blob_fields(self) -> frozenset[str]:
+        """BLOB columns of a table with primary keys whose values lie in packs: data files hold descriptors."""
+        if not self.primary_keys:
+            return frozenset()
+        blobs = {field.name for field in self.fields if holds_blobs(field.type)}
+        return frozenset(blobs - self._core_options.inline_blob_fields)
 
     @property
     def bucket_keys(self) -> tuple[str, ...]:

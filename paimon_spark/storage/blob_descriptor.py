@@ -41,3 +41,24 @@ def descriptors(reader: BlobReader, rows: Longs, field: DataField) -> pa.Array:
         ],
         pa.binary(),
     )
+
+
+def parse_head(head: bytes) -> str:
+    """The URI of a descriptor without its offset and length.
+
+    Raises:
+        ValueError: these are no such bytes.
+        struct.error: there are too few.
+    """
+    version = head[0] if head else -1
+    if version not in (1, _VERSION):
+        raise ValueError(f"its version is {version}")
+    start = 1
+    if version == _VERSION:  # the first version has no magic number
+        if struct.unpack_from("<q", head, start) != (_MAGIC,):
+            raise ValueError("its magic number is another")
+        start += 8
+    (length,) = struct.unpack_from("<i", head, start)
+    if length != len(head) - start - 4:
+        raise ValueError("its URI has another length")
+    return head[start + 4 :].decode()

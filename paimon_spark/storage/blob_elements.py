@@ -210,7 +210,7 @@ def _decimal(precision: int, scale: int) -> _Codec:
         return digits.to_bytes((digits if digits >= 0 else ~digits).bit_length() // 8 + 1, "big", signed=True)
 
     def read(data: bytes) -> Any:
-        if compact is not None and len(data) != compact.size or not data:
+        if (compact is not None and len(data) != compact.size) or not data:
             raise ValueError("a key has not the size of its type")
         digits = int.from_bytes(data, "big" if compact is None else "little", signed=True)
         if abs(digits) >= 10**precision:

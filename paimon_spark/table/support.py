@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Stage, refuse
-from paimon_spark.options.advice import USE_ANOTHER_ENGINE
+from paimon_spark.options.advice import USE_ANOTHER_ENGINE, WRITE_WITH_ANOTHER_ENGINE
 from paimon_spark.spec.data_types import BlobType, contains_type, holds_blobs
 
 if TYPE_CHECKING:
@@ -38,6 +38,11 @@ def check_writable(schema: TableSchema) -> None:
     """
     refuse(schema.options, Stage.WRITE, Stage.TABLE, Stage.COMMIT)
     _check_types(schema)
+    for name in sorted(schema.managed_blob_fields):
+        raise UnsupportedError(
+            f"Column '{name}' is a BLOB column of a table with a primary key, which cannot be written yet. "
+            f"{WRITE_WITH_ANOTHER_ENGINE}"
+        )
     _check_record_expiry(schema)
 
 
@@ -97,15 +102,10 @@ def check_columns_readable(schema: TableSchema, columns: Iterable[str]) -> None:
 
 
 def _check_types(schema: TableSchema) -> None:
-    inline = schema.core_options.inline_blob_fields
     for field in schema.fields:
         root = field.type.sql().split("(")[0].split(" ")[0]
         nested_blob = contains_type(field.type, BlobType) and not holds_blobs(field.type)
-        if (
-            root in ("GEOMETRY", "GEOGRAPHY")
-            or nested_blob
-            or (holds_blobs(field.type) and schema.primary_keys and field.name not in inline)
-        ):
+        if root in ("GEOMETRY", "GEOGRAPHY") or nested_blob:
             raise UnsupportedError(
                 f"Column '{field.name}' has the type {root}, which is not supported yet. {USE_ANOTHER_ENGINE}"
             )

@@ -24,7 +24,7 @@ from paimon_spark.maintain.files.deletion import delete_files, threads_of
 from paimon_spark.maintain.files.external_paths import own_external_roots
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import unneeded_names
-from paimon_spark.spec.file_names import BUCKET_PREFIX, CHANGELOG_PREFIX, SNAPSHOT_PREFIX
+from paimon_spark.spec.file_names import BUCKET_PREFIX, CHANGELOG_PREFIX, MANAGED_BLOB_SUFFIX, SNAPSHOT_PREFIX
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.paths import MAIN_BRANCH
@@ -42,8 +42,6 @@ _Item = TypeVar("_Item")
 _LOG = logging.getLogger(__name__)
 _HINTS = ("EARLIEST", "LATEST")
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\.tmp")
-_SHARED_BLOBS = ".managed.blob"
-"""Java keeps these for all tables that refer to them."""
 _DEFAULT_AGE = timedelta(days=1)
 _ATTEMPTS = 5
 
@@ -227,7 +225,7 @@ def old_files(table: FileStoreTable, directory: str, before: int) -> list[Orphan
     return [
         OrphanFile(f"{directory}/{name}", size)
         for name, size, is_dir, changed in table.file_io.list_names(directory)
-        if not is_dir and 0 < changed < before and not name.endswith(_SHARED_BLOBS)
+        if not is_dir and 0 < changed < before and not name.endswith(MANAGED_BLOB_SUFFIX)
     ]
 
 
