@@ -96,8 +96,8 @@ class StreamScan:
             residual_filter(table.schema, predicate),
             table,
             stream_read(view),
-        self.plan = with_values(plan)
         )
+        self.plan = with_values(plan)
         self._predicate = table_predicate(table, predicate)
         self._nothing = predicate == Always(False)
         self._steps: OrderedDict[tuple[int, bool], StreamStep | None] = OrderedDict()
