@@ -13,6 +13,7 @@ from pyspark.sql.functions import col
 
 from paimon_spark import PaimonTable
 from paimon_spark.errors import DataError, OptionError, SchemaMismatchError, UnsupportedError
+from paimon_spark.spark.sql import merge as core
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
@@ -110,6 +111,33 @@ def test_nested_fields_defaults_and_odd_names(spark: SparkSession, tmp_path: Pat
     merge.when_not_matched_insert({"`k.x`": "source.`k.x`", "c": "'cd'"}).execute()
     found = [tuple(row) for row in table.to_df().orderBy("`k.x`").collect()]
     assert found == [(1, (5, "x"), "ab  ", 2), (2, None, "cd  ", None)]
+
+
+@pytest.mark.parametrize("kind", ["keyed", "append"])
+def test_a_source_of_the_target_reads_what_the_merge_reads(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Its frame is older than the last commit, and another commit comes while the merge runs: none is lost."""
+    table = create(spark, tmp_path, "k int, n int", **KINDS[kind])
+    table.append(spark.createDataFrame([(1, 10), (2, 20)], "k int, n int"))
+    first = table.to_df(scan_snapshot_id=1).selectExpr("k", "n AS first")
+    table.to_df().createOrReplaceTempView("target_of_a_merge")
+    now = spark.sql("SELECT k AS key, max(n) + 1 AS n FROM target_of_a_merge WHERE k = 1 GROUP BY k")
+    table.update({"n": "100"}, "k = 1")
+    place = {"keyed": "write_shuffled", "append": "merge_rows"}[kind]
+    original, rivals = getattr(core, place), [lambda: table.update({"n": "200"}, "k = 1")]
+
+    def late(*args: object, **more: object) -> object:
+        if rivals:
+            rivals.pop()()
+        return original(*args, **more)
+
+    monkeypatch.setattr(core, place, late)
+    joined = now.join(first, now.key == first.k)
+    merged = table.merge(joined, "target.k = source.key AND source.n > target.n")
+    merged.when_matched_update({"n": "source.n + source.first"}).execute()
+    assert not rivals
+    assert rows(table) == [(1, 211), (2, 20)]
 
 
 def test_an_empty_table(spark: SparkSession, tmp_path: Path) -> None:

@@ -94,8 +94,16 @@ class PathTableProxy(TableProxy):
         super().__init__(gateway, "paimon", LoadedTable(scan.table, scan.table.path))
         self.view = scan.view
         self.given = options
+        self.padded = padded
         self.struct = padded_by_spark(to_spark_struct(scan.columns), padded)
         self.first = ScanPlan(scan.table, self.struct, view=scan.view).on(scan.source)
+
+    def at_snapshot(self, snapshot_id: int) -> PathTableProxy:
+        """The same load of another snapshot, with the columns that the table has now."""
+        request = read_request(self.given, snapshot_id=snapshot_id)
+        table = load_table(request.path, options=request.options)
+        scan = TableScan.of(table, self.view, snapshot_id=snapshot_id)
+        return PathTableProxy(self.gateway, scan, self.padded, self.given)
 
     def answers(self) -> dict[str, Value]:
         """What the table is; views of the rows have no metadata columns."""

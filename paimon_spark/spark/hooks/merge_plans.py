@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from paimon_spark.spark.catalog.table import TableProxy
+from paimon_spark.spark.catalog.relations_at import tree_at
 from paimon_spark.spark.hooks.row_level_plans import Target
-from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_expressions import aligned_inserts, column_of
 from paimon_spark.spark.jvm.plan_tables import java_list, python_object
 from paimon_spark.spark.sql.merge import Clause, Deed, MergeRows, MergeStatement
 
 if TYPE_CHECKING:
-    from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+    from paimon_spark.spark.jvm.gateway import JavaObject
 
 _DEEDS = {"UpdateAction": Deed.UPDATE, "DeleteAction": Deed.DELETE, "InsertAction": Deed.INSERT}
-_TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
 
 
 @dataclass(frozen=True)
@@ -148,27 +146,8 @@ class _AtSnapshot:
         """Return a plan or an expression whose relations of the target read the snapshot."""
         if self.snapshot_id is None:
             return tree
-        relations = new_object(self.target.gateway, "PaimonRelations", (_TREE, tree))
-        found = list(relations.found())
-        others = [self._pinned(relation) for relation in found]
-        if all(other is relation for other, relation in zip(others, found, strict=True)):
-            return tree
-        swaps = self.target.gateway.jvm.java.util.ArrayList()
-        for other in others:
-            swaps.add(other)
-        return relations.replaced(swaps)
-
-    def _pinned(self, relation: JavaObject) -> JavaObject:
-        gateway: Gateway = self.target.gateway
-        table = python_object(gateway, relation.table())
-        own = python_object(gateway, self.target.relation.table())
-        if not isinstance(table, TableProxy) or table.loaded.pinned or str(table.toString()) != str(own.toString()):
-            return relation
-        given = gateway.string_dict(relation.options().asCaseSensitiveMap())
-        if any(key.lower().startswith(("scan.", "incremental-")) for key in given):
-            return relation
-        assert self.snapshot_id is not None
-        return self.target.at_snapshot(self.snapshot_id, relation)
+        own = python_object(self.target.gateway, self.target.relation.table())
+        return tree_at(self.target.gateway, tree, own.loaded.table, self.snapshot_id)
 
 
 def merge_text(name: str, plan: JavaObject) -> str:

@@ -17,6 +17,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import live_partitions_of
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX
 from paimon_spark.spark.catalog.partition_management import catalyst_row
+from paimon_spark.spark.catalog.relations_at import changed, relation_at
 from paimon_spark.spark.jobs.row_rewrites import HIT
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.plan_expressions import aligned_assignments
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _NUMBER = "_paimon_partition"
 _TRACKED = (ROW_ID.name, SEQUENCE_NUMBER.name)
-_OUTPUT, _OPTIONS = 1, 4  # fields of DataSourceV2Relation
+_OUTPUT = 1  # field of DataSourceV2Relation
 
 
 @dataclass
@@ -118,12 +119,9 @@ class Target:
         visible = {attribute.name(): attribute for attribute in java_list(source.output())} if places else {}
         return self.frame(source), {**old, **{name: visible[name] for name in places}}
 
-    def at_snapshot(self, snapshot_id: int, relation: JavaObject = None) -> JavaObject:
-        """Return a relation (by default that of the target) that reads a snapshot."""
-        relation = relation or self.relation
-        given = self.gateway.string_dict(relation.options().asCaseSensitiveMap())
-        options = self.gateway.options({**given, "scan.snapshot-id": str(snapshot_id)})
-        return self._changed(_OPTIONS, options, relation)
+    def at_snapshot(self, snapshot_id: int) -> JavaObject:
+        """Return the relation that reads a snapshot."""
+        return relation_at(self.gateway, self.relation, snapshot_id)
 
     def partitions(self, table: FileStoreTable, condition: JavaObject) -> list[dict[str, Any]] | None:
         """The partitions for which a condition is true, evaluated by Spark.
@@ -198,16 +196,9 @@ class Target:
             )
         if not raw:
             return relation, {}
-        relation = self._changed(_OUTPUT, scala_seq(self.gateway, output), relation)
+        relation = changed(relation, _OUTPUT, scala_seq(self.gateway, output))
         visible = [*columns, *raw.values()]
         return compat.PROJECT(self.gateway, scala_seq(self.gateway, visible), relation), raw
-
-    def _changed(self, index: int, value: JavaObject, relation: JavaObject = None) -> JavaObject:
-        """Return the relation with another value in one field. Spark 4.3 has one more field than 4.0."""
-        relation = relation or self.relation
-        values = [relation.productElement(number) for number in range(relation.productArity())]
-        values[index] = value
-        return relation.copy(*values)
 
     def _alias(
         self, value: JavaObject, name: str, expression_id: JavaObject = None, metadata: JavaObject = None

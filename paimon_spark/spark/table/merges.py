@@ -17,6 +17,7 @@ from paimon_spark.spark.sql.merge import Deed, run_merge
 from paimon_spark.spark.sql.merge_frames import FrameMerge, GivenClause, equal_columns
 from paimon_spark.spark.sql.row_changes import refuse_older_state
 from paimon_spark.spark.table.handle import TableHandle, TablePart
+from paimon_spark.spark.table.pinned_sources import pinned_source
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -42,7 +43,8 @@ class Merges(TablePart):
         ``t.merge(df, on="target.id = source.id").when_matched_update().when_not_matched_insert().execute()``
 
         Args:
-            source: the rows, evaluated once by each attempt.
+            source: the rows, evaluated once by each attempt. Where it reads the table itself, at no version it names, it
+                reads the snapshot that the merge reads.
             on: which rows of both sides match: an SQL condition or a Column, over the columns of ``target`` and
                 ``source``; or names of columns that are equal on both sides.
             alias: the name of the table in conditions and values.
@@ -128,7 +130,7 @@ class Merge:
         statement = FrameMerge(
             table,
             lambda snapshot_id, columns, places: target_rows(handle, table, snapshot_id, columns, places),
-            lambda _: self.source,
+            lambda snapshot_id: pinned_source(self.source, table, snapshot_id),
             self.aliases,
             self.on,
             self.matched,

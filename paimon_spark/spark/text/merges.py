@@ -18,6 +18,7 @@ from paimon_spark.spark.sql.row_changes import refuse_older_state
 from paimon_spark.spark.sql.warehouses import system_table_in
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.table.merges import target_rows
+from paimon_spark.spark.table.pinned_sources import pinned_source
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.delete_and_update import SESSION_SAYS, assignment, reading, tokens_of
 from paimon_spark.spark.text.inserts import empty, target
@@ -63,7 +64,7 @@ def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "") -> DataF
     statement = FrameMerge(
         table,
         lambda snapshot_id, columns, places: target_rows(handle, table, snapshot_id, columns, places),
-        lambda snapshot_id: run_query(reading(context, name, snapshot_id), tokens_of(text)),
+        lambda at: pinned_source(run_query(reading(context, name, at), tokens_of(text)), table, at),
         (own, other),
         on,
         matched,
