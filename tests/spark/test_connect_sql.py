@@ -1,8 +1,10 @@
 """`paimon_spark.sql`: statements with Paimon names on a session without our catalog (a classic one, it is faster)."""
 
+import datetime as dt
 import getpass
 import os
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import create_map, lit
 
 import paimon_spark
 
@@ -652,3 +655,60 @@ def test_merge_into(run: Sql, options: str) -> None:
             "WHEN MATCHED THEN UPDATE SET name = s.name"
         )
     assert rows(run(f"SELECT count(*) FROM {table}")) == [(3,)]
+
+
+def test_arguments_of_merge_into(run: Sql) -> None:
+    """Each is of the type that Spark gives it, wherever it stands."""
+    run("CREATE TABLE args (k INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '1')")
+    time = dt.datetime(2024, 3, 31, 1, 30, 0, 250000)
+    given = {
+        "text": "it's \\ 'q' :k ?",
+        "half": 0.1,
+        "nan": float("nan"),
+        "big": 2**40,
+        "number": Decimal("-12.50"),
+        "day": dt.date(2024, 2, 29),
+        "time": time,
+        "long": dt.timedelta(days=-1, microseconds=7),
+        "bytes": b"\x00'\xff",
+        "list": ["a", None],
+        "map": create_map(lit("x"), lit(1.5)),
+        "nothing": None,
+    }
+    values = ", ".join(f"'{name}', :{name}" for name in given)
+    described = "concat_ws(';', " + ", ".join(f"typeof(:{name})" for name in given) + ")"
+    expected = run(f"SELECT {described}, to_json(named_struct({values}))", args=given).collect()[0]
+    run(
+        "MERGE INTO args t USING (SELECT id FROM range(1, 3) WHERE id <= :big) s ON t.k = s.id AND :half < 1 "
+        f"WHEN NOT MATCHED AND s.id = 1 THEN INSERT (k, v) VALUES (s.id, {described}) "
+        f"WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.id, to_json(named_struct({values})))",
+        args=given,
+    )
+    assert rows(run("SELECT k, v FROM args")) == [(1, expected[0]), (2, expected[1])]
+    with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER"):
+        run("MERGE INTO args t USING range(3) s ON t.k = s.id AND ? > ? WHEN MATCHED THEN DELETE", args=[1])
+    with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER"):
+        run("MERGE INTO args t USING range(3) s ON t.k = :nix WHEN MATCHED THEN DELETE", args={"k": 1})
+
+
+def test_schema_evolution_of_merge_into(run: Sql, session: SparkSession) -> None:
+    run("CREATE TABLE grown (id INT, v STRING)")
+    run("INSERT INTO grown VALUES (1, 'a'), (2, 'b')")
+    source = "(SELECT 2 AS id, 9L AS `new.x`, 'y' AS y UNION ALL SELECT 3, 8, 'z') s"
+    stars = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    with pytest.raises(paimon_spark.SchemaMismatchError, match="no column v"):
+        run(f"MERGE INTO grown t USING {source} ON t.id = s.id {stars}")
+    for wrong in ("THEN UPDATE SET y = s.nix", "AND s.nix THEN UPDATE SET y = s.y", "THEN UPDATE SET nix = 1"):
+        with pytest.raises((AnalysisException, paimon_spark.SchemaMismatchError), match="nix"):
+            run(f"MERGE WITH SCHEMA EVOLUTION INTO grown t USING {source} ON t.id = s.id WHEN MATCHED {wrong}")
+    assert run("SELECT * FROM grown").columns == ["id", "v"], "nothing is added by what is refused"
+    session.conf.set("spark.paimon.write.merge-schema", "true")
+    try:
+        run(f"MERGE INTO grown t USING {source} ON t.id = s.id WHEN MATCHED THEN UPDATE SET Y = concat(s.y, t.v)")
+    finally:
+        session.conf.unset("spark.paimon.write.merge-schema")
+    assert run("SELECT * FROM grown").columns == ["id", "v", "y"]
+    run(f"WITH e AS (SELECT 1) MERGE WITH SCHEMA EVOLUTION INTO grown t USING {source} ON t.id = s.id {stars}")
+    assert rows(run("SELECT id, v, y, `new.x` FROM grown")) == [
+        (1, "a", None, None), (2, "b", "y", 9), (3, None, "z", 8),
+    ]  # fmt: skip

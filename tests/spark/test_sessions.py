@@ -263,6 +263,26 @@ for name, key in (("k", "'primary-key' = 'id,dt', "), ("n", "")):
     table.delete(col("v") == "nothing")
     print(sql(f"SELECT id FROM {name}"), sql(f"SELECT commit_kind, count(*) FROM `{name}$snapshots` GROUP BY ALL"))
 print([view.name for view in spark.catalog.listTables()], sql("SELECT * FROM VALUES (1)"))
+import datetime
+from decimal import Decimal
+from pyspark.sql.functions import array, lit
+sql("CREATE TABLE m (id INT NOT NULL, n INT, d DECIMAL(5, 2)) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
+sql("INSERT INTO m VALUES (1, 10, NULL), (2, 20, NULL), (3, 30, 1.5)")
+sql("MERGE INTO m AS t USING (SELECT id, n AS was FROM m WHERE n > ?) AS s ON t.id = s.id "
+    "WHEN MATCHED AND array_contains(?, t.id) THEN UPDATE SET n = s.was + ?, d = ? "
+    "WHEN NOT MATCHED BY SOURCE AND t.id = ? THEN DELETE",
+    args=[15, array(lit(2), lit(7)), 2, Decimal("2.25"), 1])
+print(sql("SELECT * FROM m"))
+sql("MERGE WITH SCHEMA EVOLUTION INTO m AS t USING (SELECT 3 AS id, 'c' AS more, :day AS day) AS s ON t.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *", args={"day": datetime.date(2024, 5, 1)})
+print(sql("SELECT * FROM m"))
+m = paimon_spark.PaimonTable.for_path(spark, f"{sys.argv[2]}/shop.db/m")
+itself = m.to_df(columns=["id", "n"]).where("id = 2")
+sql("UPDATE m SET n = 100 WHERE id = 2")
+kept = paimon_spark.sql(spark, "SELECT id AS old, n AS first FROM m VERSION AS OF 1")
+both = itself.join(kept, itself["id"] == kept["old"])
+m.merge(both, "target.id = source.id").when_matched_update({"n": "source.n + source.first"}).execute()
+print(sql("SELECT id, n FROM m"))
 for wrong in ("SELECT * FROM paimon.shop.nix", "SELECT * FROM t WHER id = 1 2", "INSERT INTO t VALUES (1)"):
     try:
         sql(wrong)
@@ -300,6 +320,9 @@ def test_sql_on_spark_connect(connect: str, tmp_path: Path) -> None:
         "[(2, 'B', Row(x=2), 'x'), (4, 'd{+}', Row(x=4), 'z')]",
         "[(4,)] [('APPEND', 1), ('OVERWRITE', 4)]",
         "[] [(1,)]",
+        "[(2, 22, Decimal('2.25')), (3, 30, Decimal('1.50'))]",
+        "[(2, 22, Decimal('2.25'), None, None), (3, 30, Decimal('1.50'), 'c', datetime.date(2024, 5, 1))]",
+        "[(2, 120), (3, 30)]",
         "AnalysisException [TABLE_OR_VIEW_NOT_FOUND]",
         "ParseException [PARSE_SYNTAX_ERROR]",
         "AnalysisException [INSERT_COLUMN_ARITY_MISMATCH.NOT_ENOUGH_DATA_COLUMNS]",

@@ -25,10 +25,11 @@ def with_loads(frame: DataFrame, change: Callable[[Any], bool]) -> DataFrame:
     """
     from pyspark.sql.connect.plan import LogicalPlan
 
-    plan: Any = frame._plan  # type: ignore[attr-defined]
-    client: Any = frame.sparkSession.client  # type: ignore[attr-defined]
+    plan: Any = frame._plan
+    client: Any = frame.sparkSession.client
     relation = plan.plan(client)
-    if not any([change(load) for load in _loads(relation)]):
+    changes = [change(load) for load in _loads(relation)]
+    if not any(changes):
         return frame
 
     class Changed(LogicalPlan):
@@ -41,7 +42,7 @@ def with_loads(frame: DataFrame, change: Callable[[Any], bool]) -> DataFrame:
             """The message; plans above it copy it."""
             return relation
 
-    return type(frame)(Changed(), frame.sparkSession)  # type: ignore[call-arg, arg-type]
+    return type(frame)(Changed(), frame.sparkSession)
 
 
 def _loads(message: Any) -> Iterator[Any]:

@@ -60,6 +60,8 @@ class FrameMerge(MergeStatement):
     matched: Sequence[GivenClause] = ()
     not_matched: Sequence[GivenClause] = ()
     not_matched_by_source: Sequence[GivenClause] = ()
+    star: Collection[str] | None = None
+    """The columns, in lower case, that a clause without values assigns; None: all."""
 
     @property
     def deeds(self) -> Collection[Deed]:
@@ -113,11 +115,18 @@ class FrameMerge(MergeStatement):
         texts = [str(self.on)]
         for clause in self._clauses():
             texts += [str(clause.condition), *map(str, (clause.values or {}).values())]
-            if clause.deed is Deed.UPDATE and clause.values is not None:
-                kept |= {name for name in schema.field_names if name not in clause.values}
+            if clause.deed is Deed.UPDATE:
+                assigned = self.star if clause.values is None else _assigned_whole(clause.values, schema.field_names)
+                kept |= {n for n in schema.field_names if assigned is not None and n.lower() not in assigned}
         words = {word.lower() for text in texts for word in re.findall(r"\w+", text)}
         found = [n for n in schema.field_names if n in kept or words & {w.lower() for w in re.findall(r"\w+", n)}]
         return found or [schema.field_names[0]]
+
+
+def _assigned_whole(values: Collection[str], columns: Collection[str]) -> set[str]:
+    """The columns, in lower case, that values are for; a struct whose field gets a value is none of them."""
+    paths = [(name,) if name in columns else split_name(name) for name in values]
+    return {path[0].lower() for path in paths if len(path) == 1}
 
 
 def _column(given: str | Column) -> Column:
@@ -171,13 +180,15 @@ class _Values:
     def _by_name(self) -> dict[str, Column]:
         """Each column of the table from that of its name in the source."""
         given = {name.lower(): name for name in self._source.columns}
-        lacking = [name for name in self._names if name.lower() not in given]
+        star = self._merge.star
+        names = [name for name in self._names if star is None or name.lower() in star]
+        lacking = [name for name in names if name.lower() not in given]
         if lacking:
             raise SchemaMismatchError(
                 f"the source of the merge has no column {', '.join(lacking)}, which the table has: give the values of "
                 "the columns that it has, or add it to the source"
             )
-        return {name: _named(self._merge.aliases[1], given[name.lower()]) for name in self._names}
+        return {name: _named(self._merge.aliases[1], given[name.lower()]) for name in names}
 
     def _given(self, values: Mapping[str, str | Column]) -> dict[str, Column]:
         paths = {(name,) if name in self._names else split_name(name): _column(v) for name, v in values.items()}

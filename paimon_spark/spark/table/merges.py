@@ -13,8 +13,9 @@ from paimon_spark.spark.columns.char_columns import padded
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_options import SESSION_PREFIX, options_for_path
 from paimon_spark.spark.session.session_settings import settings_of
-from paimon_spark.spark.sql.merge import Deed, run_merge
+from paimon_spark.spark.sql.merge import Deed
 from paimon_spark.spark.sql.merge_frames import FrameMerge, GivenClause, equal_columns
+from paimon_spark.spark.sql.merge_schema_evolution import rules_of, run_frame_merge
 from paimon_spark.spark.sql.row_changes import refuse_older_state
 from paimon_spark.spark.table.handle import TableHandle, TablePart
 from paimon_spark.spark.table.pinned_sources import pinned_source
@@ -43,8 +44,8 @@ class Merges(TablePart):
         ``t.merge(df, on="target.id = source.id").when_matched_update().when_not_matched_insert().execute()``
 
         Args:
-            source: the rows, evaluated once by each attempt. Where it reads the table itself, at no version it names, it
-                reads the snapshot that the merge reads.
+            source: the rows, evaluated once by each attempt. Where it reads the table itself, at no
+                version that it names, it reads the snapshot that the merge reads.
             on: which rows of both sides match: an SQL condition or a Column, over the columns of ``target`` and
                 ``source``; or names of columns that are equal on both sides.
             alias: the name of the table in conditions and values.
@@ -74,6 +75,15 @@ class Merge:
     matched: tuple[GivenClause, ...] = ()
     not_matched: tuple[GivenClause, ...] = ()
     not_matched_by_source: tuple[GivenClause, ...] = ()
+    evolves: bool = False
+
+    def with_schema_evolution(self) -> Merge:
+        """Columns that only the source has are added to the table, as by ``MERGE WITH SCHEMA EVOLUTION``.
+
+        All of them where a clause gives no values, else those that an update or insert assigns. A clause without values
+        then assigns the columns that the source has. Option `write.merge-schema` of the session says the same.
+        """
+        return replace(self, evolves=True)
 
     def when_matched_update(self, set: _Values | None = None, *, condition: str | Column | None = None) -> Merge:  # noqa: A002 - the word of SQL
         """Rows of the table that match get new values.
@@ -137,8 +147,7 @@ class Merge:
             self.not_matched,
             self.not_matched_by_source,
         )
-        statement.check()
-        run_merge(table, statement)
+        run_frame_merge(statement, rules_of(options, evolves=self.evolves))
 
 
 def target_rows(

@@ -1,24 +1,26 @@
 """MERGE INTO of Paimon tables. A query of Spark gives the source; `sql.merge_frames` joins it with the target.
 
-Conditions and values are expressions over the aliases of both sides; they cannot hold subqueries or parameters, which
-Spark's expressions of DataFrames do not know.
+Conditions and values are expressions over the aliases of both sides; they cannot hold subqueries, which Spark's
+expressions of DataFrames do not know. Parameters are replaced by their values before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import SchemaMismatchError
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.column_defaults import inserted_default
-from paimon_spark.spark.sql.merge import Deed, run_merge
+from paimon_spark.spark.sql.merge import Deed
 from paimon_spark.spark.sql.merge_frames import FrameMerge, GivenClause
+from paimon_spark.spark.sql.merge_schema_evolution import rules_of, run_frame_merge
 from paimon_spark.spark.sql.row_changes import refuse_older_state
 from paimon_spark.spark.sql.warehouses import system_table_in
 from paimon_spark.spark.table.handle import TableHandle
 from paimon_spark.spark.table.merges import target_rows
 from paimon_spark.spark.table.pinned_sources import pinned_source
+from paimon_spark.spark.text.arguments import with_arguments
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.delete_and_update import SESSION_SAYS, assignment, reading, tokens_of
 from paimon_spark.spark.text.inserts import empty, target
@@ -32,24 +34,29 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 
-def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame | None:
+def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves: bool = False) -> DataFrame | None:
     """Run a MERGE; None where the table is Spark's.
 
     Args:
         context: session, warehouses and parameters.
         cursor: the statement behind MERGE INTO.
         ctes: the WITH clause that stands before it.
+        evolves: whether it said WITH SCHEMA EVOLUTION.
 
     Raises:
         AnalysisException: the table is not there, or a value or a condition does not fit it.
         ParseException: it is no MERGE.
         UnsupportedError: the table does not take such a merge.
     """
+    context, (ctes, rest) = with_arguments(context, ctes, cursor.rest().source())
+    cursor = tokens_of(rest)
     name = target(context, cursor.name())
     if name is None:
         return None
     refuse_system_table(name.path, system_table_in(name), "changed")
-    refuse_older_state(session_options(context, name), where=SESSION_SAYS)
+    session = session_options(context, name)
+    refuse_older_state(session, where=SESSION_SAYS)
+    rules = rules_of(session, evolves=evolves)
     own = _alias(cursor, "USING") or name.table
     cursor.expect("USING")
     written, other = _source(_up_to(cursor, "ON"))
@@ -58,7 +65,7 @@ def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "") -> DataF
     if not on:
         cursor.fail("a condition is expected")
     table = name.load()
-    matched, not_matched, by_source = _clauses(cursor, table, own)
+    matched, not_matched, by_source = _clauses(cursor, table, own, strict=rules is None)
     handle = TableHandle(context.spark, name.path, name.options)
     text = f"{ctes}SELECT * FROM {written} AS {quoted_name(other)}"
     statement = FrameMerge(
@@ -71,8 +78,7 @@ def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "") -> DataF
         not_matched,
         by_source,
     )
-    statement.check()
-    run_merge(table, statement)
+    run_frame_merge(statement, rules)
     return empty(context)
 
 
@@ -96,9 +102,9 @@ def _source(words: Cursor) -> tuple[str, str]:
 
 
 def _clauses(
-    cursor: Cursor, table: FileStoreTable, own: str
+    cursor: Cursor, table: FileStoreTable, own: str, *, strict: bool
 ) -> tuple[list[GivenClause], list[GivenClause], list[GivenClause]]:
-    """Return the WHEN clauses by their kind."""
+    """Return the WHEN clauses by their kind; `strict` where they can name no other columns than the table has."""
     found: tuple[list[GivenClause], list[GivenClause], list[GivenClause]] = ([], [], [])
     while not cursor.at_end():
         cursor.expect("WHEN")
@@ -111,9 +117,7 @@ def _clauses(
         cursor.expect("THEN")
         words = _up_to(cursor, "WHEN")
         kind = 0 if matches else 2 if by_source else 1
-        read: Callable[[Cursor, FileStoreTable, str], tuple[Deed, Mapping[str, str] | None]]
-        read = _insert if kind == 1 else _change
-        deed, values = read(words, table, own)
+        deed, values = _insert(words, table, strict) if kind == 1 else _change(words, table, own, strict)
         words.finish()
         found[kind].append(GivenClause(deed, condition, values))
     return found
@@ -133,7 +137,7 @@ def _up_to(cursor: Cursor, word: str) -> Cursor:
     return Cursor(cursor.text, cursor.tokens[start : cursor.at])
 
 
-def _change(words: Cursor, table: FileStoreTable, own: str) -> tuple[Deed, Mapping[str, str] | None]:
+def _change(words: Cursor, table: FileStoreTable, own: str, strict: bool) -> tuple[Deed, Mapping[str, str] | None]:
     """Return what UPDATE or DELETE does; None for all columns by name."""
     if words.take("DELETE"):
         return Deed.DELETE, None
@@ -145,30 +149,32 @@ def _change(words: Cursor, table: FileStoreTable, own: str) -> tuple[Deed, Mappi
         path, value = assignment(piece, table)
         if len(path) > 1 and path[0].lower() == own.lower() and not table.schema.has_field(path[0]):
             path = path[1:]
-        values[".".join(map(quoted_name, path)) if len(path) > 1 else _column(table, path[0])] = value
+        values[".".join(map(quoted_name, path)) if len(path) > 1 else _column(table, path[0], strict)] = value
     return Deed.UPDATE, values
 
 
-def _insert(words: Cursor, table: FileStoreTable, _own: str) -> tuple[Deed, Mapping[str, str] | None]:
+def _insert(words: Cursor, table: FileStoreTable, strict: bool) -> tuple[Deed, Mapping[str, str] | None]:
     """Return the values that INSERT gives; None for all columns by name."""
     words.expect("INSERT")
     if words.take("*"):
         return Deed.INSERT, None
-    columns = [_column(table, piece.name()[-1]) for piece in words.group().split()]
+    columns = [_column(table, piece.name()[-1], strict) for piece in words.group().split()]
     words.expect("VALUES")
     values = [piece.source() for piece in words.group().split()]
     if len(values) != len(columns):
         words.fail(f"{len(columns)} values are expected, one for each column")
     default = {field.name: inserted_default(field) for field in table.schema.fields}
     return Deed.INSERT, {
-        column: default[column] if value.upper() == "DEFAULT" else value
+        column: default.get(column, "NULL") if value.upper() == "DEFAULT" else value
         for column, value in zip(columns, values, strict=True)
     }
 
 
-def _column(table: FileStoreTable, name: str) -> str:
-    """Return the name of a column as the table writes it."""
+def _column(table: FileStoreTable, name: str, strict: bool) -> str:
+    """Return the name of a column as the table writes it; one that it lacks as a name in quotes, unless `strict`."""
     found = next((own for own in table.schema.field_names if own.lower() == name.lower()), None)
     if found is None:
+        if not strict:
+            return quoted_name(name)
         raise SchemaMismatchError(f"{table.path} has no column '{name}'; its columns are {table.schema.field_names}")
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _QUERY_WORDS = ("SELECT", "FROM", "VALUES", "TABLE", "WITH", "(", "MAP", "REDUCE")
+_EVOLVING_MERGE = ("MERGE", "WITH", "SCHEMA", "EVOLUTION", "INTO")
 _Run = Callable[[Context, Cursor], "DataFrame | None"]
 _registered: WeakSet[Any] = WeakSet()
 
@@ -145,6 +147,8 @@ def _change_behind_ctes(context: Context, cursor: Cursor) -> DataFrame | None:
         return run_delete(context, cursor.rest(), ctes=ctes.source() + " ")
     if cursor.take("MERGE", "INTO"):
         return run_merge_into(context, cursor.rest(), ctes=ctes.source() + " ")
+    if cursor.take(*_EVOLVING_MERGE):
+        return run_merge_into(context, cursor.rest(), ctes=ctes.source() + " ", evolves=True)
     return run_update(context, cursor.rest(), ctes=ctes.source() + " ") if cursor.take("UPDATE") else None
 
 
@@ -267,4 +271,5 @@ _STATEMENTS: list[tuple[tuple[str, ...], _Run]] = [
     (("DELETE", "FROM"), run_delete),
     (("UPDATE",), run_update),
     (("MERGE", "INTO"), run_merge_into),
+    (_EVOLVING_MERGE, partial(run_merge_into, evolves=True)),
 ]

@@ -1,0 +1,100 @@
+"""MERGE WITH SCHEMA EVOLUTION over DataFrames, and option `write.merge-schema`: columns of the source that are added.
+
+The statement is analysed over the columns that the table will have before it gets them, so one that Spark refuses
+changes nothing. Equals Java's ``MergeSchemaEvolutionHelper``. On any session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
+
+from paimon_spark.spark.columns.merge_schema import merge_schema, with_columns
+from paimon_spark.spark.columns.types import from_spark_struct, to_spark_type
+from paimon_spark.spark.session.merge_options import merge_rules
+from paimon_spark.spark.sql.merge import Deed, MergeRows, run_merge
+from paimon_spark.spark.sql.merge_frames import FrameMerge
+from paimon_spark.spark.sql.statement_tokens import split_name
+from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.spec.schema_merge import MergeRules
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from paimon_spark.spec.schema import TableSchema
+
+
+def rules_of(options: Mapping[str, str], *, evolves: bool) -> MergeRules | None:
+    """How the columns of a target change; None where they stay.
+
+    Args:
+        options: of the session, for the target.
+        evolves: whether the statement says WITH SCHEMA EVOLUTION.
+    """
+    return merge_rules(options) or (MergeRules(widen=False, explicit=False) if evolves else None)
+
+
+def run_frame_merge(merge: FrameMerge, rules: MergeRules | None) -> None:
+    """Check a MERGE and run it; with rules the table gets the columns that only the source has.
+
+    Raises:
+        SchemaChangeError: a type cannot become that of the source.
+        PaimonError: as of `run_merge`.
+    """
+    merge.check()
+    merge = merge if rules is None else _widened(merge, rules)
+    run_merge(merge.table, merge)
+
+
+def _widened(merge: FrameMerge, rules: MergeRules) -> FrameMerge:
+    """The MERGE into the table with its new columns, which it has from now on."""
+    latest = merge.table.snapshots.latest_to_follow()
+    snapshot_id = None if latest is None else latest.id
+    source = merge.source(snapshot_id)
+    columns = _new_columns(merge, source)
+    schema = with_columns(merge.table.schema, from_spark_struct(columns), rules)
+    evolved = replace(merge, star=frozenset(name.lower() for name in source.columns))
+    if schema is merge.table.schema:
+        return evolved
+    _analyse(_as_if(evolved, schema).rows(snapshot_id, ()))
+    return replace(evolved, table=merge_schema(merge.table, columns, rules))
+
+
+def _new_columns(merge: FrameMerge, source: DataFrame) -> StructType:
+    """The columns of the source that count: all where a clause has a star, else those that are assigned."""
+    clauses = [clause for clause in (*merge.matched, *merge.not_matched) if clause.deed is not Deed.DELETE]
+    if any(clause.values is None for clause in clauses):
+        return source.schema
+    known = merge.table.schema.field_names
+    names = {(name if name in known else split_name(name)[0]).lower() for c in clauses for name in c.values or {}}
+    return StructType([field for field in source.schema.fields if field.name.lower() in names])
+
+
+def _as_if(merge: FrameMerge, schema: TableSchema) -> FrameMerge:
+    """The MERGE into a table as if it had a schema already."""
+
+    def target(snapshot_id: int | None, columns: Sequence[str], places: Sequence[str]) -> DataFrame:
+        own = merge.table.schema
+        there = [name for name in columns if own.has_field(name)] or [own.field_names[0]]
+        rows = merge.target(snapshot_id, there, places)
+        for name in columns:
+            wanted = to_spark_type(schema.field(name).type)
+            if not own.has_field(name):
+                rows = rows.withColumn(name, sf.lit(None).cast(wanted))
+            elif schema.field(name).type != own.field(name).type:
+                rows = rows.withColumn(name, sf.col(quoted_name(name)).cast(wanted))
+        return rows
+
+    return replace(merge, table=replace(merge.table, schema=schema), target=target)
+
+
+def _analyse(rows: MergeRows) -> None:
+    """Let Spark refuse conditions that it cannot resolve; values are looked up before."""
+    clauses = (*rows.matched, *rows.not_matched, *rows.not_matched_by_source)
+    conditions = [clause.condition for clause in clauses if clause.condition is not None]
+    joined = rows.target.join(rows.source, rows.on)
+    assert joined.select(*(condition.alias(str(at)) for at, condition in enumerate(conditions))).schema is not None
