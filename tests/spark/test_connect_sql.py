@@ -669,7 +669,6 @@ def test_arguments_of_merge_into(run: Sql) -> None:
         "time": dt.datetime(2024, 3, 31, 1, 30, 0, 250000),
         "long": dt.timedelta(days=-1, microseconds=7),
         "bytes": b"\x00'\xff",
-        "list": ["a", None],
         "nothing": None,
     }
     values = ", ".join(f"'{name}', :{name}" for name in given)

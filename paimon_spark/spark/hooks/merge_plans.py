@@ -16,6 +16,7 @@ from paimon_spark.spark.hooks.row_level_plans import Target
 from paimon_spark.spark.jvm.plan_expressions import aligned_inserts, column_of
 from paimon_spark.spark.jvm.plan_tables import java_list, python_object
 from paimon_spark.spark.sql.merge import Clause, Deed, MergeRows, MergeStatement
+from paimon_spark.spark.sql.merge_pruning import Equality
 
 if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import JavaObject
@@ -81,7 +82,27 @@ class AnalyzedMerge(MergeStatement):
             not_matched=clauses[1],
             not_matched_by_source=clauses[2],
             upsert=self._is_upsert(),
+            equalities=self._equalities(at),
+            narrow=target.where,
         )
+
+    def _equalities(self, at: _AtSnapshot) -> list[Equality]:
+        """The parts of ON that compare a column of the target with a value of the source."""
+        own = {str(attribute.exprId()): attribute.name() for attribute in self.target.attributes}
+        others = {str(attribute.exprId()) for attribute in java_list(self.plan.sourceTable().output())}
+        found = []
+        for part in _compared(self.plan.mergeCondition()):
+            if part.getClass().getSimpleName() != "EqualTo":
+                continue
+            for column, value in ((part.left(), part.right()), (part.right(), part.left())):
+                plain = column.child() if column.getClass().getSimpleName() == "Cast" else column
+                named = {str(a.exprId()) for a in java_list(value.references().toSeq())}
+                is_column = plain.getClass().getSimpleName() == "AttributeReference"
+                if is_column and str(plain.exprId()) in own and named <= others:
+                    values = column_of(self.target.gateway, at.tree(value))
+                    found.append(Equality(own[str(plain.exprId())], values))
+                    break
+        return found
 
     def _is_upsert(self) -> bool:
         """Whether the target needs not be read, as `MergeRows.upsert` says."""

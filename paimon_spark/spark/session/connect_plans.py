@@ -57,3 +57,16 @@ def _loads(message: Any) -> Iterator[Any]:
         for part in parts:
             if hasattr(part, "DESCRIPTOR"):
                 yield from _loads(part)
+
+
+def is_cached(frame: DataFrame) -> bool:
+    """Whether the user has cached a DataFrame of a Connect session, or its rows are in its plan."""
+    plan: Any = frame._plan
+    client: Any = frame.sparkSession.client
+    relation = plan.plan(client)
+    while relation.WhichOneof("rel_type") in ("subquery_alias", "project", "to_df", "with_columns"):
+        relation = getattr(relation, relation.WhichOneof("rel_type")).input
+    if relation.WhichOneof("rel_type") in ("local_relation", "range"):
+        return True
+    level = frame.storageLevel
+    return bool(level.useMemory or level.useDisk)

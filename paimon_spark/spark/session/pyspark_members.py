@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,3 +37,37 @@ def java_writer(writer: Any) -> Any:
 def estimated_bytes(frame: DataFrame) -> int:
     """Return the size of all rows of a DataFrame, as Spark's optimizer estimates it: of joins far too large."""
     return int(str(java_frame(frame).queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+
+class SourceSize(Enum):
+    """How much a second evaluation of a DataFrame costs."""
+
+    AT_HAND = "its rows are cached, or in the plan itself"
+    SMALL = "few bytes, by the estimate of Spark's optimizer"
+    UNKNOWN = "many bytes, unknown, or not the same ones again"
+
+
+_AT_HAND = ("InMemoryRelation", "LocalRelation", "Range", "OneRowRelation")
+_OVER = ("Project", "Filter", "Union", "SubqueryAlias")
+
+
+def source_size(frame: DataFrame, most_bytes: int) -> SourceSize:
+    """Tell how much a second evaluation of a DataFrame of a classic session costs.
+
+    Args:
+        frame: nothing of it is evaluated.
+        most_bytes: what counts as small.
+    """
+    plan = java_frame(frame).queryExecution().optimizedPlan()
+    if not plan.deterministic():
+        return SourceSize.UNKNOWN
+    if _is_at_hand(plan):
+        return SourceSize.AT_HAND
+    return SourceSize.SMALL if int(str(plan.stats().sizeInBytes())) <= most_bytes else SourceSize.UNKNOWN
+
+
+def _is_at_hand(plan: Any) -> bool:
+    name = str(plan.getClass().getSimpleName())
+    children = plan.children()
+    inside = [children.apply(at) for at in range(children.size())] if name in _OVER else []
+    return name in _AT_HAND or (bool(inside) and all(map(_is_at_hand, inside)))

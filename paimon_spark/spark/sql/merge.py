@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial, reduce
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from paimon_spark.spark.jobs.column_merges import merge_columns
 from paimon_spark.spark.jobs.row_merges import CARDINALITY_VIOLATION, merge_rows
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.jobs.write_tasks import NotAcceptedError
+from paimon_spark.spark.sql.merge_pruning import Equality, condition_on_target, kept_if_small
 from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.snapshot import Operation
@@ -85,6 +86,10 @@ class MergeRows:
 
     That is so where ON compares the whole primary key with what INSERT assigns to it, and nothing else, and UPDATE and
     INSERT, both without a condition, assign the same to every other column."""
+    equalities: Sequence[Equality] = ()
+    """Parts of ON by which a source tells what can match."""
+    narrow: Callable[[str], DataFrame] | None = None
+    """Gives the target where a condition, SQL over its columns, is true."""
 
 
 class MergeStatement(ABC):
@@ -125,17 +130,20 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
 
     def attempt(snapshot: Snapshot | None) -> None:
         rows = statement.rows(None if snapshot is None else snapshot.id, places)
-        changes = _Changes(table.schema, rows, places)
-        if keyed and rows.upsert and _reads_nothing(table) and _was_upserted(table, changes.source_rows()):
-            return
-        if keyed:
-            rows_of = SnapshotIdentity.of(snapshot)
-            write_shuffled(changes.keyed(), table, None, operation=Operation.MERGE, rows_of=rows_of)
-        elif snapshot is not None and table.options.data_evolution_enabled and changes.changes_rows:
-            columns = changes.updated_columns
-            merge_columns(changes.placed(of_updates=columns), table, columns, snapshot, checked=changes.checked)
-        else:
-            merge_rows(changes.placed(), table, snapshot, checked=changes.checked)
+        alone = True
+        if keyed and rows.upsert and _reads_nothing(table):
+            alone = False
+            if _was_written(table, _Changes(table.schema, rows, places).source_rows()):
+                return
+        with _narrowed(rows, table, snapshot) as narrowed:
+            changes = _Changes(table.schema, narrowed, places)
+            if keyed:
+                _write_keyed(table, changes, SnapshotIdentity.of(snapshot), alone=alone)
+            elif snapshot is not None and table.options.data_evolution_enabled and changes.changes_rows:
+                columns = changes.updated_columns
+                merge_columns(changes.placed(of_updates=columns), table, columns, snapshot, checked=changes.checked)
+            else:
+                merge_rows(changes.placed(), table, snapshot, checked=changes.checked)
 
     try:
         run_again(table, attempt)
@@ -143,21 +151,49 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
         raise _row_error(table, error) or error from None
 
 
+def _write_keyed(table: FileStoreTable, changes: _Changes, rows_of: SnapshotIdentity, *, alone: bool) -> None:
+    """Write the changes of a primary-key table; `alone` where each key is likely to come once.
+
+    What was written tells that it does, if it does: then no row was matched twice, and nothing had to be counted.
+    """
+    tries = alone and changes.checked and _has_own_buckets(table)
+    if not tries or not _was_written(table, changes.keyed(counted=False), rows_of):
+        write_shuffled(changes.keyed(), table, None, operation=Operation.MERGE, rows_of=rows_of)
+
+
+@contextlib.contextmanager
+def _narrowed(rows: MergeRows, table: FileStoreTable, snapshot: Snapshot | None) -> Iterator[MergeRows]:
+    """Both sides of a MERGE without rows of the target that no row of the source can match, as far as that is known.
+
+    What is left out is read by nothing and changed by nothing, so no check for concurrent changes needs it.
+    """
+    if snapshot is None or rows.narrow is None or not rows.equalities or rows.not_matched_by_source:
+        yield rows
+        return
+    with kept_if_small(rows.source, snapshot.total_record_count) as is_cheap:
+        where = condition_on_target(rows.source, rows.equalities, table.schema) if is_cheap else None
+        yield rows if where is None else replace(rows, target=rows.narrow(where))
+
+
+def _has_own_buckets(table: FileStoreTable) -> bool:
+    """Whether each key has a bucket, where its rows meet."""
+    return table.schema.bucket_mode in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC)
+
+
 def _reads_nothing(table: FileStoreTable) -> bool:
     """Whether an upsert needs not know which keys the table has: their rows only differ in their kinds."""
-    schema = table.schema
-    is_plain = schema.bucket_mode in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC)
-    return is_plain and schema.core_options.changelog_producer != "input" and schema.core_options.rowkind_field is None
+    options = table.schema.core_options
+    return _has_own_buckets(table) and options.changelog_producer != "input" and options.rowkind_field is None
 
 
-def _was_upserted(table: FileStoreTable, rows: DataFrame) -> bool:
-    """Write the rows of the source as they are; False where a key came twice, and nothing was committed.
+def _was_written(table: FileStoreTable, rows: DataFrame, rows_of: SnapshotIdentity | None = None) -> bool:
+    """Write rows as they are; False where a key came twice, and nothing was committed.
 
-    Then one of its rows may change what another has changed, which only the keys of the table can tell.
+    Then one of the rows may change what another has changed, which has to be counted by the keys of the table.
     """
     once = partial(has_each_key_once, table.schema)
     with contextlib.suppress(NotAcceptedError):
-        write_shuffled(rows, table, None, operation=Operation.MERGE, accepts=once)
+        write_shuffled(rows, table, None, operation=Operation.MERGE, rows_of=rows_of, accepts=once)
         return True
     return False
 
@@ -206,16 +242,21 @@ class _Changes:
         """The columns that an UPDATE clause assigns."""
         return frozenset(name for clause in self._clauses if clause.deed is Deed.UPDATE for name in clause.values)
 
-    def keyed(self) -> DataFrame:
-        """The new rows of a primary-key table with their row kinds; of deleted rows only the columns that count."""
+    def keyed(self, *, counted: bool = True) -> DataFrame:
+        """The new rows of a primary-key table with their row kinds; of deleted rows only the columns that count.
+
+        Args:
+            counted: whether a row that several rows of the source change is looked for, which takes a sort.
+        """
         schema, joined = self._schema, self._joined()
         kept = columns_of_deletes(schema)
-        if self.checked:
+        counted = counted and self.checked
+        if counted:
             same_key = Window.partitionBy(*(self._value(schema.field(key), kept) for key in schema.primary_keys))
             is_match = sf.col(_CLAUSE) <= len(self._rows.matched)
             joined = joined.withColumn(_MATCHES, sf.sum(is_match.cast("int")).over(same_key))
         values = [self._value(column, kept).alias(column.name) for column in schema.fields]
-        return joined.select(*values, self._checked_kind().cast("tinyint").alias(VALUE_KIND.name))
+        return joined.select(*values, self._checked_kind(counted=counted).cast("tinyint").alias(VALUE_KIND.name))
 
     def source_rows(self) -> DataFrame:
         """The rows of the source as INSERT makes them rows of the table."""
@@ -306,8 +347,8 @@ class _Changes:
     def _kind(self) -> Column:
         return self._by_clause(lambda clause: sf.lit(clause.deed.value.value))
 
-    def _checked_kind(self) -> Column:
-        """The row kind; an error where a row is matched twice, or another key is assigned."""
+    def _checked_kind(self, *, counted: bool) -> Column:
+        """The row kind; an error where another key is assigned, or a row is matched twice and that was counted."""
 
         def choose(clause: Clause) -> Column:
             kind = sf.lit(clause.deed.value.value)
@@ -324,7 +365,7 @@ class _Changes:
             return kind
 
         kind = self._by_clause(choose)
-        if not self.checked:
+        if not counted:
             return kind
         twice = sf.raise_error(sf.lit(CARDINALITY_VIOLATION)).cast("int")
         is_match = sf.col(_CLAUSE) <= len(self._rows.matched)

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
 from paimon_spark.errors import OptionError, SchemaMismatchError
 from paimon_spark.spark.columns.char_columns import stored
-from paimon_spark.spark.columns.types import to_spark_struct
+from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
 from paimon_spark.spark.sql.column_defaults import inserted_default
 from paimon_spark.spark.sql.matched_frames import assigned_field, assigned_values
 from paimon_spark.spark.sql.merge import Clause, Deed, MergeRows, MergeStatement, columns_of_deletes
+from paimon_spark.spark.sql.merge_pruning import Equality, equal_names
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic
 from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spark.sql.store_assignment import stored_value
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
 
-TargetRows = Callable[[int | None, Sequence[str], Sequence[str]], "DataFrame"]
-"""Rows of a snapshot (None: there is none): the columns of these names at least, then the metadata columns of these."""
+TargetRows = Callable[[int | None, Sequence[str], Sequence[str], str | None], "DataFrame"]
+"""Rows of a snapshot (None: there is none): the columns of these names at least, then the metadata columns of these.
+
+Where the last argument, SQL over the columns of the table, is given: only those for which it is true."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class FrameMerge(MergeStatement):
     matched: Sequence[GivenClause] = ()
     not_matched: Sequence[GivenClause] = ()
     not_matched_by_source: Sequence[GivenClause] = ()
-    star: Collection[str] | None = None
+    star: frozenset[str] | None = None
     """The columns, in lower case, that a clause without values assigns; None: all."""
 
     @property
@@ -89,12 +91,8 @@ class FrameMerge(MergeStatement):
     def rows(self, snapshot_id: int | None, places: Sequence[str]) -> MergeRows:
         """Both sides at a snapshot."""
         own, other = self.aliases
-        target = self.target(snapshot_id, self._columns(), places)
-        source = self.source(snapshot_id)
-        # a column of the table is stored as the file holds it, under the alias
-        held = [column.alias(f"_paimon_old_{at}") for at, column in enumerate(stored(target, self._columns()))]
-        target = target.select("*", *held).alias(own)
-        source = source.alias(other)
+        target = self._target(snapshot_id, places, None)
+        source = self.source(snapshot_id).alias(other)
         values = _Values(self, target, source)
         old = {name: sf.col(f"{quoted_name(own)}._paimon_old_{at}") for at, name in enumerate(self._columns())}
         return MergeRows(
@@ -105,6 +103,44 @@ class FrameMerge(MergeStatement):
             matched=values.clauses(self.matched),
             not_matched=values.clauses(self.not_matched),
             not_matched_by_source=values.clauses(self.not_matched_by_source),
+            upsert=self._is_upsert(source),
+            equalities=self._equalities(source),
+            narrow=lambda where: self._target(snapshot_id, places, where),
+        )
+
+    def _target(self, snapshot_id: int | None, places: Sequence[str], where: str | None) -> DataFrame:
+        """The target under its alias; a column of the table comes as the file holds it besides."""
+        target = self.target(snapshot_id, self._columns(), places, where)
+        held = [column.alias(f"_paimon_old_{at}") for at, column in enumerate(stored(target, self._columns()))]
+        return target.select("*", *held).alias(self.aliases[0])
+
+    def _equalities(self, source: DataFrame) -> list[Equality]:
+        """The parts of ON that compare a column of the table with one of the source."""
+        own = {name.lower(): name for name in self.table.schema.field_names}
+        other = {name.lower(): name for name in source.columns}
+        compared = equal_names(self.on, self.aliases)[0] if isinstance(self.on, str) else []
+        return [
+            Equality(own[one.lower()], _named(self.aliases[1], other[two.lower()]))
+            for one, two in compared
+            if one.lower() in own and two.lower() in other
+        ]
+
+    def _is_upsert(self, source: DataFrame) -> bool:
+        """Whether the target needs not be read, as `MergeRows.upsert` says."""
+        star, schema = GivenClause(Deed.UPDATE), self.table.schema
+        if self.not_matched_by_source or not isinstance(self.on, str) or not schema.primary_keys:
+            return False
+        if [*self.matched, *self.not_matched] != [star, replace(star, deed=Deed.INSERT)] or not self.matched:
+            return False
+        if self.star is not None and not self.star.issuperset(name.lower() for name in schema.field_names):
+            return False
+        compared, is_whole = equal_names(self.on, self.aliases)
+        given = {field.name.lower(): field.dataType for field in source.schema.fields}
+        return (
+            is_whole
+            and all(one.lower() == two.lower() for one, two in compared)
+            and {one.lower() for one, _ in compared} == {name.lower() for name in schema.primary_keys}
+            and all(given.get(name.lower()) == to_spark_type(schema.field(name).type) for name in schema.primary_keys)
         )
 
     def _columns(self) -> list[str]:
@@ -137,10 +173,10 @@ def _named(alias: str, name: str) -> Column:
     return sf.col(f"{quoted_name(alias)}.{quoted_name(name)}")
 
 
-def equal_columns(aliases: tuple[str, str], names: Sequence[str]) -> Column:
+def equal_columns(aliases: tuple[str, str], names: Sequence[str]) -> str:
     """The condition that columns of these names are equal on both sides."""
-    own, other = aliases
-    return reduce(lambda a, b: a & b, (_named(own, name) == _named(other, name) for name in names))
+    own, other = map(quoted_name, aliases)
+    return " AND ".join(f"{own}.{name} = {other}.{name}" for name in map(quoted_name, names))
 
 
 class _Values:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
@@ -139,7 +140,7 @@ class Merge:
         table = handle.load()
         statement = FrameMerge(
             table,
-            lambda snapshot_id, columns, places: target_rows(handle, table, snapshot_id, columns, places),
+            partial(target_rows, handle, table),
             lambda snapshot_id: pinned_source(self.source, table, snapshot_id),
             self.aliases,
             self.on,
@@ -151,12 +152,17 @@ class Merge:
 
 
 def target_rows(
-    handle: TableHandle, table: FileStoreTable, snapshot_id: int | None, columns: Sequence[str], places: Sequence[str]
+    handle: TableHandle,
+    table: FileStoreTable,
+    snapshot_id: int | None,
+    columns: Sequence[str],
+    places: Sequence[str],
+    where: str | None,
 ) -> DataFrame:
     """Return the rows of the target of a merge at a snapshot (None: there is none), with metadata columns."""
     if snapshot_id is None:
         rows = handle.to_df(columns=list(columns))
         missing = [sf.lit(None).cast("string" if name.endswith("path") else "bigint").alias(name) for name in places]
         return padded(rows.select("*", *missing), table.schema.fields)
-    rows = handle.snapshot_rows(snapshot_id, places=places, columns=list(columns))
+    rows = handle.snapshot_rows(snapshot_id, places=places, columns=list(columns), filter=where)
     return padded(rows, table.schema.fields)

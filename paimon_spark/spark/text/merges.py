@@ -7,6 +7,7 @@ expressions of DataFrames do not know. Parameters are replaced by their values b
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import SchemaMismatchError
@@ -70,7 +71,7 @@ def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves:
     text = f"{ctes}SELECT * FROM {written} AS {quoted_name(other)}"
     statement = FrameMerge(
         table,
-        lambda snapshot_id, columns, places: target_rows(handle, table, snapshot_id, columns, places),
+        partial(target_rows, handle, table),
         lambda at: pinned_source(run_query(reading(context, name, at), tokens_of(text)), table, at),
         (own, other),
         on,

@@ -1,0 +1,151 @@
+"""What the source of a MERGE tells about the rows of the target that it can match: a condition for the target's scan.
+
+Where ON compares columns of the target with values of the source, no row outside the range of these values matches.
+The range is computed once per attempt, of a source that is at hand or small; files, row groups and partitions outside
+of it are not read then. On the driver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sf
+from pyspark.sql import types as t
+
+from paimon_spark.spark.columns.types import to_spark_type
+from paimon_spark.spark.session.connect_plans import is_cached
+from paimon_spark.spark.session.pyspark_members import SourceSize, source_size
+from paimon_spark.spark.session.session_settings import is_connect
+from paimon_spark.spec.data_types import CharType
+from paimon_spark.spec.filter_text import literal_text, quoted_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from paimon_spark.spec.schema import TableSchema
+
+_LEAST_ROWS = 200_000
+"""Of a target: a smaller one is read as fast as the range is computed."""
+_MOST_BYTES = 32 << 20
+"""Of a source that is kept for the second look at it, as Spark's optimizer estimates it."""
+_MOST_VALUES = 256
+_WHOLE = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
+_ORDERED = (*_WHOLE, t.DecimalType, t.StringType, t.DateType, t.TimestampNTZType)
+"""Types whose values compare in files as they do in Spark, and have literals."""
+_PLAIN_NAME = r"(?:`(?:[^`]|``)+`|[^\W\d]\w*)"
+_PAIR = re.compile(rf"\s*({_PLAIN_NAME})\.({_PLAIN_NAME})\s*==?\s*({_PLAIN_NAME})\.({_PLAIN_NAME})\s*")
+_MORE_THAN_AND = re.compile(r"['\"(\[]|\b(OR|NOT|CASE|BETWEEN|LIKE|RLIKE|IN|IS)\b", re.I)
+
+
+@dataclass(frozen=True)
+class Equality:
+    """A part of ON, joined to the others by AND: a column of the target equals a value of the source."""
+
+    column: str
+    value: Column
+    """Over the source."""
+
+
+def equal_names(on: str, aliases: tuple[str, str]) -> tuple[list[tuple[str, str]], bool]:
+    """The columns of both sides that a condition compares, as far as it joins plain comparisons by AND.
+
+    Returns:
+        The names of target and source, and whether the condition says nothing else.
+    """
+    if _MORE_THAN_AND.search(re.sub(r"`[^`]*`", "x", on)):
+        return [], False
+    found, parts = [], re.split(r"\bAND\b", on, flags=re.I)
+    for part in parts:
+        pair = _PAIR.fullmatch(part)
+        if pair is None:
+            continue
+        names = [_unquoted(name) for name in pair.groups()]
+        sides = [(names[0].lower(), names[1]), (names[2].lower(), names[3])]
+        for own, other in (sides, sides[::-1]):
+            if own[0] == aliases[0].lower() and other[0] == aliases[1].lower():
+                found.append((own[1], other[1]))
+                break
+    return found, len(found) == len(parts)
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+
+
+@contextlib.contextmanager
+def kept_if_small(source: DataFrame, target_rows: int) -> Iterator[bool]:
+    """Tell whether a second look at the source costs little, and keep its rows in the meantime where that needs it.
+
+    Args:
+        source: the rows; nothing is evaluated here.
+        target_rows: how many rows the target has.
+    """
+    if target_rows < _LEAST_ROWS:
+        yield False
+        return
+    if is_connect(source.sparkSession):
+        yield is_cached(source)
+        return
+    size = source_size(source, _MOST_BYTES)
+    if size is not SourceSize.SMALL:
+        yield size is SourceSize.AT_HAND
+        return
+    source.persist()
+    try:
+        yield True
+    finally:
+        source.unpersist()
+
+
+def condition_on_target(source: DataFrame, equalities: Sequence[Equality], schema: TableSchema) -> str | None:
+    """Return SQL over columns of the target that is true for each row that a row of the source matches; None: unknown.
+
+    It runs one job over the source, and one more where there are few values.
+    """
+    usable = _usable(source, equalities, schema)
+    if not usable:
+        return None
+    bounds = [bound(pair.value) for pair in usable for bound in (sf.min, sf.max)]
+    rows = source.agg(sf.count(sf.lit(1)), *bounds).collect()[0]
+    few: list[set[Any]] = [set() for _ in usable]
+    if rows[0] <= _MOST_VALUES:
+        values = source.select(*(pair.value.alias(str(at)) for at, pair in enumerate(usable))).collect()
+        few = [{row[at] for row in values} - {None} for at in range(len(usable))]
+    conditions = []
+    for at, pair in enumerate(usable):
+        low, high = rows[1 + 2 * at], rows[2 + 2 * at]
+        name = quoted_name(pair.column)
+        if not (_has_literal(low) and _has_literal(high)):
+            continue
+        conditions.append(f"{name} >= {literal_text(low)} AND {name} <= {literal_text(high)}")
+        if len(few[at]) > 0 and all(map(_has_literal, few[at])):
+            conditions.append(f"{name} IN ({', '.join(map(literal_text, sorted(few[at])))})")
+    return " AND ".join(conditions) or None
+
+
+def _usable(source: DataFrame, equalities: Sequence[Equality], schema: TableSchema) -> list[Equality]:
+    """Those whose values compare with the column as they are."""
+    chosen = source.select(*(pair.value.alias(str(at)) for at, pair in enumerate(equalities))).schema
+    found = []
+    for pair, given in zip(equalities, chosen.fields, strict=True):
+        if not schema.has_field(pair.column) or isinstance(schema.field(pair.column).type, CharType):
+            continue
+        own = to_spark_type(schema.field(pair.column).type)
+        same = type(own) is type(given.dataType) or (isinstance(own, _WHOLE) and isinstance(given.dataType, _WHOLE))
+        is_binary = not isinstance(given.dataType, t.StringType) or given.dataType == t.StringType()
+        if isinstance(own, _ORDERED) and same and is_binary:
+            found.append(pair)
+    return found
+
+
+def _has_literal(value: Any) -> bool:
+    """Whether a value has a literal that does not depend on settings of the session."""
+    if isinstance(value, str):
+        return "\\" not in value and "'" not in value and len(value) < 1000
+    return isinstance(value, int | Decimal | date | datetime)

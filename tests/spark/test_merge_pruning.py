@@ -1,0 +1,96 @@
+"""A MERGE reads only what the source can match of its target: files that it must not need are gone here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from paimon_spark.spark.sql import merge as core
+from paimon_spark.spark.sql import merge_pruning
+from paimon_spark.spark.sql.merge_pruning import equal_names
+
+pytestmark = pytest.mark.spark
+
+KINDS = {
+    "keyed": {"primary-key": "k", "bucket": "1"},
+    "append": {},
+    "vectors": {"deletion-vectors.enabled": "true"},
+}
+
+
+@pytest.fixture(autouse=True)
+def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merge_pruning, "_LEAST_ROWS", 0)
+
+
+@pytest.fixture(scope="module")
+def catalog(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("pruned")
+    paimon_spark.register_catalog(spark, "pruned", warehouse=str(path))
+    return path
+
+
+def by_sql(spark: SparkSession, path: Path, source: str, clauses: str) -> None:
+    spark.sql(f"MERGE INTO pruned.`{path}` AS t USING ({source}) AS s ON t.k = s.k {clauses}")
+
+
+def by_text(spark: SparkSession, path: Path, source: str, clauses: str) -> None:
+    paimon_spark.sql(spark, f"MERGE INTO paimon.`{path}` AS t USING ({source}) AS s ON t.k = s.k {clauses}")
+
+
+@pytest.mark.parametrize("door", [by_sql, by_text])
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_that_cannot_match_are_not_read(
+    spark: SparkSession, catalog: Path, tmp_path: Path, kind: str, door: Callable[..., None]
+) -> None:
+    path = tmp_path / "t"
+    files: list[set[Path]] = [set()]
+    for low in (0, 10, 20):
+        rows = spark.range(low, low + 10, 1, 1).selectExpr("CAST(id AS INT) k", "0 n")
+        rows.write.format("paimon").mode("append").options(**KINDS[kind], **{"write-only": "true"}).save(str(path))
+        files.append(set(path.glob("bucket-*/*")))
+    (middle,) = files[2] - files[1]
+    content = middle.read_bytes()
+    middle.unlink()
+    update = "WHEN MATCHED AND s.n > t.n THEN UPDATE SET n = s.n"
+    door(spark, path, "SELECT 5 AS k, 1 AS n UNION ALL SELECT 25, 2 UNION ALL SELECT 40, 3",
+         f"{update} WHEN NOT MATCHED THEN INSERT *")  # fmt: skip
+    many = "SELECT CAST(id AS INT) AS k, 7 AS n FROM range(22, 2000) WHERE id < 23 OR id > 35"
+    door(spark, path, many, f"{update} WHEN NOT MATCHED AND s.k = 50 THEN INSERT *")
+    middle.write_bytes(content)
+    found = spark.read.format("paimon").load(str(path)).where("n > 0").collect()
+    assert sorted(map(tuple, found)) == [(5, 1), (22, 7), (25, 2), (40, 7), (50, 7)]
+    assert spark.read.format("paimon").load(str(path)).count() == 32
+
+
+def test_rows_that_the_source_does_not_match_are_all_read(
+    spark: SparkSession, catalog: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t"
+    spark.range(4).selectExpr("id k").write.format("paimon").mode("append").save(str(path))
+    monkeypatch.setattr(core, "condition_on_target", None)
+    by_sql(spark, path, "SELECT 2 AS k", "WHEN NOT MATCHED BY SOURCE THEN DELETE")
+    assert [row.k for row in spark.read.format("paimon").load(str(path)).collect()] == [2]
+
+
+@pytest.mark.parametrize(
+    ("on", "names", "is_whole"),
+    [
+        ("t.k = s.k", [("k", "k")], True),
+        ("S.`a b` == `t`.`c``d` and t.x=s.y", [("c`d", "a b"), ("x", "y")], True),
+        ("t.k = s.k AND s.n > 5", [("k", "k")], False),
+        ("t.k = s.k AND t.n = t.m", [("k", "k")], False),
+        ("t.k = s.k OR t.n = s.n", [], False),
+        ("t.k = s.k AND NOT t.n = s.n", [], False),
+        ("t.k = s.k AND t.n = 'x AND t.a = s.b'", [], False),
+        ("t.k <=> s.k", [], False),
+        ("t.k = s.k.x", [], False),
+    ],
+)
+def test_what_a_condition_compares(on: str, names: Any, is_whole: bool) -> None:
+    assert equal_names(on, ("t", "s")) == (names, is_whole)
