@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.read.field_mapping import FieldMapping
-from paimon_spark.spec.file_index.answers import Answer, FileIndexes, may_match
+from paimon_spark.spec.data_types import MapType
+from paimon_spark.spec.file_index.answers import Answer, FileIndexes, may_match, tested
 from paimon_spark.spec.file_index.errors import IndexDamageError
 from paimon_spark.spec.file_index.settings import index_settings
 from paimon_spark.spec.predicate import Predicate, fields
@@ -65,8 +66,12 @@ def answer_of(
     if place is None or predicate is None:
         return True
     types = {field.name: field.type for field in columns}
+    for name, leaf in tested(predicate).items():
+        of_map = types.get(leaf.field)
+        if leaf.key is not None and isinstance(of_map, MapType):
+            types[name] = of_map.value
     with opened(file_io, place) as container:
-        wanted = fields(predicate)
+        wanted = tested(predicate)
         parts = [part for part in container.parts if part.column in wanted]
         if not parts:
             return True
@@ -140,7 +145,8 @@ def _questions(
             place = places[beside[-1]]
             assert place is not None
             with opened(table.file_io, place) as container:  # settings of a single write are in no schema
-                known = {part.column for part in container.parts}
+                names = {part.column for part in container.parts}
+                known = names | {name.partition("[")[0] for name in names}  # of a key of a map ``column[key]``
         skipped = set() if known & fields(of_file) else set(beside)
         for at in group:
             if at not in skipped:

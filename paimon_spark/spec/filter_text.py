@@ -37,7 +37,7 @@ def filter_text(predicate: Predicate) -> str:
 
 
 def _leaf_text(leaf: Leaf) -> str:
-    column = quoted_name(leaf.field)
+    column = quoted_name(leaf.field) + ("" if leaf.key is None else f"[{literal_text(leaf.key)}]")
     if leaf.op in _INFIX:
         return f"{column} {_INFIX[leaf.op]} {literal_text(leaf.literals[0])}"
     if leaf.op in ("is_null", "is_not_null"):

@@ -52,7 +52,7 @@ def to_arrow(predicate: Predicate, schema: pa.Schema) -> pc.Expression:
     """
     return fold(
         predicate,
-        lambda leaf, negated: _leaf(pc.field(leaf.field), leaf, negated, _type_of(leaf, schema)),
+        lambda leaf, negated: _leaf(_element(pc.field(leaf.field), leaf), leaf, negated, _type_of(leaf, schema)),
         lambda parts: reduce(pc.and_kleene, parts),
         lambda parts: reduce(pc.or_kleene, parts),
         pc.scalar,
@@ -69,7 +69,7 @@ def evaluate(predicate: Predicate, batch: pa.RecordBatch | pa.Table) -> pa.Boole
 
     def leaf(node: Leaf, negated: bool) -> Any:
         data_type = _type_of(node, batch.schema)
-        return pc.fill_null(_leaf(batch.column(node.field), node, negated, data_type), False)
+        return pc.fill_null(_leaf(_element(batch.column(node.field), node), node, negated, data_type), False)
 
     mask = fold(
         predicate,
@@ -85,7 +85,13 @@ def _type_of(leaf: Leaf, schema: pa.Schema) -> pa.DataType:
     at = schema.get_field_index(leaf.field)
     if at < 0:
         raise SchemaError(f"Column '{leaf.field}' of the predicate does not exist. The columns are {schema.names}.")
-    return schema.field(at).type
+    data_type = schema.field(at).type
+    return data_type if leaf.key is None else data_type.item_type
+
+
+def _element(column: Any, leaf: Leaf) -> Any:
+    """What is tested of a column."""
+    return column if leaf.key is None else pc.map_lookup(column, leaf.key, "first")
 
 
 def _leaf(column: Any, leaf: Leaf, negated: bool, data_type: pa.DataType) -> Any:

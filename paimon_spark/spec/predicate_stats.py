@@ -41,7 +41,7 @@ def prune_stats(predicate: Predicate, stats: Mapping[str, ColumnStats], row_coun
     counts = _to_int64(row_counts)
 
     def leaf(node: Leaf, negated: bool) -> Mask:
-        if node.field not in stats:
+        if node.field not in stats or node.key is not None:
             return np.ones(rows, dtype=np.bool_)
         column = _Column(stats[node.field], counts)
         try:

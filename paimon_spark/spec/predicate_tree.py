@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 OPERATORS = frozenset(
@@ -33,7 +33,7 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Leaf(Predicate):
-    """A test of one column.
+    """A test of one column, or of the value that a map has for a key: null where it has none.
 
     FLOAT and DOUBLE compare as in Spark: NaN equals NaN and is greater than everything else; -0.0 equals 0.0.
 
@@ -42,11 +42,13 @@ class Leaf(Predicate):
         field: The column's name.
         literals: Python values of the column's type (int, float, bool, str, bytes, Decimal, date, datetime, time; a
             numpy.datetime64 where microseconds are too coarse); None stands for NULL.
+        key: Of a column MAP<STRING, …>, whose value for it is tested; None tests the column itself.
     """
 
     op: str
     field: str
     literals: tuple[Any, ...] = ()
+    key: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "literals", tuple(self.literals))
@@ -198,7 +200,7 @@ def rename(predicate: Predicate, new_names: Mapping[str, str]) -> Predicate:
     """The predicate with columns renamed; names that are not in the mapping stay."""
     match predicate:
         case Leaf():
-            return Leaf(predicate.op, new_names.get(predicate.field, predicate.field), predicate.literals)
+            return replace(predicate, field=new_names.get(predicate.field, predicate.field))
         case And():
             return And(tuple(rename(child, new_names) for child in predicate.children))
         case Or():

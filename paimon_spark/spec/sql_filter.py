@@ -1,5 +1,7 @@
 """SQL text of a row filter to a predicate tree: comparisons of one column with literals, AND, OR, NOT.
 
+A column may be the value that a MAP<STRING, …> has for a key: ``attributes['color']``.
+
 Understood: ``= == <> != < <= > >= <=>``, ``[NOT] IN``, ``[NOT] BETWEEN``, ``[NOT] LIKE [ESCAPE]``, ``IS [NOT] NULL``,
 ``IS [NOT] TRUE/FALSE``, boolean columns, TRUE and FALSE. Literals are Spark's: numbers, 'text', TRUE, NULL, X'0A',
 DATE '…', TIME '…', TIMESTAMP '…', TIMESTAMP_NTZ '…', TIMESTAMP_LTZ '…'. The text is parsed by sqlglot.
@@ -19,7 +21,8 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spec.data_types import BooleanType, CharType, DataField, VarCharType
+from paimon_spark.spec.data_types import BooleanType, CharType, DataField, MapType, VarCharType
+from paimon_spark.spec.filter_keys import KeyOfMap, with_keys
 from paimon_spark.spec.filter_lists import MARK, fit_all, without_long_lists
 from paimon_spark.spec.filter_literals import (
     Fitted,
@@ -51,6 +54,7 @@ _PARTS: dict[type[exp.Expression], tuple[str, ...]] = {
     exp.TryCast: ("this", "to", "safe"),
     exp.Literal: ("this", "is_string"),
     exp.Column: ("this", "table"),
+    exp.Bracket: ("this", "expressions"),
 }
 _MIRRORED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _EXACT_NUMBER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL")
@@ -84,7 +88,7 @@ def parse_filter(sql: str, schema: TableSchema | Sequence[DataField], *, time_zo
         statements = sqlglot.parse(text, dialect=FilterDialect)
         if len(statements) != 1 or statements[0] is None:
             raise OptionError(f"The filter '{shown}' is not one condition. {_HELP}")
-        return _Translator(shown, fields, time_zone, lists).condition(statements[0])
+        return with_keys(_Translator(shown, fields, time_zone, lists).condition(statements[0]))
     except SqlglotError as error:
         reason = str(error).splitlines()[0]
         raise OptionError(f"The filter '{shown}' is not SQL: {reason}") from None
@@ -123,7 +127,7 @@ class _Translator:
                 return Not(self.condition(node.this))
             case exp.Boolean():
                 return Always(bool(node.this))
-            case exp.Column():
+            case exp.Column() | exp.Bracket():
                 return Leaf("eq", self._column(node, BooleanType).name, (True,))
             case exp.Is():
                 return self._is(node)
@@ -141,9 +145,9 @@ class _Translator:
         if op is None:
             self._refuse(node)
         left, right = _bare(node.this), _bare(node.expression)
-        if not isinstance(left, exp.Column):
+        if not isinstance(left, exp.Column | exp.Bracket):
             left, right, op = right, left, _MIRRORED.get(op, op)
-        if not isinstance(left, exp.Column):
+        if not isinstance(left, exp.Column | exp.Bracket):
             self._refuse(node)
         field = self._column(left)
         return _compare(op, field, self._fit(right, field))
@@ -160,6 +164,8 @@ class _Translator:
 
     def _column(self, node: exp.Expression, *types: type[Any]) -> DataField:
         node = _bare(node)
+        if isinstance(node, exp.Bracket):
+            return self._value_of_key(node, *types)
         if not isinstance(node, exp.Column):
             self._refuse(node)
         self._check_parts(node)
@@ -176,6 +182,18 @@ class _Translator:
         if types and not isinstance(found[0].type, types):
             self._refuse(node, f"is a column of type {found[0].type}, which this condition does not take")
         return found[0]
+
+    def _value_of_key(self, node: exp.Bracket, *types: type[Any]) -> DataField:
+        """A column in place of the value that a map has for a key."""
+        self._check_parts(node)
+        field = self._column(node.this)
+        keys = node.expressions
+        if not isinstance(field.type, MapType) or not isinstance(field.type.key, VarCharType) or len(keys) != 1:
+            self._refuse(node, "is not the value of a key of a MAP<STRING, …>")
+        value = field.type.value
+        if types and not isinstance(value, types):
+            self._refuse(node, f"is a value of type {value}, which this condition does not take")
+        return DataField(field.id, KeyOfMap(field.name, self._text(keys[0])), value)
 
     def _is(self, node: exp.Is) -> Predicate:
         match node.expression:

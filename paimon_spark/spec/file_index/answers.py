@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from paimon_spark.spec.file_index.roaring_rows import Bits, no_bits
 from paimon_spark.spec.file_index.section import ReadBytes, Section
 from paimon_spark.spec.file_index.settings import BITMAP, BLOOM_FILTER, BSI, supports
 from paimon_spark.spec.file_index.values import Bound, bound_of, key_kind
-from paimon_spark.spec.predicate_tree import Leaf, Predicate, fold
+from paimon_spark.spec.predicate_tree import And, Leaf, Not, Or, Predicate, fold
 
 Answer = bool | Bits
 """True: any row may match. False: none can. Else the rows that may."""
@@ -48,7 +49,7 @@ class FileIndexes:
         Args:
             parts: the container's head.
             read: reads bytes of the container.
-            types: of the columns, when the file was written.
+            types: of the columns, when the file was written; of a key of a map also, as ``column[key]``.
             row_count: of the file.
         """
         self._parts = parts
@@ -70,10 +71,11 @@ class FileIndexes:
 
     def _leaf(self, leaf: Leaf, negated: bool) -> Answer:
         result: Answer = True
-        if leaf.field not in self._types or self._count > _MOST_ROWS:
+        name = name_of(leaf)
+        if name not in self._types or self._count > _MOST_ROWS:
             return True
         for part in self._parts:
-            if part.column != leaf.field or not supports(part.index_type, self._types[leaf.field]):
+            if part.column != name or not supports(part.index_type, self._types[name]):
                 continue
             if part.start is None:
                 return negated or leaf.op in ("is_null", "eq_null_safe", "not_in", "ne")
@@ -99,17 +101,18 @@ class FileIndexes:
         return self._readers[part]
 
     def _one(self, reader: _Reader, leaf: Leaf, negated: bool) -> Answer:
-        data_type = self._types[leaf.field]
+        data_type = self._types[name_of(leaf)]
         op = leaf.op
         if negated and op not in _NEGATED:
             if op == "between":
-                low, high = (Leaf(of, leaf.field, (at,)) for of, at in zip(("lt", "gt"), leaf.literals, strict=True))
+                ends = zip(("lt", "gt"), leaf.literals, strict=True)
+                low, high = (replace(leaf, op=of, literals=(at,)) for of, at in ends)
                 return _any([self._one(reader, low, False), self._one(reader, high, False)])
             if op != "eq_null_safe":
                 return True
             if leaf.literals[0] is None:
                 return _nulls(reader, there=True)
-            other = self._one(reader, Leaf("ne", leaf.field, leaf.literals), False)
+            other = self._one(reader, replace(leaf, op="ne"), False)
             return _any([_nulls(reader, there=False), other])
         op = _NEGATED[op] if negated else op
         if op in ("is_null", "is_not_null"):
@@ -123,6 +126,23 @@ class FileIndexes:
         bounds = [bound_of(literal, data_type) for literal in leaf.literals if literal is not None]
         known = [bound for bound in bounds if bound is not None]
         return True if len(known) < len(bounds) else _compared(reader, op, known, self._count)
+
+
+def name_of(leaf: Leaf) -> str:
+    """The name of what a leaf tests, as indexes have it (Java ``FileIndexCommon.toMapKey``)."""
+    return leaf.field if leaf.key is None else f"{leaf.field}[{leaf.key}]"
+
+
+def tested(predicate: Predicate) -> dict[str, Leaf]:
+    """A leaf of each column, and of each key of a map, that a predicate tests, by the names that indexes have."""
+    match predicate:
+        case Leaf():
+            return {name_of(predicate): predicate}
+        case And() | Or():
+            return {name: leaf for child in predicate.children for name, leaf in tested(child).items()}
+        case Not():
+            return tested(predicate.child)
+    return {}
 
 
 def _compared(reader: _Reader, op: str, bounds: Sequence[Bound], count: int) -> Answer:
