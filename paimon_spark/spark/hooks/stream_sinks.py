@@ -21,7 +21,7 @@ from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.spark.session.pyspark_members import java_state
 from paimon_spark.spark.session.session_settings import is_paimon, remember_format, settings_option
 from paimon_spark.spark.source.partition_by import listed_columns
-from paimon_spark.spark.source.stream_writer import refuse_output_mode
+from paimon_spark.spark.source.stream_writer import CHECKPOINT, needs_checkpoint, refuse_output_mode
 from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spec.filter_text import quoted_name
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _MARK = "_paimon_writes_streams"
+_CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
+"""A setting: where checkpoints are of which the query does not say where."""
 _OF_SPARK = frozenset({"path", "checkpointlocation", "queryname"})
 
 
@@ -174,13 +176,20 @@ def _to_table(
 
 
 def _start(writer: Any, plain: Callable[..., Any], options: dict[str, str]) -> StreamingQuery:
-    """Start the query, whose micro-batches are written by `StreamSink`."""
+    """Start the query, whose micro-batches are written by `StreamSink`.
+
+    Raises:
+        OptionError: there is no checkpoint, so that a restart would write everything once more.
+    """
     mode = getattr(writer, "_paimon_mode", "append")
     refuse_output_mode(mode)
-    sink = StreamSink({**settings_option(writer._spark), **options}, complete=mode.lower() == "complete")
+    spark = writer._spark
+    named = CHECKPOINT.lower() in {key.lower() for key in _options(writer)}
+    if not named and not spark.conf.get(_CHECKPOINTS, None):  # foreachBatch would take a temporary one
+        raise OptionError(needs_checkpoint())
+    sink = StreamSink({**settings_option(spark), **options}, mode.lower() == "complete", spark.streams)
     sink.prepare(writer._df.schema)
     started: StreamingQuery = plain(writer.foreachBatch(sink))
-    sink.query = started
     return started
 
 

@@ -62,6 +62,7 @@ def install_functions(gateway: Gateway, state: JavaObject) -> None:
         info = compat.EXPRESSION_INFO(gateway, "paimon_spark", function.name)
         proxy = TableFunctionProxy(gateway, state, function)
         for identifier in _identifiers(gateway, function.name):
+            registry.dropFunction(identifier)  # a clone has it, and Spark's log would tell of each replacement
             registry.registerFunction(identifier, info, proxy)
 
 

@@ -19,6 +19,7 @@ from paimon_spark.spark.jobs.clustering import clustering, packed
 from paimon_spark.spark.jobs.moving_keys import write_moving_keys
 from paimon_spark.spark.jobs.postponed import write_postponed
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks, run_write
+from paimon_spark.spark.session.pyspark_members import sql_columns
 from paimon_spark.spark.session.session_settings import is_connect
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spec.schema import BucketMode
@@ -89,7 +90,7 @@ def write_shuffled(
     if keys is None:
         write = replace(write, packed=True)
         rows, keys = packed(rows, arrow_schema, placing or write.plan, tasks), [TASK]
-    columns = [sf.expr(key) for key in keys]
+    columns = [sf.expr(key) for key in keys] if is_connect(df.sparkSession) else sql_columns(df.sparkSession, keys)
     shuffled = rows.repartition(*columns) if _joins_tasks(df, table) else rows.repartition(tasks, *columns)
     return run_write(shuffled, write, accepts=accepts)
 

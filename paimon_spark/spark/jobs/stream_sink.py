@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.stream_batch import StreamBatch, stream_user, uncommitted
@@ -20,6 +19,7 @@ from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.compact_job import executor_of
 from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_shuffled
 from paimon_spark.spark.jobs.write_tasks import run_write
+from paimon_spark.spark.session.pyspark_members import batch_watermark
 from paimon_spark.spark.source.placed_columns import placed_rows
 from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.source.table_write import planned
@@ -29,7 +29,7 @@ from paimon_spark.write.rows import map_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQueryManager
     from pyspark.sql.types import StructType
 
     from paimon_spark.table.table import FileStoreTable
@@ -47,8 +47,8 @@ class StreamSink:
     """Of the write, the path and the settings of the session among them."""
     complete: bool
     """Whether each micro-batch is the whole result, which replaces the table."""
-    query: StreamingQuery | None = None
-    """The query, as soon as it runs: its watermark is asked of it."""
+    streams: StreamingQueryManager
+    """Of the session that starts the query: it knows the query, and the query its watermark."""
 
     def prepare(self, schema: StructType) -> None:
         """Make the table where there is none, and refuse what cannot be written before the query starts.
@@ -76,7 +76,9 @@ class StreamSink:
     def _write(self, rows: DataFrame, number: int) -> None:
         table = self._table(rows.schema)
         query = query_id(rows.sparkSession)
-        batch = StreamBatch(stream_user(query, table.options), number, _watermark(self.query))
+        running = self.streams.get(query)
+        watermark = None if running is None else batch_watermark(running)
+        batch = StreamBatch(stream_user(query, table.options), number, watermark)
         wanted = uncommitted(table, batch)
         if wanted is None:
             _LOG.info("%s has micro-batch %d of query %s already.", table.path, number, query)
@@ -106,10 +108,3 @@ def query_id(spark: SparkSession) -> str:
             "A micro-batch is written by the thread of its streaming query; Spark does not say which this is"
         )
     return str(found)
-
-
-def _watermark(query: StreamingQuery | None) -> int | None:
-    """The event-time watermark of a query as its last progress tells it, in epoch milliseconds; None without one."""
-    progress: Any = None if query is None else query.lastProgress
-    text = None if progress is None else dict(progress["eventTime"]).get("watermark")
-    return None if text is None else int(datetime.fromisoformat(str(text)).timestamp() * 1000)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, MutableMapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+_EXPR: MutableMapping[Any, Any] = WeakKeyDictionary()
+"""The function of each JVM."""
 
 
 def java_session(spark: SparkSession) -> Any:
@@ -29,9 +36,28 @@ def java_frame(frame: DataFrame) -> Any:
     return frame._jdf
 
 
+def sql_columns(spark: SparkSession, texts: Iterable[str]) -> list[Column]:
+    """Return the columns of SQL expressions on a classic session.
+
+    ``functions.expr`` of PySpark asks the JVM each time what members its largest class has, which takes as long as
+    planning a small write.
+    """
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    jvm = jvm_of(spark)
+    expr = _EXPR.get(jvm) or _EXPR.setdefault(jvm, jvm.org.apache.spark.sql.functions.expr)
+    return [ClassicColumn(expr(text)) for text in texts]
+
+
 def java_writer(writer: Any) -> Any:
     """Return the JVM's writer of a ``DataFrameWriter``."""
     return writer._jwrite
+
+
+def batch_watermark(query: StreamingQuery) -> int | None:
+    """Return the event-time watermark of the micro-batch that a query runs, in epoch milliseconds; None without one."""
+    execution = query._jsq.streamingQuery().lastExecution()
+    return None if execution is None else int(execution.offsetSeqMetadata().batchWatermarkMs()) or None
 
 
 def estimated_bytes(frame: DataFrame) -> int:
