@@ -18,12 +18,23 @@ Operation = Callable[[FileStoreTable], object]
 KILLED = 9
 
 
-class ExitingFileIO(FaultyFileIO):
-    """Ends the process after the deed of the call number ``fail_at``."""
+READS = frozenset({"read_bytes", "open_input", "exists", "size", "list_names"})
 
-    __slots__ = ()
+
+class ExitingFileIO(FaultyFileIO):
+    """Ends the process after the deed of the call number ``fail_at``.
+
+    A read behind another read does not count: the process would leave what it left after the first.
+    """
+
+    __slots__ = ("_has_read",)
 
     def _call(self, name: str, deed: Callable[[], Result]) -> Result:
+        if not self.calls:
+            self._has_read = False
+        has_read, self._has_read = self._has_read, name in READS
+        if has_read and self._has_read:
+            return deed()
         number, self.calls = self.calls, self.calls + 1
         result = deed()
         if number == self.fail_at:
