@@ -18,7 +18,7 @@ from paimon_spark.read.split_read import read_split
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
-from tests.support.faults import FaultyFileIO
+from tests.support.faults import IMPATIENT, FaultyFileIO
 from tests.support.plans import plan_of
 
 A, B, C, D, X, Y = ({number: name} for number, name in enumerate("abcdxy", start=1))
@@ -142,7 +142,7 @@ def origin(folder: Path, run: Callable[[FileStoreTable], object]) -> str:
 
 def over(path: str, io: FileIO) -> FileStoreTable:
     """The table over a store that fails."""
-    table = load_table(path, file_io=FileIO.for_path(path))
+    table = load_table(path, file_io=FileIO.for_path(path), options=IMPATIENT)
     object.__setattr__(table, "file_io", io)
     object.__setattr__(table.schemas, "_file_io", io)
     for store in ("snapshots", "manifests", "tags", "branches"):

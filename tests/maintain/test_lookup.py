@@ -30,7 +30,7 @@ from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import new_user, plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.commits import make_table
-from tests.support.faults import FaultyFileIO
+from tests.support.faults import IMPATIENT, FaultyFileIO
 from tests.support.history import rows
 from tests.support.memory import arrow_peak
 from tests.support.plans import plan_of
@@ -292,7 +292,7 @@ def test_a_fault_in_the_compaction_leaves_the_write(
         messages = [write_batches(plan, [columns], 0)]
         commit(table, messages, commit_user=user)
         store = FaultyFileIO(table.file_io, forever=at % 2 == 0)
-        faulty = load_table(table.path, file_io=store)
+        faulty = load_table(table.path, file_io=store, options=IMPATIENT)
         store.calls, store.fail_at = 0, at
         with caplog.at_level(logging.WARNING):
             compact_after_write(faulty, messages, commit_user=user)

@@ -10,6 +10,8 @@ import pyarrow as pa
 from paimon_spark.storage.file_io import FileIO, FileStatus
 
 Result = TypeVar("Result")
+IMPATIENT = {"commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "1 ms"}
+"""Options of a table on such a store: a commit that hears nothing would wait a second for it to come back."""
 
 
 class FaultyFileIO(FileIO):

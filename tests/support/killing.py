@@ -12,7 +12,7 @@ from pathlib import Path
 from paimon_spark.errors import PaimonError
 from paimon_spark.storage.file_io import LocalFileIO
 from paimon_spark.table.table import FileStoreTable, load_table
-from tests.support.faults import FaultyFileIO, Result
+from tests.support.faults import IMPATIENT, FaultyFileIO, Result
 
 Operation = Callable[[FileStoreTable], object]
 KILLED = 9
@@ -45,7 +45,7 @@ class ExitingFileIO(FaultyFileIO):
 def faulty_table(path: str, store: FaultyFileIO) -> FileStoreTable:
     """Open a table on a faulty store, whose faults begin only now."""
     fail_at, store.fail_at = store.fail_at, None
-    table = load_table(path, file_io=store).with_options({"file-operation.thread-num": "1"})
+    table = load_table(path, file_io=store).with_options({**IMPATIENT, "file-operation.thread-num": "1"})
     store.fail_at, store.calls = fail_at, 0
     return table
 
