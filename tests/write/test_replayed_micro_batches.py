@@ -12,6 +12,8 @@ from paimon_spark.maintain.refs.rollback import rollback_to_snapshot
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.write.message import INLINE_HASHES
+from paimon_spark.write.packed_rows import pack_rows
+from paimon_spark.write.plan import plan_write
 from tests.support.commits import all_files, live_names, make_table, referenced_files
 
 
@@ -32,6 +34,21 @@ def test_a_replay_leaves_no_file(tmp_path):
     assert len(all_files(table, "index")) == 4, "key hashes and placements"
     assert first.commit(of_first) == 1
     assert replay.commit(of_replay) is None
+    assert all_files(table, "bucket-0") == set(live_names(table))
+    assert all_files(table, "index") <= referenced_files(table)
+
+
+def test_a_shuffled_replay_leaves_no_placements(tmp_path):
+    table, rows = make_table(tmp_path / "t", primary_key=["k"], bucket="-1"), numbers(10)
+    writes = []
+    for _ in range(2):
+        placing = plan_write(table, data_schema=rows.schema)
+        packed = list(pack_rows(placing, [rows], 0, range(2)))
+        write = planned(table, rows.schema, shuffled=True, placing=placing)
+        write = replace(write, packed=True, stream=StreamBatch("query", 0))
+        writes.append((write, [write.write_task(packed, 0)]))
+    assert len(all_files(table, "index")) == 2, "placements"
+    assert [write.commit(messages) for write, messages in writes] == [1, None]
     assert all_files(table, "bucket-0") == set(live_names(table))
     assert all_files(table, "index") <= referenced_files(table)
 

@@ -49,12 +49,11 @@ def run_write(
     Raises:
         NotAcceptedError: `accepts` says no; nothing was committed.
     """
-    from paimon_spark.maintain.files.deletion import delete_messages  # the tasks do without these
-    from paimon_spark.spark.jobs.compact_job import executor_of
+    from paimon_spark.spark.jobs.compact_job import executor_of  # the tasks do without it
 
     messages = run_tasks(rows, write, task)
     if accepts is not None and not accepts(messages):
-        delete_messages(write.plan.table, messages)
+        write.discard(messages)
         raise NotAcceptedError
     return write.commit(messages, executor_of(rows.sparkSession))
 

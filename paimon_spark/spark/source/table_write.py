@@ -108,17 +108,13 @@ class TableWrite:
         from paimon_spark.commit.stream_batch import uncommitted
         from paimon_spark.maintain.after_commit import maintenance
         from paimon_spark.maintain.compact.after_write import compact_after_write, compact_left_behind
-        from paimon_spark.maintain.files.deletion import delete_messages
         from paimon_spark.maintain.row_level import replaced_files
         from paimon_spark.maintain.row_marks import commit_marks
-        from paimon_spark.write.placed_keys import placement_records
         from paimon_spark.write.plan import check_one_task_per_bucket, new_user
 
         check_one_task_per_bucket(self.plan, messages)
         table, replaced = self.owner or self.plan.table, self.replaced
         gone = [] if replaced is None else replaced_files(table, replaced.snapshot_id, replaced.files)
-        records = placement_records(self.plan)
-        placing = [] if records is None else [TaskMessage((), 0, records)]
         marked = self.marked
         put: Callable[..., int | None] = commit
         if marked is not None:
@@ -129,13 +125,13 @@ class TableWrite:
             stream = uncommitted(table, self.stream)
             if stream is None:
                 _LOG.info("%s has this micro-batch already: the files of its replay are deleted.", table.path)
-                delete_messages(table, messages)
+                self.discard(messages)
                 compact_left_behind(table, commit_user=user, execute=execute)
                 return None
             put = partial(commit, identifier=stream.identifier, watermark=stream.watermark, searched=stream.searched)
         made = put(
             table,
-            [*messages, *placing, *gone],
+            [*messages, *self._placements(), *gone],
             commit_user=user,
             overwrite=self.overwrite,
             operation=None if self.operation is None else self.operation.value,
@@ -155,6 +151,23 @@ class TableWrite:
             execute=execute,
         )
         return compacted or made
+
+    def discard(self, messages: Sequence[TaskMessage]) -> None:
+        """Delete all that the tasks wrote, instead of a commit. Runs on the driver.
+
+        Args:
+            messages: of all tasks.
+        """
+        from paimon_spark.maintain.files.deletion import delete_messages  # the tasks do without it
+
+        delete_messages(self.owner or self.plan.table, [*messages, *self._placements()])
+
+    def _placements(self) -> list[TaskMessage]:
+        """Where the keys of a placed write were placed, as a message: it is deleted with the others."""
+        from paimon_spark.write.placed_keys import placement_records
+
+        records = placement_records(self.plan)
+        return [] if records is None else [TaskMessage((), 0, records)]
 
 
 def planned(
