@@ -3,9 +3,9 @@
 `python -m benchmarks.stream_sink [batches]` writes so many micro-batches of 10,000 rows into a primary-key table, and
 appends the same rows in as many batch writes, after each other in one session; the aim is 1.3.
 
-`python -m benchmarks.stream_sink soak [batches]` runs the query in a process of its own, which is killed at random
-moments and started again, while another writer appends to the same table: at the end the rows of both are there once.
-It prints sums, kills, and the largest memory of the query's Python and JVM.
+`python -m benchmarks.stream_sink soak [batches]` runs the query in a process of its own, which is killed at a random
+moment after its first micro-batch and started again, while another writer appends to the same table: at the end the
+rows of both are there once. It prints sums, kills, and the largest memory of the query's Python and JVM.
 """
 
 from __future__ import annotations
@@ -95,15 +95,19 @@ def soak(batches: int) -> None:
         command = [sys.executable, "-c", QUERY, *(str(root / name) for name in ("source", "t", "checkpoint"))]
         kills, written, most, done = 0, 0, 0, False
         while not done:
-            query = subprocess.Popen(command, start_new_session=True, stderr=subprocess.DEVNULL)
-            end = time.monotonic() + chance.uniform(8, 25)
-            while query.poll() is None and time.monotonic() < end:
-                time.sleep(1)
+            with (root / "log").open("wb") as log:
+                query = subprocess.Popen(command, start_new_session=True, stderr=log)
+            before, end = _committed(root / "checkpoint"), None
+            while query.poll() is None and (end is None or time.monotonic() < end):
+                time.sleep(0.25)
+                if end is None and _committed(root / "checkpoint") > before:  # it runs: the start takes long
+                    end = time.monotonic() + chance.uniform(0, 6)
                 most = max(most, _memory_of_group(query.pid))
-                if (root / "t" / "schema").exists():
+                if (root / "t" / "schema").exists() and end is not None:
                     _append(str(root / "t"), written)
                     written += 1
             done = query.poll() == 0
+            assert query.poll() in (None, 0), (root / "log").read_text()[-3000:]
             if not done:
                 kills += 1
                 os.killpg(query.pid, signal.SIGKILL)
@@ -119,6 +123,11 @@ def soak(batches: int) -> None:
         assert (rows, total) == (expected + written, sum(range(expected)) + others)
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _committed(checkpoint: Path) -> int:
+    """The last micro-batch that Spark knows to be committed; -1 without one."""
+    return max((int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")), default=-1)
 
 
 def _append(path: str, number: int) -> None:
