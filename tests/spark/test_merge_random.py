@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
+from paimon_spark.spark.sql import merge_pruning
 from tests.support import seeds
 
 pytestmark = [pytest.mark.spark, pytest.mark.peer]
@@ -212,6 +213,19 @@ def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     return path
 
 
+@pytest.fixture(autouse=True)
+def small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of small tables, too, only what the source can match is read."""
+    monkeypatch.setattr(merge_pruning, "_LEAST_ROWS", 0)
+
+
+def source_frame(spark: SparkSession, source: list[Row], *, cached: bool) -> DataFrame:
+    """The rows as view `merge_rows`; where they are cached, their range is looked up."""
+    frame = spark.createDataFrame(source, "k INT, p STRING, v STRING, n BIGINT")
+    (frame.cache() if cached else frame).createOrReplaceTempView("merge_rows")
+    return frame
+
+
 @pytest.mark.parametrize("kind", TABLES)
 def test_random_merges(spark: SparkSession, oracle: Any, warehouse: Path, kind: str) -> None:
     chance = seeds.chance("merge", kind)
@@ -242,7 +256,7 @@ def test_random_merges(spark: SparkSession, oracle: Any, warehouse: Path, kind: 
             clauses["MATCHED"] = clauses["MATCHED"] or [Clause("DELETE", None)] if engine != "first-row" else []
             if not any(clauses.values()):
                 continue
-        spark.createDataFrame(source, "k INT, p STRING, v STRING, n BIGINT").createOrReplaceTempView("merge_rows")
+        frame = source_frame(spark, source, cached=chance.random() < 0.7)
         parts = [clause.text(when) for when, found in clauses.items() for clause in found]
         text = f"MERGE INTO {name} t USING merge_rows s ON {on} {' '.join(parts)}".format(target=name)
         said = f"{step}: {text}\n{source}\n{model.rows}"
@@ -251,6 +265,7 @@ def test_random_merges(spark: SparkSession, oracle: Any, warehouse: Path, kind: 
         else:
             with pytest.raises(PySparkException, match="MERGE_CARDINALITY_VIOLATION"):
                 spark.sql(text).collect()
+        frame.unpersist()
         found = sorted((tuple(row) for row in spark.table(name).collect()), key=repr)
         assert found == sorted(model.rows, key=repr), said
     assert sorted(oracle.rows(str(warehouse / "db.db" / f"t{number}")), key=repr) == sorted(model.rows, key=repr)
