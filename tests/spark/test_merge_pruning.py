@@ -73,7 +73,7 @@ def test_rows_that_the_source_does_not_match_are_all_read(
 ) -> None:
     path = tmp_path / "t"
     spark.range(4).selectExpr("id k").write.format("paimon").mode("append").save(str(path))
-    monkeypatch.setattr(core, "condition_on_target", None)
+    monkeypatch.setattr(core, "matching_rows", None)
     by_sql(spark, path, "SELECT 2 AS k", "WHEN NOT MATCHED BY SOURCE THEN DELETE")
     assert [row.k for row in spark.read.format("paimon").load(str(path)).collect()] == [2]
 

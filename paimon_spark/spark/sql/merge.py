@@ -29,7 +29,7 @@ from paimon_spark.spark.jobs.column_merges import merge_columns
 from paimon_spark.spark.jobs.row_merges import CARDINALITY_VIOLATION, merge_rows
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.jobs.write_tasks import NotAcceptedError
-from paimon_spark.spark.sql.merge_pruning import Equality, condition_on_target, kept_if_small
+from paimon_spark.spark.sql.merge_pruning import Equality, kept_if_small, matching_rows
 from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.snapshot import Operation
@@ -171,8 +171,10 @@ def _narrowed(rows: MergeRows, table: FileStoreTable, snapshot: Snapshot | None)
         yield rows
         return
     with kept_if_small(rows.source, snapshot.total_record_count) as is_cheap:
-        where = condition_on_target(rows.source, rows.equalities, table.schema) if is_cheap else None
-        yield rows if where is None else replace(rows, target=rows.narrow(where))
+        if is_cheap:
+            target = matching_rows(rows.target, rows.narrow, rows.source, rows.equalities, table.schema)
+            rows = replace(rows, target=target)
+        yield rows
 
 
 def _has_own_buckets(table: FileStoreTable) -> bool:
@@ -291,10 +293,11 @@ class _Changes:
             joined = first.join(second, rows.on, "left_anti")
             number = self._first(rows.not_matched or rows.not_matched_by_source, 0)
         else:
-            kind = {(False, False): "inner", (True, False): "right", (False, True): "left"}
+            kind = {(False, False): "inner", (True, False): "left", (False, True): "right"}
             target = rows.target.withColumn(_TARGET, sf.lit(True))
             source = rows.source.withColumn(_SOURCE, sf.lit(True))
-            joined = target.join(source, rows.on, kind.get((source_only, target_only), "full"))
+            # of two equal relations Spark gives the second new ids, and the target may hold keys of the source
+            joined = source.join(target, rows.on, kind.get((source_only, target_only), "full"))
             number = (
                 sf.when(sf.col(_TARGET).isNull(), self._first(rows.not_matched, len(rows.matched)))
                 .when(
