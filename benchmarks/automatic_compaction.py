@@ -3,7 +3,7 @@
 The mean time of a commit with it, by that of the same commits into a write-only table (at most 1.5); then a read of the
 table, by one of a copy that is compacted in full (at most 1.3). Seconds of the clock, and CPU seconds of all processes.
 
-`python -m benchmarks.automatic_compaction [commits]`
+`python -m benchmarks.automatic_compaction [commits [keys]]`: of a million keys; more make a longer read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEYS = 1_000_000
 AT_MOST_WRITE, AT_MOST_READ = 1.5, 1.3
 
 
-def main(commits: int = COMMITS) -> None:
+def main(commits: int = COMMITS, keys: int = KEYS) -> None:
     """Print the two ratios."""
     spark = spark_session()
     root = Path(tempfile.mkdtemp(prefix="paimon_automatic_"))
@@ -44,7 +44,7 @@ def main(commits: int = COMMITS) -> None:
         for number in range(-2, commits):  # two for warm-up
             for kind, path in paths.items():
                 rows = spark.range(0, ROWS, 1, 2).selectExpr(
-                    f"CAST(pmod(hash(id, {number}), {KEYS}) AS INT) k", f"id * {number} v", f"'commit {number}' note"
+                    f"CAST(pmod(hash(id, {number}), {keys}) AS INT) k", f"id * {number} v", f"'commit {number}' note"
                 )
                 seconds, used = timed(lambda rows=rows, path=path: _append(rows, path))
                 if number >= 0:
@@ -89,4 +89,4 @@ def timed(deed: Callable[[], object]) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]))
+    main(*map(int, sys.argv[1:3]))

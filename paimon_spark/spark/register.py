@@ -14,9 +14,6 @@ from pyspark.errors import PySparkException
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import carry_settings, is_connect
-from paimon_spark.spark.source.data_source import PaimonDataSource
-from paimon_spark.spark.source.partition_by import install_partition_by
-from paimon_spark.table.catalog_options import check_catalog_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +38,12 @@ def register(spark: SparkSession) -> None:
         PaimonError: the Python that Spark starts for its workers has no paimon_spark; the message says what to set.
     """
     _check_workers(spark)
+    if not is_connect(spark):
+        from paimon_spark.spark.jvm.warm_up import warm_up  # needs py4j, which a Connect client may lack
+
+        warm_up(spark)  # meanwhile the rest of this package is imported
+    from paimon_spark.spark.source.partition_by import install_partition_by
+
     install_partition_by(spark)
     _register(spark)
     carry_settings(spark)
@@ -50,7 +53,7 @@ def register(spark: SparkSession) -> None:
 
         install_connect_streams()
     else:
-        from paimon_spark.spark.hooks.install import install_format  # needs py4j, which a Connect client may lack
+        from paimon_spark.spark.hooks.install import install_format  # needs py4j, as above
         from paimon_spark.spark.hooks.stream_sinks import install_stream_sinks
         from paimon_spark.spark.jvm.read_failures import explain_read_failures
 
@@ -61,8 +64,10 @@ def register(spark: SparkSession) -> None:
 
 
 def _register(spark: SparkSession) -> None:
+    from paimon_spark.spark.source.data_source import PaimonDataSource
+
     if not is_connect(spark):
-        from paimon_spark.spark.jvm.data_source_registry import register_without_search  # py4j: see register_catalog
+        from paimon_spark.spark.jvm.data_source_registry import register_without_search  # py4j, as above
 
         if register_without_search(spark, PaimonDataSource):
             return
@@ -104,6 +109,8 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
             "saveAsTable and writeTo df.write.format('paimon').mode('append').save(path); for changes of one table "
             "the methods of paimon_spark.PaimonTable"
         )
+    from paimon_spark.table.catalog_options import check_catalog_options
+
     given = {key: str(value) for key, value in options.items()}
     check_catalog_options(given)
     register(spark)
