@@ -226,3 +226,29 @@ def test_saves(spark: SparkSession, tmp_path: Path) -> None:
     spark.read.format("paimon").load(path).createOrReplaceTempView("format_view")
     spark.sql("INSERT INTO format_view VALUES (20, 'z', 1, NULL)")
     assert spark.read.format("paimon").load(path).where("p = 'z'").count() == 1
+
+
+def test_a_load_asks_the_jvm_as_often_for_many_columns(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call of the JVM for each column would make loads of wide tables slow."""
+    client = gateway_of(spark).gateway._gateway_client
+    plain = client.send_command
+    commands: list[str] = []
+
+    def noting(command: str, *arguments: object, **named: object) -> object:
+        if not command.startswith("m\nd\n"):  # an object is let go
+            commands.append(command)
+        return plain(command, *arguments, **named)
+
+    counts = []
+    for width in (1, 30):
+        path = str(tmp_path / str(width))
+        PaimonTable.create(spark, path, ", ".join(f"c{number} INT" for number in range(width)))
+        spark.read.format("paimon").load(path)  # what is kept is made
+        monkeypatch.setattr(client, "send_command", noting)
+        spark.read.format("paimon").load(path)
+        monkeypatch.undo()
+        counts.append(len(commands))
+        commands.clear()
+    assert counts[0] == counts[1] <= 26

@@ -322,10 +322,12 @@ def _chosen(
     condition: str | None = None,
 ) -> JavaObject:
     """Return a relation below a filter and a projection."""
-    known = [str(column.name()) for column in java_list(relation.output())]
-    if not set(known).issuperset(names or ()):
-        relation = relation.withMetadataColumns()
+    known: list[str] = []
+    if names is not None:  # each column costs a call of the JVM
         known = [str(column.name()) for column in java_list(relation.output())]
+        if not set(known).issuperset(names):
+            relation = relation.withMetadataColumns()
+            known = [str(column.name()) for column in java_list(relation.output())]
     plan = relation
     if condition is not None:
         plan = compat.FILTER(gateway, state.sqlParser().parseExpression(condition), plan)
