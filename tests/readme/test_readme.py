@@ -26,7 +26,6 @@ PAGES = (
     "docs/writing.md",
     "docs/sql.md",
     "docs/tables.md",
-    "docs/streams.md",
     "docs/storage.md",
     "docs/deployment.md",
 )
