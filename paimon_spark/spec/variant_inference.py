@@ -29,7 +29,6 @@ _POWERS: Final = 10 ** np.arange(1, _LONG_DIGITS, dtype=np.int64)
 _SIMPLE: Final = {
     scalars.DOUBLE: t.DoubleType(), scalars.DATE: t.DateType(), scalars.TIMESTAMP: t.LocalZonedTimestampType(6),
     scalars.TIMESTAMP_NTZ: t.TimestampType(6), scalars.FLOAT: t.FloatType(),
-    scalars.BINARY: t.VarBinaryType(t.VarBinaryType.MAX),
 }  # fmt: skip
 
 

@@ -21,8 +21,8 @@ from paimon_spark.spec.variant_values import Ragged
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-TRUE, FALSE, INT1, INT8, DOUBLE, DECIMAL4, DECIMAL16, DATE, TIMESTAMP, TIMESTAMP_NTZ, FLOAT, BINARY, LONG_STRING = (
-    1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16,
+TRUE, FALSE, INT1, INT8, DOUBLE, DECIMAL4, DECIMAL16, DATE, TIMESTAMP, TIMESTAMP_NTZ, FLOAT, LONG_STRING = (
+    1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 16,
 )  # fmt: skip
 _SHORT: Final = 1
 """The basic type of short strings."""
@@ -65,9 +65,6 @@ def typed_scalars(values: Ragged, kind: t.DataType) -> tuple[Bools, pa.Array]:
             return ok, _column(kinds == TRUE, ok, target)
         case t.CharType() | t.VarCharType():
             return _texts(values, kinds)
-        case t.BinaryType() | t.VarBinaryType():
-            ok = kinds == BINARY
-            return ok, _sized(values, ok, np.full(len(values), 5)).to_arrow(ok)
         case t.DoubleType():
             return _fixed(values, kinds == DOUBLE, np.float64, target)
         case t.FloatType():

@@ -93,7 +93,8 @@ def _group(kind: t.DataType, first: tuple[t.DataField, ...], *, of_field: bool) 
     at = len(first)
     typed: t.DataType
     match kind:
-        case t.VariantType():
+        case t.VariantType() | t.BinaryType() | t.VarBinaryType():
+            # Java: types binary values as well, but its reader up to 1.4 refuses files that have such columns
             return t.RowType((*first, t.DataField(at, VALUE, _BYTES.with_nullable(of_field))))
         case t.ArrayType():
             typed = replace(kind, element=_group(kind.element, (), of_field=False))

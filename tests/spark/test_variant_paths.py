@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
@@ -12,6 +15,29 @@ import paimon_spark
 
 pytestmark = pytest.mark.spark
 
+SCHEMA = json.dumps(
+    {
+        "type": "ROW",
+        "fields": [
+            {
+                "id": 0,
+                "name": "v",
+                "type": {
+                    "type": "ROW",
+                    "fields": [
+                        {
+                            "id": 1,
+                            "name": "a",
+                            "type": {"type": "ROW", "fields": [{"id": 2, "name": "b", "type": "INT"}]},
+                        },
+                        {"id": 3, "name": "d", "type": "STRING"},
+                    ],
+                },
+            }
+        ],
+    }
+)
+
 
 @pytest.fixture(scope="module")
 def catalog(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
@@ -19,12 +45,18 @@ def catalog(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
     paimon_spark.register_catalog(spark, "variants", warehouse=str(path))
     spark.sql("CREATE DATABASE IF NOT EXISTS variants.db")
     spark.sql("USE variants.db")
-    spark.sql("CREATE TABLE t (id INT, v VARIANT, s STRUCT<n: INT, w: VARIANT>)")
+    columns = "(id INT NOT NULL, v VARIANT, s STRUCT<n: INT, w: VARIANT>)"
+    spark.sql(f"CREATE TABLE t {columns} TBLPROPERTIES ('variant.shreddingSchema' = '{SCHEMA}')")
     spark.sql(
-        """INSERT INTO t SELECT id, parse_json(j), named_struct('n', id, 'w', parse_json(j)) FROM VALUES
+        f"CREATE TABLE merged {columns} TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1', 'write-only' = 'true', "
+        f"'variant.shreddingSchema' = '{SCHEMA}')"
+    )
+    values = """SELECT id, parse_json(j), named_struct('n', id, 'w', parse_json(j)) FROM VALUES
         (1, '{"a": {"b": 1, "c": "x"}, "d": "y", "e": [{"f": 1}]}'), (2, '{"a": {"b": "no"}, "d": 2}'),
         (3, '[1, 2]'), (4, null), (5, 'null'), (6, '{"a": 7}') AS t(id, j)"""
-    )
+    spark.sql('INSERT INTO merged SELECT id, parse_json(\'{"d": "old"}\'), null FROM VALUES 1, 2, 7 AS t(id)')
+    for table in ("t", "merged"):
+        spark.sql(f"INSERT INTO {table} {values}")
     yield spark
     spark.sql("USE spark_catalog.default")
 
@@ -50,16 +82,36 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("query", QUERIES)
-def test_paths_of_queries(catalog: SparkSession, query: str) -> None:
-    assert touched(catalog, query) == QUERIES[query]
-    narrowed = [str(row) for row in catalog.sql(query).collect()]
+@pytest.mark.parametrize("table", ["t", "merged"])
+def test_paths_of_queries(catalog: SparkSession, table: str) -> None:
+    """Each query reads its paths, and finds what it finds in the whole values."""
+    queries = {query.replace(" t", f" {table}"): told for query, told in QUERIES.items()}
+    assert {query: touched(catalog, query) for query in queries} == queries
+    narrowed = {query: [str(row) for row in catalog.sql(query).orderBy(1).collect()] for query in queries}
     catalog.conf.set("spark.sql.variant.pushVariantIntoScan", "false")
     try:
-        assert touched(catalog, query) == [""] * len(QUERIES[query])
-        assert [str(row) for row in catalog.sql(query).collect()] == narrowed
+        assert touched(catalog, next(iter(queries))) == [""]
+        whole = {query: [str(row) for row in catalog.sql(query).orderBy(1).collect()] for query in queries}
     finally:
         catalog.conf.unset("spark.sql.variant.pushVariantIntoScan")
+    assert narrowed == whole
+    assert "Row(id=1, b=1)" in str(narrowed)
+
+
+def test_sparks_own_reader_reads_our_files(catalog: SparkSession) -> None:
+    """Values, and paths of them that it takes out of the typed columns itself."""
+    path = catalog.sql("SHOW CREATE TABLE t").first()[0].partition("LOCATION '")[2].partition("'")[0]
+    files = [str(file) for file in Path(path.removeprefix("file:")).rglob("*.parquet")]
+    assert any("typed_value" in str(pq.read_schema(file)) for file in files)
+    found = catalog.read.schema("id int, v variant").parquet(*files)
+    columns = ["id", "CAST(v AS STRING) AS v", "try_variant_get(v, '$.a.b', 'int') AS b"]
+    assert sorted(map(str, found.selectExpr(*columns).collect())) == sorted(
+        map(str, catalog.table("t").selectExpr(*columns).collect())
+    )
+    narrow = columns[2:]
+    assert sorted(map(str, found.selectExpr("id", *narrow).collect())) == sorted(
+        map(str, catalog.table("t").selectExpr("id", *narrow).collect())
+    )
 
 
 def test_a_wrong_cast_fails_where_it_is_evaluated(catalog: SparkSession) -> None:

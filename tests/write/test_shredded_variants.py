@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, IntType, RowType, VariantType
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.variant_shredding import unshredded
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import create_data_file, open_data_file
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
@@ -218,3 +220,53 @@ def test_java_goes_on_with_our_files_and_we_with_javas(oracle: Any, options: dic
     assert dict(zip(found["k"].to_pylist(), plain(found["v"].combine_chunks()), strict=True)) == rows
     oracle.compact(name)
     assert read(table) == rows
+
+
+@pytest.mark.oracle
+def test_java_reads_typed_columns_of_every_type(oracle: Any) -> None:
+    """Of the types that files get by inference, and of smaller ones that a schema names."""
+    kinds = {"inferred": INFERRED, "named": {"variant.shreddingSchema": json.dumps(row_schema(NAMED))}}
+    group = [pa.field(name, pa.struct([("typed_value", array.type)])) for name, array in TYPED.items()]
+    typed = pa.StructArray.from_arrays(
+        [pa.StructArray.from_arrays([array], ["typed_value"]) for array in TYPED.values()], fields=group
+    )
+    metadata = pa.array([VariantUtils.parse_json(json.dumps(dict.fromkeys(TYPED)))[1]] * 3, pa.binary())
+    values = unshredded(pa.StructArray.from_arrays([metadata, typed], ["metadata", "typed_value"]))
+    for options in kinds.values():
+        name = oracle.fresh_name("variants")
+        oracle.create(name, [("k", "INT"), ("v", "VARIANT")], options={"bucket": "-1", **options})
+        table = load_table(oracle.location(name).removeprefix("file:"))
+        data = pa.table([pa.array([0, 1, 2], pa.int32()), values], to_arrow_schema(table.schema.fields))
+        plan = plan_write(table, data_schema=data.schema)
+        commit(table, [write_batches(plan, iter(data.to_batches()), 0)])
+        (kind,) = kinds_of_files(table)
+        assert kind.count("typed_value") == len(TYPED)  # of the column, and of each type but BYTES
+        found = oracle.read(name)["v"].combine_chunks()
+        assert plain(found) == plain(values)
+        assert list(read(table).values()) == plain(values)
+
+
+TYPED = {
+    "bool": pa.array([True, False, True]),
+    "bytes": pa.array([b"", b"\x00\xff", b"q" * 300]),
+    "date": pa.array([0, -1, 19000], pa.int32()).view(pa.date32()),
+    "decimal": pa.array([Decimal("1.50"), Decimal("-999.99"), Decimal("0.01")], pa.decimal128(9, 2)),
+    "double": pa.array([0.0, -1.5, float("inf")]),
+    "float": pa.array([0.0, -1.5, 2.25], pa.float32()),
+    "instant": pa.array([1_600_000_000_123_000, 0, -1000], pa.int64()).view(pa.timestamp("us", "UTC")),
+    "int": pa.array([1, -128, 127]),
+    "large": pa.array([Decimal(10) ** 37, Decimal(-1), Decimal(2**63)], pa.decimal128(38, 0)),
+    "text": pa.array(["", "é" * 40, "z" * 700]),
+    "time": pa.array([1_600_000_000_123_000, 0, -1000], pa.int64()).view(pa.timestamp("us")),
+}
+NAMED = {
+    "bool": "BOOLEAN", "bytes": "VARBINARY(9)", "date": "DATE", "decimal": "DECIMAL(5, 2)", "double": "DOUBLE",
+    "float": "FLOAT", "instant": "TIMESTAMP(3) WITH LOCAL TIME ZONE", "int": "TINYINT", "large": "DECIMAL(38, 0)",
+    "text": "CHAR(3)", "time": "TIMESTAMP(3)",
+}  # fmt: skip
+
+
+def row_schema(names: dict[str, str]) -> dict[str, Any]:
+    """The schema of a column `v` with these fields."""
+    fields = [{"id": at, "name": name, "type": kind} for at, (name, kind) in enumerate(names.items(), 1)]
+    return {"type": "ROW", "fields": [{"id": 0, "name": "v", "type": {"type": "ROW", "fields": fields}}]}
