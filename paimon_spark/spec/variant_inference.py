@@ -26,10 +26,8 @@ _LONG_DIGITS: Final = 19
 _MOST_DIGITS: Final = 38
 _COMPACT_DIGITS: Final = 18
 _POWERS: Final = 10 ** np.arange(1, _LONG_DIGITS, dtype=np.int64)
-_SIMPLE: Final = {
-    scalars.DOUBLE: t.DoubleType(), scalars.DATE: t.DateType(), scalars.TIMESTAMP: t.LocalZonedTimestampType(6),
-    scalars.TIMESTAMP_NTZ: t.TimestampType(6), scalars.FLOAT: t.FloatType(),
-}  # fmt: skip
+_SIMPLE: Final = {scalars.DOUBLE: t.DoubleType(), scalars.DATE: t.DateType(), scalars.FLOAT: t.FloatType()}
+"""Bytes and timestamps are not typed (`variant_schema.shredded_type`)."""
 
 
 @dataclass(frozen=True, slots=True)

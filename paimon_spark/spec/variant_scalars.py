@@ -21,8 +21,8 @@ from paimon_spark.spec.variant_values import Ragged
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-TRUE, FALSE, INT1, INT8, DOUBLE, DECIMAL4, DECIMAL16, DATE, TIMESTAMP, TIMESTAMP_NTZ, FLOAT, LONG_STRING = (
-    1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 16,
+TRUE, FALSE, INT1, INT8, DOUBLE, DECIMAL4, DECIMAL16, DATE, FLOAT, LONG_STRING = (
+    1, 2, 3, 6, 7, 8, 10, 11, 14, 16,
 )  # fmt: skip
 _SHORT: Final = 1
 """The basic type of short strings."""
@@ -30,7 +30,6 @@ NO_SCALAR: Final = -1
 SHORT_STRING: Final = 64
 """Kind of short strings, beyond those of primitives."""
 _MOST_SCALE: Final = 38
-_MICROS_OF_MILLI: Final = 1000
 
 
 def scalar_kinds(values: Ragged) -> Longs:
@@ -71,9 +70,6 @@ def typed_scalars(values: Ragged, kind: t.DataType) -> tuple[Bools, pa.Array]:
             return _fixed(values, kinds == FLOAT, np.float32, target)
         case t.DateType():
             return _fixed(values, kinds == DATE, np.int32, target)
-        case t.TimestampType() | t.LocalZonedTimestampType():
-            wanted = TIMESTAMP if isinstance(kind, t.LocalZonedTimestampType) else TIMESTAMP_NTZ
-            return _timestamps(values, kinds == wanted, target)
     raise TypeError(f"{kind.sql()} is no type of a shredded value")
 
 
@@ -198,15 +194,6 @@ def _fixed(values: Ragged, ok: Bools, type_: type, target: pa.DataType) -> tuple
     numbers: npt.NDArray[np.generic] = np.zeros(len(values), type_)
     numbers[rows] = _payload(values, rows, 1, type_)
     return ok, _column(numbers, ok, target)
-
-
-def _timestamps(values: Ragged, ok: Bools, target: pa.DataType) -> tuple[Bools, pa.Array]:
-    rows = np.flatnonzero(ok)
-    micros = np.zeros(len(values), np.int64)
-    micros[rows] = _payload(values, rows, 1, np.int64)
-    parts = {"s": 1_000_000, "ms": _MICROS_OF_MILLI, "us": 1}[target.unit]
-    ok = ok & (micros % parts == 0)  # Java: cuts what the column cannot hold
-    return ok, _column(micros // parts, ok, target)
 
 
 def _column(numbers: npt.NDArray[np.generic], ok: Bools, target: pa.DataType) -> pa.Array:

@@ -22,8 +22,6 @@ _SCALARS: Final = (
     *(t.SmallIntType, t.IntType, t.BigIntType, t.FloatType, t.DoubleType, t.DateType),
     *(t.LocalZonedTimestampType, t.TimestampType),
 )
-_MOST_PRECISION: Final = 6
-"""Of timestamps: VARIANTs have microseconds."""
 
 
 def configured_schemas(text: str) -> Mapping[str, t.DataType]:
@@ -65,8 +63,6 @@ def _check(kind: t.DataType, path: str) -> None:
                 _check(field.type, f"{path}.{field.name}")
         case t.ArrayType():
             _check(kind.element, f"{path}[]")
-        case t.TimestampType() | t.LocalZonedTimestampType() if kind.precision > _MOST_PRECISION:
-            raise OptionError(f"{_NEEDED} '{path}' is {kind.sql()}, but values have {_MOST_PRECISION} digits at most.")
         case t.VariantType():
             pass
         case _ if not isinstance(kind, _SCALARS):
@@ -93,8 +89,8 @@ def _group(kind: t.DataType, first: tuple[t.DataField, ...], *, of_field: bool) 
     at = len(first)
     typed: t.DataType
     match kind:
-        case t.VariantType() | t.BinaryType() | t.VarBinaryType():
-            # Java: types binary values as well, but its reader up to 1.4 refuses files that have such columns
+        case t.VariantType() | t.BinaryType() | t.VarBinaryType() | t.TimestampType() | t.LocalZonedTimestampType():
+            # Java: types bytes and timestamps as well, but its reader up to 1.4 refuses files with such columns
             return t.RowType((*first, t.DataField(at, VALUE, _BYTES.with_nullable(of_field))))
         case t.ArrayType():
             typed = replace(kind, element=_group(kind.element, (), of_field=False))

@@ -240,7 +240,7 @@ def test_java_reads_typed_columns_of_every_type(oracle: Any) -> None:
         plan = plan_write(table, data_schema=data.schema)
         commit(table, [write_batches(plan, iter(data.to_batches()), 0)])
         (kind,) = kinds_of_files(table)
-        assert kind.count("typed_value") == len(TYPED)  # of the column, and of each type but BYTES
+        assert kind.count("typed_value") == len(TYPED) - 2  # of the column, and of each type but bytes and timestamps
         found = oracle.read(name)["v"].combine_chunks()
         assert plain(found) == plain(values)
         assert list(read(table).values()) == plain(values)
