@@ -250,7 +250,7 @@ def test_compactions_with_lookup_tell_what_java_tells(oracle: Any, tmp_path: Pat
             history.random_write(rng, kinds_for(engine), keys=keys)
         history.compact()
     assert history.check()
-    # a retraction that starts a row gives it its values (docs/format.md §14), in Java too: the changelog tells of others
+    # a retraction that starts a row gives it values (docs/format.md §14), in Java too: the changelog tells of others
     removes = engine == "groups" or any("remove-record" in key for key in options)
     if "changelog-producer.row-deduplicate-ignore-fields" not in options and not removes:
         history.check_replay()

@@ -4,7 +4,7 @@ An expression comes as a `Tree`: what ``PaimonArguments`` in the JVM makes of on
 ``org.apache.spark.sql.connector.expressions``, in one call.
 
 ==================================== ==========================================================
-``["field", names]``                 a column, or a nested field of one
+``["field", names]``                 a column, a nested field of one, or a key of a map
 ``["literal", type, value]``         a constant of a type as Spark writes it
 ``["in", tree, type, values]``       literals of one type behind IN
 ``["predicate", kind, name, trees]`` a predicate by the name of its class and its own
@@ -32,6 +32,7 @@ from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.java_entry import java_entry
 from paimon_spark.spec import data_types as t
+from paimon_spark.spec.filter_keys import KeyOfMap, with_keys
 from paimon_spark.spec.predicate import Always, Leaf, Not, Predicate, all_of, any_of
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def to_predicate(tree: Tree, fields: Sequence[t.DataField], partition_keys: Sequ
     """
     translator = _Translator({field.name: field for field in fields}, frozenset(partition_keys))
     try:
-        return translator.condition(tree)
+        return with_keys(translator.condition(tree))
     except _NotOurs:
         return None
 
@@ -139,9 +140,15 @@ class _Translator:
         names = list(tree[1]) if tree[0] == "field" else []
         if len(names) == 2 and names[0] == PARTITION and names[1] in self._partition_keys:
             del names[0]  # the same value as the column's
-        if len(names) != 1 or names[0] not in self._fields:
+        field = self._fields.get(names[0]) if names else None
+        if field is None or len(names) > 2:
             raise _NotOurs
-        return self._fields[names[0]]
+        if len(names) == 1:
+            return field
+        of_map = field.type
+        if not isinstance(of_map, t.MapType) or isinstance(of_map.value, t.CharType):
+            raise _NotOurs
+        return t.DataField(field.id, KeyOfMap(field.name, names[1]), of_map.value)
 
     def _literal(self, tree: Tree, field: t.DataField) -> Any:
         if tree[0] != "literal":

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.hooks.format_plans import has_format_plans, install_format_plans
 from paimon_spark.spark.hooks.local_rows import install_local_rows
+from paimon_spark.spark.hooks.map_keys import install_map_keys
 from paimon_spark.spark.hooks.marked_rows import install_marked_rows
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.stream_columns import install_stream_columns
@@ -30,6 +31,7 @@ FORMAT_HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.LOCAL_ROWS, install_local_rows),
     (features.STREAM_COLUMNS, install_stream_columns),
     (features.VARIANT_PATHS, install_variant_paths),
+    (features.MAP_KEYS, install_map_keys),
     (features.MARKED_ROWS, install_marked_rows),
     (features.PLACED_WRITES, install_placed_writes),
     (features.REBALANCED_WRITES, install_placed_writes),

@@ -14,6 +14,7 @@ from paimon_spark.spark.catalog.catalog import CatalogProxy
 from paimon_spark.spark.hooks.insert_columns import install_insert_columns
 from paimon_spark.spark.hooks.install import Install, follow_clones, install_feature, is_whole
 from paimon_spark.spark.hooks.local_rows import install_local_rows
+from paimon_spark.spark.hooks.map_keys import install_map_keys
 from paimon_spark.spark.hooks.marked_rows import install_marked_rows
 from paimon_spark.spark.hooks.parser import install_parser
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
@@ -32,6 +33,7 @@ HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.TABLE_FUNCTIONS, install_functions),
     (features.LOCAL_ROWS, install_local_rows),
     (features.VARIANT_PATHS, install_variant_paths),
+    (features.MAP_KEYS, install_map_keys),
     (features.MARKED_ROWS, install_marked_rows),
     (features.PLACED_WRITES, install_placed_writes),
     (features.REBALANCED_WRITES, install_placed_writes),

@@ -253,6 +253,8 @@ VARIANTS_OF_RELATION = SparkClass(
 )
 VARIANT_FIELD = SparkClass(f"{_SQL}.execution.datasources.RequestedVariantField", methods=("path", "targetType"))
 VARIANT_GET = SparkClass(f"{_EXPRESSIONS}.variant.VariantGet", methods=("failOnError", "path"), constructors=(5,))
+VALUE_OF_KEY = SparkClass(f"{_EXPRESSIONS}.GetMapValue", methods=("child", "key"))
+ELEMENT_AT = SparkClass(f"{_EXPRESSIONS}.ElementAt", methods=("left", "right"))
 STREAMING_RELATION = SparkClass(
     f"{_SQL}.catalyst.streaming.StreamingRelationV2", methods=("withMetadataColumns",), constructors=(8, 9)
 )

@@ -144,6 +144,13 @@ VARIANT_PATHS = Feature(
         c.VARIANT_GET, c.AGGREGATE, c.FILTER, c.PROJECT, c.ALIAS, c.RULE, c.SOURCE_LOADER,
     ),
 )  # fmt: skip
+MAP_KEYS = Feature(
+    "filters on keys of maps", "indexes of keys of maps leave out no files",
+    (
+        c.EXPERIMENTAL_METHODS, c.SCAN_RELATION, c.PHYSICAL_OPERATION, c.FILTER, c.VALUE_OF_KEY, c.ELEMENT_AT,
+        c.LITERAL, c.RULE, c.SOURCE_LOADER,
+    ),
+)  # fmt: skip
 PLACED_WRITES = Feature(
     "shuffles by bucket", "every task of a write leaves a file in every bucket",
     (
@@ -196,7 +203,7 @@ PARSER = Feature(
 )  # fmt: skip
 FEATURES = (
     SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, FRAMES, FORMAT_PLANS, PATH_TRAVEL, METADATA_ANSWERS,
-    SMALL_READS, WRITES, CLONES, MARKED_ROWS, VARIANT_PATHS,
+    SMALL_READS, WRITES, CLONES, MARKED_ROWS, VARIANT_PATHS, MAP_KEYS,
     TABLE_FUNCTIONS, LOCAL_ROWS, PLACED_WRITES, REBALANCED_WRITES, SMALL_BATCHES, LEFT_OUT_COLUMNS, WIDENED_WRITES,
     WIDENED_MERGES, ROW_LEVEL, PARSER,
 )  # fmt: skip
