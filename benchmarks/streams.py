@@ -52,8 +52,10 @@ def behind(spark: SparkSession) -> list[Ratio]:
     files = Path(path).parent / "streamed-files"
     shutil.rmtree(files, ignore_errors=True)
     files.mkdir()
-    for file in Path(path).glob("bucket-*/data-*.parquet"):
-        (files / file.name).hardlink_to(file)
+    scan = StreamScan(load_table(path, options={"scan.snapshot-id": "1"}))
+    for split in scan.batch(scan.initial(), scan.end_at_latest()).splits:
+        for file in split.files:
+            (files / file.name).hardlink_to(file.path)
     plain = spark.readStream.schema(table.schema).option("maxFilesPerTrigger", str(COMMITS // 5)).parquet(str(files))
     checkpoint = Path(path).parent / "streamed-checkpoint"
     batches = [drain(each, checkpoint) for each in (stream, plain)]
