@@ -139,10 +139,11 @@ class DynamicBuckets:
             found.append((buckets, inverse))
             unknown = np.flatnonzero(buckets < 0)
             if len(unknown):
-                placed = state.others.find(distinct[unknown])
-                arrival = np.argsort(first[unknown])
-                at = unknown[arrival]
-                new.append((buckets, at, _NewKeys(partition, state, distinct[at], placed[arrival])))
+                buckets[unknown] = state.others.find(distinct[unknown])
+                arrives = np.zeros(len(hashes), dtype=np.bool_)
+                arrives[first[unknown]] = True
+                at = inverse[arrives]
+                new.append((buckets, at, _NewKeys(partition, state, distinct[at], buckets[at])))
         self._place([keys for *_, keys in new])
         for buckets, at, keys in new:
             buckets[at] = keys.buckets
