@@ -81,10 +81,10 @@ def _read(spark: SparkSession, path: str) -> None:
     noop(spark.read.format("paimon").load(path))
 
 
-def timed(deed: Callable[[], object]) -> tuple[float, float]:
+def timed(work: Callable[[], object]) -> tuple[float, float]:
     """Seconds of the clock, and CPU seconds of all processes."""
     start, used = time.perf_counter(), cpu_of_tree()
-    deed()
+    work()
     return time.perf_counter() - start, cpu_of_tree() - used
 
 

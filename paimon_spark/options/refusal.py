@@ -35,11 +35,13 @@ def refuse(options: Mapping[str, str], *stages: Stage) -> None:
             option = find_option(key)
             for refusal in () if option is None else option.refusals:
                 if refusal.stage in tried and refusal.concerns(value):
-                    deed = _DEEDS[stages[0]]
-                    raise UnsupportedError(f"{deed} option '{key}' = '{value}' is not supported yet. {refusal.advice}")
+                    attempt = _ATTEMPTS[stages[0]]
+                    raise UnsupportedError(
+                        f"{attempt} option '{key}' = '{value}' is not supported yet. {refusal.advice}"
+                    )
 
 
-_DEEDS = {
+_ATTEMPTS = {
     Stage.READ: "Reading with",
     Stage.WRITE: "Writing with",
     Stage.COMPACT: "Compacting with",

@@ -57,14 +57,14 @@ def _check_record_expiry(schema: TableSchema) -> None:
         )
 
 
-def check_no_global_index(table: FileStoreTable, deed: str) -> None:
+def check_no_global_index(table: FileStoreTable, statement: str) -> None:
     """Refuse what gives rows another place where an index of the whole table names rows by their ids.
 
     With data evolution rows keep the ids of their files; then only the values of indexed columns matter.
 
     Args:
         table: that is about to be changed.
-        deed: the statement, for the message.
+        statement: its name, for the message.
 
     Raises:
         UnsupportedError: names the index.
@@ -76,8 +76,8 @@ def check_no_global_index(table: FileStoreTable, deed: str) -> None:
     index = next((entry for entry in entries if entry.global_index is not None), None)
     if index is not None:
         raise UnsupportedError(
-            f"{deed} is not supported for table {table.path}, which has a global index of type {index.index_type}: the "
-            "index would name other rows. Drop the index with another Paimon engine first."
+            f"{statement} is not supported for table {table.path}, which has a global index of type "
+            f"{index.index_type}: the index would name other rows. Drop the index with another Paimon engine first."
         )
 
 

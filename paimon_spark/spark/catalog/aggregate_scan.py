@@ -68,8 +68,8 @@ class AggregateScanProxy(ReaderScanProxy):
 
     def description(self) -> str:
         """For EXPLAIN."""
-        deed = "aggregated" if self._has_columns else "counted"
-        return f"paimon {self.name} {self.plan.describe()}, {deed} by tasks: {', '.join(self.struct.names)}"
+        work = "aggregated" if self._has_columns else "counted"
+        return f"paimon {self.name} {self.plan.describe()}, {work} by tasks: {', '.join(self.struct.names)}"
 
     def estimateStatistics(self) -> StatisticsProxy:
         """Rows and bytes for the optimiser: a row for each split, and for each group no more than there are rows."""

@@ -15,20 +15,20 @@ from paimon_spark.spark.catalog.relations_at import tree_at
 from paimon_spark.spark.hooks.row_level_plans import Target
 from paimon_spark.spark.jvm.plan_expressions import aligned_inserts, column_of
 from paimon_spark.spark.jvm.plan_tables import java_list, python_object
-from paimon_spark.spark.sql.merge import Clause, Deed, MergeRows, MergeStatement
+from paimon_spark.spark.sql.merge import Action, Clause, MergeRows, MergeStatement
 from paimon_spark.spark.sql.merge_pruning import Equality
 
 if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import JavaObject
 
-_DEEDS = {"UpdateAction": Deed.UPDATE, "DeleteAction": Deed.DELETE, "InsertAction": Deed.INSERT}
+_KINDS = {"UpdateAction": Action.UPDATE, "DeleteAction": Action.DELETE, "InsertAction": Action.INSERT}
 
 
 @dataclass(frozen=True)
-class _Action:
+class _ResolvedClause:
     """One WHEN clause in expressions of Spark."""
 
-    deed: Deed
+    kind: Action
     condition: JavaObject | None
     values: Mapping[str, JavaObject]
 
@@ -41,38 +41,38 @@ class AnalyzedMerge(MergeStatement):
     plan: JavaObject
 
     @cached_property
-    def _actions(self) -> tuple[Sequence[_Action], ...]:
+    def _clauses(self) -> tuple[Sequence[_ResolvedClause], ...]:
         """The clauses: MATCHED, NOT MATCHED, NOT MATCHED BY SOURCE."""
         plan = self.plan
         lists = (plan.matchedActions(), plan.notMatchedActions(), plan.notMatchedBySourceActions())
-        return tuple([self._action(action) for action in java_list(actions)] for actions in lists)
+        return tuple([self._resolved(action) for action in java_list(actions)] for actions in lists)
 
     def check(self) -> None:
         """Let Spark refuse values that the columns cannot hold, before anything is changed."""
-        assert self._actions
+        assert self._clauses
 
-    def _action(self, action: JavaObject) -> _Action:
-        deed = _DEEDS[action.getClass().getSimpleName()]
+    def _resolved(self, action: JavaObject) -> _ResolvedClause:
+        kind = _KINDS[action.getClass().getSimpleName()]
         condition = action.condition().get() if action.condition().isDefined() else None
         values: dict[str, JavaObject] = {}
-        if deed is Deed.UPDATE:
+        if kind is Action.UPDATE:
             values = self.target.assigned(action.assignments())
-        elif deed is Deed.INSERT:
+        elif kind is Action.INSERT:
             aligned = aligned_inserts(self.target.gateway, self.target.relation.output(), action.assignments())
             pairs = zip(self.target.attributes, aligned, strict=True)
             values = {attribute.name(): assignment.value() for attribute, assignment in pairs}
-        return _Action(deed, condition, values)
+        return _ResolvedClause(kind, condition, values)
 
     @property
-    def deeds(self) -> Collection[Deed]:
+    def actions(self) -> Collection[Action]:
         """What its clauses do."""
-        return {action.deed for actions in self._actions for action in actions}
+        return {action.kind for actions in self._clauses for action in actions}
 
     def rows(self, snapshot_id: int | None, places: Sequence[str]) -> MergeRows:
         """Both sides at a snapshot; the source and subqueries read the same of the target."""
         target, old = self.target.side(snapshot_id, places)
         at = _AtSnapshot(self.target, snapshot_id)
-        clauses = [[self._clause(action, at) for action in actions] for actions in self._actions]
+        clauses = [[self._clause(action, at) for action in actions] for actions in self._clauses]
         return MergeRows(
             target=target,
             source=self.target.frame(at.tree(self.plan.sourceTable())),
@@ -106,9 +106,9 @@ class AnalyzedMerge(MergeStatement):
 
     def _is_upsert(self) -> bool:
         """Whether the target needs not be read, as `MergeRows.upsert` says."""
-        matched, inserted, others = self._actions
-        deeds = [action.deed for action in (*matched, *inserted)]
-        if others or deeds != [Deed.UPDATE, Deed.INSERT] or matched[0].condition or inserted[0].condition:
+        matched, inserted, others = self._clauses
+        kinds = [action.kind for action in (*matched, *inserted)]
+        if others or kinds != [Action.UPDATE, Action.INSERT] or matched[0].condition or inserted[0].condition:
             return False
         update, insert = (
             {name: _plain(value) for name, value in action.values.items()} for action in (*matched, *inserted)
@@ -123,11 +123,11 @@ class AnalyzedMerge(MergeStatement):
         names = [_key_of(pair, {key: (columns[key], insert[key]) for key in keys}) for pair in compared]
         return None not in names and set(names) == keys and set(update) & keys <= set(same)
 
-    def _clause(self, action: _Action, at: _AtSnapshot) -> Clause:
+    def _clause(self, action: _ResolvedClause, at: _AtSnapshot) -> Clause:
         gateway = self.target.gateway
         condition = None if action.condition is None else column_of(gateway, at.tree(action.condition))
         values = {name: column_of(gateway, at.tree(value)) for name, value in action.values.items()}
-        return Clause(action.deed, condition, values)
+        return Clause(action.kind, condition, values)
 
 
 def _plain(value: JavaObject) -> JavaObject:
@@ -179,7 +179,7 @@ def merge_text(name: str, plan: JavaObject) -> str:
         ("NOT MATCHED BY SOURCE", plan.notMatchedBySourceActions()),
     )
     clauses = [
-        f" WHEN {when}{_condition_text(action)} THEN {_DEEDS[action.getClass().getSimpleName()].name}"
+        f" WHEN {when}{_condition_text(action)} THEN {_KINDS[action.getClass().getSimpleName()].name}"
         for when, actions in lists
         for action in java_list(actions)
     ]

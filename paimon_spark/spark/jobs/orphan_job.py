@@ -88,8 +88,8 @@ def remove_orphan_files_distributed(
         used = references.select("name").union(_column(spark, sorted(named), tasks).toDF("name"))
         used = used.join(_column(spark, sorted(dead), tasks).toDF("name"), "name", "left_anti")
         orphans = candidates.join(used, "name", "left_anti").repartition(tasks)
-        deed = orphans.mapInArrow(partial(_delete, table, dry_run), "files long, bytes long")
-        counts = deed.groupBy().sum("files", "bytes").head()
+        deleted = orphans.mapInArrow(partial(_delete, table, dry_run), "files long, bytes long")
+        counts = deleted.groupBy().sum("files", "bytes").head()
         references.unpersist()
     finally:
         candidates.unpersist()

@@ -1,4 +1,4 @@
-"""A bar that shows how far the jobs of a long deed are, in notebooks of classic sessions.
+"""A bar that shows how far the jobs of a long operation are, in notebooks of classic sessions.
 
 Elsewhere there is one: Spark draws a bar for each stage in a terminal (``spark.ui.showConsoleProgress``), and Connect's
 client draws its own in terminals and notebooks. In a notebook Spark's bar would end up in the log of the server.

@@ -49,7 +49,7 @@ _TARGET, _SOURCE, _CLAUSE, _MATCHES = "_paimon_target", "_paimon_source", "_paim
 _KEY_CHANGED = "Can't update the primary key column"
 
 
-class Deed(Enum):
+class Action(Enum):
     """What a clause does with a row; the value is the row kind of what it writes."""
 
     INSERT = RowKind.INSERT
@@ -61,7 +61,7 @@ class Deed(Enum):
 class Clause:
     """One WHEN clause. Of the clauses of its kind, the first whose condition is true counts for a row."""
 
-    deed: Deed
+    action: Action
     condition: Column | None = None
     values: Mapping[str, Column] = field(default_factory=dict)
     """By column, of its type: of an UPDATE those that get another value, of an INSERT all."""
@@ -97,7 +97,7 @@ class MergeStatement(ABC):
 
     @property
     @abstractmethod
-    def deeds(self) -> Collection[Deed]:
+    def actions(self) -> Collection[Action]:
         """What its clauses do."""
 
     @abstractmethod
@@ -123,7 +123,7 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
         CommitConflictError: other commits changed the same rows every time; nothing was committed.
         PaimonError: as of every write; nothing was committed then.
     """
-    check_merge(table, updates=Deed.UPDATE in statement.deeds, deletes=Deed.DELETE in statement.deeds)
+    check_merge(table, updates=Action.UPDATE in statement.actions, deletes=Action.DELETE in statement.actions)
     keyed = bool(table.schema.primary_keys)
     places = () if keyed else (FILE_PATH, ROW_INDEX, *tracked_names(table.schema))
     _check_names(table, places)
@@ -231,7 +231,7 @@ class _Changes:
     def checked(self) -> bool:
         """Whether it matters that several rows of the source match one row of the target."""
         matched = self._rows.matched
-        is_plain_delete = len(matched) == 1 and matched[0].deed is Deed.DELETE and matched[0].condition is None
+        is_plain_delete = len(matched) == 1 and matched[0].action is Action.DELETE and matched[0].condition is None
         return bool(matched) and not is_plain_delete
 
     @property
@@ -242,7 +242,7 @@ class _Changes:
     @property
     def updated_columns(self) -> frozenset[str]:
         """The columns that an UPDATE clause assigns."""
-        return frozenset(name for clause in self._clauses if clause.deed is Deed.UPDATE for name in clause.values)
+        return frozenset(name for clause in self._clauses if clause.action is Action.UPDATE for name in clause.values)
 
     def keyed(self, *, counted: bool = True) -> DataFrame:
         """The new rows of a primary-key table with their row kinds; of deleted rows only the columns that count.
@@ -338,9 +338,10 @@ class _Changes:
         is_key = name in self._schema.primary_keys
 
         def choose(clause: Clause) -> Column:
-            if clause.deed is Deed.INSERT or (clause.deed is Deed.UPDATE and name in clause.values and not is_key):
+            updates = clause.action is Action.UPDATE and name in clause.values and not is_key
+            if clause.action is Action.INSERT or updates:
                 return clause.values[name]
-            counting = of_deletes if clause.deed is Deed.DELETE else of_updates
+            counting = of_deletes if clause.action is Action.DELETE else of_updates
             if counting is not None and name not in counting:
                 return sf.lit(None).cast(data_type)
             return self._rows.old[name]
@@ -348,14 +349,14 @@ class _Changes:
         return self._by_clause(choose)
 
     def _kind(self) -> Column:
-        return self._by_clause(lambda clause: sf.lit(clause.deed.value.value))
+        return self._by_clause(lambda clause: sf.lit(clause.action.value.value))
 
     def _checked_kind(self, *, counted: bool) -> Column:
         """The row kind; an error where another key is assigned, or a row is matched twice and that was counted."""
 
         def choose(clause: Clause) -> Column:
-            kind = sf.lit(clause.deed.value.value)
-            if clause.deed is not Deed.UPDATE:
+            kind = sf.lit(clause.action.value.value)
+            if clause.action is not Action.UPDATE:
                 return kind
             for key in self._schema.primary_keys:
                 if key in clause.values:

@@ -17,7 +17,7 @@ from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
 from paimon_spark.spark.sql.column_defaults import inserted_default
 from paimon_spark.spark.sql.matched_frames import assigned_field, assigned_values
-from paimon_spark.spark.sql.merge import Clause, Deed, MergeRows, MergeStatement, columns_of_deletes
+from paimon_spark.spark.sql.merge import Action, Clause, MergeRows, MergeStatement, columns_of_deletes
 from paimon_spark.spark.sql.merge_pruning import Equality, equal_names
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic
 from paimon_spark.spark.sql.statement_tokens import split_name
@@ -41,7 +41,7 @@ Where the last argument, SQL over the columns of the table, is given: only those
 class GivenClause:
     """One WHEN clause as a caller gives it."""
 
-    deed: Deed
+    action: Action
     condition: str | Column | None = None
     values: Mapping[str, str | Column] | None = None
     """By column, or by the path of a field of a struct; None: each column gets that of its name in the source."""
@@ -66,9 +66,9 @@ class FrameMerge(MergeStatement):
     """The columns, in lower case, that a clause without values assigns; None: all."""
 
     @property
-    def deeds(self) -> Collection[Deed]:
+    def actions(self) -> Collection[Action]:
         """What its clauses do."""
-        return {clause.deed for clause in self._clauses()}
+        return {clause.action for clause in self._clauses()}
 
     def _clauses(self) -> Iterator[GivenClause]:
         yield from (*self.matched, *self.not_matched, *self.not_matched_by_source)
@@ -80,7 +80,7 @@ class FrameMerge(MergeStatement):
             OptionError: it has no clause, or one that cannot be reached.
             UnsupportedError: a condition has another value at each evaluation.
         """
-        if not self.deeds:
+        if not self.actions:
             raise OptionError("a merge needs a clause that says what to do, such as when_matched_update()")
         for condition in (self.on, *(clause.condition for clause in self._clauses())):
             refuse_nondeterministic(str(condition))
@@ -127,10 +127,10 @@ class FrameMerge(MergeStatement):
 
     def _is_upsert(self, source: DataFrame) -> bool:
         """Whether the target needs not be read, as `MergeRows.upsert` says."""
-        star, schema = GivenClause(Deed.UPDATE), self.table.schema
+        star, schema = GivenClause(Action.UPDATE), self.table.schema
         if self.not_matched_by_source or not isinstance(self.on, str) or not schema.primary_keys:
             return False
-        if [*self.matched, *self.not_matched] != [star, replace(star, deed=Deed.INSERT)] or not self.matched:
+        if [*self.matched, *self.not_matched] != [star, replace(star, action=Action.INSERT)] or not self.matched:
             return False
         if self.star is not None and not self.star.issuperset(name.lower() for name in schema.field_names):
             return False
@@ -146,12 +146,12 @@ class FrameMerge(MergeStatement):
     def _columns(self) -> list[str]:
         """The columns of the target that may be needed: by their names, or since they keep their values."""
         schema = self.table.schema
-        deletes = columns_of_deletes(schema) if Deed.DELETE in self.deeds and schema.primary_keys else ()
+        deletes = columns_of_deletes(schema) if Action.DELETE in self.actions and schema.primary_keys else ()
         kept = {*schema.primary_keys, *deletes}
         texts = [str(self.on)]
         for clause in self._clauses():
             texts += [str(clause.condition), *map(str, (clause.values or {}).values())]
-            if clause.deed is Deed.UPDATE:
+            if clause.action is Action.UPDATE:
                 assigned = self.star if clause.values is None else _assigned_whole(clause.values, schema.field_names)
                 kept |= {n for n in schema.field_names if assigned is not None and n.lower() not in assigned}
         words = {word.lower() for text in texts for word in re.findall(r"\w+", text)}
@@ -195,14 +195,14 @@ class _Values:
 
     def _clause(self, clause: GivenClause) -> Clause:
         condition = None if clause.condition is None else _column(clause.condition)
-        if clause.deed is Deed.DELETE:
-            return Clause(clause.deed, condition)
+        if clause.action is Action.DELETE:
+            return Clause(clause.action, condition)
         raw = self._by_name() if clause.values is None else self._given(clause.values)
-        if clause.deed is Deed.INSERT:
+        if clause.action is Action.INSERT:
             for column in self._merge.table.schema.fields:
                 if column.name not in raw:
                     raw[column.name] = self._default(column)
-        return Clause(clause.deed, condition, self._cast(raw))
+        return Clause(clause.action, condition, self._cast(raw))
 
     @staticmethod
     def _default(column: DataField) -> Column:

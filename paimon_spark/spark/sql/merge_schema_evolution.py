@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.spark.columns.merge_schema import merge_schema, with_columns
 from paimon_spark.spark.columns.types import from_spark_struct, to_spark_type
 from paimon_spark.spark.session.merge_options import merge_rules
-from paimon_spark.spark.sql.merge import Deed, MergeRows, run_merge
+from paimon_spark.spark.sql.merge import Action, MergeRows, run_merge
 from paimon_spark.spark.sql.merge_frames import FrameMerge
 from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spec.filter_text import quoted_name
@@ -66,7 +66,7 @@ def _widened(merge: FrameMerge, rules: MergeRules) -> FrameMerge:
 
 def _new_columns(merge: FrameMerge, source: DataFrame) -> StructType:
     """The columns of the source that count: all where a clause has a star, else those that are assigned."""
-    clauses = [clause for clause in (*merge.matched, *merge.not_matched) if clause.deed is not Deed.DELETE]
+    clauses = [clause for clause in (*merge.matched, *merge.not_matched) if clause.action is not Action.DELETE]
     if any(clause.values is None for clause in clauses):
         return source.schema
     known = merge.table.schema.field_names

@@ -14,7 +14,7 @@ from paimon_spark.spark.columns.char_columns import padded
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_options import SESSION_PREFIX, options_for_path
 from paimon_spark.spark.session.session_settings import settings_of
-from paimon_spark.spark.sql.merge import Deed
+from paimon_spark.spark.sql.merge import Action
 from paimon_spark.spark.sql.merge_frames import FrameMerge, GivenClause, equal_columns
 from paimon_spark.spark.sql.merge_schema_evolution import rules_of, run_frame_merge
 from paimon_spark.spark.sql.row_changes import refuse_older_state
@@ -93,11 +93,11 @@ class Merge:
             set: by column; None: each column gets that of its name in the source, which must have them all.
             condition: over both sides.
         """
-        return replace(self, matched=(*self.matched, GivenClause(Deed.UPDATE, condition, set)))
+        return replace(self, matched=(*self.matched, GivenClause(Action.UPDATE, condition, set)))
 
     def when_matched_delete(self, *, condition: str | Column | None = None) -> Merge:
         """Rows of the table that match go."""
-        return replace(self, matched=(*self.matched, GivenClause(Deed.DELETE, condition)))
+        return replace(self, matched=(*self.matched, GivenClause(Action.DELETE, condition)))
 
     def when_not_matched_insert(self, values: _Values | None = None, *, condition: str | Column | None = None) -> Merge:
         """Rows of the source that match no row of the table are added.
@@ -106,7 +106,7 @@ class Merge:
             values: by column, over the source; others get their defaults. None: each column gets that of its name.
             condition: over the source.
         """
-        return replace(self, not_matched=(*self.not_matched, GivenClause(Deed.INSERT, condition, values)))
+        return replace(self, not_matched=(*self.not_matched, GivenClause(Action.INSERT, condition, values)))
 
     def when_not_matched_by_source_update(self, set: _Values, *, condition: str | Column | None = None) -> Merge:  # noqa: A002 - the word of SQL
         """Rows of the table that match no row of the source get new values.
@@ -115,12 +115,12 @@ class Merge:
             set: by column, over the table.
             condition: over the table.
         """
-        clause = GivenClause(Deed.UPDATE, condition, set)
+        clause = GivenClause(Action.UPDATE, condition, set)
         return replace(self, not_matched_by_source=(*self.not_matched_by_source, clause))
 
     def when_not_matched_by_source_delete(self, *, condition: str | Column | None = None) -> Merge:
         """Rows of the table that match no row of the source go."""
-        clause = GivenClause(Deed.DELETE, condition)
+        clause = GivenClause(Action.DELETE, condition)
         return replace(self, not_matched_by_source=(*self.not_matched_by_source, clause))
 
     def execute(self) -> None:

@@ -104,7 +104,7 @@ def _snapshots(seen: Overview) -> str:
             str(snapshot.id),
             [
                 time_text(snapshot.time_millis),
-                _deed(snapshot),
+                _operation(snapshot),
                 f"{snapshot.delta_record_count or 0:+,}",
                 f"{snapshot.total_record_count or 0:,}",
             ],
@@ -115,7 +115,7 @@ def _snapshots(seen: Overview) -> str:
     return title + html_table(rows, ("snapshot", "time", "kind", "records", "total"))
 
 
-def _deed(snapshot: Snapshot) -> str:
+def _operation(snapshot: Snapshot) -> str:
     """The statement that made a snapshot, as far as it says so, else the kind of its commit."""
     operation = snapshot.operation.value if isinstance(snapshot.operation, Operation) else snapshot.operation
     return snapshot.commit_kind.value if operation in (None, Operation.WRITE.value) else str(operation)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import SchemaMismatchError
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.column_defaults import inserted_default
-from paimon_spark.spark.sql.merge import Deed
+from paimon_spark.spark.sql.merge import Action
 from paimon_spark.spark.sql.merge_frames import FrameMerge, GivenClause
 from paimon_spark.spark.sql.merge_schema_evolution import rules_of, run_frame_merge
 from paimon_spark.spark.sql.row_changes import refuse_older_state
@@ -118,9 +118,9 @@ def _clauses(
         cursor.expect("THEN")
         words = _up_to(cursor, "WHEN")
         kind = 0 if matches else 2 if by_source else 1
-        deed, values = _insert(words, table, strict) if kind == 1 else _change(words, table, own, strict)
+        action, values = _insert(words, table, strict) if kind == 1 else _change(words, table, own, strict)
         words.finish()
-        found[kind].append(GivenClause(deed, condition, values))
+        found[kind].append(GivenClause(action, condition, values))
     return found
 
 
@@ -138,34 +138,34 @@ def _up_to(cursor: Cursor, word: str) -> Cursor:
     return Cursor(cursor.text, cursor.tokens[start : cursor.at])
 
 
-def _change(words: Cursor, table: FileStoreTable, own: str, strict: bool) -> tuple[Deed, Mapping[str, str] | None]:
+def _change(words: Cursor, table: FileStoreTable, own: str, strict: bool) -> tuple[Action, Mapping[str, str] | None]:
     """Return what UPDATE or DELETE does; None for all columns by name."""
     if words.take("DELETE"):
-        return Deed.DELETE, None
+        return Action.DELETE, None
     words.expect("UPDATE", "SET")
     if words.take("*"):
-        return Deed.UPDATE, None
+        return Action.UPDATE, None
     values = {}
     for piece in words.rest().split():
         path, value = assignment(piece, table)
         if len(path) > 1 and path[0].lower() == own.lower() and not table.schema.has_field(path[0]):
             path = path[1:]
         values[".".join(map(quoted_name, path)) if len(path) > 1 else _column(table, path[0], strict)] = value
-    return Deed.UPDATE, values
+    return Action.UPDATE, values
 
 
-def _insert(words: Cursor, table: FileStoreTable, strict: bool) -> tuple[Deed, Mapping[str, str] | None]:
+def _insert(words: Cursor, table: FileStoreTable, strict: bool) -> tuple[Action, Mapping[str, str] | None]:
     """Return the values that INSERT gives; None for all columns by name."""
     words.expect("INSERT")
     if words.take("*"):
-        return Deed.INSERT, None
+        return Action.INSERT, None
     columns = [_column(table, piece.name()[-1], strict) for piece in words.group().split()]
     words.expect("VALUES")
     values = [piece.source() for piece in words.group().split()]
     if len(values) != len(columns):
         words.fail(f"{len(columns)} values are expected, one for each column")
     default = {field.name: inserted_default(field) for field in table.schema.fields}
-    return Deed.INSERT, {
+    return Action.INSERT, {
         column: default.get(column, "NULL") if value.upper() == "DEFAULT" else value
         for column, value in zip(columns, values, strict=True)
     }
