@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, HASH_INDEX, FileKind, IndexManifestEntry
-from paimon_spark.write.hash_runs import distinct
+from paimon_spark.write.hash_runs import HashRuns, distinct
 
 if TYPE_CHECKING:
     from paimon_spark.commit.changes import PlacedHashes
@@ -161,32 +161,29 @@ def _merged_index(
 
 
 def _check_one_bucket_per_hash(ours: Mapping[int, Hashes], theirs: Mapping[int, Hashes]) -> None:
-    """Check that no hash of ours lies in another bucket, of ours or of the table."""
-    our_hashes, our_buckets = _flatten(ours)
-    order = np.argsort(our_hashes, kind="stable")
-    our_hashes, our_buckets = our_hashes[order], our_buckets[order]
-    if np.any((our_hashes[1:] == our_hashes[:-1]) & (our_buckets[1:] != our_buckets[:-1])):
+    """Check that no hash of ours lies in another bucket, of ours or of the table. Of one bucket each comes once."""
+    ordered = np.sort(np.concatenate(list(ours.values())))
+    if np.any(ordered[1:] == ordered[:-1]):
         raise CommitConflictError(
             "Two tasks of this write placed the same key in different buckets of a partition. None of its changes took "
             "place; run the write again."
         )
-    their_hashes, their_buckets = _flatten(theirs)
-    if not len(our_hashes) or not len(their_hashes):
+    if not theirs:
         return
-    at = np.searchsorted(our_hashes, their_hashes).clip(max=len(our_hashes) - 1)
-    moved = (our_hashes[at] == their_hashes) & (our_buckets[at] != their_buckets)
-    if np.any(moved):
-        first = int(np.flatnonzero(moved)[0])
+    placed = HashRuns()
+    placed.add(*_flatten(ours))
+    their_hashes, their_buckets = _flatten(theirs)
+    our_buckets = placed.find(their_hashes)
+    moved = np.flatnonzero((our_buckets >= 0) & (our_buckets != their_buckets))
+    if len(moved):
         raise CommitConflictError(
-            f"Another commit has placed a key of this write in bucket {their_buckets[first]}, which this write placed "
-            f"in bucket {our_buckets[at[first]]} (dynamic buckets). None of this write's changes took place; run the "
-            f"write again."
+            f"Another commit has placed a key of this write in bucket {their_buckets[moved[0]]}, which this write "
+            f"placed in bucket {our_buckets[moved[0]]} (dynamic buckets). None of this write's changes took place; run "
+            f"the write again."
         )
 
 
 def _flatten(by_bucket: Mapping[int, Hashes]) -> tuple[Hashes, npt.NDArray[np.int64]]:
-    if not by_bucket:
-        return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)
     hashes = np.concatenate(list(by_bucket.values()))
     lengths = [len(part) for part in by_bucket.values()]
     return hashes, np.repeat(np.fromiter(by_bucket, dtype=np.int64, count=len(by_bucket)), lengths)
