@@ -296,7 +296,6 @@ class _Changes:
             kind = {(False, False): "inner", (True, False): "left", (False, True): "right"}
             target = rows.target.withColumn(_TARGET, sf.lit(True))
             source = rows.source.withColumn(_SOURCE, sf.lit(True))
-            # of two equal relations Spark gives the second new ids, and the target may hold keys of the source
             joined = source.join(target, rows.on, kind.get((source_only, target_only), "full"))
             number = (
                 sf.when(sf.col(_TARGET).isNull(), self._first(rows.not_matched, len(rows.matched)))

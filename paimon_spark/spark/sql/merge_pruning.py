@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
@@ -37,8 +35,6 @@ _LEAST_ROWS = 200_000
 _MOST_BYTES = 32 << 20
 """Of a source that is kept for the second look at it, as Spark's optimizer estimates it."""
 _MOST_VALUES = 256
-_MOST_NUMBERS, _MOST_KEYS = 2_000_000, 200_000
-"""Keys that are sent to all tasks: single numbers take some 16 bytes each, others some 100."""
 _WHOLE = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
 _ORDERED = (*_WHOLE, t.DecimalType, t.StringType, t.DateType, t.TimestampNTZType)
 """Types whose values compare in files as they do in Spark, and have literals."""
@@ -116,8 +112,7 @@ def matching_rows(
 ) -> DataFrame:
     """Return the target without rows that no row of the source matches, as far as that is known.
 
-    It runs one job over the source, and one more where there are few values. Keys of the source that fit are sent to
-    all tasks, so that only rows of the target with such a key are brought to the join.
+    It runs one job over the source, and one more where there are few values.
 
     Args:
         target: all rows.
@@ -129,19 +124,12 @@ def matching_rows(
     usable = _usable(source, equalities, schema)
     if not usable:
         return target
-    count, condition = _ranges(source, usable)
-    rows = target if condition is None else narrow(condition)
-    types = source.select(*(pair.value for pair in usable)).schema.fields
-    is_narrow = len(usable) == 1 and isinstance(types[0].dataType, (*_WHOLE, t.DateType))
-    if count > (_MOST_NUMBERS if is_narrow else _MOST_KEYS):
-        return rows
-    keys = source.select(*(pair.value.alias(f"_paimon_match_{at}") for at, pair in enumerate(usable)))
-    same = [sf.col(quoted_name(pair.column)) == sf.col(f"_paimon_match_{at}") for at, pair in enumerate(usable)]
-    return rows.join(sf.broadcast(keys), reduce(and_, same), "left_semi")
+    condition = _ranges(source, usable)
+    return target if condition is None else narrow(condition)
 
 
-def _ranges(source: DataFrame, usable: Sequence[Equality]) -> tuple[int, str | None]:
-    """Return how many rows the source has, and SQL over columns of the target that is true where one matches."""
+def _ranges(source: DataFrame, usable: Sequence[Equality]) -> str | None:
+    """Return SQL over columns of the target that is true where a row of the source matches; None if unknown."""
     bounds = [bound(pair.value) for pair in usable for bound in (sf.min, sf.max)]
     rows = source.agg(sf.count(sf.lit(1)), *bounds).collect()[0]
     few: list[set[Any]] = [set() for _ in usable]
@@ -157,7 +145,7 @@ def _ranges(source: DataFrame, usable: Sequence[Equality]) -> tuple[int, str | N
         conditions.append(f"{name} >= {literal_text(low)} AND {name} <= {literal_text(high)}")
         if len(few[at]) > 0 and all(map(_has_literal, few[at])):
             conditions.append(f"{name} IN ({', '.join(map(literal_text, sorted(few[at])))})")
-    return rows[0], " AND ".join(conditions) or None
+    return " AND ".join(conditions) or None
 
 
 def _usable(source: DataFrame, equalities: Sequence[Equality], schema: TableSchema) -> list[Equality]:
