@@ -15,6 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark import OptionError, PaimonTable, SchemaMismatchError, UnsupportedError
+from paimon_spark.spark.jobs import shuffled_write, write_tasks
+from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.table.table import load_table
 
@@ -107,6 +109,26 @@ def test_kinds_of_tables(source: Source, kind: str) -> None:
     if kind == "fixed":
         files = source.spark.read.format("paimon").load(f"{source.path}$files").count()
         assert files == 4, "one file in each bucket of each micro-batch"
+
+
+@pytest.mark.parametrize("kind", ["fixed", "dynamic"])
+def test_a_small_micro_batch_of_one_task_is_not_shuffled(
+    source: Source, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    plans = []
+
+    def run_write(rows: DataFrame, write: Any, **given: Any) -> int | None:
+        plans.append(java_frame(rows).queryExecution().logical().toString())
+        return write_tasks.run_write(rows, write, **given)
+
+    monkeypatch.setattr(shuffled_write, "run_write", run_write)
+    source.run(**KINDS[kind])
+    source.feed(3)
+    source.feed(3)
+    both = source.spark.readStream.schema(SCHEMA).parquet(str(source.folder / "source"))
+    source.run(both, **KINDS[kind])
+    assert ["RepartitionByExpression" in plan for plan in plans] == [False, True]
+    assert source.read() == sorted({number % 8: number for number in range(16)}.items())
 
 
 def test_two_queries_are_two_writers(source: Source) -> None:

@@ -52,6 +52,7 @@ def write_shuffled(
     operation: Operation | None = None,
     rows_of: SnapshotIdentity | None = None,
     stream: StreamBatch | None = None,
+    together: bool = False,
     accepts: Callable[[Sequence[TaskMessage]], bool] | None = None,
 ) -> int | None:
     """Write the rows and commit them; return the id of the new snapshot. Runs on the driver.
@@ -63,6 +64,7 @@ def write_shuffled(
         operation: what the snapshot says about the statement; None for nothing.
         rows_of: the snapshot that the rows are made of; None where they are new.
         stream: the micro-batch that the rows are; None of a batch write.
+        together: the rows are in one partition of Spark's, and few: one task writes them, without a shuffle.
         accepts: looks at what the tasks wrote before it is committed; only where each key has a bucket of its own.
 
     Raises:
@@ -85,8 +87,12 @@ def write_shuffled(
     write = planned(
         table, arrow_schema, overwrite, shuffled=True, placing=placing, operation=operation, rows_of=rows_of
     )
-    keys = _clustered_by(write.plan, tasks)
     write = replace(write, stream=stream)
+    if together:
+        if placing is not None:
+            rows, write = packed(rows, arrow_schema, placing, 1), replace(write, packed=True)
+        return run_write(rows, write, accepts=accepts)
+    keys = _clustered_by(write.plan, tasks)
     if keys is None:
         write = replace(write, packed=True)
         rows, keys = packed(rows, arrow_schema, placing or write.plan, tasks), [TASK]

@@ -19,7 +19,7 @@ from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.compact_job import executor_of
 from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_shuffled
 from paimon_spark.spark.jobs.write_tasks import run_write
-from paimon_spark.spark.session.pyspark_members import batch_watermark
+from paimon_spark.spark.session.pyspark_members import batch_watermark, estimated_bytes, micro_batch_partitions
 from paimon_spark.spark.source.placed_columns import placed_rows
 from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.source.table_write import planned
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _QUERY_ID = "sql.streaming.queryId"
 """Spark: ``StreamExecution.QUERY_ID_KEY``, a local property of the thread that runs a micro-batch."""
+_FEW_BYTES = 4 << 20
+"""Rows of so many bytes are written by one task sooner than they are shuffled to several."""
 
 
 @dataclass
@@ -87,13 +89,19 @@ class StreamSink:
             return
         overwrite = OverwriteSpec.static() if self.complete else None
         if is_shuffled(table):
-            write_shuffled(placed_rows(table.schema, rows), table, overwrite, stream=wanted)
+            placed = placed_rows(table.schema, rows)
+            write_shuffled(placed, table, overwrite, stream=wanted, together=_are_together(rows))
             return
         write = replace(planned(table, spark_arrow_schema(rows.schema), overwrite), stream=wanted)
         run_write(rows.toDF(*(str(at) for at in range(len(rows.columns)))), write)
 
     def _table(self, schema: StructType) -> FileStoreTable:
         return target_table(write_request(self.options, overwrite=self.complete), schema)
+
+
+def _are_together(rows: DataFrame) -> bool:
+    """Whether the rows of a micro-batch need no shuffle: one task reads them, and they are few."""
+    return micro_batch_partitions(rows) == 1 and estimated_bytes(rows) <= _FEW_BYTES
 
 
 def query_id(spark: SparkSession) -> str:

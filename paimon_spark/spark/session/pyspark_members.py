@@ -60,6 +60,12 @@ def batch_watermark(query: StreamingQuery) -> int | None:
     return None if execution is None else int(execution.offsetSeqMetadata().batchWatermarkMs()) or None
 
 
+def micro_batch_partitions(frame: DataFrame) -> int | None:
+    """Return the number of partitions of the rows that ``foreachBatch`` was given; None where they are no RDD."""
+    plan = java_frame(frame).queryExecution().logical()
+    return int(plan.rdd().getNumPartitions()) if plan.getClass().getSimpleName() == "LogicalRDD" else None
+
+
 def estimated_bytes(frame: DataFrame) -> int:
     """Return the size of all rows of a DataFrame, as Spark's optimizer estimates it: of joins far too large."""
     return int(str(java_frame(frame).queryExecution().optimizedPlan().stats().sizeInBytes()))
