@@ -53,6 +53,7 @@ ELSEWHERE = {
     "postpone.merge-on-read": "tests/read/test_postponed_read.py",
     "postpone.target-row-num-per-bucket": "tests/write/test_postpone.py",
     "postpone.target-size-per-bucket": "tests/write/test_postpone.py",
+    "clustering.incremental.optimize-write": "tests/spark/test_clustered_writes.py",
     "read.spark-parquet": "tests/test_option_effects.py",
     "owner": "tests/test_option_effects.py",
     "tag.automatic-completion": "tests/test_option_effects.py",

@@ -17,11 +17,13 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.arrow_types import to_arrow_type
+from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.space_curves import Curve, can_be_ordered, curve_keys
 
 if TYPE_CHECKING:
     from paimon_spark.options import CoreOptions
     from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.schema import TableSchema
     from paimon_spark.table.table import FileStoreTable
 
 _PARTS = 1 << 12
@@ -170,6 +172,18 @@ def clustering_columns(options: CoreOptions) -> list[str]:
     """The columns of the option ``clustering.columns``."""
     text = str(options.value("clustering.columns") or "")
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def clusters_writes(schema: TableSchema) -> bool:
+    """Whether rows are put in order before they are written: ``clustering.columns``, without keys and buckets.
+
+    Where compactions cluster by steps, ``clustering.incremental.optimize-write`` must ask for it. Java's
+    ``PaimonSparkWriter``.
+    """
+    options = schema.core_options
+    if schema.bucket_mode is not BucketMode.BUCKET_UNAWARE or not clustering_columns(options):
+        return False
+    return not options.value("clustering.incremental") or bool(options.value("clustering.incremental.optimize-write"))
 
 
 def curve_named(strategy: str) -> Curve:

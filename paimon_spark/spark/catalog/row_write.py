@@ -1,4 +1,4 @@
-"""Writes that need all rows before the first is written: of keys that move between partitions, of postponed buckets.
+"""Writes of all rows at once: of keys that move between partitions, of postponed buckets, of rows put in order.
 
 Such a write is a job of its own (`jobs.shuffled_write`). Spark hands it the rows as a DataFrame, as to a V1 write: the
 rule that gives writes to themselves (`hooks.placed_writes`) puts a table in a command's place that takes rows so.
@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import CommitError, PaimonError, UnsupportedError
+from paimon_spark.maintain.compact.row_order import clusters_writes
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
@@ -41,7 +42,7 @@ class _Builder(Protocol):
 
 def takes_rows(schema: TableSchema) -> bool:
     """Whether rows of a table are written so."""
-    return schema.bucket_mode in (BucketMode.KEY_DYNAMIC, BucketMode.POSTPONE_MODE)
+    return schema.bucket_mode in (BucketMode.KEY_DYNAMIC, BucketMode.POSTPONE_MODE) or clusters_writes(schema)
 
 
 class RowWriteProxy(Proxy):
@@ -131,8 +132,8 @@ class RowWriteProxy(Proxy):
             UnsupportedError: names what to call.
         """
         raise UnsupportedError(
-            f"This session cannot hand the rows of {self.name} over as a whole, which its keys need: write with "
-            f"PaimonTable.for_path(spark, path).append(df) or .overwrite(df)"
+            f"This session cannot hand the rows of {self.name} over as a whole, which its keys or "
+            f"'clustering.columns' need: write with PaimonTable.for_path(spark, path).append(df) or .overwrite(df)"
         )
 
     def toStreaming(self) -> None:

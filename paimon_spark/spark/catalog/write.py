@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import OptionError
+from paimon_spark.options import canonical_options
 from paimon_spark.spark.catalog.batch_write import BatchWriteProxy
 from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistribution, write_distribution
 from paimon_spark.spark.catalog.placed_rows import PlacedRows
@@ -96,7 +97,7 @@ class WriteBuilderProxy(Proxy):
     def build(self) -> Any:
         """The write, behind the shuffle that the table's keys need."""
         check_writable(self.loaded.table.schema)
-        distribution = write_distribution(self.loaded.table, session_parallelism(self.gateway))
+        table = self.loaded.table.as_if(canonical_options(known_to_writes(self.given)))  # the write checks them
         own = {key.lower() for key in self.given}
         session = {k: v for k, v in known_to_writes(self.loaded.options).items() if k.lower() not in own}
         options = {**session, **self.given, **self.loaded.source_options}
@@ -107,9 +108,9 @@ class WriteBuilderProxy(Proxy):
                 key: value for key, value in options.items() if SAME_AS.get(key.lower(), key.lower()) not in MERGE_KEYS
             }
             options |= merge_options(self.loaded.widened)
-        if takes_rows(self.loaded.table.schema):
+        if takes_rows(table.schema):
             return RowWriteProxy.of(self, options)
-        return WriteProxy(self, options, distribution)
+        return WriteProxy(self, options, write_distribution(table, session_parallelism(self.gateway)))
 
     def buildForBatch(self) -> JavaObject:
         """Not called where `build` is there."""

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
+from paimon_spark.maintain.compact.row_order import clusters_writes
 from paimon_spark.spark.columns.bucket_expression import bucket_expression, kept_as_given
 from paimon_spark.spark.columns.types import spark_arrow_schema
+from paimon_spark.spark.jobs.clustered_rows import clustered_rows
 from paimon_spark.spark.jobs.clustering import clustering, packed
 from paimon_spark.spark.jobs.moving_keys import write_moving_keys
 from paimon_spark.spark.jobs.postponed import write_postponed
@@ -39,9 +41,10 @@ if TYPE_CHECKING:
 
 
 def is_shuffled(table: FileStoreTable) -> bool:
-    """Whether rows of the table belong together."""
+    """Whether rows of the table belong together, or in an order."""
     schema = table.schema
-    return schema.bucket_mode is not BucketMode.BUCKET_UNAWARE or partitions_together(schema)
+    shared = schema.bucket_mode is not BucketMode.BUCKET_UNAWARE or partitions_together(schema)
+    return shared or clusters_writes(schema)
 
 
 def write_shuffled(
@@ -88,6 +91,8 @@ def write_shuffled(
         table, arrow_schema, overwrite, shuffled=True, placing=placing, operation=operation, rows_of=rows_of
     )
     write = replace(write, stream=stream)
+    if clusters_writes(table.schema):
+        return run_write(clustered_rows(rows, write.plan), write, accepts=accepts)
     if together:
         if placing is not None:
             rows, write = packed(rows, arrow_schema, placing, 1), replace(write, packed=True)
