@@ -15,7 +15,8 @@ from uuid import uuid4
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.errors import CommitStateUnknownError, CorruptTableError, OptionError, SchemaError, UnsupportedError
-from paimon_spark.spec.file_names import POSTPONE_BUCKET, check_file_name, index_file_names
+from paimon_spark.maintain.copy_packs import PackCopies
+from paimon_spark.spec.file_names import BLOB_REFERENCES_SUFFIX, POSTPONE_BUCKET, check_file_name, index_file_names
 from paimon_spark.spec.manifest import HASH_INDEX, DataFileMeta, FileKind, IndexManifestEntry
 from paimon_spark.storage.confinement import confined
 from paimon_spark.storage.file_io import FileIO
@@ -78,11 +79,6 @@ def copy_table(
             f"Table {source.path} has 'row-tracking.enabled', and ids of rows are not copied: write its rows into the "
             "other table (INSERT INTO … SELECT)."
         )
-    if source.schema.managed_blob_fields:
-        raise UnsupportedError(
-            f"Table {source.path} has BLOB columns and a primary key: copied rows would name its files. Write "
-            "its rows into the other table with another Paimon engine."
-        )
     exists = table_exists(path, options=options)
     one, other = f"{plain_path(path)}/", f"{plain_path(source.paths.root)}/"
     if one.startswith(other) or other.startswith(one):
@@ -113,8 +109,8 @@ def _copy_rows(
     if snapshot is None:
         return
     plan = _Plan(source, target, ids)
-    plan.add(snapshot, partitions)
     try:
+        plan.add(snapshot, partitions)
         execute(source, target, plan.copies)
         whole = not source.schema.partition_keys
         commit(
@@ -125,7 +121,7 @@ def _copy_rows(
     except CommitStateUnknownError:
         raise
     except BaseException:
-        target.file_io.delete_files([copy.target for copy in plan.copies])
+        target.file_io.delete_files([*(copy.target for copy in plan.copies), *plan.packs.made])
         raise
 
 
@@ -140,6 +136,8 @@ class _Plan:
         self._files: dict[tuple[bytes, int, int], list[DataFileMeta]] = {}
         self._index: dict[tuple[bytes, int], list[IndexManifestEntry]] = {}
         self._hashes: dict[tuple[bytes, int], NewHashes] = {}
+        self._token = str(uuid4())
+        self.packs = PackCopies(source, target, self._token)
         self.copies: list[FileCopy] = []
 
     def add(self, snapshot: Snapshot, partitions: Predicate | None) -> None:
@@ -147,14 +145,13 @@ class _Plan:
         live = self._source.manifests.live_columns(snapshot, predicate=partitions)
         paths = DataLayout.of(self._source.schema).data_file_paths(self._source.paths.root, live)
         names: dict[tuple[bytes, int, str], str] = {}
-        token = uuid4()
         for number, (entry, path) in enumerate(zip(live, paths, strict=True)):
             if entry.bucket == POSTPONE_BUCKET:
                 raise UnsupportedError(
                     f"Rows of table {self._source.path} wait for their buckets: compact it, then copy it."
                 )
             old = entry.file
-            name = f"data-{token}-{number}{_ending(old.file_name)}"
+            name = f"data-{self._token}-{number}{_ending(old.file_name)}"
             names[entry.partition, entry.bucket, old.file_name] = name
             extra = [_renamed(extra, old.file_name, name) for extra in old.extra_files]
             new = replace(
@@ -165,13 +162,20 @@ class _Plan:
                 schema_id=self._schema_id(old),
             )
             place = entry.partition, entry.bucket, entry.total_buckets
-            self._files.setdefault(place, []).append(new)
             directory, there = path.rpartition("/")[0], self._target.paths.data_file_path(*place[:2], new)
-            self.copies.append(FileCopy(path, there, old.file_size))
+            rewritten = bool(self._source.schemas.get(old.schema_id).managed_blob_fields)
+            if rewritten:
+                new = self.packs.rewrite(old, new, path, there)
+            else:
+                self.copies.append(FileCopy(path, there, old.file_size))
+            self._files.setdefault(place, []).append(new)
             beside = there.rpartition("/")[0]
             for before, after in zip(old.extra_files, extra, strict=True):
+                if rewritten and before.endswith(BLOB_REFERENCES_SUFFIX):
+                    continue
                 here = f"{directory}/{check_file_name(before, path=directory)}"
                 self.copies.append(FileCopy(here, f"{beside}/{check_file_name(after, path=beside)}", -1))
+        self.copies += [FileCopy(pack, copied, -1) for pack, copied in self.packs.packs.items()]
         self._add_index(snapshot, names)
 
     def _add_index(self, snapshot: Snapshot, names: Mapping[tuple[bytes, int, str], str]) -> None:

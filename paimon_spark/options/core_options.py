@@ -306,8 +306,11 @@ class CoreOptions(Mapping[str, str]):
     @property
     def inline_blob_fields(self) -> frozenset[str]:
         """The BLOB columns that lie in data files: as descriptors of values elsewhere, or as references."""
-        texts = (self.value(key) or "" for key in ("blob-descriptor-field", "blob-view-field"))
-        return frozenset(name.strip() for text in texts for name in str(text).split(",") if name.strip())
+        return frozenset((*self.names("blob-descriptor-field"), *self.names("blob-view-field")))
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """The columns that an option names, separated by commas."""
+        return tuple(name.strip() for name in str(self.value(key) or "").split(",") if name.strip())
 
     @property
     def data_evolution_enabled(self) -> bool:

@@ -18,10 +18,11 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, DataType, MapType
+from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.file_names import MANAGED_BLOB_SUFFIX
-from paimon_spark.storage.blob_descriptor import parse_head
+from paimon_spark.storage.blob_descriptor import PLACE, parse_head
 from paimon_spark.storage.blob_format import portions
+from paimon_spark.storage.blob_leaves import leaf_bounds, leaves, with_leaves
 from paimon_spark.storage.column_reading import corrupt_as
 from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES
 from paimon_spark.storage.store_options import redact
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.table.table import FileStoreTable
 
-_TAIL = 16
-"""Bytes of the offset and the length, at the end of a descriptor."""
 _MOST_BYTES = 1 << 40
 """Of one value; more is found to be too much when the pack is opened."""
 Longs = npt.NDArray[np.int64]
@@ -67,40 +66,24 @@ class ReadValues:
         Raises:
             CorruptTableError: a descriptor is damaged, names no pack of the table, or more than the pack has.
         """
-        columns = [(at, field.type) for at, field in enumerate(plan_fields) if field.name in self.names]
-        packs = _Packs(table)
+        columns = [at for at, field in enumerate(plan_fields) if field.name in self.names]
+        packs = Packs(table)
         schema = to_arrow_schema(plan_fields)
         for batch in self.read(table, split, plan_fields, predicate):
-            sizes = sum((_sizes(batch.column(at), kind) for at, kind in columns), np.zeros(batch.num_rows, np.int64))
+            sizes = sum((_sizes(batch.column(at)) for at in columns), np.zeros(batch.num_rows, np.int64))
             for part in portions(sizes, batch.num_rows, DEFAULT_BATCH_BYTES):
                 rows = batch.slice(part.start, part.stop - part.start)
                 arrays = list(rows.columns)
-                for at, kind in columns:
-                    arrays[at] = packs.values(rows.column(at), kind)
+                for at in columns:
+                    arrays[at] = with_leaves(arrays[at], packs.values(leaves(arrays[at])))
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _sizes(column: pa.Array, kind: DataType) -> Longs:
+def _sizes(column: pa.Array) -> Longs:
     """The bytes of the values of each row."""
-    if isinstance(kind, BlobType):
-        return np.minimum(_places(column)[1], _MOST_BYTES)
-    leaves = _leaves(column, kind)
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(_sizes(leaves, _leaf_kind(kind)))])
-    offsets = column.offsets.to_numpy().astype(np.int64) - column.offsets[0].as_py()
-    sizes: Longs = np.diff(ends[offsets])
-    return sizes
-
-
-def _leaves(column: pa.Array, kind: DataType) -> pa.Array:
-    """The elements of arrays, or the values of maps, of these rows alone."""
-    start, end = column.offsets[0].as_py(), column.offsets[-1].as_py()
-    values = column.items if isinstance(kind, MapType) else column.values
-    return values.slice(start, end - start)
-
-
-def _leaf_kind(kind: DataType) -> DataType:
-    assert isinstance(kind, ArrayType | MapType)
-    return kind.value if isinstance(kind, MapType) else kind.element
+    bounds = leaf_bounds(column)
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.minimum(_places(leaves(column))[1], _MOST_BYTES))])
+    return np.diff(ends[bounds])
 
 
 def _places(descriptors: pa.Array) -> tuple[Longs, Longs]:
@@ -109,39 +92,27 @@ def _places(descriptors: pa.Array) -> tuple[Longs, Longs]:
     Raises:
         ValueError: one is too short, or names what cannot be.
     """
-    lengths = pc.fill_null(pc.binary_length(descriptors), _TAIL)
-    if len(descriptors) and pc.min(lengths).as_py() < _TAIL:
+    lengths = pc.fill_null(pc.binary_length(descriptors), PLACE)
+    if len(descriptors) and pc.min(lengths).as_py() < PLACE:
         raise CorruptTableError("A descriptor of a BLOB value is too short.")
-    tails = pc.fill_null(pc.binary_slice(descriptors, -_TAIL, None), bytes(_TAIL)).cast(pa.binary(_TAIL))
+    tails = pc.fill_null(pc.binary_slice(descriptors, -PLACE, None), bytes(PLACE)).cast(pa.binary(PLACE))
     numbers = np.frombuffer(b"".join(tails.to_pylist()), "<i8").reshape(-1, 2)
     if (numbers < 0).any():
         raise CorruptTableError("A descriptor of a BLOB value names a place below zero.")
     return numbers[:, 0], numbers[:, 1]
 
 
-class _Packs:
+class Packs:
     """Reads values from the packs of a table."""
 
     def __init__(self, table: FileStoreTable) -> None:
         self._table = table
         self._root = plain_path(table.paths.root) + "/"
 
-    def values(self, column: pa.Array, kind: DataType) -> pa.Array:
-        """The values that the descriptors of a column name, in its shape."""
-        if isinstance(kind, BlobType):
-            return self._blobs(column)
-        values = self.values(_leaves(column, kind), _leaf_kind(kind))
-        offsets = pc.subtract(column.offsets, column.offsets[0])
-        nulls = column.is_null()
-        if isinstance(kind, MapType):
-            start, end = column.offsets[0].as_py(), column.offsets[-1].as_py()
-            keys = column.keys.slice(start, end - start)
-            return pa.MapArray.from_arrays(offsets, keys, values, type=column.type, mask=nulls)
-        return pa.ListArray.from_arrays(offsets, values, type=column.type, mask=nulls)
-
-    def _blobs(self, column: pa.Array) -> pa.Array:
+    def values(self, column: pa.Array) -> pa.Array:
+        """The values that descriptors name."""
         offsets, lengths = _places(column)
-        heads = pc.binary_slice(column, 0, -_TAIL).dictionary_encode()
+        heads = pc.binary_slice(column, 0, -PLACE).dictionary_encode()
         found: list[bytes | None] = [None] * len(column)
         codes = heads.indices.to_numpy(zero_copy_only=False)
         valid = column.is_valid().to_numpy(zero_copy_only=False)
@@ -162,12 +133,20 @@ class _Packs:
 
     def _path(self, head: bytes) -> str:
         """The pack that a descriptor names."""
-        root = self._table.paths.root
         try:
             uri = parse_head(head)
         except (ValueError, struct.error) as error:
+            root = self._table.paths.root
             raise CorruptTableError(f"A row of table {root} has a damaged BLOB descriptor: {error}.") from None
-        plain = plain_path(uri)
+        return self.path(uri)
+
+    def path(self, uri: str) -> str:
+        """The path of the pack that a URI names.
+
+        Raises:
+            CorruptTableError: it is none of the table's own.
+        """
+        root, plain = self._table.paths.root, plain_path(uri)
         inside = plain.startswith(self._root) and plain.endswith(MANAGED_BLOB_SUFFIX)
         if not inside or {"..", ".", ""} & set(plain[len(self._root) :].split("/")) or "\0" in plain:
             raise CorruptTableError(

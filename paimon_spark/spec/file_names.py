@@ -20,6 +20,8 @@ BUCKET_PREFIX = "bucket-"
 POSTPONE_BUCKET = -2
 MANAGED_BLOB_SUFFIX = ".managed.blob"
 """Of files with values of BLOB columns that many data files may share."""
+BLOB_REFERENCES_SUFFIX = ".blobref"
+"""Of the file beside a data file that says which of those it needs."""
 WAITING_MARK = "-w-"
 """Ends the prefix that the files of one writer of a postponed bucket share."""
 LATEST_HINT = "LATEST"

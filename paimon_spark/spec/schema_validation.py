@@ -6,15 +6,13 @@ The messages keep Java's words. What is valid here may still need a feature this
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from paimon_spark.errors import DataError, OptionError, SchemaError
 from paimon_spark.options import CoreOptions, find_option
+from paimon_spark.spec.blob_validation import validate_blobs
 from paimon_spark.spec.casts import cast_default
 from paimon_spark.spec.data_types import (
     ArrayType,
     BigIntType,
-    BlobType,
     GeographyType,
     GeometryType,
     IntType,
@@ -25,7 +23,6 @@ from paimon_spark.spec.data_types import (
     TimestampType,
     VariantType,
     VectorType,
-    holds_blobs,
 )
 from paimon_spark.spec.file_index.settings import validate_index_settings
 from paimon_spark.spec.format_validation import validate_formats
@@ -58,6 +55,7 @@ def validate(schema: TableSchema) -> None:
     validate_merge_engine(schema)
     _validate_changelog_producer(schema)
     _validate_retention(options)
+    validate_blobs(schema)
     validate_formats(schema)
     validate_placement(options.to_dict())
     _validate_record_level_expire(schema)
@@ -272,16 +270,6 @@ def _validate_row_tracking(schema: TableSchema) -> None:
         if options.value("clustering.incremental"):
             raise OptionError("Data evolution config must disabled with clustering.incremental")
     _validate_vector_files(schema)
-    blobs = [field.name for field in schema.fields if holds_blobs(field.type)]
-    if not blobs:
-        return
-    what = "BLOB, ARRAY<BLOB> or MAP<X, BLOB> type column"
-    if not schema.primary_keys and not options.data_evolution_enabled:
-        raise OptionError(f"Data evolution config must enabled for table with {what}.")
-    if len(blobs) == len(schema.fields):
-        raise SchemaError(f"Table with {what} must have other normal columns.")
-    if set(blobs) & set(schema.partition_keys):
-        raise SchemaError(f"The {what} can not be part of partition keys.")
 
 
 def _validate_vector_files(schema: TableSchema) -> None:
@@ -310,13 +298,9 @@ def _validate_clustering(schema: TableSchema) -> None:
             raise OptionError("Cannot enable deletion-vectors for incremental clustering table which bucket is not -1.")
 
 
-def _names(options: CoreOptions, key: str) -> Sequence[str]:
-    return [name.strip() for name in str(options.value(key) or "").split(",") if name.strip()]
-
-
 def _validate_others(schema: TableSchema) -> None:
     options = schema.core_options
-    for name in _names(options, "vector-field"):
+    for name in options.names("vector-field"):
         if not schema.has_field(name):
             raise OptionError("Some of the columns specified as vector-field are unknown.")
         if not isinstance(schema.field(name).type, VectorType):
@@ -324,18 +308,6 @@ def _validate_others(schema: TableSchema) -> None:
                 f"Field name[{name}] is configured as vector-field so the type must be vector, "
                 f"but it is {schema.field(name).type}"
             )
-    for name in _names(options, "blob-field"):
-        if not schema.has_field(name) or not holds_blobs(schema.field(name).type):
-            raise OptionError(
-                f"Field '{name}' in 'blob-field' must be a BLOB, ARRAY<BLOB> or MAP<X, BLOB> field in table schema."
-            )
-    for key in ("blob-descriptor-field", "blob-view-field"):
-        for name in _names(options, key):
-            if not schema.has_field(name) or not isinstance(schema.field(name).type, BlobType):
-                raise OptionError(
-                    f"Field '{name}' in '{key}' must be a BLOB field in table schema. ARRAY<BLOB> and MAP<X, BLOB> are "
-                    "only supported by 'blob-field'."
-                )
     if options.value("manifest-sort.enabled"):
         if not schema.partition_keys and not options.data_evolution_enabled:
             raise OptionError("Cannot enable 'manifest-sort.enabled' for non-partition table.")

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.data_types import BlobType, DataField
 from paimon_spark.storage.blob_format import AROUND, HEAD, BlobReader, Longs
 
+PLACE: Final = 16
+"""Bytes of the offset and the length, at the end of a descriptor."""
 _VERSION: Final = 2
 _MAGIC: Final = 0x424C4F4244455343
 
@@ -18,6 +24,16 @@ def descriptor(uri: str, offset: int, length: int) -> bytes:
     """The descriptor of some bytes of a file."""
     path = uri.encode()
     return struct.pack("<bqi", _VERSION, _MAGIC, len(path)) + path + struct.pack("<qq", offset, length)
+
+
+def descriptor_array(uri: str, offsets: Longs, lengths: Longs) -> pa.Array:
+    """The descriptors of some parts of one file."""
+    head = np.frombuffer(descriptor(uri, 0, 0)[:-PLACE], np.uint8)
+    rows = np.empty((len(offsets), len(head) + PLACE), np.uint8)
+    rows[:, : len(head)] = head
+    rows[:, len(head) :] = np.column_stack([offsets, lengths]).astype("<i8").view(np.uint8)
+    width = pa.binary(rows.shape[1])
+    return pa.FixedSizeBinaryArray.from_buffers(width, len(rows), [None, pa.py_buffer(rows)]).cast(pa.binary())
 
 
 def descriptors(reader: BlobReader, rows: Longs, field: DataField) -> pa.Array:
@@ -62,3 +78,32 @@ def parse_head(head: bytes) -> str:
     if length != len(head) - start - 4:
         raise ValueError("its URI has another length")
     return head[start + 4 :].decode()
+
+
+def uris(heads: pa.Array, path: str) -> set[str]:
+    """The URIs of descriptors without their offsets and lengths.
+
+    Args:
+        heads: of the descriptors; null for none.
+        path: the file that they are in, for messages.
+
+    Raises:
+        CorruptTableError: one is damaged.
+    """
+    try:
+        return {parse_head(head) for head in heads.unique().to_pylist() if head is not None}
+    except (ValueError, struct.error) as error:
+        raise CorruptTableError(f"A BLOB descriptor is damaged: {error}.", path=path) from None
+
+
+def rename(described: pa.Array, names: Mapping[str, str]) -> pa.Array:
+    """Descriptors with other URIs, of the current version.
+
+    Args:
+        described: descriptors; null for none.
+        names: the new URI of each.
+    """
+    heads = pc.binary_slice(described, 0, -PLACE).dictionary_encode()
+    new = [descriptor(names[parse_head(head)], 0, 0)[:-PLACE] for head in heads.dictionary.to_pylist()]
+    taken = pa.array(new, pa.binary()).take(heads.indices)
+    return pc.binary_join_element_wise(taken, pc.binary_slice(described, -PLACE, None), pa.scalar(b""))

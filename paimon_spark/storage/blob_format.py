@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import repeat
 from typing import Any, Final
 
@@ -248,16 +248,27 @@ class BlobWriter(DataFileWriter):
                 self._lengths.append(PLACEHOLDER if is_older else NULL)
                 continue
             plain = isinstance(self._field.type, t.BlobType)
-            parts = [value.as_buffer()] if plain else encode_elements(self._field.name, self._field.type, value)
-            length = sum(memoryview(part).nbytes for part in parts) + AROUND
-            number = struct.pack("<q", length)
-            checksum = 0
-            for part in (_MAGIC, *parts, number):
-                checksum = zlib.crc32(part, checksum)
-                self._target.write(part)
-            self._target.write(struct.pack("<I", checksum))
-            self._lengths.append(length)
-            self._size += length
+            self.write_record(
+                [value.as_buffer()] if plain else encode_elements(self._field.name, self._field.type, value)
+            )
+
+    def write_record(self, parts: Iterable[Any]) -> int:
+        """Append one record that is not null; return where what it holds begins in the file.
+
+        Args:
+            parts: what it holds, as buffers; each is written before the next is asked for.
+        """
+        begin, length, checksum = self._size + HEAD, AROUND, zlib.crc32(_MAGIC)
+        self._target.write(_MAGIC)
+        for part in parts:
+            length += memoryview(part).nbytes
+            checksum = zlib.crc32(part, checksum)
+            self._target.write(part)
+        number = struct.pack("<q", length)
+        self._target.write(number + struct.pack("<I", zlib.crc32(number, checksum)))
+        self._lengths.append(length)
+        self._size += length
+        return begin
 
     @property
     def bytes_written(self) -> int:

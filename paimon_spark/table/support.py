@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Stage, refuse
-from paimon_spark.options.advice import USE_ANOTHER_ENGINE, WRITE_WITH_ANOTHER_ENGINE
+from paimon_spark.options.advice import USE_ANOTHER_ENGINE
 from paimon_spark.spec.data_types import BlobType, contains_type, holds_blobs
 
 if TYPE_CHECKING:
@@ -38,11 +38,6 @@ def check_writable(schema: TableSchema) -> None:
     """
     refuse(schema.options, Stage.WRITE, Stage.TABLE, Stage.COMMIT)
     _check_types(schema)
-    for name in sorted(schema.managed_blob_fields):
-        raise UnsupportedError(
-            f"Column '{name}' is a BLOB column of a table with a primary key, which cannot be written yet. "
-            f"{WRITE_WITH_ANOTHER_ENGINE}"
-        )
     _check_record_expiry(schema)
 
 

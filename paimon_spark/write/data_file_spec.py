@@ -66,6 +66,10 @@ class DataFileSpec:
     indexes: FileIndexSpec = NO_INDEXES
     external: ExternalPlaces | None = None
     """Where files lie that are not below the table; None where they are."""
+    managed_blobs: tuple[str, ...] = ()
+    """BLOB columns whose values lie in packs beside the data files, which hold descriptors."""
+    pack_bytes: int = 0
+    """Size at which packs roll."""
 
     @property
     def keyed(self) -> bool:
@@ -156,13 +160,15 @@ def data_file_spec(
     )
     if file_format.lower() == "parquet":
         Shredding.of(physical, spec.format_options)  # says what is wrong before a task does
-    return _with_files_beside(spec, schema)
+    return spec if changelog and keys else _with_files_beside(spec, schema)
 
 
 def _with_files_beside(spec: DataFileSpec, schema: TableSchema) -> DataFileSpec:
     """Put BLOB and VECTOR columns into files of their own (Java: ``DedicatedFormatRollingFileWriter``)."""
-    vectors = _vector_files(spec, schema)
     target = schema.core_options.value("blob.target-file-size")
+    if spec.keyed:
+        return _with_packs(spec, schema, target)
+    vectors = _vector_files(spec, schema)
     blobs = tuple(
         replace(
             spec,
@@ -188,12 +194,18 @@ def _with_files_beside(spec: DataFileSpec, schema: TableSchema) -> DataFileSpec:
     return replace(spec, value_fields=plain, physical_fields=plain, write_cols=names, beside=beside)
 
 
+def _with_packs(spec: DataFileSpec, schema: TableSchema, target: int | None) -> DataFileSpec:
+    managed = tuple(field.name for field in schema.fields if field.name in schema.managed_blob_fields)
+    size = schema.core_options.target_file_size_bytes(False) if target is None else int(target)
+    return replace(spec, managed_blobs=managed, pack_bytes=max(1, size))
+
+
 def _vector_files(spec: DataFileSpec, schema: TableSchema) -> tuple[DataFileSpec, ...]:
     """How the files of VECTOR columns alone are written (``vector.file.format``); none without them."""
     options = schema.core_options
     file_format = options.value("vector.file.format")
     fields = tuple(field for field in spec.physical_fields if isinstance(field.type, VectorType))
-    if file_format is None or not fields or spec.keyed:
+    if file_format is None or not fields:
         return ()
     file_format, target = str(file_format).lower(), options.value("vector.target-file-size")
     extension = data_file_extension(

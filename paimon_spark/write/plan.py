@@ -69,6 +69,8 @@ class WritePlan:
     """What each partition and bucket has left to compact (`compaction_backlog`); empty where nothing of it stays."""
     waiting_user: str | None = None
     """Who commits rows that wait for their buckets: their files are named after it. None where rows do not wait."""
+    blobs_in_packs: bool = False
+    """Whether the rows hold descriptors of packs of the table in place of BLOB values (rows that waited)."""
 
     def first_sequence(self, partition: bytes, bucket: int, task_id: int) -> int:
         """Sequence number of the first row that a task writes into a bucket."""

@@ -24,6 +24,7 @@ from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.storage.formats import DataFileWriter, create_data_file
 from paimon_spark.write.file_indexes import index_path, keep_indexes
 from paimon_spark.write.file_stats import FileStatsCollector
+from paimon_spark.write.pack_references import PackReferences
 
 if TYPE_CHECKING:
     from paimon_spark.spec.file_names import FileNameSequence
@@ -118,6 +119,8 @@ class RollingFiles:
             self._file_io.delete_quietly(current.path)
             if self._spec.indexes.settings:
                 self._file_io.delete_quietly(index_path(current.path))
+            if current.references is not None:
+                current.references.abort()
             raise
         if not self._spec.numbered_anew:
             self._next_sequence += meta.row_count
@@ -166,6 +169,8 @@ class _OpenFile:
             options=spec.format_options,
         )
         self._stats = FileStatsCollector(spec)
+        managed = spec.managed_blobs
+        self.references = PackReferences(file_io, self.path, managed) if managed else None
         self.rows = 0
         self._deletes = 0
         self._min_sequence = 2**63 - 1
@@ -183,6 +188,8 @@ class _OpenFile:
         self._stats.add(rows)
         if self._indexes is not None:
             self._indexes.add(rows)
+        if self.references is not None:
+            self.references.add(rows)
         self.rows += rows.num_rows
         if self._spec.keyed:
             self._note_keys(rows)
@@ -248,6 +255,8 @@ class _OpenFile:
             found, threshold = self._indexes.finish(), self._spec.indexes.threshold_bytes
             embedded, files = keep_indexes(self._file_io, found, index_path(self.path), threshold_bytes=threshold)
             meta = replace(meta, embedded_file_index=embedded, extra_files=files)
+        if self.references is not None:
+            meta = replace(meta, extra_files=(*meta.extra_files, self.references.close()))
         _check_size(meta)
         return meta
 

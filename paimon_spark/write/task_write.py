@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,10 +16,12 @@ from paimon_spark.spec.schema import BucketMode
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.partition_times import check_partition_time
 from paimon_spark.write.append_writer import AppendWriter
+from paimon_spark.write.bucket_writer import BucketWriter
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.files_beside import FilesBeside
 from paimon_spark.write.hash_runs import Hashes
 from paimon_spark.write.key_value_writer import KeyValueWriter
+from paimon_spark.write.managed_packs import PackedWriter
 from paimon_spark.write.message import INLINE_HASHES, CommitMessage, NewHashes, TaskMessage
 from paimon_spark.write.placed_keys import PlacedKeys, hash_loader
 from paimon_spark.write.placement_log import StoredPlacementLog
@@ -29,10 +31,7 @@ from paimon_spark.write.rolling import RollingFiles
 from paimon_spark.write.routing import RoutedRows, Router
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.spec.file_names import FileNameSequence
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,35 +41,6 @@ _APPEND_FLUSH_BYTES = 64 << 20
 _MAX_OPEN_FILES = 64
 _MAX_SEQUENCE = 2**63 - 1
 _LOG_ROWS = 10_000_000
-
-
-class BucketWriter(Protocol):
-    """Writes the rows of one (partition, bucket)."""
-
-    buffered_bytes: int
-
-    @property
-    def is_open(self) -> bool:
-        """Whether a file is open."""
-
-    @property
-    def changelog_files(self) -> tuple[DataFileMeta, ...]:
-        """Changelog files of the rows that are written."""
-
-    def write(self, rows: pa.Table, kinds: npt.NDArray[np.int8] | None) -> None:
-        """Take rows."""
-
-    def flush(self) -> None:
-        """Write what is buffered."""
-
-    def release_file(self) -> None:
-        """Finish the open file."""
-
-    def close(self) -> tuple[DataFileMeta, ...]:
-        """Finish and return all files."""
-
-    def abort(self) -> None:
-        """Delete all files."""
 
 
 def write_batches(plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: int) -> TaskMessage:
@@ -96,7 +66,7 @@ def write_batches(plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: i
             if (rows + chunk.num_rows) // _LOG_ROWS > rows // _LOG_ROWS:
                 _LOG.info("Task %d has taken %d rows for %s.", task_id, rows + chunk.num_rows, plan.table.path)
             rows += chunk.num_rows
-        return TaskMessage(task.finish(), rows, task.placement)
+        return TaskMessage(task.finish(), rows, task.placement, task.packs)
     except BaseException:
         task.abort()
         raise
@@ -118,7 +88,8 @@ def write_parts(
         for at, chunk in _combined(batches, len(plans), chunk_bytes(plans[0])):
             tasks[at].write(chunk)
             rows[at] += chunk.num_rows
-        return [TaskMessage(task.finish(), count, task.placement) for task, count in zip(tasks, rows, strict=True)]
+        finished = zip(tasks, rows, strict=True)
+        return [TaskMessage(task.finish(), count, task.placement, task.packs) for task, count in finished]
     except BaseException:
         for task in tasks:
             task.abort()
@@ -196,6 +167,12 @@ class _TaskWrite:
             return None
         return (self._plan.dynamic.log, self._dynamic.records) if self._dynamic.records else None
 
+    @property
+    def packs(self) -> tuple[str, ...]:
+        """The packs of BLOB values that were made."""
+        writers = (writer for writer in self._writers.values() if isinstance(writer, PackedWriter))
+        return tuple(path for writer in writers for path in writer.pack_paths)
+
     def write(self, chunk: pa.Table) -> None:
         """Route one chunk of rows and buffer it; flush the largest buffers when there is too much."""
         places = None
@@ -225,6 +202,13 @@ class _TaskWrite:
         table = self._plan.table
         directory = table.paths.bucket_dir(table.paths.partition_path(partition), bucket)
         names = self._spec.file_names()
+        writer = self._writer_of_rows(partition, bucket, directory, names)
+        if not self._spec.managed_blobs or self._plan.blobs_in_packs:
+            return writer
+        return PackedWriter.of(writer, table.file_io, self._spec, directory, names)
+
+    def _writer_of_rows(self, partition: bytes, bucket: int, directory: str, names: FileNameSequence) -> BucketWriter:
+        table = self._plan.table
         unaware = self._num_buckets == -1 and self._engine is None
         first = 0 if unaware else self._plan.first_sequence(partition, bucket, self._task_id)
         if self._engine is None:

@@ -14,9 +14,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.errors import CorruptTableError, UnsupportedError
-from paimon_spark.maintain.compact.compaction import compact
-from paimon_spark.maintain.copy_table import copy_table
+from paimon_spark.errors import CorruptTableError
 from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.read import managed_blobs
 from paimon_spark.read.row_views import find_view
@@ -154,16 +152,3 @@ def test_only_packs_of_the_table_are_opened(tmp_path: Path, damage: str) -> None
     with pytest.raises(CorruptTableError):
         read(table)
     assert len(read(table, **{"blob-as-descriptor": "true"})) == 1
-
-
-def test_writes_and_copies_are_refused(tmp_path: Path) -> None:
-    media = Media(tmp_path)
-    media.write((1, None, None, None))
-    table = media.finish()
-    for refused in (
-        lambda: plan_write(table, data_schema=to_arrow_schema(table.schema.fields)),
-        lambda: compact(load_table(table.path, options={"write-only": "false"}), full=True),
-        lambda: copy_table(table, str(tmp_path / "copy"), {}),
-    ):
-        with pytest.raises(UnsupportedError, match="BLOB column"):
-            refused()

@@ -20,8 +20,9 @@ from pyspark import TaskContext
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
+from paimon_spark.errors import CommitStateUnknownError
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.files.deletion import delete_files
+from paimon_spark.maintain.files.deletion import delete_files, delete_written
 from paimon_spark.read.waiting_files import WaitingFiles, by_writer, read_waiting, waiting_entries, waiting_schema
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
@@ -138,10 +139,13 @@ def _write(
         plan = replace(staging.plan, waiting_user=None, rows_read=rows_read)
         whole = TableWrite(plan, overwrite, operation, owner=table, stream=stream)
         return whole.commit(written, executor_of(df.sparkSession))
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        delete_files(table, [path for message in messages for path in message.packs])
+        raise
     finally:
-        paths = [table.paths.data_file_path(partition, POSTPONE_BUCKET, file) for partition, _, file in staged]
-        if paths:
-            delete_files(table, paths)
+        delete_written(table, [(partition, POSTPONE_BUCKET, file) for partition, _, file in staged])
 
 
 def _numbers(
@@ -171,6 +175,7 @@ def _taken_in(
         fixed = table.as_if({"bucket": str(number)})
         mode = None if overwrite is None else overwrite.kind
         plan = plan_write(fixed, overwrite=mode, data_schema=waiting_schema(table), shuffled=True, rows_of=at)
+        plan = replace(plan, blobs_in_packs=True)
         tasks = number_of_tasks_of(spark, fixed)
         work = _shares(own, tasks)
         pack = partial(_pack_waiting, plan, work, targets_of(tasks))

@@ -1,0 +1,177 @@
+"""BLOB columns of tables with primary keys: values go to packs of the bucket, and rows hold descriptors from there on.
+
+Equals Java's ``PrimaryKeyBlobExternalizer``. Values leave the rows before these
+are buffered, sorted and merged, so that no value is held longer than the chunk of rows it came in. Each column has
+packs of its own. Runs in tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.spec.data_types import BlobType, DataField
+from paimon_spark.spec.file_names import MANAGED_BLOB_SUFFIX
+from paimon_spark.spec.row_kind import is_retract
+from paimon_spark.storage.blob_descriptor import descriptor_array
+from paimon_spark.storage.blob_format import BlobWriter
+from paimon_spark.storage.blob_leaves import leaves, with_leaves
+from paimon_spark.write.bucket_writer import BucketWriter
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.file_names import FileNameSequence
+    from paimon_spark.spec.manifest import DataFileMeta
+    from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.write.data_file_spec import DataFileSpec
+
+_FIELD = DataField(0, "blob", BlobType())
+
+
+class PackedWriter:
+    """Writes the rows of one bucket, the values of BLOB columns into packs (a `BucketWriter`)."""
+
+    def __init__(self, writer: BucketWriter, packs: dict[str, _Packs]) -> None:
+        self._writer = writer
+        self._packs = packs
+
+    @classmethod
+    def of(
+        cls, writer: BucketWriter, file_io: FileIO, spec: DataFileSpec, directory: str, names: FileNameSequence
+    ) -> PackedWriter:
+        """Open nothing yet.
+
+        Args:
+            writer: takes the rows with descriptors.
+            file_io: the store.
+            spec: of the data files.
+            directory: of the bucket.
+            names: of its files.
+        """
+        ours = names.ending(MANAGED_BLOB_SUFFIX)
+        packs = {
+            name: _Packs(file_io, lambda: f"{directory}/{ours.next()}", spec.pack_bytes) for name in spec.managed_blobs
+        }
+        return cls(writer, packs)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of the rows in memory, which hold descriptors."""
+        return self._writer.buffered_bytes
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a pack or another file is open."""
+        return self._writer.is_open or any(packs.is_open for packs in self._packs.values())
+
+    @property
+    def changelog_files(self) -> tuple[DataFileMeta, ...]:
+        """Changelog files of the rows that are written."""
+        return self._writer.changelog_files
+
+    @property
+    def pack_paths(self) -> tuple[str, ...]:
+        """All packs that were made."""
+        return tuple(path for packs in self._packs.values() for path in packs.made)
+
+    def write(self, rows: pa.Table, kinds: npt.NDArray[np.int8] | None) -> None:
+        """Take rows; -U and -D rows lose their values, as in Java."""
+        retracts = None if kinds is None else is_retract(kinds)
+        for name, packs in self._packs.items():
+            column = rows.column(name)
+            if retracts is not None:
+                column = _without(column, retracts)
+            chunks = [with_leaves(chunk, packs.write(leaves(chunk))) for chunk in column.chunks]
+            rows = rows.set_column(
+                rows.column_names.index(name), rows.field(name), pa.chunked_array(chunks, column.type)
+            )
+        self._writer.write(rows, kinds)
+
+    def flush(self) -> None:
+        """Write the rows that are buffered."""
+        self._writer.flush()
+
+    def release_file(self) -> None:
+        """Finish the open files."""
+        for packs in self._packs.values():
+            packs.close()
+        self._writer.release_file()
+
+    def close(self) -> tuple[DataFileMeta, ...]:
+        """Finish all files; return the data files."""
+        for packs in self._packs.values():
+            packs.close()
+        return self._writer.close()
+
+    def abort(self) -> None:
+        """Delete all files."""
+        for packs in self._packs.values():
+            packs.abort()
+        self._writer.abort()
+
+
+def _without(column: pa.ChunkedArray, gone: npt.NDArray[np.bool_]) -> pa.ChunkedArray:
+    """A column that is null in some rows."""
+    if not (gone & column.is_valid().to_numpy()).any():
+        return column
+    kept = pa.array(np.arange(len(column)), mask=gone)
+    return column.take(kept)
+
+
+class _Packs:
+    """The packs of one column."""
+
+    def __init__(self, file_io: FileIO, new_path: Callable[[], str], target_bytes: int) -> None:
+        self._file_io = file_io
+        self._new_path = new_path
+        self._target_bytes = target_bytes
+        self._writer: BlobWriter | None = None
+        self.made: list[str] = []
+
+    @property
+    def is_open(self) -> bool:
+        return self._writer is not None
+
+    def write(self, values: pa.Array) -> pa.Array:
+        """Write values; return their descriptors, null where a value is null."""
+        valid = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        lengths = pc.binary_length(values).fill_null(0).to_numpy().astype(np.int64)
+        offsets, packs = np.zeros(len(values), np.int64), np.zeros(len(values), np.int64)
+        for row in valid.tolist():
+            if self._writer is None:
+                path = self._new_path()
+                self.made.append(path)
+                self._writer = BlobWriter(self._file_io, path, [_FIELD], "none", 1, {})
+            offsets[row] = self._writer.write_record([values[row].as_buffer()])
+            packs[row] = len(self.made) - 1
+            if self._writer.bytes_written >= self._target_bytes:
+                self.close()
+        found, order = [], []
+        for number in np.unique(packs[valid]).tolist():
+            at = valid[packs[valid] == number]
+            found.append(descriptor_array(self.made[number], offsets[at], lengths[at]))
+            order.append(at)
+        if not found:
+            return pa.nulls(len(values), values.type)
+        places = np.empty(len(values), np.int64)
+        places[np.concatenate(order)] = np.arange(len(valid))
+        nulls = values.is_null().to_numpy(zero_copy_only=False)
+        return pa.concat_arrays(found).take(pa.array(np.where(nulls, 0, places), mask=nulls))
+
+    def close(self) -> None:
+        """Finish the open pack."""
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            writer.close()
+
+    def abort(self) -> None:
+        """Delete all packs."""
+        if self._writer is not None:
+            self._writer.abort()
+            self._writer = None
+        for path in self.made:
+            self._file_io.delete_quietly(path)

@@ -1,0 +1,110 @@
+"""Tables with primary keys and BLOB columns, by SQL and DataFrames: written, changed, compacted, streamed, cloned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from paimon_spark.table.table import load_table
+from tests.support.managed import pack_names, references_of
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("managed")
+    paimon_spark.register_catalog(spark, "managed", warehouse=str(path))
+    spark.sql("CREATE DATABASE managed.db")
+    return path
+
+
+@pytest.fixture(params=["catalog", "statement"])
+def sql(request: pytest.FixtureRequest, spark: SparkSession, warehouse: Path) -> Callable[[str], list[object]]:
+    """Runs SQL by the catalog, or as a session without one does."""
+    if request.param == "catalog":
+        return lambda text: spark.sql(text).collect()
+    return lambda text: paimon_spark.sql(spark, text, warehouse=str(warehouse), catalog="managed").collect()
+
+
+def test_statements(sql: Callable[[str], list[object]], warehouse: Path) -> None:
+    sql("DROP TABLE IF EXISTS managed.db.t")
+    sql(
+        "CREATE TABLE managed.db.t (k INT NOT NULL, v STRING, pic BINARY, pics ARRAY<BINARY>) TBLPROPERTIES "
+        "('primary-key'='k', 'bucket'='2', 'blob-field'='pic,pics')"
+    )
+    path = str(warehouse / "db.db" / "t")
+    sql(
+        "INSERT INTO managed.db.t VALUES (1, 'a', X'01', array(X'0A', NULL)), (2, 'b', NULL, NULL), "
+        "(3, 'c', X'', array())"
+    )
+    sql("UPDATE managed.db.t SET v = 'B', pic = X'0202' WHERE k = 2")
+    sql("DELETE FROM managed.db.t WHERE k = 3")
+    sql(
+        "MERGE INTO managed.db.t USING (SELECT 1 AS k, X'FF' AS p UNION ALL SELECT 4, X'04') s ON t.k = s.k "
+        "WHEN MATCHED THEN UPDATE SET pic = s.p WHEN NOT MATCHED THEN INSERT (k, v, pic) VALUES (s.k, 'd', s.p)"
+    )
+    wanted = [(1, "a", b"\xff", [b"\x0a", None]), (2, "B", b"\x02\x02", None), (4, "d", b"\x04", None)]
+    assert sorted(map(tuple, sql("SELECT * FROM managed.db.t"))) == wanted
+    sql("CALL managed.sys.compact(table => 'db.t')")
+    assert sorted(map(tuple, sql("SELECT * FROM managed.db.t"))) == wanted
+    assert sorted(map(tuple, sql("SELECT k, length(pic) FROM managed.db.t WHERE k > 1"))) == [(2, 2), (4, 1)]
+    named = {pack.name for packs in references_of(path).values() for pack in packs}
+    assert named < set(pack_names(path))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "'bucket'='-1'",
+        "'bucket'='-2'",
+        "'bucket'='-2', 'postpone.batch-write-fixed-bucket'='false'",
+        "'bucket'='1', 'deletion-vectors.enabled'='true'",
+        "'bucket'='1', 'num-sorted-run.compaction-trigger'='2'",
+        "'bucket'='-1', 'primary-key'='k'",
+    ],
+)
+def test_kinds_of_buckets(spark: SparkSession, warehouse: Path, options: str) -> None:
+    spark.sql("DROP TABLE IF EXISTS managed.db.b")
+    key = "" if "primary-key" in options else "'primary-key'='p,k', "
+    spark.sql(
+        "CREATE TABLE managed.db.b (p INT NOT NULL, k INT NOT NULL, pic BINARY, v INT) PARTITIONED BY (p) "
+        f"TBLPROPERTIES ({key}'blob-field'='pic', {options})"
+    )
+    path = str(warehouse / "db.db" / "b")
+    for round_ in range(3):
+        rows = [(1 if k % 2 else 2, k, bytes([round_]) * (k + 1), round_) for k in range(round_ * 5, 20)]
+        spark.createDataFrame(rows, "p INT, k INT, pic BINARY, v INT").writeTo("managed.db.b").append()
+    if "false" in options:
+        spark.sql("CALL managed.sys.compact(table => 'db.b')")
+    found = {k: (len(pic), pic[0], v) for _, k, pic, v in spark.table("managed.db.b").collect()}
+    assert found == {k: (k + 1, min(k // 5, 2), min(k // 5, 2)) for k in range(20)}
+    spark.sql("CALL managed.sys.compact(table => 'db.b')")
+    assert {k: (len(pic), pic[0], v) for _, k, pic, v in spark.table("managed.db.b").collect()} == found
+    named = {pack.name for packs in references_of(path).values() for pack in packs}
+    assert named <= set(pack_names(path))
+
+
+def test_streams(spark: SparkSession, warehouse: Path, tmp_path: Path) -> None:
+    for name in ("source", "target"):
+        spark.sql(
+            f"CREATE TABLE managed.db.{name} (k INT NOT NULL, pic BINARY, v INT) TBLPROPERTIES "
+            "('primary-key'='k', 'bucket'='1', 'blob-field'='pic')"
+        )
+    spark.sql("INSERT INTO managed.db.source VALUES (1, X'01', 1), (2, X'0202', 2)")
+    spark.sql("INSERT INTO managed.db.source VALUES (1, X'0101', 3)")
+    query = (
+        spark.readStream.table("managed.db.source")
+        .writeStream.trigger(availableNow=True)
+        .option("checkpointLocation", str(tmp_path))
+        .toTable("managed.db.target")
+    )
+    query.awaitTermination(120)
+    assert sorted(map(tuple, spark.table("managed.db.target").collect())) == [(1, b"\x01\x01", 3), (2, b"\x02\x02", 2)]
+    mine = load_table(str(warehouse / "db.db" / "target"))
+    named = {pack.directory for packs in references_of(mine.path).values() for pack in packs}
+    assert named == {f"{mine.path}/bucket-0"}
