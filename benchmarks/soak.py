@@ -111,11 +111,15 @@ def print_plot(states: Sequence[State]) -> None:
     for name in ("read_seconds", "files", "manifests"):
         numbers = [float(getattr(state, name)) for state in states]
         top = max(numbers)
-        bars = "".join(_BLOCKS[max(1, round(number / top * (len(_BLOCKS) - 1)))] for number in numbers)
         half = len(numbers) // 2
         growth = max(numbers[half:]) / max(numbers[:half] or numbers)
         shown = f"{min(numbers):.2f} to {top:.2f}" if name == "read_seconds" else f"{min(numbers):.0f} to {top:.0f}"
-        print(f"{name.replace('_', ' '):<13} {bars}  {shown}; second half / first: {growth:.2f}")
+        print(f"{name.replace('_', ' '):<13} {bars(numbers, top)}  {shown}; second half / first: {growth:.2f}")
+
+
+def bars(numbers: Sequence[float], top: float) -> str:
+    """Return one bar for each number, the highest for `top`."""
+    return "".join(_BLOCKS[max(1, round(number / top * (len(_BLOCKS) - 1)))] for number in numbers)
 
 
 if __name__ == "__main__":
