@@ -1,9 +1,9 @@
 """A stream into a table in long use: killed again and again, beside another writer; nothing lost, memory flat.
 
-`python -m benchmarks.stream_soak [batches]` writes so many micro-batches of 1,000 rows into a table of sums, where a
-row that came twice shows. The query runs in a process of its own, which ends it at random moments and starts it again;
-every tenth time the process is killed instead (``kill -9``). Meanwhile this process commits rows of its own to the same
-table. It prints the sums, and as plots the memory of all Python processes and the heap of the JVM.
+`python -m benchmarks.stream_soak [batches] [runs]` writes so many micro-batches of 1,000 rows into a table of sums, where
+a row that came twice shows. The query runs in a process of its own, which ends it at random moments and starts it
+again; after so many runs (ten) the process is killed (``kill -9``). Meanwhile this process commits rows of its own to
+the same table. It prints the sums, and as plots the memory of the Python processes and the heap of the JVM.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ SUMS = {
     "snapshot.num-retained.max": "400",
 }
 """Snapshots live longer than the process needs to start again."""
-_KILLED_EVERY = 10
+_RUNS = 10
+"""Of the query, before its process is killed."""
 _LONGEST = 4.0
 """Seconds of a run after its first micro-batch."""
 _CHILD = "from benchmarks.stream_soak import query_again_and_again as run; import sys; run(*sys.argv[1:])"
@@ -73,7 +74,7 @@ def query_again_and_again(root: str, seed: str) -> None:
             return
 
 
-def soak(batches: int) -> None:
+def soak(batches: int, runs: int = _RUNS) -> None:
     """Run the query, killed again and again, beside another writer; compare the sums."""
     root, written = Path(tempfile.mkdtemp(prefix="paimon_stream_soak_")), 0
     try:
@@ -84,7 +85,7 @@ def soak(batches: int) -> None:
             log, command = root / f"log {processes}", [sys.executable, "-c", _CHILD, str(root), str(processes)]
             with log.open("wb") as out, (root / "errors").open("wb") as errors:
                 query = subprocess.Popen(command, start_new_session=True, stdout=out, stderr=errors)
-            while query.poll() is None and len(list(states_of(log))) < _KILLED_EVERY:
+            while query.poll() is None and len(list(states_of(log))) < runs:
                 time.sleep(0.25)
                 if (root / "t" / "schema").exists():
                     append(str(root / "t"), written)
