@@ -1,6 +1,6 @@
 """A stream into a table in long use: killed again and again, beside another writer; nothing lost, memory flat.
 
-`python -m benchmarks.stream_soak [batches] [runs]` writes so many micro-batches of 1,000 rows into a table of sums, where
+`python -m benchmarks.stream_soak [batches] [runs]` writes micro-batches of 1,000 rows into a table of sums, where
 a row that came twice shows. The query runs in a process of its own, which ends it at random moments and starts it
 again; after so many runs (ten) the process is killed (``kill -9``). Meanwhile this process commits rows of its own to
 the same table. It prints the sums, and as plots the memory of the Python processes and the heap of the JVM.
