@@ -3,4 +3,3 @@
 USE_ANOTHER_ENGINE = "Read and write this table with another Paimon engine."
 WRITE_WITH_ANOTHER_ENGINE = "Write this table with another Paimon engine."
 REMOVE = "Remove the option."
-READ_A_SNAPSHOT = "Remove the option to read a whole snapshot."

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.read.data_evolution import anchor_mask
-from paimon_spark.read.file_scan import scan_files
+from paimon_spark.read.file_scan import reads_all_files, scan_files
 from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.postponed_read import merges_waiting
 from paimon_spark.read.sorted_runs import is_unmerged
@@ -107,7 +107,7 @@ def aggregate_snapshot(
     vectors = vectors_of(table, snapshot)
     evolves = table.options.data_evolution_enabled
     whole = not (wanted.group_by or schema.primary_keys or vectors or evolves) and predicate is None
-    if only_rows and whole and total is not None:
+    if only_rows and whole and total is not None and reads_all_files(table):
         return AggregateRows(fields, ((total,) * len(wanted.calls),))
     files = scan_files(table, snapshot, predicate, statistics=bool(_bounded_columns(table, wanted)))
     files = files.filter(files.buckets != POSTPONE_BUCKET)

@@ -15,6 +15,8 @@ from paimon_spark.read.pruning import bucket_groups, bucket_mask
 from paimon_spark.read.stats_pruning import stats_mask
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.predicate import implied_by
+from paimon_spark.spec.scan_validation import startup_mode
+from paimon_spark.table.time_travel import BY_FILE_TIME, CREATED_AFTER, option_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +28,17 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.manifest_store import FileFilter
     from paimon_spark.table.table import FileStoreTable
+
+
+def created_since(files: ManifestColumns, millis: int) -> npt.NDArray[np.bool_]:
+    """Which files were created at a time (epoch milliseconds) or later; those that do not say it count as old."""
+    times = [-1 if time is None else int(time) for time in files.file_values("_CREATION_TIME")]
+    return np.array(times, dtype=np.int64) >= millis
+
+
+def reads_all_files(table: FileStoreTable) -> bool:
+    """Whether options leave out no file: neither `scan.bucket` nor a scan of the files after some time."""
+    return table.options.value("scan.bucket") is None and startup_mode(table.options) != BY_FILE_TIME
 
 
 _MAY_MATCH = "may match"
@@ -57,6 +70,8 @@ def scan_files(
         statistics=statistics or predicate is not None,
         file_filter=None if predicate is None or evolves else _file_filter(table, predicate, statistics=statistics),
     )
+    if startup_mode(table.options) == BY_FILE_TIME and len(files):
+        files = files.filter(created_since(files, option_number(table.options, CREATED_AFTER[BY_FILE_TIME])))
     if evolves and predicate is not None and len(files):
         return files.filter(evolved_mask(table, files, predicate))
     if table.schema.primary_keys and table.options.batch_scan_skips_level_0 and len(files):

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError
 from paimon_spark.read.change_range import earliest_readable_changes
 from paimon_spark.read.stream_offset import StreamOffset
-from paimon_spark.read.stream_step import CREATED_AFTER
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID
 from paimon_spark.table.commit_times import count_until
 from paimon_spark.table.consumer_store import ConsumerStore
 from paimon_spark.table.time_travel import (
+    CREATED_AFTER,
     INCREMENTAL_KEYS,
     MODE,
     SNAPSHOT_ID,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paimon_spark.read.data_evolution import row_range_groups
-from paimon_spark.read.file_scan import scan_files
+from paimon_spark.read.file_scan import created_since, scan_files
 from paimon_spark.read.incremental_plan import check_only_added, rows_may_match
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.pruning import bucket_groups
@@ -31,18 +31,13 @@ from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.predicate import Predicate, implied_by
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.table.deletion_vectors import vectors_of
+from paimon_spark.table.time_travel import CREATED_AFTER
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from paimon_spark.spec.manifest import ManifestFileMeta
     from paimon_spark.table.table import FileStoreTable
-
-CREATED_AFTER = {
-    "from-creation-timestamp": "scan.creation-time-millis",
-    "from-file-creation-time": "scan.file-creation-time-millis",
-}
-"""Modes whose full scan reads only files that are younger than the option says."""
 
 
 class StepKind(Enum):
@@ -247,7 +242,7 @@ def _kept_of_state(
         kept &= files.levels == table.options.num_levels - 1
     option = CREATED_AFTER.get(table.options.get("scan.mode", "default").strip().lower())
     if option is not None:
-        kept &= _created(files) >= int(table.options[option])
+        kept &= created_since(files, int(table.options[option]))
     if predicate is not None:
         hides = bool(table.schema.primary_keys) and table.options.batch_scan_skips_level_0
         if hides:
@@ -256,11 +251,6 @@ def _kept_of_state(
         found = np.array([name in left for name in files.file_names], dtype=bool)
         kept &= (found | (files.levels == 0)) if hides else found
     return kept
-
-
-def _created(files: ManifestColumns) -> npt.NDArray[np.int64]:
-    """When each file was created, epoch milliseconds; files that do not say it count as old."""
-    return np.array([-1 if time is None else int(time) for time in files.file_values("_CREATION_TIME")], dtype=np.int64)
 
 
 def kind_of(table: FileStoreTable, snapshot: Snapshot) -> StepKind | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import OptionError, SnapshotNotFoundError, UnsupportedError
+from paimon_spark.errors import OptionError, SnapshotNotFoundError
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.table.commit_times import count_until
 
@@ -34,6 +34,10 @@ TRAVEL_KEYS = (SNAPSHOT_ID, TAG_NAME, VERSION, TIMESTAMP, TIMESTAMP_MILLIS, WATE
 INCREMENTAL_KEYS = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
 """The options that ask for the changes between two points of time instead of the state at one."""
 
+BY_FILE_TIME, BY_CREATION = "from-file-creation-time", "from-creation-timestamp"
+CREATED_AFTER = {BY_CREATION: "scan.creation-time-millis", BY_FILE_TIME: "scan.file-creation-time-millis"}
+"""Modes that read only files that are younger than the option says."""
+
 _WATERMARK_PREFIX = "watermark-"
 _NO_WATERMARK = -(2**63)
 _BATCH_IDENTIFIER = 2**63 - 1
@@ -42,8 +46,8 @@ _KEYS_OF_MODE: Mapping[str, tuple[str, ...]] = {
     "from-timestamp": (TIMESTAMP, TIMESTAMP_MILLIS),
     "from-snapshot": (SNAPSHOT_ID, TAG_NAME, WATERMARK, VERSION),
     "from-snapshot-full": (SNAPSHOT_ID,),
+    **{mode: (key,) for mode, key in CREATED_AFTER.items()},
 }
-_NOT_YET = ("from-file-creation-time", "from-creation-timestamp")
 _OF_CHANGES = ("incremental", "latest-delta")
 
 
@@ -56,11 +60,10 @@ def check_scan_options(options: Mapping[str, str]) -> str:
     """Check that the `scan.*` options fit together; return the scan mode in effect.
 
     Raises:
-        OptionError: two of them contradict each other, or one misses what it needs.
-        UnsupportedError: the mode is not a supported mode of batch reads.
+        OptionError: two of them contradict each other, one misses what it needs, or there is no such mode.
     """
     mode = options.get(MODE, "default").strip().lower()
-    given = [key for key in TRAVEL_KEYS if key in options]
+    given = [key for key in (*TRAVEL_KEYS, *CREATED_AFTER.values()) if key in options]
     changes = next((key for key in INCREMENTAL_KEYS if key in options), None)
     if mode in _OF_CHANGES or changes:
         asked = f"{MODE} = {mode}" if changes is None else changes
@@ -68,16 +71,12 @@ def check_scan_options(options: Mapping[str, str]) -> str:
             f"Option '{asked}' reads changes, but here the table is wanted as it is at one point of time."
         )
     if len(given) > 1:
+        known = ", ".join((*TRAVEL_KEYS, *CREATED_AFTER.values()))
         raise OptionError(
-            f"Only one of the following parameters may be set : [{', '.join(TRAVEL_KEYS)}]; this read sets "
-            f"{' and '.join(given)}."
+            f"Only one of the following parameters may be set : [{known}]; this read sets {' and '.join(given)}."
         )
     if mode == "default":
         return "latest-full" if not given else next(m for m, keys in _KEYS_OF_MODE.items() if given[0] in keys)
-    if mode in _NOT_YET:
-        raise UnsupportedError(
-            f"Option '{MODE}' = '{mode}' is not supported yet. Remove it to read the latest snapshot."
-        )
     if mode in _KEYS_OF_MODE:
         if not given or given[0] not in _KEYS_OF_MODE[mode]:
             keys = ", ".join(_KEYS_OF_MODE[mode])
@@ -104,7 +103,6 @@ def resolve_snapshot(
     Raises:
         OptionError: scan options contradict each other or hold no number or time.
         SnapshotNotFoundError: there is no such snapshot or tag; the message names what exists.
-        UnsupportedError: the scan mode is not supported.
     """
     chosen = table.options if options is None else options
     mode = check_scan_options(chosen)
@@ -122,19 +120,32 @@ def resolve_snapshot(
         return _at_version(table, chosen[VERSION])
     if mode == "compacted-full":
         return latest_compacted(table, chosen)
-    return table.snapshots.latest()
+    return (_created_at(table, chosen) if mode == BY_CREATION else None) or table.snapshots.latest()
 
 
 def travel(table: FileStoreTable, *, zone: tzinfo | None = None) -> tuple[FileStoreTable, Snapshot | None]:
     """Return the table as its scan options ask for it, and the snapshot to read.
 
     With a point of time given, the fields are those of the snapshot's schema; otherwise those of the latest schema.
-    The options are the latest ones in both cases, about columns by their names in these fields (`options_at`).
+    The options are the latest ones in both cases, about columns by their names in these fields (`options_at`). Where
+    only the files after some time are read, the mode is `BY_FILE_TIME` then.
     """
     snapshot = resolve_snapshot(table, zone=zone)
+    since = CREATED_AFTER.get(check_scan_options(table.options))
+    if since is not None:
+        by_files = since == CREATED_AFTER[BY_FILE_TIME] or _created_at(table, table.options) is None
+        mode = {MODE: BY_FILE_TIME, CREATED_AFTER[BY_FILE_TIME]: table.options[since]} if by_files else {MODE: "full"}
+        return table.without_options((MODE, since)).as_if(mode), snapshot
     if snapshot is not None and has_time_travel(table.options):
         return table.at_snapshot(snapshot), snapshot
     return table, snapshot
+
+
+def _created_at(table: FileStoreTable, options: Mapping[str, str]) -> Snapshot | None:
+    """The snapshot behind the last one that is older than `scan.creation-time-millis`; None where there is not both."""
+    ids = table.snapshots.ids()
+    earlier = count_until(table.snapshots, ids, option_number(options, CREATED_AFTER[BY_CREATION]) - 1) if ids else 0
+    return table.snapshots.get(ids[earlier]) if 0 < earlier < len(ids) else None
 
 
 def snapshot_at_time(table: FileStoreTable, time_millis: int) -> Snapshot:

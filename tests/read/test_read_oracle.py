@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -12,6 +13,9 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.errors import SnapshotNotFoundError
+from paimon_spark.read.aggregate import AggregateCall, Aggregation, aggregate_snapshot
+from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Leaf, Predicate
 from paimon_spark.table.table import load_table
@@ -200,3 +204,37 @@ def test_older_states_after_changes_of_options_are_those_of_java(oracle: Any) ->
         oracle.write(name, [(3, 1, 1, 1)], options=write_only)
         then = {"scan__snapshot_id": "2"}
         assert row_multiset(our_rows(table_path(oracle, name), **then)) == row_multiset(java_rows(oracle, name, **then))
+
+
+@pytest.mark.parametrize("keys", [[], ["k"]])
+def test_files_and_commits_after_a_time(oracle: Any, keys: list[str]) -> None:
+    name = oracle.fresh_name("created")
+    options = {"bucket": "2", "write-only": "true", **({} if keys else {"bucket-key": "k"})}
+    oracle.create(name, [("k", "INT NOT NULL"), ("v", "INT")], pk=keys, options=options)
+    for number in range(4):
+        oracle.write(name, [(key, number) for key in range(number, number + 3)])
+        time.sleep(0.002)
+    table = load_table(table_path(oracle, name))
+    commits = [table.snapshots.get(number).time_millis for number in table.snapshots.ids()]
+    live = table.manifests.live_entries(table.snapshots.latest())
+    times = {1, *commits, *(int(entry.file.creation_time_millis or 0) for entry in live), commits[-1] + 9_999}
+    for key in ("scan.file-creation-time-millis", "scan.creation-time-millis"):
+        for at in sorted(times):
+            given = {key: str(at)}
+            rows = row_multiset(our_rows(table.path, **given))
+            assert rows == row_multiset(java_rows(oracle, name, **given)), given
+            scan = TableScan.of(load_table(table.path, options=given), ROWS)
+            counted = aggregate_snapshot(scan.table, scan.source, None, Aggregation((AggregateCall("count"),)))
+            assert keys or counted is None or sum(row[0] for row in counted.rows) == rows.total(), given
+
+
+def test_counts_of_one_bucket(oracle: Any) -> None:
+    name = oracle.fresh_name("bucket")
+    oracle.create(name, [("k", "INT NOT NULL")], options={"bucket": "2", "bucket-key": "k"})
+    oracle.write(name, [(key,) for key in range(20)])
+    path = table_path(oracle, name)
+    scan = TableScan.of(load_table(path, options={"scan.bucket": "1"}), ROWS)
+    counted = aggregate_snapshot(scan.table, scan.source, None, Aggregation((AggregateCall("count"),)))
+    assert counted is not None
+    assert counted.rows == ((our_rows(path, scan__bucket="1").num_rows,),)
+    assert counted.rows[0][0] < 20

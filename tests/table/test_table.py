@@ -113,7 +113,6 @@ def test_options_of_the_store_are_no_options_of_the_table(table: FileStoreTable)
         ("chain-table.enabled", "true"),
         ("type", "format-table"),
         ("type", "object-table"),
-        ("scan.file-creation-time-millis", "5"),
         ("query-auth.enabled", "true"),
     ],
 )

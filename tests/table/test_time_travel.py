@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from paimon_spark.errors import OptionError, SnapshotNotFoundError, UnsupportedError
+from paimon_spark.errors import OptionError, SnapshotNotFoundError
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.table.time_travel import (
+    CREATED_AFTER,
     check_scan_options,
     has_time_travel,
     parse_timestamp_millis,
@@ -122,9 +123,11 @@ def test_changes_are_no_point_of_time() -> None:
 
 
 @pytest.mark.parametrize("mode", ["from-file-creation-time", "from-creation-timestamp"])
-def test_modes_that_come_later_are_refused_by_name(mode: str) -> None:
-    with pytest.raises(UnsupportedError, match=f"'scan.mode' = '{mode}'"):
+def test_modes_of_creation_times_need_a_time(mode: str) -> None:
+    with pytest.raises(OptionError, match=f"must set only one key in .* when you use {mode}"):
         check_scan_options({"scan.mode": mode})
+    with pytest.raises(OptionError, match="Only one of the following parameters may be set"):
+        check_scan_options({"scan.mode": mode, CREATED_AFTER[mode]: "1", "scan.tag-name": "first"})
 
 
 @pytest.mark.parametrize(

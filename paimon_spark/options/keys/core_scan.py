@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from paimon_spark.options.advice import READ_A_SNAPSHOT, REMOVE
+from paimon_spark.options.advice import REMOVE
 from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
@@ -76,7 +76,6 @@ CORE_SCAN: tuple[Option, ...] = (
             "incremental",
         ),
         honoured=True,
-        refusals=(Refusal(Stage.READ, READ_A_SNAPSHOT, only=("from-file-creation-time", "from-creation-timestamp")),),
     ),
     Option(
         "scan.timestamp",
@@ -98,17 +97,16 @@ CORE_SCAN: tuple[Option, ...] = (
         "scan.file-creation-time-millis",
         K.LONG,
         None,
-        "Read files created after this time only.",
+        "Read only files created at this time (milliseconds since 1970) or later.",
         honoured=True,
-        refusals=(Refusal(Stage.READ, READ_A_SNAPSHOT),),
     ),
     Option(
         "scan.creation-time-millis",
         K.LONG,
         None,
-        "Start a stream at the files created after this time.",
+        "Read the first commit at this time (milliseconds since 1970) or later, or files created since where there is "
+        "no older commit; a stream starts there.",
         honoured=True,
-        refusals=(Refusal(Stage.READ, READ_A_SNAPSHOT),),
     ),
     Option("scan.snapshot-id", K.LONG, None, "Read this snapshot.", honoured=True),
     Option("scan.tag-name", K.STRING, None, "Read this tag.", honoured=True),

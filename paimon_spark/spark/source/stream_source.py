@@ -16,7 +16,6 @@ from paimon_spark.read.row_views import ROWS, find_view
 from paimon_spark.read.stream_scan import StreamBatch, StreamScan, by_bucket
 from paimon_spark.read.stream_split import stream_read
 from paimon_spark.read.stream_start import CONSUMER_ID, stream_mode
-from paimon_spark.read.stream_step import CREATED_AFTER
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.session.session_settings import time_zone
 from paimon_spark.spark.source.read_columns import match_columns, read_columns
@@ -27,7 +26,7 @@ from paimon_spark.spec.predicate import Predicate, all_of
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.support import check_readable
 from paimon_spark.table.table import load_table
-from paimon_spark.table.time_travel import MODE
+from paimon_spark.table.time_travel import CREATED_AFTER, MODE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
