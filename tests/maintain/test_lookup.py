@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from paimon_spark.read.split import SplitFile
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.snapshot import CommitKind
-from paimon_spark.table.deletion_vectors import vectors_of
+from paimon_spark.table.deletion_vectors import FileKey, vectors_of
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import new_user, plan_write
 from paimon_spark.write.task_write import write_batches
@@ -77,16 +77,18 @@ def logged(table: FileStoreTable, since: int, to: int | None = None) -> list[tup
     return sorted(found, key=lambda row: row[1])
 
 
-def check_levels(table: FileStoreTable, expected: dict[int, str], *, by_java: bool = False) -> None:
+def check_levels(table: FileStoreTable, expected: dict[int, str], *, gone: Collection[FileKey] = ()) -> None:
     """Above level 0 no two files of a level share keys; counts of rows, deletes and deleted rows are true.
 
-    `by_java`: Java compacts the table as well, which leaves the last vector of a bucket when its file goes.
+    `gone`: files that are gone and whose vectors Java left.
     """
     snapshot = table.snapshots.latest()
     assert snapshot is not None
     entries = table.manifests.live_entries(snapshot)
-    places = {name: place for (_, _, name), place in vectors_of(table, snapshot).items()}
-    assert by_java or places.keys() <= {entry.file.file_name for entry in entries}, "a vector of a file that is gone"
+    vectors = vectors_of(table, snapshot)
+    places = {name: place for (_, _, name), place in vectors.items()}
+    live_files = {(entry.partition, entry.bucket, entry.file.file_name) for entry in entries}
+    assert vectors.keys() - live_files == set(gone), "vectors of files that are gone"
     left = 0
     for bucket in {entry.bucket for entry in entries}:
         for level in range(1, 4):

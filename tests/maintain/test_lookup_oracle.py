@@ -10,6 +10,8 @@ import pytest
 
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.table.deletion_vectors import FileKey, vectors_of
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.maintain.test_compact_oracle import GROUPS, KEEP, Twins, facts, ours, theirs
 from tests.maintain.test_lookup import changes as model_changes
@@ -111,14 +113,17 @@ def test_java_and_we_go_on_after_each_other(oracle: Any, tmp_path: Path, kind: s
         options["changelog-producer"] = "lookup"
     table = make_table(tmp_path / "t", primary_key=["k"], **options, **KEEP)
     model: dict[int, str] = {}
+    vectors = VectorsOfFilesThatAreGone(table)
     for step in range(10):
         since, before = table.snapshots.latest_id() or 0, dict(model)
         some = {rng.randrange(40): f"{step}{rng.choice('ab')}" for _ in range(rng.choice([1, 5, 25]))}
         kinds = [0 if first_row else rng.choice([0, 0, 2, 3]) for _ in some]
-        if rng.random() < 0.5:
-            write(table, some, kinds)
-        else:
+        java = rng.random() < 0.5
+        if java:
             oracle.write(table.path, list(some.items()), kinds=kinds)
+        else:
+            write(table, some, kinds)
+        vectors.check(by_java=java)
         for (key, value), row_kind in zip(some.items(), kinds, strict=True):
             if row_kind == 3:
                 model.pop(key, None)
@@ -127,7 +132,7 @@ def test_java_and_we_go_on_after_each_other(oracle: Any, tmp_path: Path, kind: s
         found = sorted(tuple(row.values()) for row in oracle.read(table.path).to_pylist())
         assert dict(found) == rows(table) == model
         assert len(found) == len(model)
-        check_levels(table, model, by_java=True)
+        check_levels(table, model, gone=vectors.left)
         if "changelog-producer" in options:
             expected = model_changes(before, model, set(some), first_row)
             between = {"incremental-between": f"{since},{table.snapshots.latest_id()}"}
@@ -136,19 +141,72 @@ def test_java_and_we_go_on_after_each_other(oracle: Any, tmp_path: Path, kind: s
             ]
             assert sorted(of_java, key=lambda row: row[1]) == logged(table, since) == expected
         if rng.random() < 0.3:
-            rng.choice([oracle.compact, lambda path: compact(load_table(path))])(table.path)
+            java = rng.random() < 0.5
+            oracle.compact(table.path) if java else compact(load_table(table.path))
+            vectors.check(by_java=java)
 
 
-def test_the_last_vector_that_java_leaves(oracle: Any, tmp_path: Path) -> None:
-    """Java's compaction of the only file with a vector leaves the vector: our next compaction takes it away."""
+class VectorsOfFilesThatAreGone:
+    """Which vectors of files that are gone a table has, commit by commit.
+
+    Only one commit leaves any: a full compaction by Java 1.4 of a bucket that has files of the highest level only. It
+    writes the files with vectors anew, but no new index file (``FileRewriteCompactTask``, which 2.0 mended). Java copies
+    what it left into each later index file of the bucket; we leave it out of the next one that we write.
+    """
+
+    def __init__(self, table: FileStoreTable) -> None:
+        self.table, self.left = table, set[FileKey]()
+        self.seen = table.snapshots.latest_id() or 0
+
+    def check(self, *, by_java: bool) -> None:
+        """Look at the commits since the last look, all of them by one side."""
+        snapshots = self.table.snapshots
+        for number in range(self.seen + 1, (snapshots.latest_id() or 0) + 1):
+            before, after = snapshots.get(number - 1) if number > 1 else None, snapshots.get(number)
+            if by_java:
+                self.left |= self.forgotten(before, after)
+            else:
+                self.left -= {key for key in self.left if self.index_files(before, key) != self.index_files(after, key)}
+            assert vectors_of(self.table, after).keys() - self.levels(after).keys() == self.left
+        self.seen = snapshots.latest_id() or 0
+
+    def forgotten(self, before: Snapshot | None, after: Snapshot) -> set[FileKey]:
+        old, new = self.levels(before), self.levels(after)
+        lower = {key[:2] for key, level in old.items() if level < self.table.options.num_levels - 1}
+        gone = vectors_of(self.table, before).keys() & (old.keys() - new.keys())
+        return {key for key in gone if key[:2] not in lower and new.keys() - old.keys()}
+
+    def levels(self, snapshot: Snapshot | None) -> dict[FileKey, int]:
+        entries = self.table.manifests.live_entries(snapshot) if snapshot else []
+        return {(entry.partition, entry.bucket, entry.file.file_name): entry.file.level for entry in entries}
+
+    def index_files(self, snapshot: Snapshot | None, key: FileKey) -> set[str]:
+        entries = self.table.manifests.index_entries(snapshot) if snapshot else []
+        return {entry.file_name for entry in entries if (entry.partition, entry.bucket) == key[:2]}
+
+
+def test_vectors_that_java_leaves_of_files_that_are_gone(oracle: Any, tmp_path: Path) -> None:
+    """Java's compaction of files of the highest level alone leaves their vectors: our next compaction takes them."""
     table = make_table(tmp_path / "t", primary_key=["k"], **{**LOOKUPS["vectors"], **LEVELS, "bucket": "1"}, **KEEP)
     model = dict.fromkeys(range(12), "a")
+    vectors = VectorsOfFilesThatAreGone(table)
     write(table, model, [0] * 12)
     compact(load_table(table.path), full=True)
     write(table, {3: "gone"}, [3])
     del model[3]
+    vectors.check(by_java=False)
     oracle.compact(table.path)
+    vectors.check(by_java=True)
+    assert len(vectors.left) == 1
+    oracle.write(table.path, [(5, "c")])
+    model[5] = "c"
+    vectors.check(by_java=True)
+    assert len(vectors.left) == 1
+    assert len(vectors_of(table, table.snapshots.latest())) == 2, "the index file is another"
+    check_levels(table, model, gone=vectors.left)
     write(table, {4: "b"}, [0])
     model[4] = "b"
+    vectors.check(by_java=False)
+    assert not vectors.left
     assert dict(oracle.rows(table.path)) == rows(table) == model
     check_levels(load_table(table.path), model)

@@ -1,8 +1,8 @@
 """The deletion vectors of a compaction's buckets: as the snapshot has them, and as each step leaves them.
 
 Equals what Java's ``BucketedDvMaintainer`` does in a compaction: replaced rows are marked, and a file that goes takes
-its vector along. Java leaves the last vector of a bucket where its file goes: what it left goes with the next change.
-Index files of steps in between are deleted.
+its vector along. Java 1.4 leaves the vectors where a bucket has files of the highest level only
+(``FileRewriteCompactTask``): what it left goes with the next change. Index files of steps in between are deleted.
 """
 
 from __future__ import annotations
