@@ -150,8 +150,8 @@ class VectorsOfFilesThatAreGone:
     """Which vectors of files that are gone a table has, commit by commit.
 
     Only one commit leaves any: a full compaction by Java 1.4 of a bucket that has files of the highest level only. It
-    writes the files with vectors anew, but no new index file (``FileRewriteCompactTask``, which 2.0 mended). Java copies
-    what it left into each later index file of the bucket; we leave it out of the next one that we write.
+    writes the files with vectors anew, but no new index file (``FileRewriteCompactTask``; later versions do). Java
+    copies what it left into each later index file of the bucket; we leave it out of the next one that we write.
     """
 
     def __init__(self, table: FileStoreTable) -> None:
