@@ -7,7 +7,7 @@ On the driver, once per statement and attempt.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,12 @@ from paimon_spark.spark.catalog.relations_at import tree_at
 from paimon_spark.spark.hooks.row_level_plans import Target
 from paimon_spark.spark.jvm.plan_expressions import aligned_inserts, column_of
 from paimon_spark.spark.jvm.plan_tables import java_list, python_object
-from paimon_spark.spark.sql.merge import Action, Clause, MergeRows, MergeStatement
 from paimon_spark.spark.sql.merge_pruning import Equality
+from paimon_spark.spark.sql.merge_rows import Action, Clause, MergeRows, MergeStatement
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
+
     from paimon_spark.spark.jvm.gateway import JavaObject
 
 _KINDS = {"UpdateAction": Action.UPDATE, "DeleteAction": Action.DELETE, "InsertAction": Action.INSERT}
@@ -72,7 +74,8 @@ class AnalyzedMerge(MergeStatement):
         """Both sides at a snapshot; the source and subqueries read the same of the target."""
         target, old = self.target.side(snapshot_id, places)
         at = _AtSnapshot(self.target, snapshot_id)
-        clauses = [[self._clause(action, at) for action in actions] for actions in self._clauses]
+        columns = _Columns(self.target, at)
+        clauses = [[self._clause(action, columns) for action in actions] for actions in self._clauses]
         return MergeRows(
             target=target,
             source=self.target.frame(at.tree(self.plan.sourceTable())),
@@ -84,7 +87,36 @@ class AnalyzedMerge(MergeStatement):
             upsert=self._is_upsert(),
             equalities=self._equalities(at),
             narrow=target.where,
+            by_key=self._by_key(columns),
         )
+
+    def _by_key(self, columns: _Columns) -> dict[str, Column] | None:
+        """The values that ON compares the primary key with, as `MergeRows.by_key` says."""
+        table = python_object(self.target.gateway, self.target.relation.table())
+        keys = table.loaded.table.schema.primary_keys
+        attributes = {attribute.name(): attribute for attribute in self.target.attributes}
+        own = {str(attribute.exprId()) for attribute in attributes.values()}
+        found: dict[str, JavaObject] = {}
+        for part in _compared(self.plan.mergeCondition()):
+            pair = _key_and_value(part, {key: attributes[key] for key in keys})
+            if pair is None or pair[0] in found:
+                return None
+            found[pair[0]] = pair[1]
+        if found.keys() != set(keys) or self._clauses[2]:
+            return None
+        actions = [*self._clauses[0], *self._clauses[1]]
+        values = [value for action in actions for value in action.values.values()]
+        conditions = [action.condition for action in actions if action.condition is not None]
+        for expression in (*found.values(), *values, *conditions):
+            if not own.isdisjoint(str(a.exprId()) for a in java_list(expression.references().toSeq())):
+                return None
+        same = all(
+            _plain(action.values[key]).semanticEquals(_plain(found[key]))
+            for action in actions
+            for key in keys
+            if key in action.values
+        )
+        return {key: columns.of(value) for key, value in found.items()} if same else None
 
     def _equalities(self, at: _AtSnapshot) -> list[Equality]:
         """The parts of ON that compare a column of the target with a value of the source."""
@@ -123,11 +155,40 @@ class AnalyzedMerge(MergeStatement):
         names = [_key_of(pair, {key: (columns[key], insert[key]) for key in keys}) for pair in compared]
         return None not in names and set(names) == keys and set(update) & keys <= set(same)
 
-    def _clause(self, action: _ResolvedClause, at: _AtSnapshot) -> Clause:
-        gateway = self.target.gateway
-        condition = None if action.condition is None else column_of(gateway, at.tree(action.condition))
-        values = {name: column_of(gateway, at.tree(value)) for name, value in action.values.items()}
-        return Clause(action.kind, condition, values)
+    @staticmethod
+    def _clause(action: _ResolvedClause, columns: _Columns) -> Clause:
+        condition = None if action.condition is None else columns.of(action.condition)
+        return Clause(action.kind, condition, {name: columns.of(value) for name, value in action.values.items()})
+
+
+@dataclass
+class _Columns:
+    """Expressions as Columns: one object for all that are the same."""
+
+    target: Target
+    at: _AtSnapshot
+    _known: dict[str, list[tuple[JavaObject, Column]]] = field(default_factory=dict)
+
+    def of(self, expression: JavaObject) -> Column:
+        """The expression at the snapshot."""
+        same_text = self._known.setdefault(str(expression.toString()), [])
+        for other, column in same_text:
+            if expression.deterministic() and other.semanticEquals(expression):
+                return column
+        column = column_of(self.target.gateway, self.at.tree(expression))
+        same_text.append((expression, column))
+        return column
+
+
+def _key_and_value(equality: JavaObject, keys: Mapping[str, JavaObject]) -> tuple[str, JavaObject] | None:
+    """The key whose column a condition compares, and with what; None for any other condition."""
+    if equality.getClass().getSimpleName() != "EqualTo":
+        return None
+    sides = (equality.left(), equality.right())
+    return next(
+        ((name, other) for one, other in (sides, sides[::-1]) for name, key in keys.items() if one.semanticEquals(key)),
+        None,
+    )
 
 
 def _plain(value: JavaObject) -> JavaObject:

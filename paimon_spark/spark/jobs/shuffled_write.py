@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import functions as sf
 
 from paimon_spark.maintain.compact.row_order import clusters_writes
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.commit.overwrite import OverwriteSpec
     from paimon_spark.commit.stream_batch import StreamBatch
+    from paimon_spark.spark.jobs.keyed_merges import KeyedMerge
     from paimon_spark.spec.snapshot import Operation
     from paimon_spark.table.snapshot_identity import SnapshotIdentity
     from paimon_spark.table.table import FileStoreTable
@@ -57,6 +60,7 @@ def write_shuffled(
     stream: StreamBatch | None = None,
     together: bool = False,
     accepts: Callable[[Sequence[TaskMessage]], bool] | None = None,
+    merge: KeyedMerge | None = None,
 ) -> int | None:
     """Write the rows and commit them; return the id of the new snapshot. Runs on the driver.
 
@@ -69,6 +73,7 @@ def write_shuffled(
         stream: the micro-batch that the rows are; None of a batch write.
         together: the rows are in one partition of Spark's, and few: one task writes them, without a shuffle.
         accepts: looks at what the tasks wrote before it is committed; only where each key has a bucket of its own.
+        merge: what tasks make of the rows, whose columns it names; only where each key has a bucket of its own.
 
     Raises:
         NotAcceptedError: `accepts` says no; nothing was committed.
@@ -79,7 +84,10 @@ def write_shuffled(
         return write_moving_keys(df, table, overwrite, operation=operation, rows_of=rows_of, stream=stream)
     if table.schema.bucket_mode is BucketMode.POSTPONE_MODE:
         return write_postponed(df, table, overwrite, operation=operation, rows_of=rows_of, stream=stream)
-    arrow_schema = spark_arrow_schema(df.schema)
+    given = spark_arrow_schema(df.schema)
+    if merge is not None:
+        given = pa.schema([column.with_name(name) for column, name in zip(given, merge.names, strict=True)])
+    arrow_schema = given if merge is None else merge.data_schema
     tasks = number_of_tasks(df, table)
     # mapInArrow takes names of columns for expressions: one with a dot or a back quote it would not find
     rows = df.toDF(*(str(number) for number in range(len(df.columns))))
@@ -97,13 +105,14 @@ def write_shuffled(
         if placing is not None:
             rows, write = packed(rows, arrow_schema, placing, 1), replace(write, packed=True)
         return run_write(rows, write, accepts=accepts)
-    keys = _clustered_by(write.plan, tasks)
+    keys = _clustered_by(write.plan, tasks, given)
     if keys is None:
         write = replace(write, packed=True)
-        rows, keys = packed(rows, arrow_schema, placing or write.plan, tasks), [TASK]
+        rows, keys = packed(rows, given, placing or write.plan, tasks), [TASK]
     columns = [sf.expr(key) for key in keys] if is_connect(df.sparkSession) else sql_columns(df.sparkSession, keys)
     shuffled = rows.repartition(*columns) if _joins_tasks(df, table) else rows.repartition(tasks, *columns)
-    return run_write(shuffled, write, accepts=accepts)
+    task = None if merge is None else partial(merge.write_task, write.plan, given, packed=write.packed)
+    return run_write(shuffled, write, task, accepts=accepts)
 
 
 def _joins_tasks(df: DataFrame, table: FileStoreTable) -> bool:
@@ -115,26 +124,38 @@ def _joins_tasks(df: DataFrame, table: FileStoreTable) -> bool:
     return all(str(spark.conf.get(name, "true")).lower() == "true" for name in settings)
 
 
-def _clustered_by(plan: WritePlan, tasks: int) -> list[str] | None:
-    """SQL by which a shuffle brings the rows of one (partition, bucket) to one task; None where there is none."""
-    schema, sources = plan.table.schema, plan.mapping.sources
+def _clustered_by(plan: WritePlan, tasks: int, given: pa.Schema) -> list[str] | None:
+    """SQL by which a shuffle brings the rows of one (partition, bucket) to one task; None where there is none.
+
+    Args:
+        plan: of the write.
+        tasks: number of tasks.
+        given: the columns of the rows, which have the names of those that are written.
+    """
+    schema = plan.table.schema
     if schema.bucket_mode is not BucketMode.HASH_FIXED:
         return None
-    positions = dict(zip(schema.field_names, sources, strict=True))
-    partitions = _columns_as_stored(plan, schema.partition_keys, positions)
-    keys = _columns_as_stored(plan, schema.bucket_keys, positions)
+    names = dict(zip(schema.field_names, plan.mapping.sources, strict=True))
+    positions = {
+        name: None if source is None else given.get_field_index(plan.data_schema.names[source])
+        for name, source in names.items()
+    }
+    partitions = _columns_as_stored(plan, schema.partition_keys, positions, given)
+    keys = _columns_as_stored(plan, schema.bucket_keys, positions, given)
     if partitions is None or keys is None:
         return None
     bucket = bucket_expression(schema, dict(zip(schema.bucket_keys, keys, strict=True)))
     return None if bucket is None else clustering(partitions, bucket, tasks, schema.core_options.bucket)
 
 
-def _columns_as_stored(plan: WritePlan, names: Iterable[str], positions: dict[str, int | None]) -> list[str] | None:
+def _columns_as_stored(
+    plan: WritePlan, names: Iterable[str], positions: dict[str, int | None], given: pa.Schema
+) -> list[str] | None:
     """Return the numbered columns of these columns of the table; None where the table stores other values."""
     found = []
     for name in names:
         position, field = positions[name], plan.table.schema.field(name)
-        if position is None or not kept_as_given(field, plan.data_schema.field(position).type):
+        if position is None or not kept_as_given(field, given.field(position).type):
             return None
         found.append(f"`{position}`")
     return found

@@ -9,14 +9,12 @@ snapshot of the table is read, and one snapshot comes of it.
 from __future__ import annotations
 
 import contextlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
@@ -29,8 +27,9 @@ from paimon_spark.spark.jobs.column_merges import merge_columns
 from paimon_spark.spark.jobs.row_merges import CARDINALITY_VIOLATION, merge_rows
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.jobs.write_tasks import NotAcceptedError
-from paimon_spark.spark.sql.merge_pruning import Equality, kept_if_small, matching_rows
-from paimon_spark.spec.row_kind import RowKind
+from paimon_spark.spark.sql.keyed_merge import keyed_merge
+from paimon_spark.spark.sql.merge_pruning import kept_if_small, matching_rows
+from paimon_spark.spark.sql.merge_rows import Action, Clause, columns_of_deletes, first_clause
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import VALUE_KIND
@@ -40,6 +39,8 @@ from paimon_spark.write.unique_keys import has_each_key_once
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from paimon_spark.spark.jobs.keyed_merges import KeyedMerge
+    from paimon_spark.spark.sql.merge_rows import MergeRows, MergeStatement
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.spec.snapshot import Snapshot
@@ -47,67 +48,6 @@ if TYPE_CHECKING:
 
 _TARGET, _SOURCE, _CLAUSE, _MATCHES = "_paimon_target", "_paimon_source", "_paimon_clause", "_paimon_matches"
 _KEY_CHANGED = "Can't update the primary key column"
-
-
-class Action(Enum):
-    """What a clause does with a row; the value is the row kind of what it writes."""
-
-    INSERT = RowKind.INSERT
-    UPDATE = RowKind.UPDATE_AFTER
-    DELETE = RowKind.DELETE
-
-
-@dataclass(frozen=True)
-class Clause:
-    """One WHEN clause. Of the clauses of its kind, the first whose condition is true counts for a row."""
-
-    action: Action
-    condition: Column | None = None
-    values: Mapping[str, Column] = field(default_factory=dict)
-    """By column, of its type: of an UPDATE those that get another value, of an INSERT all."""
-
-
-@dataclass(frozen=True)
-class MergeRows:
-    """Both sides of a MERGE at one snapshot. All Columns can be evaluated on the join of `target` and `source`."""
-
-    target: DataFrame
-    source: DataFrame
-    on: Column
-    old: Mapping[str, Column]
-    """The columns of the target as its files hold them, and the metadata columns that were asked for."""
-    matched: Sequence[Clause]
-    not_matched: Sequence[Clause]
-    """INSERT only; conditions and values are over the source."""
-    not_matched_by_source: Sequence[Clause]
-    """UPDATE and DELETE; conditions and values are over the target."""
-    upsert: bool = False
-    """Whether each row of the source is either inserted or becomes the row of its primary key, with the same values.
-
-    That is so where ON compares the whole primary key with what INSERT assigns to it, and nothing else, and UPDATE and
-    INSERT, both without a condition, assign the same to every other column."""
-    equalities: Sequence[Equality] = ()
-    """Parts of ON by which a source tells what can match."""
-    narrow: Callable[[str], DataFrame] | None = None
-    """Gives the target where a condition, SQL over its columns, is true."""
-
-
-class MergeStatement(ABC):
-    """A MERGE as one front tells it."""
-
-    @property
-    @abstractmethod
-    def actions(self) -> Collection[Action]:
-        """What its clauses do."""
-
-    @abstractmethod
-    def rows(self, snapshot_id: int | None, places: Sequence[str]) -> MergeRows:
-        """Both sides at a snapshot.
-
-        Args:
-            snapshot_id: what is read of the target, also where the source or a subquery names it; None: there is none.
-            places: metadata columns of the target that are needed.
-        """
 
 
 def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
@@ -135,6 +75,8 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
             alone = False
             if _was_written(table, _Changes(table.schema, rows, places).source_rows()):
                 return
+        if keyed and _was_looked_up(table, rows, snapshot):
+            return
         with _narrowed(rows, table, snapshot) as narrowed:
             changes = _Changes(table.schema, narrowed, places)
             if keyed:
@@ -149,6 +91,24 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
         run_again(table, attempt)
     except PySparkException as error:
         raise _row_error(table, error) or error from None
+
+
+def _was_looked_up(table: FileStoreTable, rows: MergeRows, snapshot: Snapshot | None) -> bool:
+    """Write the changes of a MERGE that needs no join; False where it does, and nothing was committed.
+
+    Values that cannot be computed may belong to rows that no clause writes: the join tells.
+    """
+    found = keyed_merge(table, rows, snapshot)
+    if found is None:
+        return False
+    source, merge = found
+    checked = _Changes(table.schema, rows, ()).checked
+    try:
+        return _was_written(table, source, SnapshotIdentity.of(snapshot), merge=merge, checked=checked)
+    except PySparkException as error:
+        if isinstance(error, (PythonException, AnalysisException)):
+            raise
+        return False
 
 
 def _write_keyed(table: FileStoreTable, changes: _Changes, rows_of: SnapshotIdentity, *, alone: bool) -> None:
@@ -188,14 +148,21 @@ def _reads_nothing(table: FileStoreTable) -> bool:
     return _has_own_buckets(table) and options.changelog_producer != "input" and options.rowkind_field is None
 
 
-def _was_written(table: FileStoreTable, rows: DataFrame, rows_of: SnapshotIdentity | None = None) -> bool:
-    """Write rows as they are; False where a key came twice, and nothing was committed.
+def _was_written(
+    table: FileStoreTable,
+    rows: DataFrame,
+    rows_of: SnapshotIdentity | None = None,
+    *,
+    merge: KeyedMerge | None = None,
+    checked: bool = True,
+) -> bool:
+    """Write rows as they are, or what `merge` makes of them; False where a key came twice, and nothing was committed.
 
     Then one of the rows may change what another has changed, which has to be counted by the keys of the table.
     """
-    once = partial(has_each_key_once, table.schema)
+    once = partial(has_each_key_once, table.schema) if checked else None
     with contextlib.suppress(NotAcceptedError):
-        write_shuffled(rows, table, None, operation=Operation.MERGE, rows_of=rows_of, accepts=once)
+        write_shuffled(rows, table, None, operation=Operation.MERGE, rows_of=rows_of, accepts=once, merge=merge)
         return True
     return False
 
@@ -291,34 +258,21 @@ class _Changes:
         if not both and source_only != target_only:
             first, second = (rows.source, rows.target) if source_only else (rows.target, rows.source)
             joined = first.join(second, rows.on, "left_anti")
-            number = self._first(rows.not_matched or rows.not_matched_by_source, 0)
+            number = first_clause(rows.not_matched or rows.not_matched_by_source, 0)
         else:
             kind = {(False, False): "inner", (True, False): "left", (False, True): "right"}
             target = rows.target.withColumn(_TARGET, sf.lit(True))
             source = rows.source.withColumn(_SOURCE, sf.lit(True))
             joined = source.join(target, rows.on, kind.get((source_only, target_only), "full"))
             number = (
-                sf.when(sf.col(_TARGET).isNull(), self._first(rows.not_matched, len(rows.matched)))
+                sf.when(sf.col(_TARGET).isNull(), first_clause(rows.not_matched, len(rows.matched)))
                 .when(
                     sf.col(_SOURCE).isNull(),
-                    self._first(rows.not_matched_by_source, len(rows.matched) + len(rows.not_matched)),
+                    first_clause(rows.not_matched_by_source, len(rows.matched) + len(rows.not_matched)),
                 )
-                .otherwise(self._first(rows.matched, 0))
+                .otherwise(first_clause(rows.matched, 0))
             )
         return joined.withColumn(_CLAUSE, number).where(sf.col(_CLAUSE) > 0)
-
-    @staticmethod
-    def _first(clauses: Sequence[Clause], before: int) -> Column:
-        """The number of the first clause whose condition is true; 0 where none is."""
-        return reduce(
-            lambda others, numbered: (
-                sf.lit(numbered[0])
-                if numbered[1].condition is None
-                else sf.when(numbered[1].condition, sf.lit(numbered[0])).otherwise(others)
-            ),
-            reversed(list(enumerate(clauses, start=before + 1))),
-            sf.lit(0),
-        )
 
     def _by_clause(self, choose: Callable[[Clause], Column]) -> Column:
         """A value for each clause."""
@@ -373,19 +327,3 @@ class _Changes:
         twice = sf.raise_error(sf.lit(CARDINALITY_VIOLATION)).cast("int")
         is_match = sf.col(_CLAUSE) <= len(self._rows.matched)
         return sf.when(is_match & (sf.col(_MATCHES) > 1), twice).otherwise(kind)
-
-
-def columns_of_deletes(schema: TableSchema) -> frozenset[str]:
-    """The columns of a -D row that count: its key, partition and order, NOT NULL columns; all where old values do."""
-    options = schema.core_options
-    engine = str(schema.options.get("merge-engine", "deduplicate")).strip().lower()
-    if engine != "deduplicate" or options.changelog_producer == "input":
-        return frozenset(schema.field_names)
-    return frozenset(
-        (
-            *schema.primary_keys,
-            *schema.partition_keys,
-            *options.sequence_fields,
-            *(column.name for column in schema.fields if not column.type.nullable),
-        )
-    )

@@ -17,8 +17,8 @@ from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
 from paimon_spark.spark.sql.column_defaults import inserted_default
 from paimon_spark.spark.sql.matched_frames import assigned_field, assigned_values
-from paimon_spark.spark.sql.merge import Action, Clause, MergeRows, MergeStatement, columns_of_deletes
 from paimon_spark.spark.sql.merge_pruning import Equality, equal_names
+from paimon_spark.spark.sql.merge_rows import Action, Clause, MergeRows, MergeStatement, columns_of_deletes
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic
 from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spark.sql.store_assignment import stored_value

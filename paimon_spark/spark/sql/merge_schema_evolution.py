@@ -16,8 +16,9 @@ from pyspark.sql.types import StructType
 from paimon_spark.spark.columns.merge_schema import merge_schema, with_columns
 from paimon_spark.spark.columns.types import from_spark_struct, to_spark_type
 from paimon_spark.spark.session.merge_options import merge_rules
-from paimon_spark.spark.sql.merge import Action, MergeRows, run_merge
+from paimon_spark.spark.sql.merge import run_merge
 from paimon_spark.spark.sql.merge_frames import FrameMerge
+from paimon_spark.spark.sql.merge_rows import Action, MergeRows
 from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.spec.schema_merge import MergeRules

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import SchemaMismatchError
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.column_defaults import inserted_default
-from paimon_spark.spark.sql.merge import Action
 from paimon_spark.spark.sql.merge_frames import FrameMerge, GivenClause
+from paimon_spark.spark.sql.merge_rows import Action
 from paimon_spark.spark.sql.merge_schema_evolution import rules_of, run_frame_merge
 from paimon_spark.spark.sql.row_changes import refuse_older_state
 from paimon_spark.spark.sql.warehouses import system_table_in

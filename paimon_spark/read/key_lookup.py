@@ -1,0 +1,220 @@
+"""Which of some keys a snapshot has, bucket by bucket, and columns of their rows. The driver plans; tasks look up.
+
+Only files and row groups within the range of the keys are read, and of them the key columns first. Other columns are
+read within the range of the keys that were found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.table_scan import TableScan
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.data_types import (
+    BigIntType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    IntType,
+    SmallIntType,
+    TinyIntType,
+    VarCharType,
+)
+from paimon_spark.spec.predicate import Leaf, Predicate, all_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from paimon_spark.read.plan import ReadPlan
+    from paimon_spark.read.split import DataSplit
+    from paimon_spark.spec.data_types import DataField, DataType
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+Numbers = "npt.NDArray[np.int64]"
+
+_WHOLE = (TinyIntType, SmallIntType, IntType, BigIntType, DateType)
+_RANGED = (*_WHOLE, DecimalType, VarCharType)
+_MOST_LISTED = 256
+"""Keys that a filter names one by one."""
+
+
+def has_plain_equality(data_type: DataType) -> bool:
+    """Whether two values of a key are equal in a comparison of SQL exactly where they are the same key."""
+    return isinstance(data_type, (*_RANGED, BooleanType))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The keys that a bucket has."""
+
+    rows: npt.NDArray[np.int64]
+    """Positions, ascending, of those that were found among those that were looked for."""
+    columns: pa.Table | None
+    """For each of them the columns of its row; None where none are wanted."""
+
+
+@dataclass(frozen=True)
+class KeyLookup:
+    """Looks up keys of one snapshot."""
+
+    plan: ReadPlan
+    """Of the keys and then the columns that are wanted of their rows; its splits stand in `splits`."""
+    keys: tuple[str, ...]
+    """The primary key without partition columns."""
+    splits: Mapping[tuple[bytes, int], tuple[DataSplit, ...]]
+    """By partition and bucket."""
+
+    @classmethod
+    def planned(cls, table: FileStoreTable, snapshot: Snapshot | None, wanted: Collection[str]) -> KeyLookup:
+        """Plan it. Runs on the driver.
+
+        Args:
+            table: with a primary key, and the options of the statement.
+            snapshot: None: there is none, and no key is found.
+            wanted: columns of the rows that are found.
+
+        Raises:
+            CorruptTableError: a manifest is missing or cannot be read.
+            SnapshotNotFoundError: the snapshot has expired meanwhile.
+        """
+        schema = table.schema
+        keys = tuple(schema.trimmed_primary_keys)
+        columns = (*map(schema.field, keys), *(field for field in schema.fields if field.name in wanted))
+        plan = TableScan(table, snapshot, ROWS, columns).plan()
+        splits: dict[tuple[bytes, int], list[DataSplit]] = {}
+        for split in plan.splits:
+            splits.setdefault((split.partition, split.bucket), []).append(split)
+        return cls(replace(plan, splits=()), keys, {place: tuple(found) for place, found in splits.items()})
+
+    def find(self, partition: bytes, bucket: int, keys: pa.Table) -> Found:
+        """Look up keys of one bucket. Runs in tasks.
+
+        Args:
+            partition: the bytes of the partition.
+            bucket: the bucket.
+            keys: the columns `keys` in the table's types, without nulls, at least one row; a key may come twice.
+
+        Raises:
+            CorruptTableError: a data file is missing or damaged.
+            SnapshotNotFoundError: the snapshot has expired meanwhile.
+        """
+        splits = self.splits.get((partition, bucket), ())
+        key_fields, wanted = self.plan.fields[: len(self.keys)], self.plan.fields[len(self.keys) :]
+        sought = _Keys([_whole(keys.column(name)) for name in self.keys])
+        there = np.zeros(sought.count, dtype=np.bool_)
+        for batch in self._batches(splits, key_fields, self._within(key_fields, keys)):
+            there[sought.find(batch)[1]] = True
+        rows = np.flatnonzero(there[sought.codes])
+        if not wanted:
+            return Found(rows, None)
+        parts = [to_arrow_schema(wanted).empty_table()]
+        place = np.full(sought.count, -1, dtype=np.int64)
+        count = 0
+        if len(rows):
+            within = self._within(key_fields, keys.take(pa.array(rows)))
+            for batch in self._batches(splits, self.plan.fields, within):
+                positions, numbers = sought.find(batch)
+                place[numbers] = np.arange(count, count + len(numbers))
+                count += len(numbers)
+                chosen = batch.select([field.name for field in wanted]).take(pa.array(positions))
+                parts.append(pa.Table.from_batches([chosen]))
+        return Found(rows, pa.concat_tables(parts).take(pa.array(place[sought.codes[rows]])))
+
+    def _batches(
+        self, splits: Sequence[DataSplit], fields: Sequence[DataField], within: Predicate | None
+    ) -> Iterator[pa.RecordBatch]:
+        for split in splits:
+            yield from self.plan.read(self.plan.table, split, fields, within)
+
+    @staticmethod
+    def _within(fields: Sequence[DataField], keys: pa.Table) -> Predicate | None:
+        """A filter that all keys pass, and few others."""
+        parts: list[Predicate] = []
+        for field in fields:
+            column = keys.column(field.name)
+            if not isinstance(field.type, _RANGED):
+                continue
+            ends = pc.min_max(column).as_py()
+            parts.append(Leaf("between", field.name, (ends["min"], ends["max"])))
+            if keys.num_rows <= _MOST_LISTED:
+                parts.append(Leaf("in", field.name, tuple(column.unique().to_pylist())))
+        return all_of(parts) if parts else None
+
+
+class _Keys:
+    """Keys that are looked for; equal ones have the same number, from 0."""
+
+    def __init__(self, columns: Sequence[pa.Array]) -> None:
+        self._values: list[pa.Array] = []
+        self._steps: list[Any] = []
+        self.codes: npt.NDArray[np.int64]
+        """The number of each key."""
+        self.count = 0
+        self._sorted = None
+        whole = _whole_numbers(columns[0]) if len(columns) == 1 else None
+        if whole is not None:
+            self._sorted, self.codes = np.unique(whole, return_inverse=True)
+            self.count = len(self._sorted)
+            return
+        codes: npt.NDArray[np.int64] = np.zeros(len(columns[0]), dtype=np.int64)
+        for column in columns:
+            values = column.unique()
+            found = pc.index_in(column, value_set=values).to_numpy().astype(np.int64)
+            step, codes = np.unique(codes * len(values) + found, return_inverse=True)
+            self._values.append(values)
+            self._steps.append(step)
+        self.codes, self.count = codes, len(self._steps[-1])
+
+    def find(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The rows of a batch whose keys are looked for, and the numbers of these; the key columns come first."""
+        if self._sorted is not None:
+            values = _whole_numbers(batch.column(0))
+            assert values is not None
+            return _matches(self._sorted, values)
+        rows: npt.NDArray[np.int64] = np.arange(batch.num_rows)
+        codes: npt.NDArray[np.int64] = np.zeros(batch.num_rows, dtype=np.int64)
+        for at, (values, step) in enumerate(zip(self._values, self._steps, strict=True)):
+            found = pc.index_in(batch.column(at), value_set=values)
+            known = found.is_valid().to_numpy(zero_copy_only=False)[rows]
+            rows = rows[known]
+            code = codes[known] * len(values) + found.fill_null(0).to_numpy().astype(np.int64)[rows]
+            places = np.minimum(np.searchsorted(step, code), len(step) - 1)
+            same = step[places] == code
+            rows, codes = rows[same], places[same]
+        return rows, codes
+
+
+def _matches(
+    wanted: npt.NDArray[np.int64], values: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Where `values` are among `wanted`, which are ascending: positions in both."""
+    if not len(values):
+        nothing: npt.NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        return nothing, nothing
+    low, high = np.searchsorted(wanted, values[0]), np.searchsorted(wanted, values[-1], "right")
+    if high - low < len(values) and bool(np.all(values[1:] > values[:-1])):
+        places = np.searchsorted(values, wanted[low:high])
+        same = values[places] == wanted[low:high]
+        return places[same], low + np.flatnonzero(same)
+    places = np.minimum(np.searchsorted(wanted, values), len(wanted) - 1)
+    rows = np.flatnonzero(wanted[places] == values)
+    return rows, places[rows]
+
+
+def _whole_numbers(column: pa.Array) -> npt.NDArray[np.int64] | None:
+    """A column of whole numbers or days as numbers; None for any other."""
+    if pa.types.is_date32(column.type):
+        column = column.view(pa.int32())
+    return column.to_numpy().astype(np.int64, copy=False) if pa.types.is_signed_integer(column.type) else None
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -1,0 +1,179 @@
+"""MERGE by the primary key: each task that writes a bucket looks up which keys of its rows the bucket has.
+
+Only the source passes through Spark, with what each clause would make of its rows. The rows of the target are not
+joined, shuffled or sorted: a task reads their keys, and of those that are matched the columns that stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.spark.columns.arrow_cast import batches_from_spark, conversion
+from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
+from paimon_spark.spec.row_kind import RowKind
+from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.write.packed_rows import mapping_of, unpack_rows
+from paimon_spark.write.placed_keys import PLACE
+from paimon_spark.write.routing import Router
+from paimon_spark.write.rows import MappedRows
+from paimon_spark.write.task_write import write_batches
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from paimon_spark.read.key_lookup import KeyLookup
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.write.message import TaskMessage
+    from paimon_spark.write.plan import WritePlan
+
+MATCHED, NOT_MATCHED = "_PAIMON_MATCHED", "_PAIMON_NOT_MATCHED"
+"""Columns behind those of the values: the number of the clause for a row, from 1, if its key is there or not; or 0."""
+_AT = "_PAIMON_AT"
+
+
+@dataclass(frozen=True, slots=True)
+class MergedColumn:
+    """Where a column of the table has its values. Positions are those of columns that come in."""
+
+    matched: int | None
+    """Its values in rows whose keys are there; None where no clause gives it one."""
+    inserted: int | None
+    """Its values in other rows."""
+    kept: tuple[int, ...]
+    """The numbers of the clauses that keep the old value."""
+    emptied: tuple[int, ...]
+    """The numbers of the clauses that leave nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedMerge:
+    """What a task makes of rows of the source."""
+
+    schema: TableSchema
+    names: tuple[str, ...]
+    """The columns that come in: at least the primary key under its own names, then `MATCHED` and `NOT_MATCHED`."""
+    columns: tuple[MergedColumn, ...]
+    """One for each column of the table."""
+    kinds: tuple[RowKind, ...]
+    """What each clause writes."""
+    lookup: KeyLookup
+
+    @property
+    def data_schema(self) -> pa.Schema:
+        """The rows that are written: the columns of the table, and the row kind."""
+        columns = spark_arrow_schema(to_spark_struct(self.schema.fields))
+        return columns.append(pa.field(VALUE_KIND.name, pa.int8(), nullable=False))
+
+    def write_task(
+        self, plan: WritePlan, given: pa.Schema, batches: Iterable[pa.RecordBatch], task_id: int, *, packed: bool
+    ) -> TaskMessage:
+        """Write the rows of one task. Runs in tasks.
+
+        Args:
+            plan: of a write of rows with `data_schema`.
+            given: the columns that come in.
+            batches: rows of the source, packed or as they are.
+            task_id: the same for all attempts of a task.
+            packed: whether they are packed.
+
+        Raises:
+            DataError: a row cannot be taken; nothing is written then.
+        """
+        if packed:
+            rows = unpack_rows(batches)
+        else:
+            rows = batches_from_spark((batch.rename_columns(given.names) for batch in batches), given)
+        return write_batches(plan, self._merged(plan, rows), task_id)
+
+    def _merged(self, plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        limit = max(1, int(plan.table.options.value("write-buffer-size")) // (8 if self._keeps else 2))
+        waiting: list[pa.RecordBatch] = []
+        size = 0
+        for batch in batches:
+            waiting.append(batch)
+            size += batch.nbytes
+            if size >= limit:
+                yield from self._decided(plan, pa.Table.from_batches(waiting)).to_batches()
+                waiting, size = [], 0
+        if waiting:
+            yield from self._decided(plan, pa.Table.from_batches(waiting)).to_batches()
+
+    @property
+    def _keeps(self) -> bool:
+        return len(self.lookup.plan.fields) > len(self.lookup.keys)
+
+    def _decided(self, plan: WritePlan, rows: pa.Table) -> pa.Table:
+        """What is written for rows of the source, at least one."""
+        found, old, at_old = self._looked_up(plan, rows)
+        number = np.where(found, _numbers(rows, MATCHED), _numbers(rows, NOT_MATCHED))
+        taken = np.flatnonzero(number)
+        if len(taken) < len(number):
+            rows, number, found, at_old = rows.take(pa.array(taken)), number[taken], found[taken], at_old[taken]
+        kinds = np.array([0, *(kind.value for kind in self.kinds)], dtype=np.int8)[number]
+        schema = self.data_schema
+        names = {name: at for at, name in enumerate(() if old is None else old.column_names)}
+        arrays = []
+        for field, column in zip(schema, self.columns, strict=False):
+            value = self._value(rows, column, found, field.type)
+            kept = np.isin(number, column.kept)
+            if old is not None and kept.any():
+                before = _converted(old.column(names[field.name]), field.type)
+                before = before.take(pa.array(at_old, mask=~kept))
+                value = before if kept.all() else pc.if_else(pa.array(kept), before, value)
+            emptied = np.isin(number, column.emptied)
+            if emptied.any():
+                value = pc.if_else(pa.array(emptied), pa.scalar(None, field.type), value)
+            arrays.append(value)
+        arrays.append(pa.array(kinds))
+        if PLACE in rows.column_names:
+            arrays.append(rows.column(PLACE))
+            schema = schema.append(rows.schema.field(PLACE))
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    @staticmethod
+    def _value(rows: pa.Table, column: MergedColumn, found: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+        matched, inserted = (None if at is None else rows.column(at) for at in (column.matched, column.inserted))
+        if matched is None and inserted is None:
+            return pa.nulls(rows.num_rows, kind)
+        if matched is None or inserted is None or column.matched == column.inserted:
+            return matched if inserted is None else inserted
+        return pc.if_else(pa.array(found), matched, inserted)
+
+    def _looked_up(
+        self, plan: WritePlan, rows: pa.Table
+    ) -> tuple[npt.NDArray[np.bool_], pa.Table | None, npt.NDArray[np.int64]]:
+        """Which rows have keys that are there; the old rows of these; and the position of each among the old rows."""
+        schema = plan.table.schema
+        mapping = mapping_of(plan, {*schema.partition_keys, *schema.bucket_keys, *schema.primary_keys})
+        keys = mapping.columns(rows.select(mapping.data_names))
+        keys = keys.append_column(_AT, pa.array(np.arange(rows.num_rows)))
+        places = rows.column(PLACE).to_numpy() if PLACE in rows.column_names else None
+        router = Router(schema, None, None, plan.total_buckets)
+        found = np.zeros(rows.num_rows, dtype=np.bool_)
+        at_old = np.full(rows.num_rows, -1, dtype=np.int64)
+        old: list[pa.Table] = []
+        count = 0
+        for routed in router.route(MappedRows(keys, None, places)):
+            looked_up = self.lookup.find(routed.partition, routed.bucket, routed.rows)
+            positions = routed.rows.column(_AT).to_numpy()[looked_up.rows]
+            found[positions] = True
+            if looked_up.columns is not None:
+                at_old[positions] = np.arange(count, count + len(positions))
+                count += len(positions)
+                old.append(looked_up.columns)
+        return found, pa.concat_tables(old) if old else None, at_old
+
+
+def _numbers(rows: pa.Table, name: str) -> npt.NDArray[np.int8]:
+    return np.asarray(rows.column(name).to_numpy(), dtype=np.int8)
+
+
+def _converted(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    convert = conversion(column.type, kind)
+    return column if convert is None else pa.chunked_array([convert(part) for part in column.chunks], kind)

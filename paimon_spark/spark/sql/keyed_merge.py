@@ -1,0 +1,134 @@
+"""A MERGE by the primary key that needs no join: what each clause would make of a row of the source.
+
+That is so where ON compares the primary key and nothing else, and conditions and values are over the source. Whether a
+key is there, the task that writes its bucket finds out (`spark.jobs.keyed_merges`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as sf
+
+from paimon_spark.read.key_lookup import KeyLookup, has_plain_equality
+from paimon_spark.spark.columns.types import to_spark_type
+from paimon_spark.spark.jobs.keyed_merges import MATCHED, NOT_MATCHED, KeyedMerge, MergedColumn
+from paimon_spark.spark.sql.merge_rows import Action, Clause, MergeRows, columns_of_deletes, first_clause
+from paimon_spark.spec import data_types as t
+from paimon_spark.spec.schema import BucketMode
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_MOST_CLAUSES = 127
+_NOT_KEPT = (t.VariantType, t.BlobType)
+
+
+def keyed_merge(
+    table: FileStoreTable, rows: MergeRows, snapshot: Snapshot | None
+) -> tuple[DataFrame, KeyedMerge] | None:
+    """Return the rows of the source and what tasks make of them; None where both sides must be joined.
+
+    Args:
+        table: the target with the options of the statement.
+        rows: both sides.
+        snapshot: what is read of the target.
+    """
+    schema = table.schema
+    if rows.by_key is None or not _is_possible(table, rows):
+        return None
+    given = _Given(schema, rows)
+    kept = {field.name for field, column in zip(schema.fields, given.columns, strict=True) if column.kept}
+    if any(t.contains_type(schema.field(name).type, kind) for name in kept for kind in _NOT_KEPT):
+        return None
+    lookup = KeyLookup.planned(table, snapshot, kept)
+    kinds = tuple(clause.action.value for clause in (*rows.matched, *rows.not_matched))
+    return given.frame(), KeyedMerge(schema, given.names, tuple(given.columns), kinds, lookup)
+
+
+def _is_possible(table: FileStoreTable, rows: MergeRows) -> bool:
+    schema = table.schema
+    if rows.not_matched_by_source or len(rows.matched) + len(rows.not_matched) > _MOST_CLAUSES:
+        return False
+    if not all(has_plain_equality(schema.field(key).type) for key in schema.primary_keys):
+        return False
+    if schema.bucket_mode is BucketMode.HASH_DYNAMIC:  # keys are placed before it is known whether they are written
+        return bool(rows.not_matched) and rows.not_matched[-1].condition is None
+    return schema.bucket_mode is BucketMode.HASH_FIXED
+
+
+class _Given:
+    """The columns that tasks get: each value once, the keys under their names."""
+
+    def __init__(self, schema: TableSchema, rows: MergeRows) -> None:
+        assert rows.by_key is not None
+        self._rows = rows
+        self._schema = schema
+        self._by_key = rows.by_key
+        self._values: list[Column] = [rows.by_key[key] for key in schema.primary_keys]
+        self._names: list[str] = list(schema.primary_keys)
+        kept_by_deletes = columns_of_deletes(schema)
+        self.columns = [self._column(field, kept_by_deletes) for field in schema.fields]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names."""
+        return (*self._names, MATCHED, NOT_MATCHED)
+
+    def frame(self) -> DataFrame:
+        """The rows of the source for which a clause may do something, with these columns."""
+        rows = self._rows
+        lacks_key = reduce(lambda one, other: one | other, (value.isNull() for value in self._by_key.values()))
+        matched = sf.when(lacks_key, sf.lit(0)).otherwise(first_clause(rows.matched, 0))
+        numbers = matched, first_clause(rows.not_matched, len(rows.matched))
+        columns = [value.alias(str(at)) for at, value in enumerate(self._values)]
+        columns += [
+            number.cast("tinyint").alias(name) for number, name in zip(numbers, (MATCHED, NOT_MATCHED), strict=True)
+        ]
+        return rows.source.select(*columns).where((sf.col(MATCHED) > 0) | (sf.col(NOT_MATCHED) > 0))
+
+    def _column(self, field: DataField, kept_by_deletes: frozenset[str]) -> MergedColumn:
+        name, rows = field.name, self._rows
+        if name in self._schema.primary_keys:
+            at = self._names.index(name)
+            return MergedColumn(at, at, (), ())
+        matched = list(enumerate(rows.matched, 1))
+        inserted = list(enumerate(rows.not_matched, 1 + len(rows.matched)))
+        deletes = tuple(number for number, clause in matched if clause.action is Action.DELETE)
+        kept = tuple(n for n, clause in matched if clause.action is Action.UPDATE and name not in clause.values)
+        is_kept = name in kept_by_deletes
+        at_matched = self._placed(field, [pair for pair in matched if name in pair[1].values], MATCHED)
+        at_inserted = self._placed(field, inserted, NOT_MATCHED)
+        shown = at_matched is not None or at_inserted is not None
+        return MergedColumn(
+            at_matched, at_inserted, (*kept, *deletes) if is_kept else kept, deletes if shown and not is_kept else ()
+        )
+
+    def _placed(self, field: DataField, clauses: Sequence[tuple[int, Clause]], chosen_by: str) -> int | None:
+        """The position of the column with the values that some clauses give a column of the table."""
+        values = [clause.values[field.name] for _, clause in clauses]
+        if not values:
+            return None
+        if all(value is values[0] for value in values):
+            known = next((at for at, value in enumerate(self._values) if value is values[0]), None)
+            if known is not None:
+                return known
+            value = values[0]
+        else:
+            first = self._rows.matched if chosen_by == MATCHED else self._rows.not_matched
+            number = first_clause(first, 0 if chosen_by == MATCHED else len(self._rows.matched))
+            value = reduce(
+                lambda others, pair: sf.when(number == pair[0], pair[1].values[field.name]).otherwise(others),
+                clauses,
+                sf.lit(None).cast(to_spark_type(field.type)),
+            )
+        self._values.append(value)
+        self._names.append(f"_PAIMON_VALUE_{len(self._names)}")
+        return len(self._values) - 1
