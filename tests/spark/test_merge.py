@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
+import paimon_spark
 from paimon_spark import PaimonTable
+from paimon_spark.errors import PaimonError
 from paimon_spark.spark.sql import merge
 from paimon_spark.table.table import load_table
 from tests.support.warehouses import in_use
@@ -263,6 +265,65 @@ def test_an_upsert_reads_nothing(spark: SparkSession, warehouse: Path, monkeypat
     assert sorted((warehouse / "db.db" / name).glob("bucket-*/*")) == files, "what was written is gone"
     spark.sql(upsert.format(name, twice.replace("2 AS k", "7 AS k").replace("id AS n", "1 AS n")))
     assert rows(spark, name)[4:] == [(7, "x", 1)]
+
+
+def by_catalog(spark: SparkSession, path: str, source: str, clauses: str) -> None:
+    spark.sql(f"MERGE INTO paimon.`{path}` t USING {source} s ON t.k = s.k AND s.p = t.p {clauses}")
+
+
+def by_text(spark: SparkSession, path: str, source: str, clauses: str) -> None:
+    paimon_spark.sql(spark, f"MERGE INTO paimon.`{path}` t USING {source} s ON t.k = s.k AND s.p = t.p {clauses}")
+
+
+@pytest.mark.parametrize(("kind", "door"), [("fixed", by_text), ("dynamic", by_catalog), ("partitioned", by_catalog)])
+def test_a_merge_by_the_key_joins_nothing(
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch, kind: str, door: Callable[..., None]
+) -> None:
+    """Where conditions and values are over the source, tasks look up its keys; what is not assigned stays."""
+    options = {"primary-key": "k,p", **({} if kind == "dynamic" else {"bucket": "2"})}
+    name = create(spark, "k INT, p STRING, v STRING, n INT, o STRUCT<x: INT>", **options)
+    if kind == "partitioned":
+        spark.sql(f"DROP TABLE {name}")
+        spark.sql(f"CREATE TABLE {name} (k INT, p STRING, v STRING, n INT, o STRUCT<x: INT>) PARTITIONED BY (p) "
+                  "TBLPROPERTIES ('primary-key'='k,p', 'bucket'='2')")  # fmt: skip
+    spark.sql(f"INSERT INTO {name} SELECT id, id % 3, 'a', id, named_struct('x', id) FROM range(20)")
+    spark.sql(f"INSERT INTO {name} SELECT id, id % 3, 'b', id, named_struct('x', -id) FROM range(5, 8)")
+    path = path_of(warehouse, name)
+    monkeypatch.setattr(merge._Changes, "keyed", None)  # what joins both sides
+    source = (
+        "(SELECT CAST(id AS INT) k, CAST(id % 3 AS STRING) p, CAST(id * 10 AS INT) n FROM range(4, 24, 2) "
+        "UNION ALL SELECT 4, 'x', 1)"
+    )
+    door(spark, path, source,
+         "WHEN MATCHED AND s.n = 40 THEN DELETE WHEN MATCHED AND s.n < 100 THEN UPDATE SET n = s.n, v = 'u' "
+         "WHEN MATCHED AND s.n > 150 THEN UPDATE SET v = upper(s.p) WHEN NOT MATCHED AND s.n = 200 THEN INSERT "
+         "(k, p, v) VALUES (s.k, s.p, 'i') WHEN NOT MATCHED THEN INSERT (k, p, n) VALUES (s.k, s.p, s.n)")  # fmt: skip
+    expected = {i: (i, str(i % 3), "b" if 5 <= i < 8 else "a", i, (-i if 5 <= i < 8 else i,)) for i in range(20)}
+    del expected[4]
+    for i in (6, 8):
+        expected[i] = (i, str(i % 3), "u", i * 10, expected[i][4])
+    for i in (16, 18):
+        expected[i] = (i, str(i % 3), str(i % 3), i, (i,))
+    expected[20] = (20, "2", "i", None, None)
+    expected[22] = (22, "1", None, 220, None)
+    expected[24] = (4, "x", None, 1, None)
+    assert rows(spark, name) == sorted(expected.values(), key=str)
+    if kind != "dynamic":  # there, keys have places before it is known whether they are there
+        null = "(SELECT CAST(NULL AS INT) k, '1' p UNION ALL SELECT 3, '0' UNION ALL SELECT 100, '0')"
+        door(spark, path, null, "WHEN MATCHED THEN UPDATE SET n = -1")
+        assert [row[0] for row in rows(spark, name) if row[3] == -1] == [3]
+    monkeypatch.undo()
+    with pytest.raises((PySparkException, PaimonError), match="MERGE_CARDINALITY_VIOLATION"):
+        door(spark, path, "(SELECT 3 k, '0' p, CAST(id AS INT) n FROM range(2))", "WHEN MATCHED AND s.n < 9 THEN "
+             "UPDATE SET n = s.n WHEN NOT MATCHED THEN INSERT (k, p) VALUES (s.k, s.p)")  # fmt: skip
+
+
+def test_a_value_that_no_clause_writes_is_no_error(spark: SparkSession, warehouse: Path) -> None:
+    """A value is wrong only of a row that gets it: here of none."""
+    name = create(spark, "k INT, v STRING, n INT", ABC, **KINDS["keyed"])
+    spark.sql(f"MERGE INTO {name} t USING (SELECT 2 k, '7' v UNION ALL SELECT 9, 'x') s ON t.k = s.k "
+              "WHEN MATCHED THEN UPDATE SET n = CAST(s.v AS INT)")  # fmt: skip
+    assert rows(spark, name)[1] == (2, "b", 7)
 
 
 def test_in_a_micro_batch(spark: SparkSession, warehouse: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
 
 from paimon_spark.errors import OptionError, SchemaMismatchError
@@ -95,17 +96,19 @@ class FrameMerge(MergeStatement):
         source = self.source(snapshot_id).alias(other)
         values = _Values(self, target, source)
         old = {name: sf.col(f"{quoted_name(own)}._paimon_old_{at}") for at, name in enumerate(self._columns())}
+        matched, not_matched = values.clauses(self.matched), values.clauses(self.not_matched)
         return MergeRows(
             target=target,
             source=source,
             on=_column(self.on),
             old={**old, **{name: _named(own, name) for name in places}},
-            matched=values.clauses(self.matched),
-            not_matched=values.clauses(self.not_matched),
+            matched=matched,
+            not_matched=not_matched,
             not_matched_by_source=values.clauses(self.not_matched_by_source),
             upsert=self._is_upsert(source),
             equalities=self._equalities(source),
             narrow=lambda where: self._target(snapshot_id, places, where),
+            by_key=self._by_key(source, [*matched, *not_matched]),
         )
 
     def _target(self, snapshot_id: int | None, places: Sequence[str], where: str | None) -> DataFrame:
@@ -124,6 +127,56 @@ class FrameMerge(MergeStatement):
             for one, two in compared
             if one.lower() in own and two.lower() in other
         ]
+
+    def _by_key(self, source: DataFrame, clauses: Sequence[Clause]) -> dict[str, Column] | None:
+        """The values that ON compares the primary key with, as `MergeRows.by_key` says."""
+        named = self._names_by_key(source)
+        if named is None or self.aliases[0].lower() in {name.lower() for name in source.columns}:
+            return None
+        by_key = {key: _named(self.aliases[1], name) for key, name in named.items()}
+        used = [*by_key.values(), *(value for clause in clauses for value in clause.values.values())]
+        used += [clause.condition for clause in clauses if clause.condition is not None]
+        try:
+            assert source.select(*(column.alias(str(at)) for at, column in enumerate(used))).schema is not None
+        except AnalysisException:
+            return None  # one of them names the target
+        return by_key
+
+    def _names_by_key(self, source: DataFrame) -> dict[str, str] | None:
+        """The columns of the source that ON compares the primary key with; None where a clause may change a key."""
+        keys = {name.lower(): name for name in self.table.schema.primary_keys}
+        compared, is_whole = equal_names(self.on, self.aliases) if isinstance(self.on, str) else ([], False)
+        given = {field.name.lower(): field for field in source.schema.fields}
+        found = {own.lower(): other.lower() for own, other in compared}
+        if not is_whole or found.keys() != keys.keys() or len(found) < len(compared) or self.not_matched_by_source:
+            return None
+        for name, other in found.items():
+            kind = to_spark_type(self.table.schema.field(keys[name]).type)
+            if other not in given or given[other].dataType != kind:
+                return None
+        changed = {key for key, other in found.items() if key != other}
+        for clause in (*self.matched, *self.not_matched):
+            if clause.action is Action.DELETE:
+                continue
+            if clause.values is None:
+                if changed or (self.star is not None and not self.star.issuperset(keys)):
+                    return None
+            elif not self._keeps_keys(clause, found):
+                return None
+        return {keys[name]: given[other].name for name, other in found.items()}
+
+    def _keeps_keys(self, clause: GivenClause, compared: Mapping[str, str]) -> bool:
+        """Whether a clause that gives values gives a key the value that it is compared with."""
+        own = self.table.schema.field_names
+        given = {((n,) if n in own else split_name(n))[0].lower(): v for n, v in (clause.values or {}).items()}
+        for key, other in compared.items():
+            value = given.get(key)
+            if value is None and clause.action is Action.UPDATE:
+                continue
+            pair = f"{quoted_name(self.aliases[0])}.x = {value}" if isinstance(value, str) else ""
+            if [name.lower() for _, name in equal_names(pair, self.aliases)[0]] != [other]:
+                return False
+        return True
 
     def _is_upsert(self, source: DataFrame) -> bool:
         """Whether the target needs not be read, as `MergeRows.upsert` says."""
@@ -188,6 +241,7 @@ class _Values:
         self._source = source
         self._names = merge.table.schema.field_names
         self._fields = to_spark_struct(merge.table.schema.fields).fields
+        self._star: dict[str, Column] | None = None
         self._ansi = str(source.sparkSession.conf.get("spark.sql.ansi.enabled")).lower() == "true"
 
     def clauses(self, given: Sequence[GivenClause]) -> list[Clause]:
@@ -197,12 +251,18 @@ class _Values:
         condition = None if clause.condition is None else _column(clause.condition)
         if clause.action is Action.DELETE:
             return Clause(clause.action, condition)
+        is_star = clause.values is None and self._merge.star is None
+        if is_star and self._star is not None:
+            return Clause(clause.action, condition, self._star)
         raw = self._by_name() if clause.values is None else self._given(clause.values)
         if clause.action is Action.INSERT:
             for column in self._merge.table.schema.fields:
                 if column.name not in raw:
                     raw[column.name] = self._default(column)
-        return Clause(clause.action, condition, self._cast(raw))
+        values = self._cast(raw)
+        if is_star:
+            self._star = values
+        return Clause(clause.action, condition, values)
 
     @staticmethod
     def _default(column: DataField) -> Column:
