@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from paimon_spark.options.advice import USE_ANOTHER_ENGINE, WRITE_WITH_ANOTHER_ENGINE
+from paimon_spark.options.advice import USE_ANOTHER_ENGINE
 from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
@@ -37,10 +37,9 @@ CORE_TABLE: tuple[Option, ...] = (
         "primary-key.nullable",
         K.BOOL,
         False,
-        "Whether primary key columns may hold nulls.",
+        "Whether primary key columns may hold nulls, which are equal to each other.",
         immutable=True,
         honoured=True,
-        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE, unless=("false",)),),
     ),
     Option(
         "row-tracking.enabled",
