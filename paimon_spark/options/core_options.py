@@ -139,6 +139,11 @@ class CoreOptions(Mapping[str, str]):
         return str(self.value("merge-engine"))
 
     @property
+    def one_row_wins(self) -> bool:
+        """Whether a row of the table is one row of its key, as it was written."""
+        return self.merge_engine in ("deduplicate", "first-row")
+
+    @property
     def num_levels(self) -> int:
         """Levels of an LSM tree: `num-levels`, else one more than `num-sorted-run.compaction-trigger`."""
         return int(self.value("num-levels") or self.value("num-sorted-run.compaction-trigger") + 1)

@@ -140,7 +140,7 @@ def _split(
 def _needed(table: FileStoreTable, files: Sequence[_Marked]) -> npt.NDArray[np.bool_]:
     """Which files must be read: those that one state has; and with engines that put rows together, those they touch."""
     alone = np.array([not common for _, common, _ in files], dtype=bool)
-    if table.options.merge_engine in ("deduplicate", "first-row") or alone.all() or not alone.any():
+    if table.options.one_row_wins or alone.all() or not alone.any():
         return alone
     plain = [file for file, _, _ in files]
     low, high = key_ranks(table, [f.min_key for f in plain], [f.max_key for f in plain], [f.schema_id for f in plain])

@@ -117,7 +117,7 @@ def _of_tables_with_keys(table: FileStoreTable, files: ManifestColumns, predicat
     """
     may_match = files.mask(_MAY_MATCH)
     groups = [np.array(group, dtype=np.int64) for group in bucket_groups(files)]
-    alone, whole = _decided_alone(table, files, groups), table.options.merge_engine in ("deduplicate", "first-row")
+    alone, whole = _decided_alone(table, files, groups), table.options.one_row_wins
     keep, some = index_masks(table, files, predicate, may_match & (alone | whole))
     may_match = may_match & keep
     key_predicate = implied_by(predicate, table.schema.trimmed_primary_keys)

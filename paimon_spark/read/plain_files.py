@@ -1,6 +1,7 @@
 """Whether the rows of a plan are exactly the rows of its Parquet files, one file after the other.
 
-Then nothing is merged, dropped or cast, and only partition values are filled in. Pure; runs on the driver.
+Then nothing is merged or cast, only marked rows are dropped, and only partition values are filled in. Pure; runs on the
+driver.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def holds_plain_rows(plan: ReadPlan, *, marked: bool = False) -> bool:
 
     Args:
         plan: of a read.
-        marked: the reader leaves out rows that deletion vectors mark.
+        marked: the reader leaves out rows at positions that it is told: those that deletion vectors mark, and those
+            of files that overlap which `superseded_rows` finds.
     """
     if plan.read not in (read_split, read_streamed) or not plan.splits:
         return False
@@ -67,11 +69,18 @@ def holds_plain_rows(plan: ReadPlan, *, marked: bool = False) -> bool:
     if plan.table.options.data_evolution_enabled and not all(split.raw_convertible for split in plan.splits):
         return False
     has_keys = bool(plan.table.schema.primary_keys)
-    if not all(_is_plain_split(split, has_keys=has_keys, marked=marked) for split in plan.splits):
+    overlap = marked and has_keys and plan.table.options.one_row_wins
+    if not all(_is_plain_split(split, has_keys=has_keys, marked=marked, overlap=overlap) for split in plan.splits):
         return False
     columns = [field for field in plan.fields if field.name not in keys]
     schema_ids = {file.schema_id for split in plan.splits for file in split.files}
     return all(_same_columns(plan.table, schema_id, columns) for schema_id in schema_ids)
+
+
+def merged_splits(plan: ReadPlan) -> list[DataSplit]:
+    """Return the splits of a plan of which `superseded_rows` finds the rows: of tables with keys, not one by one."""
+    has_keys = bool(plan.table.schema.primary_keys)
+    return [split for split in plan.splits if has_keys and type(split) is DataSplit and not split.raw_convertible]
 
 
 def _is_plain_type(kind: t.DataType) -> bool:
@@ -81,7 +90,7 @@ def _is_plain_type(kind: t.DataType) -> bool:
     return isinstance(kind, _PLAIN_TYPES)
 
 
-def _is_plain_split(split: DataSplit, *, has_keys: bool, marked: bool) -> bool:
+def _is_plain_split(split: DataSplit, *, has_keys: bool, marked: bool, overlap: bool) -> bool:
     """Whether a split is nothing but Parquet files.
 
     Further fields of splits and files, with values other than their defaults, ask for more than the rows of the files.
@@ -94,7 +103,7 @@ def _is_plain_split(split: DataSplit, *, has_keys: bool, marked: bool) -> bool:
     plain = [(i, value) for i, value in _FILE_DEFAULTS if not (marked and i == _VECTOR)]
     if any(file.format != "parquet" or any(file[i] != value for i, value in plain) for file in split.files):
         return False
-    if as_written or not has_keys:
+    if as_written or not has_keys or (overlap and not split.raw_convertible):
         return True
     # old files with keys do not say how many deletes they hold; files of append tables hold none
     return split.raw_convertible and all(file.delete_row_count == 0 for file in split.files)

@@ -125,17 +125,53 @@ def _merged_section(
     needed = set(engine.required_columns(names)) | (fields(pushed) if pushed is not None else set())
     in_part = {field.name: field for field in read_fields}
     merge_fields = tuple(in_part.get(field.name, field) for field in table.schema.fields if field.name in needed)
-    order_fields = (*(() if _are_newer_by_run(runs) else (SEQUENCE_NUMBER,)), *_kinds_of(runs))
-    reader = FileRead(
-        table,
-        merge_fields,
-        constants,
-        special=order_fields,
-        batch_bytes=block_bytes(budget, len(runs)),
+    reader = replace(
+        section_reader(table, runs, merge_fields, constants, budget),
         dictionaries=frozenset() if table.options.needs_lookup else engine.moved_columns(list(needed)),
     )
-    streams = [reader.run(run, pushed) for run in runs]
-    yield from merge_sorted_runs(
+    yield from merged_section(table, runs, [reader.run(run, pushed) for run in runs], engine, names, budget)
+
+
+def section_reader(
+    table: FileStoreTable,
+    runs: Sequence[Sequence[SplitFile]],
+    merge_fields: tuple[DataField, ...],
+    constants: dict[str, pa.Scalar],
+    budget: int,
+) -> FileRead:
+    """Return what reads the files of a section for a merge: columns, then what else decides the order of its rows.
+
+    Args:
+        table: of the plan.
+        runs: of the section, oldest first.
+        merge_fields: what the merge engine needs.
+        constants: see `partition_constants`.
+        budget: memory for the merge, in bytes.
+    """
+    order_fields = (*(() if _are_newer_by_run(runs) else (SEQUENCE_NUMBER,)), *_kinds_of(runs))
+    size = block_bytes(budget, len(runs))
+    return FileRead(table, merge_fields, constants, special=order_fields, batch_bytes=size)
+
+
+def merged_section(
+    table: FileStoreTable,
+    runs: Sequence[Sequence[SplitFile]],
+    streams: Sequence[Iterator[pa.RecordBatch]],
+    engine: MergeEngine,
+    names: Sequence[str],
+    budget: int,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the columns of these names of the rows of a section, merged, without deletes.
+
+    Args:
+        table: of the plan.
+        runs: of the section, oldest first.
+        streams: the rows of each run, as its `section_reader` reads them; more columns may stand among them.
+        engine: of the table.
+        names: of the result.
+        budget: memory for the merge, in bytes.
+    """
+    return merge_sorted_runs(
         streams,
         engine,
         budget_bytes=budget,

@@ -336,9 +336,14 @@ def test_only_files_that_are_the_rows_are_read_so(catalog: SparkSession) -> None
     catalog.sql("INSERT INTO keyed VALUES (1, 1), (2, 2)")
     assert shown(catalog, "SELECT * FROM keyed") == (True, [(1, 1), (2, 2)])
     catalog.sql("INSERT INTO keyed VALUES (1, 3)")
-    assert shown(catalog, "SELECT * FROM keyed") == (False, [(1, 3), (2, 2)])
+    assert shown(catalog, "SELECT * FROM keyed") == (True, [(1, 3), (2, 2)])
     assert shown(catalog, "SELECT id, v FROM `keyed$audit_log`") == (False, [(1, 3), (2, 2)])
     catalog.sql("DELETE FROM keyed")
+    properties = "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1', 'merge-engine' = 'partial-update')"
+    catalog.sql(f"CREATE TABLE merged (id INT NOT NULL, v INT) {properties}")
+    catalog.sql("INSERT INTO merged VALUES (1, 1), (2, 2)")
+    catalog.sql("INSERT INTO merged VALUES (1, NULL)")
+    assert shown(catalog, "SELECT * FROM merged") == (False, [(1, 1), (2, 2)])
     catalog.sql("CREATE TABLE orc (id INT) TBLPROPERTIES ('file.format' = 'orc')")
     catalog.sql("INSERT INTO orc VALUES (1)")
     assert shown(catalog, "SELECT * FROM orc") == (False, [(1,)])
@@ -476,14 +481,75 @@ def test_spark_filters_rows_that_vectors_mark(catalog: SparkSession, marked: str
     assert row_multiset(rows) == row_multiset(collected(slices))
 
 
+@pytest.fixture(scope="module")
+def superseded(catalog: SparkSession) -> str:
+    """A table of two partitions of overlapping files of several levels, with deletes."""
+    catalog.sql(
+        "CREATE TABLE superseded (k BIGINT NOT NULL, v STRING, p STRING NOT NULL) PARTITIONED BY (p) "
+        "TBLPROPERTIES ('primary-key' = 'p,k', 'bucket' = '2', 'num-sorted-run.compaction-trigger' = '6')"
+    )
+    for low, step, p in ((0, 1, "a"), (1000, 1, "b"), (0, 3, "a"), (900, 2, "b"), (500, 7, "a")):
+        rows = catalog.range(low, low + 1000 * step, step, 1).selectExpr("id k", "concat('v', id % 100) v", f"'{p}' p")
+        rows.selectExpr("k", f"concat(v, '-', {step}) v", "p").writeTo("superseded").append()
+    catalog.sql("DELETE FROM superseded WHERE k % 5 = 0 AND p = 'a' OR v = 'v7-1'")
+    return "superseded"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM {t}",
+        "SELECT v FROM {t} WHERE v < 'v4' AND p = 'a'",
+        "SELECT k FROM {t} WHERE v = 'v8-1' OR v LIKE '%-7'",
+        "SELECT v FROM {t} WHERE k > 950 AND p = 'b'",
+        "SELECT a.k, b.v FROM {t} a JOIN {t} b ON a.k = b.k + 1 WHERE a.p = 'b'",
+        "SELECT k FROM {t} WHERE k IN (SELECT max(k) FROM {t} WHERE v LIKE 'v%' GROUP BY v)",
+        "SELECT m.k FROM {t} m JOIN (SELECT DISTINCT p FROM {t} WHERE v = 'v9-1') d ON m.p = d.p",
+        "SELECT k FROM {t} ORDER BY k DESC LIMIT 3",
+        "SELECT count(*), sum(k) FROM {t} WHERE v LIKE '%-3'",
+        "SELECT count(*) FROM (SELECT k FROM {t} LIMIT 900)",
+    ],
+)
+def test_spark_filters_rows_that_newer_ones_supersede(catalog: SparkSession, superseded: str, query: str) -> None:
+    frame = catalog.sql(query.format(t=superseded))
+    assert NATIVE in plan_of(frame)
+    ours = catalog.sql(query.format(t=f"{superseded} WITH (`read.spark-parquet` = 'false')"))
+    assert NATIVE not in plan_of(ours)
+    assert row_multiset(collected(frame)) == row_multiset(collected(ours))
+
+
+def test_merged_rows_that_the_driver_should_not_look_for_are_merged_in_tasks(
+    catalog: SparkSession, superseded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = shown(catalog, f"SELECT * FROM {superseded}")[1]
+    assert NATIVE not in plan_of(catalog.sql(f"SELECT * FROM {superseded} WHERE k = 7"))
+    monkeypatch.setattr("paimon_spark.spark.catalog.marked_rows._MOST_PARTLY_WANTED_ROWS", 1000)
+    assert shown(catalog, f"SELECT * FROM {superseded} WHERE k >= 0") == (False, every)
+    assert NATIVE not in plan_of(catalog.sql(f"SELECT * FROM {superseded} LIMIT 3"))
+    assert shown(catalog, f"SELECT * FROM {superseded}") == (True, every)
+    monkeypatch.setattr("paimon_spark.spark.catalog.marked_rows._MOST_MERGED_ROWS", 1000)
+    assert shown(catalog, f"SELECT * FROM {superseded}") == (False, every)
+
+
+def test_an_older_snapshot_has_marks_of_its_own(catalog: SparkSession, superseded: str) -> None:
+    native, rows = shown(catalog, f"SELECT * FROM {superseded} VERSION AS OF 5")
+    options = "`scan.snapshot-id` = '5', `read.spark-parquet` = 'false'"
+    assert (native, rows) == (True, shown(catalog, f"SELECT * FROM {superseded} WITH ({options})")[1])
+    assert rows != shown(catalog, f"SELECT * FROM {superseded}")[1]
+
+
 def test_where_spark_refuses_its_reader_we_mask_rows(
-    catalog: SparkSession, marked: str, monkeypatch: pytest.MonkeyPatch
+    catalog: SparkSession, marked: str, superseded: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = catalog.table(marked).count()
+    merged = catalog.table(superseded).where("v > 'v3'").collect()
     monkeypatch.setattr("paimon_spark.spark.catalog.native_scan._OPTIONS", {"mergeSchema": "perhaps"})
     frame = catalog.table(marked).where("p = 'a' OR k > 0")
     assert BATCH not in plan_of(frame)
     assert frame.count() == expected
+    frame = catalog.table(superseded).where("v > 'v3'")
+    assert BATCH not in batch_of(frame)
+    assert sorted(frame.collect()) == sorted(merged)
     monkeypatch.undo()
     monkeypatch.setattr("paimon_spark.spark.catalog.marked_rows._MOST_ROWS", 1000)
     large = catalog.sql(f"SELECT * FROM {marked} WHERE k >= 0")

@@ -1,8 +1,10 @@
-"""Rows that deletion vectors mark, left out by Spark: its Parquet reader gives all rows, a filter keeps the others.
+"""Rows that are not of the table, left out by Spark: its Parquet reader gives all rows, a filter keeps the others.
 
-The optimizer asks a scan which rows are deleted (``PaimonMarkedRows``): the driver reads the vectors of all its files
-and lays them one behind the other. With the position of a row in its file, which Spark's reader knows, and the place
-where the bits of the file begin, Spark finds its bit. Where that would make tasks large, our reader masks file by file.
+They are marked by deletion vectors, or superseded by newer rows of files that overlap. The optimizer asks a scan which
+they are (``PaimonMarkedRows``): the driver reads the vectors of all its files, merges the keys of those that overlap,
+and lays the bits one behind the other. With the position of a row in its file, which Spark's reader knows, and the
+place where the bits of the file begin, Spark finds its bit. Where that would make tasks large, our reader masks file by
+file; where a merge of all keys would take longer than the query, it merges.
 """
 
 from __future__ import annotations
@@ -17,26 +19,37 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import LongType, StructField, StructType
 
+from paimon_spark.read.plain_files import merged_splits
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
+from paimon_spark.read.superseded_rows import superseded_rows
+from paimon_spark.spark.source.split_packing import cores_here
+from paimon_spark.spec.predicate import implied_by
 from paimon_spark.table.deletion_vectors import deleted_rows
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
 
     from paimon_spark.read.plan import ReadPlan
+    from paimon_spark.spark.catalog.scan_plan import ScanPlan
     from paimon_spark.spark.source.reader import PaimonReader
+    from paimon_spark.spec.deletion_vector import Bits
+    from paimon_spark.table.table import FileStoreTable
 
 POSITION: Final = StructField("_tmp_metadata_row_index", LongType(), True)
 """The column by which Spark's reader gives positions."""
 FIRST_MARK: Final = StructField("_paimon_first_mark", LongType(), True)
 _MOST_ROWS: Final = 1 << 26
-"""Rows of files with vectors: 8 MB of bits travel to each executor."""
+"""Rows of files with marks: 8 MB of bits travel to each executor."""
+_MOST_MERGED_ROWS: Final = 1 << 25
+"""Rows whose keys the driver merges, a second's work: those of more are merged in tasks."""
+_MOST_PARTLY_WANTED_ROWS: Final = 1 << 21
+"""The same where the query wants few rows, perhaps: merging these keys takes as long as a task that runs Python."""
 _WORD: Final = 64
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The deletion vectors of a scan's files."""
+    """The rows of a scan's files that are left out."""
 
     first: Mapping[str, int]
     """By the path of a file where its bits begin."""
@@ -51,14 +64,30 @@ class Marks:
         return {"partition columns": partition_columns, "bits": base64.b64encode(self.bits).decode()}
 
 
+def may_be_marked(table: FileStoreTable) -> bool:
+    """Return whether a scan of the table is asked for its marks at all."""
+    options = table.options
+    return options.deletion_vectors_enabled or (bool(table.schema.primary_keys) and options.one_row_wins)
+
+
+def is_worth_marking(scan: ScanPlan) -> bool:
+    """Return whether merging the keys of files that overlap takes less than the merge of their rows in tasks."""
+    rows = sum(split.row_count for split in merged_splits(scan.plan))
+    few = scan.limit is not None or implied_by(scan.predicate, scan.table.schema.trimmed_primary_keys) is not None
+    return rows <= (_MOST_PARTLY_WANTED_ROWS if few else _MOST_MERGED_ROWS)
+
+
 def marks_of(plan: ReadPlan) -> Marks | None:
-    """Read the deletion vectors of a plan; None where it has none, or too many, or columns with the names of ours.
+    """Find the marked rows of a plan; None where it has none, or too many, or columns with the names of ours.
 
     Raises:
         SnapshotNotFoundError: the snapshot has expired meanwhile.
-        CorruptTableError: an index file is missing or damaged.
+        CorruptTableError: an index file or a data file is missing or damaged.
+        DataError: the merge engine cannot take a row.
     """
+    merged = merged_splits(plan)
     files = {file.path: file for split in plan.splits for file in split.files if file.deletion_vector is not None}
+    files |= {file.path: file for split in merged for file in split.files}
     own = {name.lower() for name in plan.table.schema.field_names}
     if (
         not files
@@ -66,11 +95,17 @@ def marks_of(plan: ReadPlan) -> Marks | None:
         or sum(file.row_count + _WORD for file in files.values()) > _MOST_ROWS
     ):
         return None
+    with snapshot_expiry_errors(plan.table, 0 if plan.snapshot is None else plan.snapshot.id):
+        found = superseded_rows(plan.table, merged, cores_here()) if merged else {}
+        for path, file in files.items():
+            if path not in found and file.deletion_vector is not None:
+                found[path] = deleted_rows(plan.table.file_io, file.deletion_vector, file.row_count)
+    return _laid_out({path: bits for path, bits in found.items() if bits.any()})
+
+
+def _laid_out(found: Mapping[str, Bits]) -> Marks:
     first, parts, size = {}, [], 0
-    for path, file in files.items():
-        assert file.deletion_vector is not None
-        with snapshot_expiry_errors(plan.table, 0 if plan.snapshot is None else plan.snapshot.id):
-            bits = deleted_rows(plan.table.file_io, file.deletion_vector, file.row_count)
+    for path, bits in found.items():
         first[path] = size
         parts.append(bits.tobytes().ljust(-(-len(bits) // 8) * 8, b"\0"))
         size += 8 * len(parts[-1])

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import StructType
 
-from paimon_spark.read.plain_files import holds_plain_rows
+from paimon_spark.read.plain_files import holds_plain_rows, merged_splits
+from paimon_spark.spark.catalog.driver_read import is_small
 from paimon_spark.spark.catalog.file_partitions import file_uri, task_files
-from paimon_spark.spark.catalog.marked_rows import FIRST_MARK, POSITION
+from paimon_spark.spark.catalog.marked_rows import FIRST_MARK, POSITION, is_worth_marking, marks_of
 from paimon_spark.spark.jvm.faces import Value, has_faces
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.spark_errors import misfit_reason
@@ -103,6 +104,18 @@ def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, 
         return False
     paths = {file.path for split in scan.plan.splits for file in split.files}
     return all(map(_is_local, paths)) and _can_open(gateway, paths)
+
+
+def native_marks(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) -> Marks | None:
+    """Find the rows that Spark leaves out of what its Parquet reader reads; None where there are none, or ours reads.
+
+    Arguments: those of `is_native`.
+    """
+    if scan.has_plain_rows or not is_native(gateway, scan, settings, marked=True):
+        return None
+    if merged_splits(scan.plan) and (is_small(gateway, scan) or not is_worth_marking(scan)):
+        return None
+    return marks_of(scan.plan)
 
 
 def _is_local(path: str) -> bool:

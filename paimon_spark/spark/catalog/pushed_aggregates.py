@@ -10,6 +10,7 @@ from pyspark.sql import types as spark
 
 from paimon_spark.read.aggregate import AggregateCall, AggregateRows, Aggregation, aggregate_snapshot, counts_rows
 from paimon_spark.read.change_range import ChangeRange
+from paimon_spark.read.plain_files import merged_splits
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.spark.catalog.basic_scan import LocalRowsProxy
 from paimon_spark.spark.catalog.driver_read import is_small
@@ -108,7 +109,8 @@ def plan_of_tasks(
 ) -> ScanPlan | None:
     """Return the plan of the columns that tasks aggregate; None where Spark aggregates the rows itself.
 
-    It does where its own Parquet reader finds the rows, and where the driver reads a few of them.
+    It does where its own Parquet reader finds the rows, and where the driver reads a few of them. Where files overlap,
+    it costs as much as tasks do.
 
     Args:
         gateway: the JVM.
@@ -128,7 +130,9 @@ def plan_of_tasks(
     if not all(call.column is None or _is_taken(call, kinds[call.column], wanted) for call in wanted.calls):
         return None
     columns = replace(plan, struct=struct).on(plan.source)
-    if not columns.plan.splits or is_native(gateway, columns, settings, marked=True) or is_small(gateway, columns):
+    if not columns.plan.splits or is_small(gateway, columns):
+        return None
+    if not merged_splits(columns.plan) and is_native(gateway, columns, settings, marked=True):
         return None
     return columns if all(name is not None and _is_exact_average(columns, name) for name in averaged) else None
 

@@ -24,8 +24,8 @@ from paimon_spark.spark.catalog.aggregate_scan import AggregateScanProxy, task_s
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, StatisticsProxy
 from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.driver_read import is_small, rows_here
-from paimon_spark.spark.catalog.marked_rows import Marks, marks_of, unmarked
-from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, note_refusal, parquet_batch
+from paimon_spark.spark.catalog.marked_rows import Marks, may_be_marked, unmarked
+from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, native_marks, note_refusal, parquet_batch
 from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down, tree_of
 from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, cheapest_column, partition_columns_last
@@ -250,10 +250,9 @@ class ScanProxy(BasicScanProxy):
 
     def answers(self) -> dict[str, Value]:
         """What does not depend on the files."""
-        has_vectors = self.plan.table.options.deletion_vectors_enabled
         return {
             **super().answers(),
-            **({} if has_vectors else {"get": None}),
+            **({} if may_be_marked(self.plan.table) else {"get": None}),
             **({} if self.plan.reads_whole_variants else {"apply": None}),
             "filterAttributes": ["references", self._filterable()],
             "pushedPredicates": none_of(_PREDICATE),
@@ -284,8 +283,8 @@ class ScanProxy(BasicScanProxy):
 
     def _asked_marks(self, question: Question) -> Reply:
         """Which rows Spark is to filter, where its Parquet reader can read all others as they are."""
-        if self._native is None and is_native(self.gateway, self.plan, question.settings, marked=True):
-            self._marks = marks_of(self.plan.plan)
+        if self._native is None:
+            self._marks = native_marks(self.gateway, self.plan, question.settings)
         if self._marks is None:
             return Reply(None, once=True)
         self._native = True

@@ -1,0 +1,135 @@
+"""Which rows of files that overlap are no rows of the table: older ones of a key, and deletes.
+
+Where one row of a key wins as it is, keys and what decides their order tell which rows these are; no other column is
+read. Then any reader that can leave rows out by their positions finds the rows of the table in the files. Files never
+change, so that what is found of a section stays true: the last found are kept. Runs on the driver, in threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from paimon_spark.merge.factory import merge_engine_for
+from paimon_spark.read.row_positions import RowPositions
+from paimon_spark.read.sorted_runs import has_one_row_per_key, sections_with_runs
+from paimon_spark.read.split_read import merged_section, partition_constants, section_reader
+
+if TYPE_CHECKING:
+    from paimon_spark.read.file_read import FileRead
+    from paimon_spark.read.sorted_runs import Runs
+    from paimon_spark.read.split import DataSplit, SplitFile
+    from paimon_spark.spec.deletion_vector import Bits
+    from paimon_spark.table.table import FileStoreTable
+
+_MOST_KEPT_BYTES: Final = 32 << 20
+
+
+class _Kept:
+    """What was found of the sections that were looked at last, within a number of bytes. Threads share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: OrderedDict[Hashable, list[Bits]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: Hashable) -> list[Bits] | None:
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+            return self._found.get(key)
+
+    def put(self, key: Hashable, bits: list[Bits]) -> None:
+        with self._lock:
+            self._bytes += _size(bits) - _size(self._found.pop(key, []))
+            self._found[key] = bits
+            while self._bytes > _MOST_KEPT_BYTES:
+                self._bytes -= _size(self._found.popitem(last=False)[1])
+
+
+_KEPT: Final = _Kept()
+
+
+def superseded_rows(table: FileStoreTable, splits: Sequence[DataSplit], threads: int) -> dict[str, Bits]:
+    """Find the rows of files that are not rows of the table, those that deletion vectors mark among them.
+
+    Args:
+        table: of the plan; its engine lets one row of a key win as it is (`CoreOptions.one_row_wins`).
+        splits: whole ones, not `raw_convertible`.
+        threads: how many splits are looked at at once; they share the memory of a merge.
+
+    Returns:
+        By the path of a file one bit for each of its rows, set where the row is left out. Files that nothing but their
+        vector says anything of are not in it.
+
+    Raises:
+        CorruptTableError: a data file or schema file is missing or damaged.
+        DataError: the merge engine cannot take a row.
+    """
+    budget = table.options.value("read.merge.memory-budget") // max(1, min(threads, len(splits)))
+    with ThreadPoolExecutor(max(1, threads), "paimon-superseded") as pool:
+        found = pool.map(lambda split: _of_split(table, split, budget), splits)
+        return dict(chain.from_iterable(found))
+
+
+def _of_split(table: FileStoreTable, split: DataSplit, budget: int) -> list[tuple[str, Bits]]:
+    found: list[tuple[str, Bits]] = []
+    for runs in sections_with_runs(table, split.files):
+        if has_one_row_per_key(runs):
+            continue
+        files = [file for run in runs for file in run]
+        found += zip((file.path for file in files), _of_section(table, split, runs, budget), strict=True)
+    return found
+
+
+def _of_section(table: FileStoreTable, split: DataSplit, runs: Runs, budget: int) -> list[Bits]:
+    """Return the bits of each file of the section, run by run."""
+    options = table.options
+    key = (
+        tuple(file._replace(file_index=None) for run in runs for file in run),
+        (table.schema.id, merge_engine_for(table.schema), options.needs_lookup),
+        options.value("sequence.snapshot-ordering"),
+    )
+    bits = _KEPT.get(key)
+    if bits is None:
+        bits = _superseded(table, split, runs, budget)
+        _KEPT.put(key, bits)
+    return bits
+
+
+def _superseded(table: FileStoreTable, split: DataSplit, runs: Runs, budget: int) -> list[Bits]:
+    """Merge numbers of rows instead of rows."""
+    engine = merge_engine_for(table.schema)
+    needed = set(engine.required_columns(()))
+    merge_fields = tuple(field for field in table.schema.fields if field.name in needed)
+    reader = section_reader(table, runs, merge_fields, partition_constants(table, split), budget)
+    number = max((field.name for field in merge_fields), key=len) + "_"  # a name that no column has
+    ends = list(accumulate(file.row_count for run in runs for file in run))
+    starts = iter([0, *ends])
+    streams = [_numbered(reader, run, [next(starts) for _ in run], number) for run in runs]
+    left_out = np.ones(ends[-1], np.bool_)
+    for batch in merged_section(table, runs, streams, engine, [number], budget):
+        left_out[batch.column(0).to_numpy()] = False
+    return [np.packbits(part, bitorder="little") for part in np.split(left_out, ends[:-1])]
+
+
+def _numbered(
+    reader: FileRead, files: Sequence[SplitFile], starts: Sequence[int], name: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield rows with their numbers, which go on from file to file."""
+    for file, start in zip(files, starts, strict=True):
+        positions = RowPositions(reader.table, file)
+        for batch in reader.batches(file, None):
+            numbers = positions.take(batch.num_rows) + start
+            yield batch.add_column(len(reader.fields), name, pa.array(numbers))
+
+
+def _size(bits: list[Bits]) -> int:
+    return sum(part.nbytes for part in bits)
