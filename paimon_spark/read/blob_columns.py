@@ -16,8 +16,8 @@ import pyarrow as pa
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.read.row_selection import selected_rows
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.storage.blob_descriptor import descriptors
 from paimon_spark.storage.blob_format import PLACEHOLDER, BlobReader, Longs, portions
+from paimon_spark.storage.blob_places import descriptors
 
 if TYPE_CHECKING:
     from paimon_spark.read.file_read import FileRead

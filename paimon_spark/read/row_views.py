@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
 from paimon_spark.read.audit_log import AUDIT_LOG
 from paimon_spark.read.binlog import BINLOG
+from paimon_spark.read.blob_values import with_values
 from paimon_spark.read.branch_plan import plan_rows
 from paimon_spark.read.read_optimized import READ_OPTIMIZED
 from paimon_spark.read.row_tracking import ROW_TRACKING
-from paimon_spark.read.table_scan import RowView
+from paimon_spark.read.table_scan import RowView, TableScan
 from paimon_spark.table.nullability import fields_as_stored
 
-ROWS = RowView("", fields_as_stored, plan_rows)
+if TYPE_CHECKING:
+    from paimon_spark.read.plan import ReadPlan
+
+
+def _plan_values(plan: Callable[[TableScan], ReadPlan], scan: TableScan) -> ReadPlan:
+    return with_values(plan(scan))
+
+
+def _with_values(view: RowView) -> RowView:
+    """A view whose BLOB columns have values, wherever these lie."""
+    return replace(view, plan=partial(_plan_values, view.plan))
+
+
+ROWS = _with_values(RowView("", fields_as_stored, plan_rows))
 """The rows of the table themselves."""
 
-NAMED_VIEWS = {view.name: view for view in (AUDIT_LOG, BINLOG, READ_OPTIMIZED, ROW_TRACKING)}
+NAMED_VIEWS = {view.name: _with_values(view) for view in (AUDIT_LOG, BINLOG, READ_OPTIMIZED, ROW_TRACKING)}
 """Every view with a name."""
 
 

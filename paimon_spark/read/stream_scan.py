@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import SchemaChangeError, SnapshotNotFoundError
 from paimon_spark.read.audit_log import table_predicate
+from paimon_spark.read.blob_values import with_values
 from paimon_spark.read.change_feed import CHANGE_FEED, overwrite_error
 from paimon_spark.read.change_range import snapshot_or_changelog
-from paimon_spark.read.managed_blobs import with_values
 from paimon_spark.read.plan import ReadPlan, residual_filter
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.stream_expiry import expired_error

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError
 from paimon_spark.read.change_range import ChangeRange, asks_for_changes, resolve_changes
-from paimon_spark.read.managed_blobs import with_values
 from paimon_spark.read.plan import ReadPlan
 from paimon_spark.spec.predicate import Predicate, fields
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.table.support import check_columns_readable, check_readable
+from paimon_spark.table.support import check_readable
 from paimon_spark.table.time_travel import travel
 
 if TYPE_CHECKING:
@@ -128,9 +127,7 @@ class TableScan:
             SnapshotNotFoundError: the snapshot has expired meanwhile, or the other branch lacks the changes.
             CorruptTableError: a metadata file is missing or cannot be read.
         """
-        named = () if self.predicate is None else fields(self.predicate)
-        check_columns_readable(self.table.schema, (*(field.name for field in self.columns), *named))
-        return with_values(self.view.plan(self))
+        return self.view.plan(self)
 
 
 def resolve_source(table: FileStoreTable) -> tuple[FileStoreTable, ReadSource]:

@@ -7,17 +7,19 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError
-from paimon_spark.spec.data_types import BlobType, DataField
-from paimon_spark.storage.blob_format import AROUND, HEAD, BlobReader, Longs
 
+Longs = npt.NDArray[np.int64]
 PLACE: Final = 16
 """Bytes of the offset and the length, at the end of a descriptor."""
 _VERSION: Final = 2
 _MAGIC: Final = 0x424C4F4244455343
+MARK: Final = struct.pack("<bq", _VERSION, _MAGIC)
+"""What a descriptor starts with."""
 
 
 def descriptor(uri: str, offset: int, length: int) -> bytes:
@@ -34,29 +36,6 @@ def descriptor_array(uri: str, offsets: Longs, lengths: Longs) -> pa.Array:
     rows[:, len(head) :] = np.column_stack([offsets, lengths]).astype("<i8").view(np.uint8)
     width = pa.binary(rows.shape[1])
     return pa.FixedSizeBinaryArray.from_buffers(width, len(rows), [None, pa.py_buffer(rows)]).cast(pa.binary())
-
-
-def descriptors(reader: BlobReader, rows: Longs, field: DataField) -> pa.Array:
-    """The descriptors of the values of some rows of a blob file; null where they are null.
-
-    Args:
-        reader: of the file.
-        rows: positions in the file.
-        field: the column; in an array or a map each element has its descriptor.
-    """
-    lengths, offsets = reader.lengths[rows].tolist(), reader.offsets[rows].tolist()
-    if not isinstance(field.type, BlobType):
-        records = [reader.record(row) for row in rows.tolist()]
-        return reader.collections(
-            records, field, lambda at, span: descriptor(reader.path, offsets[at] + HEAD + span[0], span[1])
-        )
-    return pa.array(
-        [
-            None if length < 0 else descriptor(reader.path, offset + HEAD, length - AROUND)
-            for length, offset in zip(lengths, offsets, strict=True)
-        ],
-        pa.binary(),
-    )
 
 
 def parse_head(head: bytes) -> str:

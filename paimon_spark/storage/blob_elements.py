@@ -52,30 +52,35 @@ def check_blob_keys(name: str, kind: t.DataType) -> None:
         _key_codec(name, kind.key)
 
 
-def encode_elements(name: str, kind: t.DataType, value: pa.Scalar) -> list[Any]:
+def encode_elements(
+    name: str, kind: t.DataType, value: pa.Scalar, given: Callable[[pa.Buffer], Any] | None = None
+) -> list[Any]:
     """Return the parts of the record of a list or map of blobs.
 
     Args:
         name: of the column.
         kind: ARRAY<BLOB> or MAP<X, BLOB>.
         value: not null.
+        given: the bytes that an element stands for, None for null; they are its own where this is not given.
     """
     values = value.values
     if isinstance(kind, t.MapType):
         write, _ = _key_codec(name, kind.key)
         keys = [write(key) for key in _plain(values.field(0)).to_pylist()]
-        parts, lengths = _parts(values.field(1))
+        parts, lengths = _parts(values.field(1), given)
         indexes = [encode_lengths([len(key) for key in keys]), encode_lengths(lengths)]
         head = _HEAD.pack(_MAP, _VERSION, len(keys))
         return [head, *keys, *parts, *indexes, struct.pack("<ii", *map(len, indexes))]
-    parts, lengths = _parts(values)
+    parts, lengths = _parts(values, given)
     index = encode_lengths(lengths)
     return [_HEAD.pack(_ARRAY, _VERSION, len(lengths)), *parts, index, struct.pack("<i", len(index))]
 
 
-def _parts(values: pa.Array) -> tuple[list[Any], list[int]]:
+def _parts(values: pa.Array, given: Callable[[pa.Buffer], Any] | None) -> tuple[list[Any], list[int]]:
     buffers = [value.as_buffer() if value.is_valid else None for value in values]
-    return [b for b in buffers if b is not None], [_NULL if b is None else b.size for b in buffers]
+    if given is not None:
+        buffers = [None if b is None else given(b) for b in buffers]
+    return [b for b in buffers if b is not None], [_NULL if b is None else memoryview(b).nbytes for b in buffers]
 
 
 def decode_elements(name: str, kind: t.DataType, record: bytes) -> Elements:

@@ -29,6 +29,8 @@ from paimon_spark.storage.blob_elements import (
     encode_elements,
     encode_lengths,
 )
+from paimon_spark.storage.blob_input import BlobInput
+from paimon_spark.storage.blob_leaves import leaves
 from paimon_spark.storage.column_reading import corrupt_as
 from paimon_spark.storage.data_file import (
     DEFAULT_BATCH_BYTES,
@@ -236,6 +238,8 @@ class BlobWriter(DataFileWriter):
         self._file_io = file_io
         self._lengths: list[int] = []
         self._size = 0
+        self.input: BlobInput | None = None
+        """What becomes of values that are descriptors; None where they are written as they are."""
         self._target = file_io.open_output(path)
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
@@ -243,14 +247,24 @@ class BlobWriter(DataFileWriter):
         if rows.schema.names not in (self._names, [*self._names, IS_PLACEHOLDER]):
             raise ValueError(f"rows have the columns {rows.schema.names}, the file has {self._names}")
         older = rows.column(1).to_pylist() if rows.num_columns > 1 else repeat(False, rows.num_rows)
-        for value, is_older in zip(rows.column(0), older, strict=True):
+        column, plain = rows.column(0), isinstance(self._field.type, t.BlobType)
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        given = self.input
+        if given is not None and not any(given.concerns(leaves(chunk)) for chunk in chunks):
+            given = None
+        for value, is_older in zip(column, older, strict=True):
             if not value.is_valid:
                 self._lengths.append(PLACEHOLDER if is_older else NULL)
                 continue
-            plain = isinstance(self._field.type, t.BlobType)
-            self.write_record(
-                [value.as_buffer()] if plain else encode_elements(self._field.name, self._field.type, value)
-            )
+            if not plain:
+                whole = None if given is None else given.whole
+                self.write_record(encode_elements(self._field.name, self._field.type, value, whole))
+                continue
+            parts = [value.as_buffer()] if given is None else given.parts(value.as_buffer())
+            if parts is None:
+                self._lengths.append(NULL)
+            else:
+                self.write_record(parts)
 
     def write_record(self, parts: Iterable[Any]) -> int:
         """Append one record that is not null; return where what it holds begins in the file.

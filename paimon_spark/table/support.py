@@ -13,8 +13,6 @@ from paimon_spark.options.advice import USE_ANOTHER_ENGINE
 from paimon_spark.spec.data_types import BlobType, contains_type, holds_blobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.table.table import FileStoreTable
 
@@ -74,26 +72,6 @@ def check_no_global_index(table: FileStoreTable, statement: str) -> None:
             f"{statement} is not supported for table {table.path}, which has a global index of type "
             f"{index.index_type}: the index would name other rows. Drop the index with another Paimon engine first."
         )
-
-
-def check_columns_readable(schema: TableSchema, columns: Iterable[str]) -> None:
-    """Refuse BLOB columns whose values lie elsewhere, unless a read asks for what the table holds of them.
-
-    Java reads the files that they name, which may be any.
-
-    Raises:
-        UnsupportedError: names the column and the option.
-    """
-    options = schema.core_options
-    inline = options.inline_blob_fields.intersection(columns)
-    views = {name.strip() for name in str(options.value("blob-view-field") or "").split(",")}
-    for name in sorted(inline):
-        key, asked = ("blob-view.resolve.enabled", False) if name in views else ("blob-as-descriptor", True)
-        if options.value(key) is not asked:
-            raise UnsupportedError(
-                f"Column '{name}' holds descriptors of values that lie in other files, which are not read. Leave the "
-                f"column out, or read the descriptors themselves with option '{key}' = '{str(asked).lower()}'."
-            )
 
 
 def _check_types(schema: TableSchema) -> None:

@@ -25,6 +25,7 @@ from paimon_spark.options import (
 from paimon_spark.spec.placement import external_roots
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.confinement import confined
+from paimon_spark.storage.described_files import OPTION as DESCRIPTOR_PATHS
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.secrets import without_secrets
 from paimon_spark.table.branch_store import BranchStore
@@ -186,6 +187,8 @@ def _load(path: str, options: Mapping[str, str], branch: str | None, file_io: Fi
     of_store = with_scope(dynamic, Scope.STORE)
     accept_given(name.root, of_store)
     elsewhere = {"branch", *of_store}
+    if DESCRIPTOR_PATHS in table.options:  # the caller's word alone counts
+        table = table.without_options([DESCRIPTOR_PATHS])
     return table.with_options({key: value for key, value in dynamic.items() if key not in elsewhere})
 
 

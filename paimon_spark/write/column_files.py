@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.storage.blob_format import IS_PLACEHOLDER
+from paimon_spark.write.blob_input import with_input
 from paimon_spark.write.data_file_spec import data_file_spec
 from paimon_spark.write.rolling import RollingFiles
 
@@ -35,7 +36,7 @@ class ColumnFiles:
             fields: columns to write.
             directory: of the bucket.
         """
-        spec = data_file_spec(table.schema, limit_rows=False, columns=tuple(fields))
+        spec = with_input(data_file_spec(table.schema, limit_rows=False, columns=tuple(fields)), table)
         names = spec.file_names()
         plain = replace(spec, target_size_bytes=_NO_LIMIT, beside=())
         self._files: list[tuple[list[str], RollingFiles]] = []

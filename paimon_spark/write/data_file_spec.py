@@ -25,6 +25,7 @@ from paimon_spark.spec.special_fields import (
 )
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.stats_collect import SYSTEM_STATS_MODE
+from paimon_spark.storage.blob_input import BlobInput
 from paimon_spark.storage.variant_writer import Shredding
 from paimon_spark.write.external_places import ExternalPlaces
 from paimon_spark.write.file_indexes import NO_INDEXES, FileIndexSpec
@@ -70,11 +71,18 @@ class DataFileSpec:
     """BLOB columns whose values lie in packs beside the data files, which hold descriptors."""
     pack_bytes: int = 0
     """Size at which packs roll."""
+    blob_input: BlobInput | None = None
+    """What becomes of BLOB values that are descriptors; None where they are written as they are."""
 
     @property
     def keyed(self) -> bool:
         """Whether files hold key-value rows (primary-key tables)."""
         return bool(self.key_fields)
+
+    @property
+    def is_blob(self) -> bool:
+        """Whether files hold the values of one BLOB column."""
+        return self.file_format == "blob"
 
     @property
     def tracked(self) -> bool:

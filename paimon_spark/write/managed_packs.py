@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_spark.spec.data_types import BlobType, DataField
 from paimon_spark.spec.file_names import MANAGED_BLOB_SUFFIX
 from paimon_spark.spec.row_kind import is_retract
 from paimon_spark.storage.blob_descriptor import descriptor_array
-from paimon_spark.storage.blob_format import BlobWriter
+from paimon_spark.storage.blob_format import AROUND, HEAD, BlobWriter
+from paimon_spark.storage.blob_input import BlobInput
 from paimon_spark.storage.blob_leaves import leaves, with_leaves
 from paimon_spark.write.bucket_writer import BucketWriter
 
@@ -54,7 +54,8 @@ class PackedWriter:
         """
         ours = names.ending(MANAGED_BLOB_SUFFIX)
         packs = {
-            name: _Packs(file_io, lambda: f"{directory}/{ours.next()}", spec.pack_bytes) for name in spec.managed_blobs
+            name: _Packs(file_io, lambda: f"{directory}/{ours.next()}", spec.pack_bytes, spec.blob_input)
+            for name in spec.managed_blobs
         }
         return cls(writer, packs)
 
@@ -125,7 +126,10 @@ def _without(column: pa.ChunkedArray, gone: npt.NDArray[np.bool_]) -> pa.Chunked
 class _Packs:
     """The packs of one column."""
 
-    def __init__(self, file_io: FileIO, new_path: Callable[[], str], target_bytes: int) -> None:
+    def __init__(
+        self, file_io: FileIO, new_path: Callable[[], str], target_bytes: int, given: BlobInput | None
+    ) -> None:
+        self._given = given
         self._file_io = file_io
         self._new_path = new_path
         self._target_bytes = target_bytes
@@ -139,14 +143,16 @@ class _Packs:
     def write(self, values: pa.Array) -> pa.Array:
         """Write values; return their descriptors, null where a value is null."""
         valid = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
-        lengths = pc.binary_length(values).fill_null(0).to_numpy().astype(np.int64)
-        offsets, packs = np.zeros(len(values), np.int64), np.zeros(len(values), np.int64)
+        offsets, lengths, packs = (np.zeros(len(values), np.int64) for _ in range(3))
+        given = self._given if self._given is not None and self._given.concerns(values) else None
         for row in valid.tolist():
             if self._writer is None:
                 path = self._new_path()
                 self.made.append(path)
                 self._writer = BlobWriter(self._file_io, path, [_FIELD], "none", 1, {})
-            offsets[row] = self._writer.write_record([values[row].as_buffer()])
+            value = values[row].as_buffer()
+            offsets[row] = self._writer.write_record([value] if given is None else given.parts(value) or ())
+            lengths[row] = self._writer.bytes_written - offsets[row] - (AROUND - HEAD)
             packs[row] = len(self.made) - 1
             if self._writer.bytes_written >= self._target_bytes:
                 self.close()

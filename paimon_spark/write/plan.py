@@ -23,6 +23,7 @@ from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable
 from paimon_spark.write.backlog import compaction_backlog
+from paimon_spark.write.blob_input import with_input
 from paimon_spark.write.bucket_filling import MAX_BUCKETS, DynamicBucketPlan, KnownBucket
 from paimon_spark.write.data_file_spec import DataFileSpec, data_file_spec
 from paimon_spark.write.key_ranges import KeyRanges
@@ -165,7 +166,7 @@ def plan_write(
         snapshot=SnapshotIdentity.of(snapshot),
         rows_read=rows_of is not None,
         mapping=mapping,
-        files=data_file_spec(schema, columns=(*schema.fields, *tracked) if tracked else None),
+        files=with_input(data_file_spec(schema, columns=(*schema.fields, *tracked) if tracked else None), table),
         changelog=_changelog_spec(schema, overwrite),
         max_sequences=sequences,
         total_buckets=differing,

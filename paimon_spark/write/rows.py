@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +16,8 @@ from paimon_spark.spec.data_types import CharType, DataField, DataType, VarCharT
 from paimon_spark.spec.row_kind import RowKind, is_retract, short_strings
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.storage.blob_descriptor import MARK
+from paimon_spark.storage.blob_views import VIEW_MARK
 from paimon_spark.write.store_cast import check_store_cast, match_names, needs_store_cast, store_cast
 
 
@@ -49,6 +50,8 @@ class RowMapping:
     data_names: tuple[str, ...]
     descriptors: frozenset[str] = frozenset()
     """BLOB columns that hold descriptors."""
+    views: frozenset[str] = frozenset()
+    """BLOB columns that hold names of values of other tables."""
 
     def apply(self, data: pa.Table, places: npt.NDArray[np.int64] | None = None) -> MappedRows:
         """Map rows of the data, which have the schema that ``map_columns`` saw. Runs in tasks, once per chunk of rows.
@@ -85,8 +88,9 @@ class RowMapping:
     def _column(self, field: DataField, column: pa.ChunkedArray) -> pa.ChunkedArray:
         if not field.type.nullable and column.null_count:
             raise DataError(f"Cannot write null to non-null column({field.name}).")
-        if field.name in self.descriptors:
-            _check_descriptors(column, field.name)
+        for names, mark, what in ((self.descriptors, MARK, _DESCRIPTORS), (self.views, VIEW_MARK, _VIEWS)):
+            if field.name in names and not _all_start_with(column, mark):
+                raise DataError(f"Column '{field.name}' of option {what}")
         if needs_store_cast(column.type, field.type):
             chunks = [store_cast(chunk, field.type, field.name) for chunk in column.chunks]
             column = pa.chunked_array(chunks, type=to_arrow_type(field.type))
@@ -187,22 +191,23 @@ def map_columns(schema: TableSchema, data_schema: pa.Schema, extra: tuple[DataFi
         ignore_update_before=options.ignore_update_before,
         inserts_only=not schema.primary_keys,
         data_names=tuple(names),
-        descriptors=options.inline_blob_fields,
+        descriptors=frozenset(options.names("blob-descriptor-field")),
+        views=frozenset(options.names("blob-view-field")),
     )
 
 
-_DESCRIPTOR = struct.pack("<bq", 2, 0x424C4F4244455343)
-"""What the descriptor of a BLOB starts with (Java: ``BlobDescriptor``)."""
+_DESCRIPTORS = (
+    "'blob-descriptor-field' takes descriptors of blobs, and a value is none. Write descriptors that were read with "
+    "'blob-as-descriptor' = 'true', or made with sys.path_to_descriptor."
+)
+_VIEWS = (
+    "'blob-view-field' takes names of BLOB values of other tables, and a value is none. Write names that sys.blob_view "
+    "gives, or that were read with 'blob-view.resolve.enabled' = 'false'."
+)
 
 
-def _check_descriptors(column: pa.ChunkedArray, name: str) -> None:
-    """Refuse values of a column of descriptors that are none: nobody could read them."""
-    right = pc.starts_with(column.cast(pa.binary()), _DESCRIPTOR)
-    if not pc.all(right, min_count=0).as_py():
-        raise DataError(
-            f"Column '{name}' of option 'blob-descriptor-field' takes descriptors of blobs, and a value is none. Write "
-            "descriptors that were read with 'blob-as-descriptor' = 'true'."
-        )
+def _all_start_with(column: pa.ChunkedArray, mark: bytes) -> bool:
+    return bool(pc.all(pc.starts_with(column.cast(pa.binary()), mark), min_count=0).as_py())
 
 
 def default_scalar(field: DataField) -> pa.Scalar:

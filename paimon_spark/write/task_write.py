@@ -16,6 +16,7 @@ from paimon_spark.spec.schema import BucketMode
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.partition_times import check_partition_time
 from paimon_spark.write.append_writer import AppendWriter
+from paimon_spark.write.blob_input import with_input
 from paimon_spark.write.bucket_writer import BucketWriter
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.files_beside import FilesBeside
@@ -140,7 +141,7 @@ class _TaskWrite:
         self._task_id = task_id
         schema = plan.table.schema
         waits = plan.waiting_user
-        self._spec = plan.files if waits is None else waiting_spec(schema, waits)
+        self._spec = plan.files if waits is None else with_input(waiting_spec(schema, waits), plan.table)
         self._engine = merge_engine_for(schema) if schema.primary_keys else None
         self._dynamic = self._dynamic_buckets()
         has_index = plan.placed and schema.bucket_mode is BucketMode.HASH_DYNAMIC

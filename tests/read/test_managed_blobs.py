@@ -16,7 +16,7 @@ import pytest
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.maintain.files.orphan_files import remove_files_before
-from paimon_spark.read import managed_blobs
+from paimon_spark.read import blob_values
 from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, IntType, MapType, VarBinaryType, VarCharType
@@ -114,7 +114,7 @@ def test_values_come_from_packs(tmp_path: Path, file_format: str) -> None:
 
 
 def test_batches_are_cut_by_the_bytes_of_their_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(managed_blobs, "DEFAULT_BATCH_BYTES", 1_000_000)
+    monkeypatch.setattr(blob_values, "DEFAULT_BATCH_BYTES", 1_000_000)
     media = Media(tmp_path)
     (value,) = media.pack(b"x" * 100_000)
     media.write(*((k, value, [value, value], None) for k in range(40)))

@@ -1,13 +1,11 @@
 """Options of VARIANT, BLOB and VECTOR columns."""
 
-from paimon_spark.options.advice import WRITE_WITH_ANOTHER_ENGINE
 from paimon_spark.options.option import Option, Refusal, Stage
 from paimon_spark.options.option import OptionKind as K
 
 KB = 1 << 10
 _EACH_FILE = "Each file infers its schema from its own first rows."
-_DESCRIBED = "The files that descriptors and references name are not read."
-_OWN_VALUES = "Values are written as they are given."
+_IN_PARTS = "Values are copied a few megabytes at a time."
 _NO_VECTOR_SEARCH = "Vector search is refused."
 
 CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
@@ -84,7 +82,13 @@ CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
         "Whether blob files count for the size of splits.",
         instead="Blob files are not counted.",
     ),
-    Option("blob.copy-buffer-size", K.MEMORY, 4 * KB, "Buffer for copying blobs.", instead=_OWN_VALUES),
+    Option(
+        "blob.copy-buffer-size",
+        K.MEMORY,
+        4 * KB,
+        "Buffer for copying blobs.",
+        instead=_IN_PARTS,
+    ),
     Option(
         "blob-field",
         K.STRING,
@@ -109,24 +113,28 @@ CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
         "BLOB columns that refer to other tables.",
         immutable=True,
         honoured=True,
-        refusals=(Refusal(Stage.WRITE, WRITE_WITH_ANOTHER_ENGINE),),
     ),
     Option(
         "blob-as-descriptor",
         K.BOOL,
         False,
-        "Whether BLOB columns are read and written as descriptors.",
+        "Whether BLOB columns are read as descriptors.",
         honoured=True,
-        refusals=(
-            Refusal(Stage.WRITE, "Give the values themselves: a descriptor may name any file.", unless=("false",)),
-        ),
+    ),
+    Option(
+        "blob-descriptor-paths",
+        K.STRING,
+        None,
+        "Directories outside the warehouse whose files BLOB descriptors may name; `*` for all. Of one read or write: "
+        "one that is stored in the table does not count.",
+        honoured=True,
     ),
     Option(
         "blob-descriptor.source-table",
         K.STRING,
         None,
         "Table through which blob descriptors are read.",
-        instead=_DESCRIBED,
+        instead="Files of the warehouse are read with the options of its store.",
     ),
     Option(
         "vector.file.format",
@@ -186,17 +194,21 @@ CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
         K.BOOL,
         False,
         "Whether a missing blob is written as null.",
-        instead=_OWN_VALUES,
+        honoured=True,
     ),
     Option(
         "blob-write-null-on-fetch-failure",
         K.BOOL,
         False,
         "Whether a blob that cannot be fetched is written as null.",
-        instead=_OWN_VALUES,
+        honoured=True,
     ),
     Option(
-        "blob-descriptor.*", K.STRING, None, "Access to the storage that blob descriptors point to.", instead=_DESCRIBED
+        "blob-descriptor.*",
+        K.STRING,
+        None,
+        "Access to the storage that blob descriptors point to.",
+        honoured=True,
     ),
     Option("ivf-pq.*", K.STRING, None, "Settings of vector indexes.", instead=_NO_VECTOR_SEARCH),
 )

@@ -1,0 +1,208 @@
+"""BLOB columns whose values do not lie in the rows' own files: what rows hold becomes values. Runs in tasks.
+
+Rows hold descriptors of packs (tables with primary keys), descriptors of any files (``blob-descriptor-field``), or
+names of values of other tables (``blob-view-field``).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.read.blob_views import Views
+from paimon_spark.read.incremental_read import filter_and_project
+from paimon_spark.read.managed_blobs import Packs
+from paimon_spark.spec.predicate import all_of, fields, split_and
+from paimon_spark.storage.blob_descriptor import PLACE, parse_head
+from paimon_spark.storage.blob_format import portions
+from paimon_spark.storage.blob_leaves import leaf_bounds, leaves, with_leaves
+from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES
+from paimon_spark.storage.described_files import DescribedFiles, too_short
+
+if TYPE_CHECKING:
+    from paimon_spark.read.plan import ReadPlan, ReadSplit
+    from paimon_spark.read.split import DataSplit
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.predicate import Predicate
+    from paimon_spark.table.table import FileStoreTable
+
+_MOST_BYTES = 1 << 40
+"""Of one value; more is found to be too much when the file is opened."""
+_REST = -1
+Longs = npt.NDArray[np.int64]
+
+
+def with_values(plan: ReadPlan) -> ReadPlan:
+    """Return a plan whose read gives values in place of what rows hold, as far as the options ask for them."""
+    options, names = plan.schema.core_options, {field.name for field in plan.fields}
+    names |= set() if plan.residual is None else fields(plan.residual)
+    views = names.intersection(options.names("blob-view-field") if options.value("blob-view.resolve.enabled") else ())
+    described = names.intersection((*options.names("blob-descriptor-field"), *views))
+    columns = _Columns(
+        views=frozenset(views),
+        described=frozenset(() if options.value("blob-as-descriptor") else described),
+        packed=frozenset(() if options.value("blob-as-descriptor") else plan.schema.managed_blob_fields & names),
+    )
+    return replace(plan, read=ReadValues(plan.read, columns)) if columns.all else plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """Names of columns."""
+
+    views: frozenset[str]
+    """Rows hold names of values of other tables, which become descriptors."""
+    described: frozenset[str]
+    """Descriptors of any files become values."""
+    packed: frozenset[str]
+    """Descriptors of packs become values."""
+
+    @property
+    def all(self) -> frozenset[str]:
+        return self.views | self.described | self.packed
+
+
+@dataclass(frozen=True, slots=True)
+class ReadValues:
+    """Reads a split, and opens the files that its rows name."""
+
+    read: ReadSplit
+    columns: _Columns
+
+    def __call__(
+        self,
+        table: FileStoreTable,
+        split: DataSplit,
+        plan_fields: Sequence[DataField],
+        predicate: Predicate | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of `read` with values of the columns; batches are cut so that they hold no more than usual.
+
+        Raises:
+            CorruptTableError: a descriptor is damaged, names no pack of the table, or more than the pack has.
+            UnsupportedError: a file lies where files are not read.
+            DataError: a file is missing or too short, or a value of another table is not there.
+        """
+        parts = [] if predicate is None else split_and(predicate)
+        late = [part for part in parts if fields(part) & self.columns.all]  # they are true or false of values
+        early = [part for part in parts if part not in late]
+        names = {field.name for field in plan_fields}
+        added = {name for part in late for name in fields(part)} - names
+        wanted = (*plan_fields, *(field for field in table.schema.fields if field.name in added))
+        batches = self._values(table, self.read(table, split, wanted, all_of(early) if early else None))
+        yield from filter_and_project(batches, plan_fields, all_of(late)) if late else batches
+
+    def _values(self, table: FileStoreTable, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        columns = self.columns
+        views = Views(table, with_values)
+        packs, described = Values(Packs(table)), Values(_Described(table))
+        for batch in batches:
+            places = {name: batch.schema.get_field_index(name) for name in columns.all & set(batch.schema.names)}
+            arrays = list(batch.columns)
+            for name in columns.views & places.keys():
+                column = arrays[places[name]]
+                arrays[places[name]] = with_leaves(column, views.descriptors(leaves(column)))
+            sources = {places[name]: packs for name in columns.packed & places.keys()}
+            sources |= {places[name]: described for name in columns.described & places.keys()}
+            sizes = sum((source.sizes(arrays[at]) for at, source in sources.items()), np.zeros(len(batch), np.int64))
+            for part in portions(sizes, batch.num_rows, DEFAULT_BATCH_BYTES):
+                rows = [array.slice(part.start, part.stop - part.start) for array in arrays]
+                for at, source in sources.items():
+                    rows[at] = with_leaves(rows[at], source.values(leaves(rows[at])))
+                yield pa.RecordBatch.from_arrays(rows, schema=batch.schema)
+
+
+class _Files(Protocol):
+    """Files that descriptors name."""
+
+    def open(self, uri: str) -> pa.NativeFile:
+        """Open one."""
+
+    def too_short(self, uri: str, size: int) -> Exception:
+        """The error of a descriptor that names more than one has."""
+
+
+class _Described:
+    """Any files."""
+
+    def __init__(self, table: FileStoreTable) -> None:
+        self._files = DescribedFiles.of(table.paths.root, table.file_io, table.options)
+
+    def open(self, uri: str) -> pa.NativeFile:
+        return self._files.open(uri)
+
+    def too_short(self, uri: str, size: int) -> Exception:
+        return too_short(uri, size)
+
+
+class Values:
+    """Reads the values that descriptors name."""
+
+    def __init__(self, files: _Files) -> None:
+        self._files = files
+
+    def sizes(self, column: pa.Array) -> Longs:
+        """The bytes of the values of each row."""
+        described = leaves(column)
+        offsets, lengths = _places(described)
+        for at, uri in _by_file(described) if (lengths == _REST).any() else ():
+            rest = at[lengths[at] == _REST]
+            if len(rest):
+                with self._files.open(uri) as file:
+                    lengths[rest] = np.maximum(file.size() - offsets[rest], 0)
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.minimum(lengths, _MOST_BYTES))])
+        return np.diff(ends[leaf_bounds(column)])
+
+    def values(self, described: pa.Array) -> pa.Array:
+        """The values that descriptors name; null for null."""
+        offsets, lengths = _places(described)
+        found: list[bytes | None] = [None] * len(described)
+        for at, uri in _by_file(described):
+            for i, value in zip(at.tolist(), self._read(uri, offsets[at], lengths[at]), strict=True):
+                found[i] = value
+        return pa.array(found, described.type)
+
+    def _read(self, uri: str, offsets: Longs, lengths: Longs) -> Iterator[bytes]:
+        with self._files.open(uri) as file:
+            size = file.size()
+            if (offsets > size).any() or (lengths > size - offsets).any():
+                raise self._files.too_short(uri, size)
+            counts = np.where(lengths == _REST, size - offsets, lengths)
+            for offset, count in zip(offsets.tolist(), counts.tolist(), strict=True):
+                yield bytes(file.read_at(count, offset))
+
+
+def _by_file(described: pa.Array) -> Iterator[tuple[npt.NDArray[np.intp], str]]:
+    """For each file that descriptors name, which of them do."""
+    heads = pc.binary_slice(described, 0, -PLACE).dictionary_encode()
+    codes = heads.indices.fill_null(_REST).to_numpy(zero_copy_only=False)
+    for code, head in enumerate(heads.dictionary.to_pylist()):
+        try:
+            uri = parse_head(head)
+        except (ValueError, struct.error) as error:
+            raise CorruptTableError(f"A row has a damaged BLOB descriptor: {error}.") from None
+        yield np.flatnonzero(codes == code), uri
+
+
+def _places(described: pa.Array) -> tuple[Longs, Longs]:
+    """Offset and length that each descriptor names; zeros for null, a length of -1 for all the rest of a file.
+
+    Raises:
+        CorruptTableError: one is too short, or names what cannot be.
+    """
+    lengths = pc.fill_null(pc.binary_length(described), PLACE)
+    if len(described) and pc.min(lengths).as_py() < PLACE:
+        raise CorruptTableError("A descriptor of a BLOB value is too short.")
+    tails = pc.fill_null(pc.binary_slice(described, -PLACE, None), bytes(PLACE)).cast(pa.binary(PLACE))
+    numbers = np.frombuffer(b"".join(tails.to_pylist()), "<i8").reshape(-1, 2)
+    if (numbers < (0, _REST)).any():
+        raise CorruptTableError("A descriptor of a BLOB value names a place below zero.")
+    return numbers[:, 0].copy(), numbers[:, 1].copy()

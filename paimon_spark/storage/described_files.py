@@ -1,0 +1,164 @@
+"""Opens the files that descriptors of BLOB values name, if they lie where they may.
+
+A row may name any file, and Java opens it. Here it must lie in the table, in the warehouse of the table, or in a
+directory that the caller has named (``blob-descriptor-paths``): else whoever writes a row chooses which files of the
+reader are read.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from paimon_spark.errors import CorruptTableError, DataError, UnsupportedError
+from paimon_spark.storage.blob_descriptor import PLACE, parse_head
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.local_files import local_path
+from paimon_spark.storage.store_options import FSSPEC_SCHEME, redact, scheme_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from paimon_spark.options import CoreOptions
+
+OPTION: Final = "blob-descriptor-paths"
+ANYWHERE: Final = "*"
+_PREFIX: Final = "blob-descriptor."
+_SOURCE_TABLE: Final = "blob-descriptor.source-table"
+_CHUNK_BYTES: Final = 8 << 20
+_REST: Final = -1
+
+
+class MissingBlobError(DataError):
+    """A descriptor names a file that is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedPart:
+    """A part of a file."""
+
+    uri: str
+    offset: int
+    length: int
+    """-1 for all the rest."""
+
+
+@dataclass(frozen=True)
+class DescribedFiles:
+    """Opens files for the rows of one table. Picklable."""
+
+    root: str
+    own: FileIO = field(repr=False)
+    """The store of the table."""
+    places: tuple[str, ...]
+    options: dict[str, str] = field(repr=False)
+    """Of the stores of the files."""
+    separate: bool = False
+    """Whether the files lie in stores with other options than the table's."""
+
+    @classmethod
+    def of(cls, root: str, own: FileIO, options: CoreOptions) -> DescribedFiles:
+        """Take from a table where files may lie, and how to reach them.
+
+        Args:
+            root: the table's directory.
+            own: its store.
+            options: of the table, with those of the read or write.
+        """
+        given = (text.strip() for text in str(options.value(OPTION) or "").split(","))
+        places = [root, *([] if warehouse_of(root) is None else [str(warehouse_of(root))]), *filter(None, given)]
+        every = options.to_dict()
+        others = {k.removeprefix(_PREFIX): v for k, v in every.items() if k.startswith(_PREFIX) and k != _SOURCE_TABLE}
+        known = tuple(place if place == ANYWHERE else f"{_plain(place).rstrip('/')}/" for place in places)
+        return cls(root, own, known, others or every, bool(others))
+
+    def parse(self, value: bytes) -> DescribedPart:
+        """What a descriptor names.
+
+        Raises:
+            CorruptTableError: it is damaged.
+        """
+        try:
+            uri = parse_head(value[:-PLACE])
+            offset, length = struct.unpack("<qq", value[-PLACE:])
+            if offset < 0 or length < _REST:
+                raise ValueError("it names a place below zero")
+        except (ValueError, struct.error) as error:
+            raise CorruptTableError(f"A BLOB descriptor is damaged: {error}.", path=self.root) from None
+        return DescribedPart(uri, offset, length)
+
+    def open(self, uri: str) -> pa.NativeFile:
+        """Open a file.
+
+        Raises:
+            UnsupportedError: it lies where files are not read.
+            DataError: it is not there.
+        """
+        path = self._path(uri)
+        try:
+            return self._store(path).open_input(path)
+        except FileNotFoundError:
+            raise MissingBlobError(f"The file {redact(uri)} that a BLOB descriptor names is not there.") from None
+
+    def parts(self, value: bytes) -> Iterator[bytes]:
+        """The bytes that a descriptor names, a few megabytes at a time.
+
+        Raises:
+            CorruptTableError: the descriptor is damaged.
+            UnsupportedError: the file lies where files are not read.
+            DataError: it is not there, or too short.
+        """
+        part = self.parse(value)
+        with self.open(part.uri) as file:
+            size = file.size()
+            end = size if part.length == _REST else part.offset + part.length
+            if part.offset > size or end > size:
+                raise too_short(part.uri, size)
+            for start in range(part.offset, end, _CHUNK_BYTES):
+                yield bytes(file.read_at(min(_CHUNK_BYTES, end - start), start))
+
+    def _path(self, uri: str) -> str:
+        plain = _plain(uri)
+        bad = {"..", "."} & set(unquote(plain).split("/")) or "\0" in plain
+        if bad or not any(place == ANYWHERE or plain.startswith(place) for place in self.places):
+            raise UnsupportedError(
+                f"A BLOB descriptor of table {redact(self.root)} names the file {redact(uri)}, which lies neither in "
+                f"the table nor in its warehouse, and is not read. Name its directory with option '{OPTION}' = "
+                f"'{redact(uri.rpartition('/')[0])}' ('{ANYWHERE}' for all), or read the descriptors themselves with "
+                "option 'blob-as-descriptor' = 'true'."
+            )
+        return local_path(uri) if scheme_of(uri) in ("", "file") else uri
+
+    def _store(self, path: str) -> FileIO:
+        if not self.separate and _origin(path) == _origin(self.root):
+            return self.own
+        return FileIO.for_path(path, self.options)
+
+
+def warehouse_of(root: str) -> str | None:
+    """The directory of the warehouse that a table lies in; None where its path is none of a warehouse."""
+    database, _, _ = root.rstrip("/").rpartition("/")
+    warehouse, _, name = database.rpartition("/")
+    return warehouse if name.endswith(".db") and warehouse else None
+
+
+def too_short(uri: str, size: int) -> DataError:
+    """The error of a descriptor that names more than a file has."""
+    return DataError(f"The file {redact(uri)} has {size} bytes, and a BLOB descriptor names more of it.")
+
+
+def _plain(path: str) -> str:
+    """A path in one spelling."""
+    scheme = scheme_of(path)
+    if scheme in ("", "file"):
+        return re.sub(r"/{2,}", "/", local_path(path))
+    return FSSPEC_SCHEME.get(scheme, scheme) + path[len(scheme) :]
+
+
+def _origin(path: str) -> str:
+    """Scheme and host of a path."""
+    return "" if scheme_of(path) in ("", "file") else "/".join(_plain(path).split("/")[:3])
