@@ -12,6 +12,7 @@ from paimon_spark.spec.data_types import DataField
 from paimon_spark.spec.file_names import compacted_changelog_region
 from paimon_spark.storage.avro_format import AvroReader, AvroWriter
 from paimon_spark.storage.blob_format import BlobReader, BlobWriter
+from paimon_spark.storage.blob_input import BlobInput
 from paimon_spark.storage.data_file import (
     DEFAULT_BATCH_BYTES,
     DEFAULT_BATCH_ROWS,
@@ -101,6 +102,7 @@ def create_data_file(
     compression: str = "zstd",
     zstd_level: int = 1,
     options: Mapping[str, str] | None = None,
+    blob_input: BlobInput | None = None,
 ) -> DataFileWriter:
     """Start a data file.
 
@@ -112,6 +114,7 @@ def create_data_file(
         compression: `file.compression`: `zstd`, `snappy`, `gzip`, `lz4`, `none`, ... as the format has them.
         zstd_level: `file.compression.zstd-level`.
         options: Table options; those of the format (`parquet.*`, `orc.*`, `avro.*`) are used.
+        blob_input: What becomes of values of a blob file that are descriptors; they are written as they are without.
 
     Raises:
         UnsupportedError: another format, or a type or codec that the format cannot hold.
@@ -120,7 +123,10 @@ def create_data_file(
     if kind is None:
         raise _unsupported_format(file_format)
     with named_errors(path):
-        return NamedErrorsWriter(kind(file_io, path, fields, compression, zstd_level, dict(options or {})))
+        writer = kind(file_io, path, fields, compression, zstd_level, dict(options or {}))
+    if isinstance(writer, BlobWriter):
+        writer.input = blob_input
+    return NamedErrorsWriter(writer)
 
 
 def _parquet_writer(

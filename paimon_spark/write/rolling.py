@@ -21,7 +21,6 @@ from paimon_spark.spec.file_index.writer import FileIndexBuilder
 from paimon_spark.spec.manifest import DataFileMeta, FileSource
 from paimon_spark.spec.row_kind import is_retract
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_spark.storage.blob_format import BlobWriter
 from paimon_spark.storage.formats import DataFileWriter, create_data_file
 from paimon_spark.write.file_indexes import index_path, keep_indexes
 from paimon_spark.write.file_stats import FileStatsCollector
@@ -168,9 +167,8 @@ class _OpenFile:
             compression=spec.compression,
             zstd_level=spec.zstd_level,
             options=spec.format_options,
+            blob_input=spec.blob_input if spec.is_blob else None,
         )
-        if isinstance(self._writer, BlobWriter):
-            self._writer.input = spec.blob_input
         self._stats = FileStatsCollector(spec)
         managed = spec.managed_blobs
         self.references = PackReferences(file_io, self.path, managed) if managed else None

@@ -39,7 +39,6 @@ from paimon_spark.storage.blob_descriptor import descriptor
 from paimon_spark.storage.blob_elements import decode_elements, encode_elements
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import create_data_file, open_data_file
-from paimon_spark.table.support import check_columns_readable, check_writable
 from paimon_spark.table.table import create_table, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
@@ -171,7 +170,7 @@ def test_tables_with_arrays_and_maps_of_blobs(tmp_path: Path) -> None:
 
 
 def test_columns_of_descriptors(tmp_path: Path) -> None:
-    """Descriptors are kept as they are given: no file that they name is opened."""
+    """Descriptors are kept as they are given: a file that they name is opened where the caller allows it."""
     fields = [DataField(0, "k", IntType()), DataField(1, "d", BlobType()), DataField(2, "b", BlobType())]
     options = {**OPTIONS, "blob-descriptor-field": "d"}
     table = create_table(str(tmp_path / "t"), create_schema(fields, options=options))
@@ -179,7 +178,7 @@ def test_columns_of_descriptors(tmp_path: Path) -> None:
     rows = [(1, secret, b"x"), (2, None, b"y"), (3, descriptor("s3://b/o", 5, 6), None)]
     write(table.path, rows)
     assert ours(table.path, columns=["k", "b"])["b"].to_pylist() == [b"x", b"y", None]
-    with pytest.raises(UnsupportedError, match=r"Column 'd' holds descriptors .* 'blob-as-descriptor' = 'true'"):
+    with pytest.raises(UnsupportedError, match=r"names the file file:/etc/passwd, which .* is not read"):
         ours(table.path)
     found = ours(table.path, columns=["d"], **{"blob-as-descriptor": "true"})
     assert found["d"].to_pylist() == [row[1] for row in rows]
@@ -191,17 +190,6 @@ def test_columns_of_descriptors(tmp_path: Path) -> None:
     table = create_table(str(tmp_path / "pk"), keyed)
     write(table.path, [(1, secret), (2, None)])
     assert ours(table.path, **{"blob-as-descriptor": "true"})["d"].to_pylist() == [secret, None]
-
-
-def test_references_to_other_tables_are_read_as_they_are_stored(tmp_path: Path) -> None:
-    fields = [DataField(0, "k", IntType()), DataField(1, "d", BlobType())]
-    schema = create_schema(fields, options={**OPTIONS, "blob-view-field": "d"})
-    check_columns_readable(schema, ["k"])
-    check_columns_readable(schema.with_options({"blob-view.resolve.enabled": "false"}), ["d"])
-    with pytest.raises(UnsupportedError, match=r"'blob-view\.resolve\.enabled' = 'false'"):
-        check_columns_readable(schema, ["d"])
-    with pytest.raises(UnsupportedError, match="Writing with option 'blob-view-field'"):
-        check_writable(schema)
 
 
 @pytest.mark.oracle
