@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from paimon_spark.read.audit_log import AUDIT_LOG
+from paimon_spark.read import audit_log
 from paimon_spark.read.binlog import BINLOG
 from paimon_spark.read.blob_values import with_values
 from paimon_spark.read.branch_plan import plan_rows
@@ -32,7 +32,11 @@ def _with_values(view: RowView) -> RowView:
 ROWS = _with_values(RowView("", fields_as_stored, plan_rows))
 """The rows of the table themselves."""
 
-NAMED_VIEWS = {view.name: _with_values(view) for view in (AUDIT_LOG, BINLOG, READ_OPTIMIZED, ROW_TRACKING)}
+AUDIT_LOG = _with_values(audit_log.AUDIT_LOG)
+"""Rows with their kinds."""
+NAMED_VIEWS = {
+    view.name: view for view in (AUDIT_LOG, *(_with_values(view) for view in (BINLOG, READ_OPTIMIZED, ROW_TRACKING)))
+}
 """Every view with a name."""
 
 

@@ -66,8 +66,8 @@ def ours(path: str, system: str | None = None, columns: list[str] | None = None,
     return pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
 
 
-def write(path: str, rows: list[tuple[Any, ...]]) -> None:
-    table = load_table(path)
+def write(path: str, rows: list[tuple[Any, ...]], **options: str) -> None:
+    table = load_table(path, options=options)
     schema = to_arrow_schema(table.schema.fields)
     plan = plan_write(table, data_schema=schema)
     batch = pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
@@ -230,8 +230,11 @@ def test_a_descriptor_says_where_a_value_lies(oracle: Any) -> None:
         uri = data[13 : 13 + length].decode()
         offset, size = (int.from_bytes(data[13 + length + 8 * i :][:8], "little") for i in range(2))
         assert Path(uri).read_bytes()[offset : offset + size] == wanted
-    with pytest.raises(UnsupportedError, match="'blob-as-descriptor'"):
-        plan_write(load_table(path, options={"blob-as-descriptor": "true"}), data_schema=pa.schema([("k", pa.int32())]))
+    other = oracle.fresh_name("blob")
+    oracle.create(other, COLUMNS, options=OPTIONS)
+    given = [(row["k"], row["pic"], "", None) for row in found.to_pylist()]  # they stand for the values
+    write(oracle.location(other).removeprefix("file:"), given, **{"blob-descriptor-paths": path})
+    assert sorted(oracle.read(other)["pic"].to_pylist()) == [b"first", b"second one"]
 
 
 def blob_file(path: Path, *given: bytes | None) -> None:
@@ -265,3 +268,18 @@ def test_a_damaged_file_is_told_by_its_name(tmp_path: Path) -> None:
         path.write_bytes(whole[:length])
         with pytest.raises(CorruptTableError, match=r"x\.blob"):
             blobs_of(path)
+
+
+@pytest.mark.oracle
+def test_described_values_are_those_that_java_reads(oracle: Any, tmp_path: Path) -> None:
+    raw = tmp_path / "raw.bin"
+    raw.write_bytes(b"0123456789")
+    name = oracle.fresh_name("described")
+    oracle.create(name, [("k", "INT"), ("d", "BLOB")], options={**OPTIONS, "blob-descriptor-field": "d"})
+    path = oracle.location(name).removeprefix("file:")
+    write(path, [(1, descriptor(f"file:{raw}", 2, 3)), (2, None), (3, descriptor(f"file:{raw}", 0, 10))])
+    wanted = [(1, b"234"), (2, None), (3, b"0123456789")]
+    found = ours(path, **{"blob-descriptor-paths": str(tmp_path)})
+    assert sorted(zip(*found.to_pydict().values(), strict=True)) == wanted
+    java = oracle.read(name)
+    assert sorted(zip(*java.to_pydict().values(), strict=True)) == wanted

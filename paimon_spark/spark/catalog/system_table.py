@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from paimon_spark.errors import OptionError
-from paimon_spark.read.audit_log import AUDIT_LOG
+from paimon_spark.read.row_views import AUDIT_LOG
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.spark.catalog.basic_scan import LocalRowsProxy, ReaderScanProxy
 from paimon_spark.spark.catalog.loading import LoadedTable

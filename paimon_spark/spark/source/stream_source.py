@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.options import find_option
-from paimon_spark.read.audit_log import AUDIT_LOG
 from paimon_spark.read.change_feed import CHANGE_FEED
 from paimon_spark.read.metadata_columns import metadata_fields, refuse_merged_splits
 from paimon_spark.read.postponed_read import merges_waiting
-from paimon_spark.read.row_views import ROWS, find_view
+from paimon_spark.read.row_views import AUDIT_LOG, ROWS, find_view
 from paimon_spark.read.stream_scan import StreamBatch, StreamScan, by_bucket
 from paimon_spark.read.stream_split import stream_read
 from paimon_spark.read.stream_start import CONSUMER_ID, stream_mode
