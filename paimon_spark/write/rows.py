@@ -198,11 +198,11 @@ def map_columns(schema: TableSchema, data_schema: pa.Schema, extra: tuple[DataFi
 
 _DESCRIPTORS = (
     "'blob-descriptor-field' takes descriptors of blobs, and a value is none. Write descriptors that were read with "
-    "'blob-as-descriptor' = 'true', or made with sys.path_to_descriptor."
+    "'blob-as-descriptor' = 'true'."
 )
 _VIEWS = (
-    "'blob-view-field' takes names of BLOB values of other tables, and a value is none. Write names that sys.blob_view "
-    "gives, or that were read with 'blob-view.resolve.enabled' = 'false'."
+    "'blob-view-field' takes names of BLOB values of other tables, and a value is none. Write names that were read "
+    "with 'blob-view.resolve.enabled' = 'false', or that another Paimon engine's sys.blob_view gives."
 )
 
 
