@@ -176,4 +176,4 @@ def resident(process: int) -> int:
 
 
 if __name__ == "__main__":
-    soak(*map(int, sys.argv[1:2] or [str(BATCHES)]))
+    soak(*map(int, sys.argv[1:3] or [str(BATCHES)]))

@@ -131,6 +131,30 @@ def test_a_small_micro_batch_of_one_task_is_not_shuffled(
     assert source.read() == sorted({number % 8: number for number in range(16)}.items())
 
 
+def test_no_warning_of_replaced_sources(source: Source) -> None:
+    """A query starts in a copy of its session, where Spark finds our source a second time."""
+    log4j = source.spark._jvm.org.apache.logging.log4j
+    text = source.spark._jvm.java.io.StringWriter()
+    context = log4j.LogManager.getContext(False)
+    root = context.getRootLogger()
+    name = "what a query says"
+    appender = log4j.core.appender.WriterAppender.createAppender(None, None, text, name, False, True)
+    appender.start()
+    root.addAppender(appender)
+    levels, configurator = log4j.Level, log4j.core.config.Configurator
+    configurator.setLevel("org", levels.WARN)  # pytest-spark has turned it off
+    try:
+        source.run()
+        other = context.getLogger("org.apache.spark.sql.execution.datasources.DataSourceManager")
+        other.error("The data source mine replaced a statically registered data source.")
+    finally:
+        configurator.setLevel("org", levels.OFF)
+        root.removeAppender(appender)
+    said = str(text.toString())
+    assert "mine replaced" in said
+    assert "paimon replaced" not in said
+
+
 def test_two_queries_are_two_writers(source: Source) -> None:
     source.run()
     source.checkpoint = str(source.folder / "other")

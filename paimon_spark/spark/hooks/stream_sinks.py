@@ -17,6 +17,7 @@ from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Scope, find_option
 from paimon_spark.spark.hooks.parser import paimon_catalog_of
 from paimon_spark.spark.jobs.stream_sink import StreamSink
+from paimon_spark.spark.jvm.data_source_registry import keep_replaced_source_out_of_log
 from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.spark.session.pyspark_members import java_state
 from paimon_spark.spark.session.session_settings import is_paimon, remember_format, settings_option
@@ -129,6 +130,7 @@ def _starting(plain: Callable[..., Any], partition_by: Callable[..., Any]) -> Ca
         queryName: str | None = None,
         **options: Any,
     ) -> StreamingQuery:
+        keep_replaced_source_out_of_log(self._spark)
         _with_arguments(self, format, outputMode, partitionBy, queryName, options)
         if not is_paimon(self, (), {}):
             _tell_columns(self, partition_by)
@@ -156,6 +158,7 @@ def _to_table(
         queryName: str | None = None,
         **options: Any,
     ) -> StreamingQuery:
+        keep_replaced_source_out_of_log(self._spark)
         _with_arguments(self, format, outputMode, partitionBy, queryName, options)
         spark: Any = self._spark
         parts = split_name(tableName)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.session.pyspark_members import jvm_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 _FOUND_BY_SPARK = "pyspark_paimon"
 """The package by which Spark finds the format without `register`."""
+
+_WITHOUT_WARNING: WeakSet[Any] = WeakSet()
+"""JVMs whose log is spared it."""
 
 
 def register_without_search(spark: SparkSession, source: type[DataSource]) -> bool:
@@ -47,3 +52,29 @@ def register_without_search(spark: SparkSession, source: type[DataSource]) -> bo
     except (Py4JError, TypeError):
         return False
     return True
+
+
+def keep_replaced_source_out_of_log(spark: SparkSession) -> None:
+    """Keep out of the log that our source replaced the one that Spark finds by itself: it is the same one.
+
+    Spark warns of it whenever a query that streams starts, since its session is a copy. Where Spark does not log by
+    log4j, the warning stays.
+    """
+    jvm = jvm_of(spark)
+    if jvm in _WITHOUT_WARNING:
+        return
+    _WITHOUT_WARNING.add(jvm)
+    warning = "The data source paimon replaced a statically registered data source\\."
+    try:
+        log4j = jvm.org.apache.logging.log4j
+        context, core = log4j.LogManager.getContext(False), log4j.core
+        config, logger = context.getConfiguration(), compat.DATA_SOURCE_MANAGER.name
+        found = config.getLoggerConfig(logger)
+        if found.getName() != logger:
+            found = core.config.LoggerConfig(logger, None, True)
+            config.addLogger(logger, found)
+        result = core.Filter.Result
+        found.addFilter(core.filter.RegexFilter.createFilter(warning, None, False, result.DENY, result.NEUTRAL))
+        context.updateLoggers()
+    except (Py4JError, TypeError):
+        return
