@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,6 +60,17 @@ def test_statements(sql: Callable[[str], list[object]], warehouse: Path) -> None
     sql("CALL managed.sys.copy(source_table => 'db.t', target_table => 'db.c')")
     sql("DROP TABLE managed.db.t")
     assert sorted(map(tuple, sql("SELECT * FROM managed.db.c"))) == wanted
+    sql("INSERT OVERWRITE managed.db.c VALUES (1, 'z', X'77', NULL)")
+    sql("CALL managed.sys.expire_snapshots(table => 'db.c', retain_max => 1, retain_min => 1)")
+    copied = warehouse / "db.db" / "c"
+    for file in copied.rglob("bucket-*/*"):
+        os.utime(file, (0, 1))
+    many = pack_names(copied)
+    sql("CALL managed.sys.remove_orphan_files(table => 'db.c', mode => 'distributed')")
+    left = pack_names(copied)
+    assert len(left) == 1 < len(many)
+    assert [pack.name for packs in references_of(str(copied)).values() for pack in packs] == left
+    assert sorted(map(tuple, sql("SELECT * FROM managed.db.c"))) == [(1, "z", b"w", None)]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from paimon_spark.maintain.files.deletion import delete_files, threads_of
 from paimon_spark.maintain.files.external_paths import own_external_roots
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import unneeded_names
+from paimon_spark.maintain.files.pack_files import old_packs, unneeded_packs
 from paimon_spark.spec.file_names import BUCKET_PREFIX, CHANGELOG_PREFIX, MANAGED_BLOB_SUFFIX, SNAPSHOT_PREFIX
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.table.data_layout import DataLayout
@@ -137,6 +138,8 @@ def remove_files_before(table: FileStoreTable, before: int, *, dry_run: bool = F
     check_branches(table)
     directories = data_directories(table)
     stray = stray_files(table, before)
+    buckets = bucket_directories(directories)
+    packs = old_packs(table, buckets, before)
     with ThreadPoolExecutor(threads_of(table)) as pool:
         places = file_directories(table, directories)
         listed = pool.map(lambda place: old_files(table, place, before), places)
@@ -149,6 +152,8 @@ def remove_files_before(table: FileStoreTable, before: int, *, dry_run: bool = F
     there = {file.name for file in candidates}
     used -= names_of_deleted(table, {name: made for name, made in deleted.items() if name in there})
     orphans = [*stray, *(file for file in candidates if file.name not in used)]
+    unneeded = unneeded_packs(table, packs, buckets, manifests, {file.path for file in orphans})
+    orphans += [OrphanFile(pack.path, pack.size) for pack in unneeded]
     _LOG.info("%s: %s of %s old files are orphans", table.path, len(orphans), len(candidates) + len(stray))
     if not dry_run:
         orphans = delete_orphans(table, orphans)
@@ -186,8 +191,13 @@ def file_directories(table: FileStoreTable, directories: Iterable[str]) -> list[
         table: any branch of the table.
         directories: as `data_directories` gives them.
     """
-    buckets = [path for path in directories if path.rpartition("/")[2].startswith(BUCKET_PREFIX)]
-    return [table.paths.manifest_dir, table.paths.index_dir, table.paths.statistics_dir, *buckets]
+    named = [table.paths.manifest_dir, table.paths.index_dir, table.paths.statistics_dir]
+    return [*named, *bucket_directories(directories)]
+
+
+def bucket_directories(directories: Iterable[str]) -> list[str]:
+    """Return the directories of buckets among those that `data_directories` gives."""
+    return [path for path in directories if path.rpartition("/")[2].startswith(BUCKET_PREFIX)]
 
 
 def data_directories(table: FileStoreTable) -> dict[str, int]:

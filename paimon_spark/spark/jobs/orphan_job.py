@@ -17,6 +17,7 @@ from paimon_spark.maintain.files.orphan_files import (
     Deleted,
     OrphanFile,
     RemovedFiles,
+    bucket_directories,
     check_branches,
     data_directories,
     delete_old_empty_directories,
@@ -31,6 +32,7 @@ from paimon_spark.maintain.files.orphan_files import (
     stray_files,
 )
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files as remove_orphan_files_here
+from paimon_spark.maintain.files.pack_files import old_packs, unneeded_packs
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -73,6 +75,8 @@ def remove_orphan_files_distributed(
     check_branches(table)
     directories = data_directories(table)
     stray = stray_files(table, before)
+    buckets = bucket_directories(directories)
+    packs = old_packs(table, buckets, before)
     listed = _column(spark, file_directories(table, directories), tasks).mapInArrow(
         partial(_list, table, before), "name string, path string, size long"
     )
@@ -93,6 +97,8 @@ def remove_orphan_files_distributed(
         references.unpersist()
     finally:
         candidates.unpersist()
+    # lists of packs that were orphans are gone now, but for a dry run, which tells of fewer packs
+    stray += [OrphanFile(pack.path, pack.size) for pack in unneeded_packs(table, packs, buckets, manifests)]
     if not dry_run:
         stray = delete_orphans(table, stray)
         delete_old_empty_directories(table, directories, before)

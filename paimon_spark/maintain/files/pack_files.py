@@ -1,0 +1,129 @@
+"""Packs of BLOB values that no row needs any more (tables with primary keys).
+
+Java leaves all packs alone. Here a pack goes if no list of packs beside a data file (``*.blobref``) names it: of any
+file on the disk, committed or not. If one data file lacks its list, or one list cannot be read, all packs stay. Lists
+of orphan files are looked at after these are gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.maintain.files.deletion import threads_of
+from paimon_spark.spec.file_names import BLOB_REFERENCES_SUFFIX, MANAGED_BLOB_SUFFIX
+from paimon_spark.storage.blob_references import decode_references
+from paimon_spark.table.paths import MAIN_BRANCH
+from paimon_spark.table.schema_store import SchemaStore
+
+if TYPE_CHECKING:
+    from paimon_spark.table.table import FileStoreTable
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A pack that is old enough to go."""
+
+    path: str
+    size: int
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+
+def old_packs(table: FileStoreTable, directories: Iterable[str], before: int) -> list[Pack]:
+    """Return the packs that were last changed before a time; to be called before anything else is looked at.
+
+    Args:
+        table: any branch of the table.
+        directories: of buckets.
+        before: in epoch milliseconds.
+    """
+    if not _managed_schemas(table):
+        return []
+    io, inside = table.file_io, [path for path in directories if not table.file_io.leads_out(path)]
+    with ThreadPoolExecutor(threads_of(table)) as pool:
+        return [
+            Pack(f"{directory}/{name}", size)
+            for directory, entries in zip(inside, pool.map(io.list_names, inside), strict=True)
+            for name, size, is_dir, changed in entries
+            if name.endswith(MANAGED_BLOB_SUFFIX) and not is_dir and 0 < changed < before
+        ]
+
+
+def unneeded_packs(
+    table: FileStoreTable,
+    packs: list[Pack],
+    directories: Iterable[str],
+    manifests: Iterable[str],
+    gone: Container[str] = (),
+) -> list[Pack]:
+    """Return those of some packs that nothing needs.
+
+    Args:
+        table: any branch of the table.
+        packs: as `old_packs` gives them.
+        directories: of buckets.
+        manifests: names of those that everything in the table needs.
+        gone: paths of files that are about to go, or have gone.
+    """
+    if not packs:
+        return []
+    io, inside = table.file_io, list(directories)
+    with ThreadPoolExecutor(threads_of(table)) as pool:
+        listed = pool.map(io.list_names, inside)
+        there = {
+            entry.name: f"{directory}/{entry.name}"
+            for directory, entries in zip(inside, listed, strict=True)
+            for entry in entries
+            if f"{directory}/{entry.name}" not in gone
+        }
+        lists = {name for name in there if name.endswith(BLOB_REFERENCES_SUFFIX)}
+        managed = _managed_schemas(table)
+        owners = pool.map(lambda name: _owners(table, name, managed), sorted(manifests))
+        files = {name for names in owners for name in names if name in there}
+        lacking = sorted(name for name in files if name + BLOB_REFERENCES_SUFFIX not in lists)
+        if lacking:
+            _LOG.warning("%s: all BLOB packs stay: %s has no list of those it needs", table.path, lacking[0])
+            return []
+        try:
+            found = list(pool.map(lambda name: _packs_of(table, there[name]), sorted(lists)))
+        except CorruptTableError as error:
+            _LOG.warning("%s: all BLOB packs stay: %s", table.path, error)
+            return []
+    needed = {name for names in found for name in names}
+    return [pack for pack in packs if pack.name not in needed]
+
+
+def _managed_schemas(table: FileStoreTable) -> frozenset[int]:
+    """Ids of schemas, of any branch, whose files need lists of packs."""
+    stores = (SchemaStore(table.file_io, table.paths.for_branch(n)) for n in (MAIN_BRANCH, *table.branches.names()))
+    return frozenset(schema.id for store in stores for schema in store.all() if schema.managed_blob_fields)
+
+
+def _owners(table: FileStoreTable, manifest: str, managed: frozenset[int]) -> list[str]:
+    """The data files of a manifest that need lists of packs."""
+    names: list[str] = []
+    try:
+        for columns in table.manifests.columns_of([manifest], statistics=False):
+            pairs = zip(columns.file_names, columns.schema_ids.tolist(), strict=True)
+            names += [name for name, schema_id in pairs if schema_id in managed]
+    except CorruptTableError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):  # it has expired meanwhile
+            raise
+    return names
+
+
+def _packs_of(table: FileStoreTable, path: str) -> list[str]:
+    try:
+        return [pack.name for pack in decode_references(table.file_io.read_bytes(path), path)]
+    except FileNotFoundError:  # of a file that has expired meanwhile
+        return []
