@@ -145,14 +145,14 @@ def _buckets(files: ManifestColumns) -> dict[tuple[bytes, int], list[int]]:
 
 
 def _in_order(files: ManifestColumns, described: Sequence[SplitFile]) -> dict[bytes, list[SplitFile]]:
-    """The waiting files of each partition: writers as they appear in the manifests, files of one in their order."""
+    """The waiting files of each partition, in the order of `waiting_files.by_writer`."""
     times = files.file_values("_CREATION_TIME")
-    writers: dict[tuple[bytes, str], list[int]] = {}
-    for i, partition in enumerate(files.partitions):
-        writers.setdefault((partition, waiting_writer(described[i].name)), []).append(i)
+    writers: dict[tuple[bytes, str], list[SplitFile]] = {}
+    for i in sorted(range(len(files)), key=lambda i: times[i] or 0):
+        writers.setdefault((files.partitions[i], waiting_writer(described[i].name)), []).append(described[i])
     found: dict[bytes, list[SplitFile]] = {}
-    for (partition, _), at in writers.items():
-        found.setdefault(partition, []).extend(described[i] for i in sorted(at, key=lambda i: times[i]))
+    for (partition, _), ordered in writers.items():
+        found.setdefault(partition, []).extend(ordered)
     return found
 
 

@@ -1,6 +1,7 @@
 """Files that wait for their buckets (``bucket`` = -2): which there are, and their rows as they came.
 
-Java: ``PostponeUtils.groupPostponeFiles``. Rows of one writer are read in their order; different writers have none.
+Java: ``PostponeUtils.groupPostponeFiles``. Rows of one writer are read in their order. Java gives different writers
+none, so that an older INSERT may win over a newer one: here the writer that began first comes first.
 """
 
 from __future__ import annotations
@@ -44,18 +45,17 @@ def waiting_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
 
 
 def by_writer(table: FileStoreTable, files: Iterable[tuple[bytes, str, DataFileMeta]]) -> list[WaitingFiles]:
-    """Put files of one writer together.
+    """Put files of one writer together; the writer that began first comes first.
 
     Args:
         table: whose they are.
         files: partition, the writer's prefix and the file, in the order of the manifests.
     """
     found: dict[tuple[bytes, str], list[DataFileMeta]] = {}
-    for partition, writer, file in files:
+    for partition, writer, file in sorted(files, key=lambda given: given[2].creation_time_millis or 0):
         found.setdefault((partition, writer), []).append(file)
     result = []
-    for (partition, _), of_writer in found.items():
-        ordered = sorted(of_writer, key=lambda file: file.creation_time_millis or 0)
+    for (partition, _), ordered in found.items():
         paths = (table.paths.data_file_path(partition, POSTPONE_BUCKET, file) for file in ordered)
         result.append(
             WaitingFiles(partition, tuple(SplitFile.of(f, path) for f, path in zip(ordered, paths, strict=True)))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql.types import LongType, StructField, StructType
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.run_again import run_again
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _FIXED = "postpone.batch-write-fixed-bucket"
+_NUMBER = "_PAIMON_NUMBER"
+_NUMBERED_STRUCT = StructType([*PACKED_STRUCT.fields, StructField(_NUMBER, LongType(), False)])
+"""Packed rows, and their place among all that wait."""
 
 
 def write_postponed(
@@ -167,8 +171,13 @@ def _taken_in(
     numbers: dict[bytes, int],
     at: SnapshotIdentity,
     overwrite: OverwriteSpec | None = None,
+    *,
+    ordered: bool = False,
 ) -> list[TaskMessage]:
-    """Write the rows of waiting files into real buckets, not committed: one job for each number of buckets."""
+    """Write the rows of waiting files into real buckets, not committed: one job for each number of buckets.
+
+    `ordered`: rows of a later group count as newer.
+    """
     written: list[TaskMessage] = []
     for number in sorted(set(numbers.values())):
         own = [group for group in groups if numbers[group.partition] == number]
@@ -179,31 +188,36 @@ def _taken_in(
         tasks = number_of_tasks_of(spark, fixed)
         work = _shares(own, tasks)
         pack = partial(_pack_waiting, plan, work, targets_of(tasks))
-        packed = map_in_arrow(spark.range(0, len(work), 1, len(work)), pack, PACKED_STRUCT)
-        written += run_tasks(packed.repartition(tasks, TASK), TableWrite(plan, packed=True))
+        packed = map_in_arrow(spark.range(0, len(work), 1, len(work)), pack, _NUMBERED_STRUCT)
+        shuffled = packed.repartition(tasks, TASK)
+        if ordered and len(work) > 1:
+            shuffled = shuffled.sortWithinPartitions(_NUMBER)
+        written += run_tasks(shuffled, TableWrite(plan, packed=True))
     return written
 
 
 def _shares(groups: Sequence[WaitingFiles], tasks: int) -> list[list[WaitingFiles]]:
-    """The work of each task: as even as may be, the files of a writer together."""
+    """The work of each task, about even: groups that follow each other, so that their order can be told."""
     shares: list[list[WaitingFiles]] = [[] for _ in range(max(1, min(tasks, len(groups))))]
-    sizes = [0] * len(shares)
-    for group in sorted(groups, key=lambda group: -group.size_bytes):
-        least = sizes.index(min(sizes))
-        shares[least].append(group)
-        sizes[least] += group.size_bytes + 1
-    return shares
+    whole, before = sum(group.size_bytes + 1 for group in groups), 0
+    for group in groups:
+        middle = before + (group.size_bytes + 1) // 2
+        shares[middle * len(shares) // whole].append(group)
+        before += group.size_bytes + 1
+    return [share for share in shares if share]
 
 
 def _pack_waiting(
     plan: WritePlan, work: Sequence[Sequence[WaitingFiles]], targets: Sequence[int], numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Read waiting rows and pack them for the tasks of their buckets. Runs in tasks."""
+    """Read waiting rows and pack them for the tasks of their buckets, numbered in their order. Runs in tasks."""
     context = TaskContext.get()
     for batch in numbers:
         for number in batch.column(0).to_pylist():
             rows = read_waiting(plan.table, work[number], chunk_bytes(plan))
-            yield from pack_rows(plan, rows, context.partitionId() if context else 0, targets)
+            streams = pack_rows(plan, rows, context.partitionId() if context else 0, targets)
+            for at, stream in enumerate(streams, number << 32):
+                yield stream.append_column(pa.field(_NUMBER, pa.int64(), nullable=False), pa.array([at]))
 
 
 def take_in_waiting(spark: SparkSession, table: FileStoreTable) -> int | None:
@@ -228,7 +242,7 @@ def take_in_waiting(spark: SparkSession, table: FileStoreTable) -> int | None:
         numbers = _numbers(table, known_buckets(entries), files, buckets_of_waiting)
         rows = sum(entry.file.row_count for entry in waiting)
         _LOG.info("Taking %d waiting rows of %d files of %s into buckets.", rows, len(files), table.path)
-        written = _taken_in(spark, table, by_writer(table, files), numbers, SnapshotIdentity.of(snapshot))
+        written = _taken_in(spark, table, by_writer(table, files), numbers, SnapshotIdentity.of(snapshot), ordered=True)
         taken: dict[bytes, list[DataFileMeta]] = {}
         for entry in waiting:
             taken.setdefault(entry.partition, []).append(entry.file)
