@@ -75,7 +75,7 @@ class SourceSize(Enum):
     """How much a second evaluation of a DataFrame costs."""
 
     AT_HAND = "its rows are cached, or in the plan itself"
-    SMALL = "few bytes, by the estimate of Spark's optimizer"
+    SMALL = "few bytes, by the estimate of Spark's optimizer, or made of few objects of the driver"
     UNKNOWN = "many bytes, unknown, or not the same ones again"
 
 
@@ -95,7 +95,31 @@ def source_size(frame: DataFrame, most_bytes: int) -> SourceSize:
         return SourceSize.UNKNOWN
     if _is_at_hand(plan):
         return SourceSize.AT_HAND
-    return SourceSize.SMALL if int(str(plan.stats().sizeInBytes())) <= most_bytes else SourceSize.UNKNOWN
+    if int(str(plan.stats().sizeInBytes())) <= most_bytes:
+        return SourceSize.SMALL
+    size = _driver_bytes(jvm_of(frame.sparkSession), plan)
+    return SourceSize.SMALL if size is not None and size <= most_bytes else SourceSize.UNKNOWN
+
+
+def _driver_bytes(jvm: Any, plan: Any) -> int | None:
+    """The size of the objects of the driver that rows are made of, as by ``createDataFrame(list)``; None of others.
+
+    Spark's optimizer takes such rows for very many.
+    """
+    while str(plan.getClass().getSimpleName()) in _OVER and plan.children().size() == 1:
+        plan = plan.children().apply(0)
+    if str(plan.getClass().getSimpleName()) != "LogicalRDD":
+        return None
+    rdd = plan.rdd()
+    while not rdd.dependencies().isEmpty():
+        parents = rdd.dependencies()
+        if parents.size() > 1 or str(parents.apply(0).getClass().getSimpleName()) != "OneToOneDependency":
+            return None
+        rdd = parents.apply(0).rdd()
+    if str(rdd.getClass().getSimpleName()) != "ParallelCollectionRDD":
+        return None
+    estimate = jvm.org.apache.spark.util.SizeEstimator.estimate
+    return sum(int(estimate(part.values())) for part in rdd.partitions())
 
 
 def _is_at_hand(plan: Any) -> bool:
