@@ -94,6 +94,22 @@ def check_update(table: FileStoreTable, columns: Collection[str]) -> None:
         )
 
 
+def columns_kept_by_engine(schema: TableSchema) -> frozenset[str]:
+    """The columns that keep their values where an updated row has none: it needs not repeat them.
+
+    Engine partial-update does so, as long as no sequence group and no aggregate function looks at them, and no
+    changelog shows the rows as they are written.
+    """
+    options = schema.core_options
+    if _merge_engine(schema) != "partial-update" or options.changelog_producer == "input":
+        return frozenset()
+    if any(key.endswith((".sequence-group", "aggregate-function")) for key in schema.options):
+        return frozenset()
+    named = {*schema.primary_keys, *schema.partition_keys, *options.sequence_fields}
+    free = (field for field in schema.fields if field.type.nullable and field.default_value is None)
+    return frozenset(field.name for field in free if field.name not in named)
+
+
 def check_merge(table: FileStoreTable, *, updates: bool, deletes: bool) -> None:
     """Refuse a MERGE that cannot be done by writing the rows that it makes (Java: ``RowLevelOp``).
 

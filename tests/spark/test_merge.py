@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -170,6 +171,29 @@ def test_engines(spark: SparkSession, warehouse: Path) -> None:
         spark.sql(f"MERGE INTO {name} t USING {SOURCE} ON t.k = s.k {more} WHEN NOT MATCHED THEN INSERT *")
         assert rows(spark, name)[3] == (4, "D", 40)
         assert rows(spark, name)[1] == (2, "b", 20 if more else 2)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_partial_update_writes_what_is_assigned(spark: SparkSession, warehouse: Path, grouped: bool) -> None:
+    """Other columns keep their values without being read and written again, unless a sequence group looks at them."""
+    options = {"merge-engine": "partial-update", **({"fields.n.sequence-group": "v"} if grouped else {})}
+    name = create(spark, "k INT, v STRING, n INT, w INT NOT NULL, x INT", **KINDS["keyed"], **options)
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'a', 1, 5, 6), (2, 'b', 2, 5, 6)")
+    known = set((warehouse / "db.db" / name).glob("bucket-*/data-*"))
+    statements = {
+        "x": f"MERGE INTO {name} t USING (SELECT 2 AS k, 60 AS x) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET x = s.x",
+        "v": f"MERGE INTO {name} t USING (SELECT 1 AS k, 'A' AS v) s ON t.k = s.k AND t.n = 1 WHEN MATCHED THEN "
+        "UPDATE SET v = s.v",
+        "w": f"UPDATE {name} SET w = 50 WHERE x = 60",
+    }
+    for column, statement in statements.items():
+        spark.sql(statement)
+        (made,) = set((warehouse / "db.db" / name).glob("bucket-*/data-*")) - known
+        known.add(made)
+        (row,) = pq.read_table(made, partitioning=None).select(["v", "n", "x"]).to_pylist()
+        kept = {"v", "n", "x"} if grouped else {column} & row.keys()
+        assert {other for other, value in row.items() if value is not None} == kept, column
+    assert rows(spark, name) == [(1, "A", 1, 5, 6), (2, "b", 2, 50, 60)]
 
 
 def test_only_touched_files_are_written_anew(spark: SparkSession, warehouse: Path) -> None:

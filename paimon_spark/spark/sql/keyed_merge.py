@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
+from paimon_spark.maintain.row_level import columns_kept_by_engine
 from paimon_spark.read.key_lookup import KeyLookup, has_plain_equality
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jobs.keyed_merges import MATCHED, NOT_MATCHED, KeyedMerge, MergedColumn
@@ -74,6 +75,7 @@ class _Given:
         self._by_key = rows.by_key
         self._values: list[Column] = [rows.by_key[key] for key in schema.primary_keys]
         self._names: list[str] = list(schema.primary_keys)
+        self._by_engine = columns_kept_by_engine(schema)
         kept_by_deletes = columns_of_deletes(schema)
         self.columns = [self._column(field, kept_by_deletes) for field in schema.fields]
 
@@ -103,13 +105,14 @@ class _Given:
         inserted = list(enumerate(rows.not_matched, 1 + len(rows.matched)))
         deletes = tuple(number for number, clause in matched if clause.action is Action.DELETE)
         kept = tuple(n for n, clause in matched if clause.action is Action.UPDATE and name not in clause.values)
+        emptied, kept = (kept, ()) if name in self._by_engine else ((), kept)
         is_kept = name in kept_by_deletes
         at_matched = self._placed(field, [pair for pair in matched if name in pair[1].values], MATCHED)
         at_inserted = self._placed(field, inserted, NOT_MATCHED)
         shown = at_matched is not None or at_inserted is not None
-        return MergedColumn(
-            at_matched, at_inserted, (*kept, *deletes) if is_kept else kept, deletes if shown and not is_kept else ()
-        )
+        if is_kept:
+            return MergedColumn(at_matched, at_inserted, (*kept, *deletes), emptied if shown else ())
+        return MergedColumn(at_matched, at_inserted, kept, (*emptied, *deletes) if shown else ())
 
     def _placed(self, field: DataField, clauses: Sequence[tuple[int, Clause]], chosen_by: str) -> int | None:
         """The position of the column with the values that some clauses give a column of the table."""

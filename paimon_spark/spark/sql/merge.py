@@ -20,7 +20,7 @@ from pyspark.sql import functions as sf
 
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import DataError, UnsupportedError
-from paimon_spark.maintain.row_level import check_merge
+from paimon_spark.maintain.row_level import check_merge, columns_kept_by_engine
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, tracked_names
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jobs.column_merges import merge_columns
@@ -260,10 +260,10 @@ class _Changes:
             joined = first.join(second, rows.on, "left_anti")
             number = first_clause(rows.not_matched or rows.not_matched_by_source, 0)
         else:
-            kind = {(False, False): "inner", (True, False): "left", (False, True): "right"}
+            kind = {(False, False): "inner", (True, False): "right", (False, True): "left"}
             target = rows.target.withColumn(_TARGET, sf.lit(True))
             source = rows.source.withColumn(_SOURCE, sf.lit(True))
-            joined = source.join(target, rows.on, kind.get((source_only, target_only), "full"))
+            joined = target.join(source, rows.on, kind.get((source_only, target_only), "full"))
             number = (
                 sf.when(sf.col(_TARGET).isNull(), first_clause(rows.not_matched, len(rows.matched)))
                 .when(
@@ -289,12 +289,15 @@ class _Changes:
         """What a column becomes. A key keeps its value."""
         name, data_type = column.name, to_spark_type(column.type)
         is_key = name in self._schema.primary_keys
+        by_engine = columns_kept_by_engine(self._schema)
 
         def choose(clause: Clause) -> Column:
             updates = clause.action is Action.UPDATE and name in clause.values and not is_key
             if clause.action is Action.INSERT or updates:
                 return clause.values[name]
             counting = of_deletes if clause.action is Action.DELETE else of_updates
+            if clause.action is Action.UPDATE and name in by_engine:
+                return sf.lit(None).cast(data_type)
             if counting is not None and name not in counting:
                 return sf.lit(None).cast(data_type)
             return self._rows.old[name]

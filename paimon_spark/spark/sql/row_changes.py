@@ -21,11 +21,13 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import (
     check_row_delete,
     check_update,
+    columns_kept_by_engine,
     delete_partitions,
     is_partition_delete,
     truncate,
 )
 from paimon_spark.spark.columns.char_columns import stored
+from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jobs.column_updates import update_rows
 from paimon_spark.spark.jobs.row_marks import mark_rows
 from paimon_spark.spark.jobs.row_rewrites import rewrite_rows
@@ -143,7 +145,8 @@ def run_update(table: FileStoreTable, columns: Collection[str], matched: Matched
     if table.options.data_evolution_enabled:
         _change_columns(table, columns, matched)
         return
-    change_rows(table, matched, sf.lit(RowKind.UPDATE_AFTER.value), Operation.UPDATE)
+    left_out = columns_kept_by_engine(table.schema) - set(columns)
+    change_rows(table, matched, sf.lit(RowKind.UPDATE_AFTER.value), Operation.UPDATE, left_out)
 
 
 def _change_columns(table: FileStoreTable, columns: Collection[str], matched: MatchedRows) -> None:
@@ -157,7 +160,13 @@ def _change_columns(table: FileStoreTable, columns: Collection[str], matched: Ma
     run_again(table, attempt)
 
 
-def change_rows(table: FileStoreTable, matched: MatchedRows, kind: Column, operation: Operation) -> None:
+def change_rows(
+    table: FileStoreTable,
+    matched: MatchedRows,
+    kind: Column,
+    operation: Operation,
+    left_out: Collection[str] = (),
+) -> None:
     """Read the rows of one snapshot, change and commit them. After a conflict, start again from the latest snapshot.
 
     Args:
@@ -165,6 +174,7 @@ def change_rows(table: FileStoreTable, matched: MatchedRows, kind: Column, opera
         matched: the rows. In a primary-key table no two have one key.
         kind: the value of `RowKind` of each row of a primary-key table, over the columns of `matched.rows`.
         operation: the statement.
+        left_out: columns of a primary-key table that keep their values where a row has none.
 
     Raises:
         CommitConflictError: other commits changed the same rows every time; nothing was committed.
@@ -174,7 +184,7 @@ def change_rows(table: FileStoreTable, matched: MatchedRows, kind: Column, opera
     def attempt(snapshot: Snapshot | None) -> None:
         if table.schema.primary_keys:
             changed = matched.rows(None if snapshot is None else snapshot.id)
-            _write_changes(changed, table, kind, operation, rows_of=SnapshotIdentity.of(snapshot))
+            _write_changes(changed, table, kind, operation, left_out, rows_of=SnapshotIdentity.of(snapshot))
         elif snapshot is not None and table.options.deletion_vectors_enabled:
             mark_rows(matched.located(snapshot.id), table, snapshot, operation, matched.columns_read())
         elif snapshot is not None:
@@ -188,11 +198,16 @@ def _write_changes(
     table: FileStoreTable,
     kind: Column,
     operation: Operation,
+    left_out: Collection[str],
     *,
     rows_of: SnapshotIdentity,
 ) -> None:
     """Write rows with their kinds into a primary-key table, and commit them."""
     # no column of a table can have this name
-    columns = stored(rows, table.schema.field_names)
+    held = zip(table.schema.fields, stored(rows, table.schema.field_names), strict=True)
+    columns = [
+        sf.lit(None).cast(to_spark_type(field.type)).alias(field.name) if field.name in left_out else column
+        for field, column in held
+    ]
     changes = rows.select(*columns, kind.cast("tinyint").alias(VALUE_KIND.name))
     write_shuffled(changes, table, None, operation=operation, rows_of=rows_of)
