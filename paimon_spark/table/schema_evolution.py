@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import PaimonError, SchemaChangeError
 from paimon_spark.options import accept_stored, check_new_options
 from paimon_spark.spec.casts import can_cast, cast_default
+from paimon_spark.spec.column_directives import forget_options, is_directive, with_directive
 from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, DataType, MapType, RowType
 from paimon_spark.spec.schema import TableSchema, assign_field_ids
 from paimon_spark.spec.schema_validation import validate
@@ -156,6 +157,10 @@ class _Draft:
                 "the rows that are there have no value for it. Add it nullable."
             )
         new = DataField(-1, change.path[-1], change.type, description=change.comment)
+        declared = with_directive(new, self.options)
+        if declared is not new and len(change.path) > 1:
+            raise SchemaChangeError(f"Comment directive cannot be used on a nested column {_dotted(change.path)}.")
+        new = declared
         (field,), self.highest_field_id = assign_field_ids([new], self.highest_field_id + 1)
 
         def add(fields: list[DataField], name: str) -> list[DataField]:
@@ -197,12 +202,18 @@ class _Draft:
             index = self._index(fields, name, change.path)
             if len(fields) == 1:
                 raise SchemaChangeError("Cannot drop all fields in table")
+            if len(change.path) == 1:
+                forget_options(fields[index], self.options)
             return fields[:index] + fields[index + 1 :]
 
         self._rows(change.path, drop)
 
     def _update(self, change: Any) -> None:
         self._check_keys(change)
+        if isinstance(change, UpdateColumnComment) and is_directive(change.comment):
+            raise SchemaChangeError(
+                f"Should not alter existing field's type through column directives: {change.comment}"
+            )
         old_to_new: dict[type, Callable[[DataField], DataField]] = {
             UpdateColumnType: lambda field: self._retyped(field, change),
             UpdateColumnNullability: lambda field: self._nullable(field, change),

@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark import PaimonError
+from paimon_spark.storage.blob_descriptor import descriptor
+from paimon_spark.storage.blob_views import blob_view
 from paimon_spark.table.table import load_table
 
 pytestmark = pytest.mark.spark
@@ -69,12 +71,43 @@ def test_types_that_do_not_fit_are_told(sql: Callable[[str], list[object]]) -> N
 def test_arrays_and_maps_of_blobs(sql: Callable[[str], list[object]], warehouse: Path) -> None:
     sql("DROP TABLE IF EXISTS blobs.db.many")
     sql(
-        "CREATE TABLE blobs.db.many (k INT, pics ARRAY<BINARY>, parts MAP<STRING, BINARY>, v INT) TBLPROPERTIES "
-        f"('blob-field'='pics,parts', {EVOLVES})"
+        "CREATE TABLE blobs.db.many (k INT, pics ARRAY<BINARY> COMMENT '__BLOB_FIELD; pictures', "
+        f"parts MAP<STRING, BINARY>, v INT) TBLPROPERTIES ('blob-field'='parts', {EVOLVES})"
     )
+    assert load_table(str(warehouse / "db.db" / "many")).schema.field("pics").description == "pictures"
     kinds = [field.type.sql() for field in load_table(str(warehouse / "db.db" / "many")).schema.fields]
     assert kinds == ["INT", "ARRAY<BLOB>", "MAP<STRING NOT NULL, BLOB>", "INT"]
     sql("INSERT INTO blobs.db.many VALUES (1, array(X'01', NULL), map('a', X'02'), 1), (2, NULL, map(), 2)")
     sql("UPDATE blobs.db.many SET pics = array(X'03'), v = 5 WHERE k = 2")
     found = [(k, pics, parts, v) for k, pics, parts, v in sql("SELECT * FROM blobs.db.many")]  # type: ignore[misc]
     assert sorted(found) == [(1, [b"\x01", None], {"a": b"\x02"}, 1), (2, [b"\x03"], {}, 5)]
+
+
+def test_descriptors_and_views(sql: Callable[[str], list[object]], warehouse: Path, spark: SparkSession) -> None:
+    for name in ("described", "source"):
+        sql(f"DROP TABLE IF EXISTS blobs.db.{name}")
+    sql(f"CREATE TABLE blobs.db.source (k INT, pic BINARY COMMENT '__BLOB_FIELD') TBLPROPERTIES ({EVOLVES})")
+    sql("INSERT INTO blobs.db.source VALUES (1, X'01'), (2, X'0202'), (3, NULL)")
+    sql(
+        f"CREATE TABLE blobs.db.described (k INT, d BINARY COMMENT '__BLOB_DESCRIPTOR_FIELD') TBLPROPERTIES ({EVOLVES})"
+    )
+    sql("ALTER TABLE blobs.db.described ADD COLUMN v BINARY COMMENT '__BLOB_VIEW_FIELD; of source'")
+    path = str(warehouse / "db.db" / "source")
+    places = spark.read.format("paimon").option("blob-as-descriptor", "true").load(path).collect()
+    rows = [(k, place, bytearray(blob_view("db.source", 1, k - 1))) for k, place in sorted(places)]
+    target = str(warehouse / "db.db" / "described")
+    frame = spark.createDataFrame(rows, "k INT, d BINARY, v BINARY")
+    frame.write.format("paimon").mode("append").save(target)
+    wanted = [(1, b"\x01", b"\x01"), (2, b"\x02\x02", b"\x02\x02"), (3, None, None)]
+    for found in (sql("SELECT * FROM blobs.db.described"), spark.read.format("paimon").load(target).collect()):
+        assert sorted(map(tuple, found)) == wanted
+    assert [tuple(row) for row in sql("SELECT k FROM blobs.db.described WHERE v = X'0202' AND d = X'0202'")] == [(2,)]
+    assert [tuple(row) for row in sql("SELECT count(*) FROM blobs.db.described WHERE d IS NULL OR v = X'01'")] == [(2,)]
+    outside = warehouse.parent / f"outside-{warehouse.name}"
+    outside.write_bytes(b"outside")
+    other = [(4, bytearray(descriptor(str(outside), 0, 3)), None)]
+    spark.createDataFrame(other, frame.schema).write.format("paimon").mode("append").save(target)
+    with pytest.raises((PySparkException, PaimonError), match="blob-descriptor-paths"):
+        sql("SELECT * FROM blobs.db.described WHERE k = 4")
+    read = spark.read.format("paimon").option("blob-descriptor-paths", str(warehouse.parent)).load(target)
+    assert [tuple(row) for row in read.where("k = 4").collect()] == [(4, b"out", None)]

@@ -54,6 +54,7 @@ def test_statements(sql: Callable[[str], list[object]], warehouse: Path) -> None
     sql("CALL managed.sys.compact(table => 'db.t')")
     assert sorted(map(tuple, sql("SELECT * FROM managed.db.t"))) == wanted
     assert sorted(map(tuple, sql("SELECT k, length(pic) FROM managed.db.t WHERE k > 1"))) == [(2, 2), (4, 1)]
+    assert [tuple(row) for row in sql("SELECT k FROM managed.db.t WHERE pic = X'0202'")] == [(2,)]
     named = {pack.name for packs in references_of(path).values() for pack in packs}
     assert named < set(pack_names(path))
     sql("DROP TABLE IF EXISTS managed.db.c")

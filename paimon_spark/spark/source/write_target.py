@@ -17,6 +17,7 @@ from paimon_spark.spark.columns.types import saved_columns
 from paimon_spark.spark.session.overwrite_mode import is_dynamic_overwrite
 from paimon_spark.spark.session.session_options import layered
 from paimon_spark.spark.source.source_options import REPLACE_WHERE, refuse_system_table, row_condition
+from paimon_spark.spec.column_directives import with_directives
 from paimon_spark.spec.option_types import with_option_types
 from paimon_spark.spec.predicate import Leaf, Predicate, fields, split_and
 from paimon_spark.spec.schema import create_schema
@@ -120,7 +121,8 @@ def new_table_schema(
         kept[key] = ",".join(_column_case(name, columns) for name in _names(kept[key]))
     keys = [_column_case(name, columns) for name in primary_keys]
     partitions = [_column_case(name, columns) for name in partition_keys]
-    schema = create_schema(with_option_types(fields, kept), keys, partitions, kept, comment)
+    declared, kept = with_directives(fields, kept)
+    schema = create_schema(with_option_types(declared, kept), keys, partitions, kept, comment)
     validate(schema)
     check_writable(schema)
     check_readable(schema)
