@@ -73,6 +73,7 @@ ELSEWHERE = {
     "blob-descriptor-field": "tests/write/test_blob_oracle.py",
     "blob-view-field": "tests/write/test_described_blobs.py",
     "blob-view.resolve.enabled": "tests/write/test_described_blobs.py",
+    "blob.split-by-file-size": "tests/write/test_described_blobs.py",
     "blob-descriptor-paths": "tests/write/test_described_blobs.py",
     "blob-descriptor.*": "tests/write/test_described_blobs.py",
     "blob-write-null-on-missing-file": "tests/write/test_described_blobs.py",

@@ -17,12 +17,13 @@ from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.pruning import bucket_groups
 from paimon_spark.read.sections import has_no_deletes, is_raw_bucket, pack_ordered, sections_of
 from paimon_spark.read.split import DataSplit, SplitFile
-from paimon_spark.spec.file_names import POSTPONE_BUCKET
+from paimon_spark.spec.file_names import POSTPONE_BUCKET, is_blob_file
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.deletion_vectors import NO_VECTORS, Vectors
 from paimon_spark.table.file_indexes import index_place
 
 if TYPE_CHECKING:
+    from paimon_spark.options import CoreOptions
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.table.table import FileStoreTable
 
@@ -50,13 +51,15 @@ def generate_splits(
     hides_level_0 = table.options.batch_scan_skips_level_0
     target = table.options.split_target_size_bytes
     cost = table.options.split_open_file_cost_bytes
-    share = fair_share(all_files, target, cost, parallelism) if parallelism > 1 else target
+    count_blobs = counts_blobs(table.options)
+    weighed = all_files if count_blobs else [file for file in all_files if not is_blob_file(file.name)]
+    share = fair_share(weighed, target, cost, parallelism) if parallelism > 1 else target
     result: list[DataSplit] = []
     ranks = None
     for group in groups:
         bucket = [all_files[i] for i in group]
         if table.options.data_evolution_enabled:
-            bins = _evolved_bins(bucket, share, cost)
+            bins = _evolved_bins(bucket, share, cost, count_blobs=count_blobs)
         elif not table.schema.primary_keys:
             bins = [(b, True) for b in _append_bins(bucket, target, share, cost)]
         elif is_raw_bucket(bucket, one_row_per_key=hides_level_0):
@@ -91,9 +94,21 @@ def _append_bins(files: Sequence[SplitFile], target: int, share: int, cost: int)
     return pack_ordered(pieces, lambda file: max(file.size // file.share, cost), share)
 
 
-def _evolved_bins(files: Sequence[SplitFile], share: int, cost: int) -> list[tuple[list[SplitFile], bool]]:
+def counts_blobs(options: CoreOptions) -> bool:
+    """Whether blob files count by their size: where their values are read, unless the option says otherwise."""
+    given = options.value("blob.split-by-file-size")
+    return not options.value("blob-as-descriptor") if given is None else bool(given)
+
+
+def _evolved_bins(
+    files: Sequence[SplitFile], share: int, cost: int, *, count_blobs: bool
+) -> list[tuple[list[SplitFile], bool]]:
     """Pack the files of a bucket by row ids; files that hold columns of the same rows stay together."""
-    packed = pack_ordered(groups_of_rows(files), lambda group: max(sum(file.size for file in group), cost), share)
+
+    def weight(group: Sequence[SplitFile]) -> int:
+        return max(sum(file.size if count_blobs or not is_blob_file(file.name) else cost for file in group), cost)
+
+    packed = pack_ordered(groups_of_rows(files), weight, share)
     return [([file for group in bin_ for file in group], all(len(group) == 1 for group in bin_)) for bin_ in packed]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import create_table, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
+from tests.support.memory import arrow_peak
 from tests.support.plans import plan_of
 
 EVOLVES = {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"}
@@ -218,6 +220,41 @@ def test_views_that_name_nothing_are_told(tmp_path: Path) -> None:
     write(alone := table(tmp_path, "w", {**EVOLVES, "blob-view-field": "d"}), [(1, blob_view("db.keyed", 1, 0), 1)])
     with pytest.raises(UnsupportedError, match="row tracking"):
         values(alone)
+
+
+def test_large_values_are_copied_in_parts(tmp_path: Path) -> None:
+    """No value that is described is held whole, neither for a blob file nor for a pack."""
+    raw, size = tmp_path / "wh" / "raw", 48 << 20
+    raw.parent.mkdir()
+    with raw.open("wb") as file:
+        file.truncate(size)
+    for name, options in (("evolves", EVOLVES), ("keyed", KEYED)):
+        path = table(tmp_path, name, options)
+        tracemalloc.start()
+        with arrow_peak() as peak:
+            write(path, [(k, descriptor(str(raw), 0, size), k) for k in range(2)])
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak.bytes + most < size * 3 // 4
+        plan = plan_of(load_table(path, options={"blob-as-descriptor": "true"}), columns=["d"])
+        (batch,) = plan.read(plan.table, plan.splits[0], plan.fields, None)
+        assert {value[-8:] for value in batch.column(0).to_pylist()} == {size.to_bytes(8, "little")}
+
+
+def test_blob_files_count_for_splits_where_they_are_read(tmp_path: Path) -> None:
+    path = table(
+        tmp_path, "t", {**EVOLVES, "source.split.target-size": "100 kb", "source.split.open-file-cost": "1 kb"}
+    )
+    for k in range(4):
+        write(path, [(k, bytes(80_000), k)])
+
+    def splits(**options: str) -> int:
+        return len(plan_of(load_table(path, options=options)).splits)
+
+    assert splits() == 4
+    assert splits(**{"blob-as-descriptor": "true"}) == 1
+    assert splits(**{"blob-as-descriptor": "true", "blob.split-by-file-size": "true"}) == 4
+    assert splits(**{"blob.split-by-file-size": "false"}) == 1
 
 
 def test_files_may_lie_in_another_store(tmp_path: Path) -> None:

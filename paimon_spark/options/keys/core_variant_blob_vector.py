@@ -80,7 +80,7 @@ CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
         K.BOOL,
         None,
         "Whether blob files count for the size of splits.",
-        instead="Blob files are not counted.",
+        honoured=True,
     ),
     Option(
         "blob.copy-buffer-size",
