@@ -531,6 +531,35 @@ def test_merged_rows_that_the_driver_should_not_look_for_are_merged_in_tasks(
     assert shown(catalog, f"SELECT * FROM {superseded}") == (False, every)
 
 
+def test_overlapping_files_are_read_by_several_tasks(catalog: SparkSession, superseded: str) -> None:
+    options = "`source.split.target-size` = '1 kb', `source.split.open-file-cost` = '1 kb'"
+    frame = catalog.sql(f"SELECT * FROM {superseded} WITH ({options}) WHERE p = 'a'")
+    files = catalog.sql(f"SELECT count(*) FROM `{superseded}$files` WHERE partition LIKE '%a%'").first()
+    assert NATIVE in plan_of(frame)
+    assert files is not None
+    assert frame.rdd.getNumPartitions() == files[0] > 4
+    assert frame.count() == catalog.table(superseded).where("p = 'a'").count()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"spark.sql.parquet.enableVectorizedReader": "false", "spark.sql.parquet.recordLevelFilter.enabled": "true"},
+        {"spark.sql.codegen.wholeStage": "false", "spark.sql.files.maxPartitionBytes": "1000"},
+        {"spark.sql.ansi.enabled": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
+    ],
+    ids=lambda values: next(iter(values)).removeprefix("spark.sql."),
+)
+def test_settings_of_the_session_do_not_change_marks(
+    catalog: SparkSession, superseded: str, values: Mapping[str, str]
+) -> None:
+    query = f"SELECT * FROM {superseded} WHERE v > 'v3' AND k < 1500"
+    rows = shown(catalog, query)
+    assert rows[0]
+    with settings(catalog, values):
+        assert shown(catalog, query) == rows
+
+
 def test_an_older_snapshot_has_marks_of_its_own(catalog: SparkSession, superseded: str) -> None:
     native, rows = shown(catalog, f"SELECT * FROM {superseded} VERSION AS OF 5")
     options = "`scan.snapshot-id` = '5', `read.spark-parquet` = 'false'"

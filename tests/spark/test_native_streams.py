@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -97,7 +98,11 @@ def test_where_spark_lets_no_reader_be_made(
     spark.sql(f"CREATE TABLE {name} (k INT)")
     spark.sql(f"INSERT INTO {name} VALUES (1)")
     plain = streams.parquet_batch
-    monkeypatch.setattr(streams, "parquet_batch", lambda *given: ["parquet batch", {**plain(*given)[1], "data": "?"}])
+
+    def unfit(*given: Any, **named: Any) -> Any:
+        return ["parquet batch", {**plain(*given, **named)[1], "data": "?"}]
+
+    monkeypatch.setattr(streams, "parquet_batch", unfit)
     query, stream = Query(tmp_path / "a"), spark.readStream.table(name)
     assert query.run(stream) == [(1,)]
     assert readers == ["parquet"], "what Spark refuses"

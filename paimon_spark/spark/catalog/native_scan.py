@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ from paimon_spark.spark.catalog.marked_rows import FIRST_MARK, POSITION, is_wort
 from paimon_spark.spark.jvm.faces import Value, has_faces
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.spark_errors import misfit_reason
+from paimon_spark.spark.source.split_packing import pack_splits
 from paimon_spark.spec.data_types import DoubleType, FloatType
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
 
@@ -50,15 +52,19 @@ WANTED_SETTINGS: Final = (_SHIFTS_TIMES,)
 
 
 def parquet_batch(
-    scan: ScanPlan, tasks: Sequence[Sequence[DataSplit]], pushed: Sequence[Predicate], marks: Marks | None = None
+    scan: ScanPlan,
+    pushed: Sequence[Predicate],
+    *,
+    marks: Marks | None = None,
+    tasks: Sequence[Sequence[DataSplit]] | None = None,
 ) -> Value:
     """A batch of Spark's Parquet reader, for `faces`; ``PaimonParquet`` makes it, where this Spark lets it.
 
     Args:
         scan: what is read; partition columns come last in its struct.
-        tasks: the splits of the scan's plan, packed into tasks.
         pushed: predicates that Spark evaluates once more: here they only prune row groups.
-        marks: deletion vectors, by which Spark filters the rows: columns for that are added.
+        marks: of rows, by which Spark filters them: columns for that are added.
+        tasks: the splits of the scan's plan, packed into tasks; without them they are packed here.
     """
     keys = scan.table.schema.partition_keys
     partition_fields = [field for field in scan.plan.fields if field.name in keys]
@@ -66,6 +72,7 @@ def parquet_batch(
     data = StructType([column for column in scan.struct.fields if column.name not in keys])
     if marks is not None:
         data, partition = data.add(POSITION), partition.add(FIRST_MARK)
+    tasks = _packed(scan, marks) if tasks is None else tasks
     files = task_files(scan.table, partition_fields, tasks, None if marks is None else marks.first)
     return [
         "parquet batch",
@@ -116,6 +123,16 @@ def native_marks(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) 
     if merged_splits(scan.plan) and (is_small(gateway, scan) or not is_worth_marking(scan)):
         return None
     return marks_of(scan.plan)
+
+
+def _packed(scan: ScanPlan, marks: Marks | None) -> list[tuple[DataSplit, ...]]:
+    """Pack splits into tasks; with marks nothing is merged, and files that overlap need not come to one task."""
+    options = scan.table.options
+    splits = scan.plan.splits
+    if marks is not None:
+        splits = tuple(replace(split, files=(file,)) for split in splits for file in split.files)
+    target, cost = options.split_target_size_bytes, options.split_open_file_cost_bytes
+    return pack_splits(splits, target_bytes=target, open_file_cost_bytes=cost)
 
 
 def _is_local(path: str) -> bool:

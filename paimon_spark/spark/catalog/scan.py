@@ -311,7 +311,7 @@ class ScanProxy(BasicScanProxy):
         reader = self.plan.reader()
         native = self._is_native(question.settings)
         if native:
-            value = parquet_batch(self.plan, reader.packed_splits(), self.pushed, self._marks)
+            value = parquet_batch(self.plan, self.pushed, marks=self._marks)
         elif is_small(self.gateway, self.plan):
             value = rows_here(self.plan.struct, reader)
         else:

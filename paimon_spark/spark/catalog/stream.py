@@ -140,7 +140,7 @@ class StreamProxy(FacedProxy):
         if self._native_fits[0] and self._filters_are_sparks:
             plain = ScanPlan(self.source.table, self.struct, view=self.source.view).of(self.stream.scan.plan, tasks)
             if is_native(self.gateway, plain, question.settings):
-                return Reply(["partitions of", parquet_batch(plain, tasks, self.pushed)], repeated=True)
+                return Reply(["partitions of", parquet_batch(plain, self.pushed, tasks=tasks)], repeated=True)
         return self._own_batch()
 
     def _asked_own_batch(self, question: Question) -> Reply:
