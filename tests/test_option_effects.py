@@ -14,20 +14,25 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.overwrite import OverwriteSpec
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintain
+from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.expire.snapshots import expire_snapshots
 from paimon_spark.maintain.refs.branches import create_branch
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spark.catalog.distribution import Parallelism, write_distribution
 from paimon_spark.spark.catalog.native_scan import is_native
+from paimon_spark.spark.catalog.scan_plan import ScanPlan
+from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.source.source_options import read_request, write_request
 from paimon_spark.spark.source.write_target import target_table
 from paimon_spark.spark.sql.table_descriptions import described_table
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.predicate import Leaf
 from paimon_spark.spec.schema import create_schema
+from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
@@ -139,3 +144,47 @@ def test_partition_sink_strategy(tmp_path: Path) -> None:
 
 def test_owner(tmp_path: Path) -> None:
     assert ("Owner", "ann", "") in described_table(make(tmp_path, owner="ann"), ("t",), extended=True)
+
+
+def test_read_allow_full_scan(tmp_path: Path) -> None:
+    table = make(tmp_path, parts="dt")
+    for value in ("a", "b"):
+        write(table, (1, value, 1, 1))
+    guarded = table.with_options({"read.allow.fullScan": "false"})
+    with pytest.raises(OptionError, match=r"Full scan is not supported.*condition on its partitions \(dt\)"):
+        read(guarded)
+    chosen = plan_of(guarded, ROWS, predicate=Leaf("eq", "dt", ("a",)))
+    assert sum(len(split.files) for split in chosen.splits) == 1
+    assert read(table) == [(1, "a", 1, 1), (1, "b", 1, 1)]
+    free = make(tmp_path / "free").with_options({"read.allow.fullScan": "false"})
+    write(free, (1, "a", 1, 1))
+    assert read(free) == [(1, "a", 1, 1)], "a table without partitions"
+
+
+@pytest.mark.oracle
+def test_a_materialized_table_is_a_table(oracle: Any) -> None:
+    name = oracle.fresh_name("effects")
+    options = {"type": "materialized-table", "materialized-table.definition-query": "SELECT 1", "bucket": "1"}
+    oracle.create(
+        name, [("k", "INT NOT NULL"), ("dt", "STRING"), ("v", "INT"), ("g", "INT")], pk=["k"], options=options
+    )
+    oracle.write(name, [(1, "a", 1, 1), (2, "b", 2, 2)])
+    table = load_table(oracle.location(name))
+    write(table, (2, "b", 3, 3))
+    assert read(table) == sorted(oracle.rows(name)) == [(1, "a", 1, 1), (2, "b", 3, 3)]
+
+
+def test_scan_mode_given_with_a_read_of_the_catalog(tmp_path: Path) -> None:
+    """Spark 4.0 to 4.2 hand options of `spark.read` to the scan only, which does not know yet if it is a stream's."""
+    table = make(tmp_path, write_only="true", **{"compaction.min.file-num": "2"})
+    for number in range(2):
+        write(table, (number, "a", 1, 1))
+    compacted = compact(table)
+    write(table, (2, "a", 1, 1))
+    plan = ScanPlan(table, to_spark_struct(table.schema.fields), given={"scan.mode": "compacted-full"})
+    assert isinstance(plan.source, Snapshot)
+    assert plan.source.id == compacted == 3
+    young = {"scan.file-creation-time-millis": str(2**62)}
+    assert ScanPlan(table, to_spark_struct(table.schema.fields), given=young).plan.splits == ()
+    with pytest.raises(UnsupportedError, match="belongs to readStream"):
+        ScanPlan(table, to_spark_struct(table.schema.fields), given={"consumer-id": "c"}).source  # noqa: B018

@@ -15,8 +15,7 @@ from paimon_spark.read.pruning import bucket_groups, bucket_mask
 from paimon_spark.read.stats_pruning import stats_mask
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.predicate import implied_by
-from paimon_spark.spec.scan_validation import startup_mode
-from paimon_spark.table.time_travel import BY_FILE_TIME, CREATED_AFTER, option_number
+from paimon_spark.table.time_travel import files_since
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +37,7 @@ def created_since(files: ManifestColumns, millis: int) -> npt.NDArray[np.bool_]:
 
 def reads_all_files(table: FileStoreTable) -> bool:
     """Whether options leave out no file: neither `scan.bucket` nor a scan of the files after some time."""
-    return table.options.value("scan.bucket") is None and startup_mode(table.options) != BY_FILE_TIME
+    return table.options.value("scan.bucket") is None and files_since(table) is None
 
 
 _MAY_MATCH = "may match"
@@ -70,8 +69,9 @@ def scan_files(
         statistics=statistics or predicate is not None,
         file_filter=None if predicate is None or evolves else _file_filter(table, predicate, statistics=statistics),
     )
-    if startup_mode(table.options) == BY_FILE_TIME and len(files):
-        files = files.filter(created_since(files, option_number(table.options, CREATED_AFTER[BY_FILE_TIME])))
+    since = files_since(table)
+    if since is not None and len(files):
+        files = files.filter(created_since(files, since))
     if evolves and predicate is not None and len(files):
         return files.filter(evolved_mask(table, files, predicate))
     if table.schema.primary_keys and table.options.batch_scan_skips_level_0 and len(files):

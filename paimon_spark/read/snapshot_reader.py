@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from paimon_spark.errors import OptionError
 from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.plan import ReadPlan, residual_filter
 from paimon_spark.read.postponed_read import merges_waiting, postponed_splits, read_postponed
@@ -24,6 +25,8 @@ from paimon_spark.table.deletion_vectors import vectors_of
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
     from paimon_spark.read.table_scan import TableScan
+    from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.table.table import FileStoreTable
 
 
 def plan_snapshot(scan: TableScan) -> ReadPlan:
@@ -60,10 +63,26 @@ def plan_snapshot(scan: TableScan) -> ReadPlan:
 def _splits(scan: TableScan, snapshot: Snapshot) -> list[DataSplit]:
     table = scan.table
     files = scan_files(table, snapshot, scan.predicate)
+    _check_no_full_scan(table, snapshot, files)
     if scan.top_level_only and table.schema.primary_keys:
         files = files.filter(files.levels == table.options.num_levels - 1)
     vectors = vectors_of(table, snapshot)
     return generate_splits(table, snapshot.id, files, scan.parallelism, vectors=vectors)
+
+
+def _check_no_full_scan(table: FileStoreTable, snapshot: Snapshot, files: ManifestColumns) -> None:
+    """Java: ``PaimonBaseScan.ensureNoFullScan``.
+
+    Raises:
+        OptionError: no file of a partitioned table is left out, and `read.allow.fullScan` does not allow that.
+    """
+    if table.options.value("read.allow.fullScan") or not table.schema.partition_keys or not len(files):
+        return
+    if len(files) == len(table.manifests.live_columns(snapshot)):
+        raise OptionError(
+            f"Full scan is not supported: this read needs all files of {table.path}. Give a condition on its "
+            f"partitions ({', '.join(table.schema.partition_keys)}), or set 'read.allow.fullScan' = 'true'."
+        )
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, SnapshotNotFoundError
+from paimon_spark.spec.scan_validation import startup_mode
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.table.commit_times import count_until
 
@@ -127,18 +128,23 @@ def travel(table: FileStoreTable, *, zone: tzinfo | None = None) -> tuple[FileSt
     """Return the table as its scan options ask for it, and the snapshot to read.
 
     With a point of time given, the fields are those of the snapshot's schema; otherwise those of the latest schema.
-    The options are the latest ones in both cases, about columns by their names in these fields (`options_at`). Where
-    only the files after some time are read, the mode is `BY_FILE_TIME` then.
+    The options are the latest ones in both cases, about columns by their names in these fields (`options_at`).
     """
     snapshot = resolve_snapshot(table, zone=zone)
-    since = CREATED_AFTER.get(check_scan_options(table.options))
-    if since is not None:
-        by_files = since == CREATED_AFTER[BY_FILE_TIME] or _created_at(table, table.options) is None
-        mode = {MODE: BY_FILE_TIME, CREATED_AFTER[BY_FILE_TIME]: table.options[since]} if by_files else {MODE: "full"}
-        return table.without_options((MODE, since)).as_if(mode), snapshot
     if snapshot is not None and has_time_travel(table.options):
         return table.at_snapshot(snapshot), snapshot
     return table, snapshot
+
+
+def files_since(table: FileStoreTable) -> int | None:
+    """The time (epoch milliseconds) from which on files must be made to be read, as the options say; None for all.
+
+    `scan.creation-time-millis` says it only where it leads to no snapshot.
+    """
+    mode = startup_mode(table.options)
+    if mode not in CREATED_AFTER or (mode == BY_CREATION and _created_at(table, table.options) is not None):
+        return None
+    return option_number(table.options, CREATED_AFTER[mode])
 
 
 def _created_at(table: FileStoreTable, options: Mapping[str, str]) -> Snapshot | None:

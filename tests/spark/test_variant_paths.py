@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,31 +12,11 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from tests.support.variants import shredding_schema
 
 pytestmark = pytest.mark.spark
 
-SCHEMA = json.dumps(
-    {
-        "type": "ROW",
-        "fields": [
-            {
-                "id": 0,
-                "name": "v",
-                "type": {
-                    "type": "ROW",
-                    "fields": [
-                        {
-                            "id": 1,
-                            "name": "a",
-                            "type": {"type": "ROW", "fields": [{"id": 2, "name": "b", "type": "INT"}]},
-                        },
-                        {"id": 3, "name": "d", "type": "STRING"},
-                    ],
-                },
-            }
-        ],
-    }
-)
+SCHEMA = shredding_schema(v={"a": {"b": "INT"}, "d": "STRING"})
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,22 @@ VALUES = st.recursive(
 )
 
 
+def shredding_schema(**columns: Any) -> str:
+    """The value of ``variant.shreddingSchema``: for each column the types of its fields; a dict is an object.
+
+    Ids are given in the order of the fields, as Java's ``DataField`` has them.
+    """
+    ids = itertools.count()
+
+    def row(fields: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "ROW", "fields": [{"id": next(ids), "name": n, "type": kind(t)} for n, t in fields.items()]}
+
+    def kind(of: Any) -> Any:
+        return row(of) if isinstance(of, dict) else {"type": "ARRAY", "element": of[0]} if isinstance(of, list) else of
+
+    return json.dumps(row(columns))
+
+
 def group(typed: pa.DataType) -> pa.DataType:
     return pa.struct([("value", pa.binary()), ("typed_value", typed)])
 

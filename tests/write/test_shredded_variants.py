@@ -27,37 +27,9 @@ from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.plans import plan_of
 from tests.support.seeds import chance
-from tests.support.variants import plain
+from tests.support.variants import plain, shredding_schema
 
-SCHEMA = json.dumps(
-    {
-        "type": "ROW",
-        "fields": [
-            {
-                "id": 0,
-                "name": "v",
-                "type": {
-                    "type": "ROW",
-                    "fields": [
-                        {"id": 1, "name": "a", "type": "BIGINT"},
-                        {"id": 2, "name": "b", "type": {"type": "ARRAY", "element": "STRING"}},
-                        {
-                            "id": 3,
-                            "name": "c",
-                            "type": {
-                                "type": "ROW",
-                                "fields": [
-                                    {"id": 4, "name": "x", "type": "DECIMAL(9, 2)"},
-                                    {"id": 5, "name": "y", "type": "VARIANT"},
-                                ],
-                            },
-                        },
-                    ],
-                },
-            }
-        ],
-    }
-)
+SCHEMA = shredding_schema(v={"a": "BIGINT", "b": ["STRING"], "c": {"x": "DECIMAL(9, 2)", "y": "VARIANT"}})
 CONFIGURED = {"variant.shreddingSchema": SCHEMA}
 INFERRED = {"variant.inferShreddingSchema": "true"}
 

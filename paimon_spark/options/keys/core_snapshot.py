@@ -160,7 +160,7 @@ CORE_SNAPSHOT: tuple[Option, ...] = (
         K.DURATION,
         None,
         "Idle time after which Flink's streaming writer commits nothing, so that tags are made; without effect here.",
-        instead="Streams are refused.",
+        instead="It is an option of Flink's writer: a stream here commits each micro-batch that has rows.",
     ),
     Option("sink.watermark-time-zone", K.STRING, "UTC", "Time zone of watermarks for automatic tags.", honoured=True),
     Option("sink.process-time-zone", K.STRING, None, "Time zone of the clock for automatic tags.", honoured=True),

@@ -10,7 +10,7 @@ MB = 1 << 20
 _NO_CHAIN_TABLES = "Chain tables are refused."
 _NO_FORMAT_TABLES = "Format tables are refused."
 _NO_METASTORE = "A catalog here is a directory, without a metastore."
-_NO_MATERIALIZED_TABLES = "Tables of type 'materialized-table' are refused."
+_FLINK_REFRESHES = "Flink's jobs refresh materialized tables: here they are tables like others."
 _NOTHING_TO_WAIT_FOR = "A write is compacted before it returns; into write-only tables nothing waits."
 
 CORE_TABLE: tuple[Option, ...] = (
@@ -18,10 +18,16 @@ CORE_TABLE: tuple[Option, ...] = (
         "type",
         K.ENUM,
         "table",
-        "Kind of table; only `table` holds rows of its own here.",
+        "Kind of table; `table` and Flink's `materialized-table` hold rows of their own.",
         immutable=True,
         choices=("table", "format-table", "materialized-table", "object-table", "lance-table", "iceberg-table"),
-        refusals=(Refusal(Stage.TABLE, "Only tables of type 'table' can be read and written.", unless=("table",)),),
+        refusals=(
+            Refusal(
+                Stage.TABLE,
+                "Only tables of type 'table' and 'materialized-table' can be read and written.",
+                unless=("table", "materialized-table"),
+            ),
+        ),
     ),
     Option("path", K.STRING, None, "Directory of the table.", honoured=True),
     Option("branch", K.STRING, "main", "Branch to read and write.", honoured=True),
@@ -210,14 +216,14 @@ CORE_TABLE: tuple[Option, ...] = (
         K.STRING,
         None,
         "Query of a Flink materialized table.",
-        instead=_NO_MATERIALIZED_TABLES,
+        instead=_FLINK_REFRESHES,
     ),
     Option(
         "materialized-table.interval-freshness",
         K.STRING,
         None,
         "Freshness of a Flink materialized table.",
-        instead=_NO_MATERIALIZED_TABLES,
+        instead=_FLINK_REFRESHES,
     ),
     Option(
         "materialized-table.interval-freshness.time-unit",
@@ -225,7 +231,7 @@ CORE_TABLE: tuple[Option, ...] = (
         None,
         "Unit of a materialized table's freshness.",
         choices=("SECOND", "MINUTE", "HOUR", "DAY"),
-        instead=_NO_MATERIALIZED_TABLES,
+        instead=_FLINK_REFRESHES,
     ),
     Option(
         "materialized-table.logical-refresh-mode",
@@ -233,7 +239,7 @@ CORE_TABLE: tuple[Option, ...] = (
         None,
         "How a materialized table is asked to refresh.",
         choices=("CONTINUOUS", "FULL", "AUTOMATIC"),
-        instead=_NO_MATERIALIZED_TABLES,
+        instead=_FLINK_REFRESHES,
     ),
     Option(
         "materialized-table.refresh-mode",
@@ -241,7 +247,7 @@ CORE_TABLE: tuple[Option, ...] = (
         None,
         "How a materialized table refreshes.",
         choices=("CONTINUOUS", "FULL", "AUTOMATIC"),
-        instead=_NO_MATERIALIZED_TABLES,
+        instead=_FLINK_REFRESHES,
     ),
     Option(
         "materialized-table.refresh-status",
@@ -249,21 +255,21 @@ CORE_TABLE: tuple[Option, ...] = (
         None,
         "State of a materialized table's refresh.",
         choices=("INITIALIZING", "ACTIVATED", "SUSPENDED"),
-        instead=_NO_MATERIALIZED_TABLES,
+        instead=_FLINK_REFRESHES,
     ),
     Option(
         "materialized-table.refresh-handler-description",
         K.STRING,
         None,
         "Description of a materialized table's refresh handler.",
-        instead=_NO_MATERIALIZED_TABLES,
+        instead=_FLINK_REFRESHES,
     ),
     Option(
         "materialized-table.refresh-handler-bytes",
         K.STRING,
         None,
         "Data of a materialized table's refresh handler.",
-        instead=_NO_MATERIALIZED_TABLES,
+        instead=_FLINK_REFRESHES,
     ),
     Option(
         "alter-column-null-to-not-null.disabled",

@@ -5,7 +5,6 @@ from paimon_spark.options.option import OptionKind as K
 
 MB = 1 << 20
 _COMMIT_RETRIES = "A statement that met a conflict is run again as the options `commit.*` say."
-_OF_ONE_READ = "It counts where it is given with a read."
 _NO_FORMAT_TABLES = "Format tables are refused."
 
 SPARK: tuple[Option, ...] = (
@@ -108,11 +107,8 @@ SPARK: tuple[Option, ...] = (
         "read.allow.fullScan",
         K.BOOL,
         True,
-        "Whether a partitioned table may be read without partition filter.",
-        refusals=(
-            Refusal(Stage.GIVEN, "Nothing checks whether a query has a condition on partitions.", unless=("true",)),
-        ),
-        instead=_OF_ONE_READ,
+        "Whether a batch may read all files of a partitioned table; else one that leaves out none is refused.",
+        honoured=True,
     ),
     Option("read.stream.maxFilesPerTrigger", K.INT, None, "Files of one micro-batch at most.", honoured=True),
     Option("read.stream.maxBytesPerTrigger", K.LONG, None, "Bytes of one micro-batch at most.", honoured=True),

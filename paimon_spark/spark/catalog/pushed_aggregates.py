@@ -81,7 +81,7 @@ def aggregated_rows(plan: ScanPlan, wanted: Aggregation) -> AggregateRows | None
     """Return the result of an aggregation from metadata; None where rows must be read."""
     if isinstance(plan.source, ChangeRange) or plan.view is not ROWS or other_branch(plan.table) is not None:
         return None
-    return aggregate_snapshot(plan.table, plan.source, plan.predicate, wanted)
+    return aggregate_snapshot(plan.read_table, plan.source, plan.predicate, wanted)
 
 
 def is_counted_by_tasks(plan: ScanPlan, wanted: Aggregation) -> bool:

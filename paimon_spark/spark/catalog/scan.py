@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql.types import StructType
@@ -72,7 +71,9 @@ class ScanBuilderProxy(FacedProxy):
         self.loaded = loaded
         self.view = view
         self.options = canonical_options(dict(options))
-        self.table = with_read_options(loaded.table, batch_options(self.options), pinned=loaded.pinned)
+        shared = batch_options(self.options)
+        self.given = {key: value for key, value in self.options.items() if key not in shared}  # streams differ in them
+        self.table = with_read_options(loaded.table, shared, pinned=loaded.pinned)
         self.struct: StructType = to_spark_struct(view.fields(self.table))
         self.predicates: tuple[Predicate, ...] = ()
         self.metadata_predicates: tuple[Predicate, ...] = ()
@@ -180,7 +181,8 @@ class ScanBuilderProxy(FacedProxy):
         self.averaged |= pushed_aggregates.averaged_columns(trees[0])
         wanted = pushed_aggregates.to_aggregation(*trees)
         if self.aggregated is None and not self.left_to_spark and wanted is not None:
-            plan = self._on_source(ScanPlan(self.table, StructType(), self.predicates, view=self.view))
+            scan = ScanPlan(self.table, StructType(), self.predicates, view=self.view, given=self.given)
+            plan = self._on_source(scan)
             self.aggregated = pushed_aggregates.aggregated_rows(plan, wanted)
             if self.aggregated is None:
                 self.in_tasks = task_scan(self.gateway, self.loaded.name, plan, wanted, self.averaged, settings)
@@ -200,9 +202,9 @@ class ScanBuilderProxy(FacedProxy):
         if self.aggregated is not None:
             return pushed_aggregates.answered_scan(self.gateway, self.loaded.name, self.aggregated)
         struct = partition_columns_last(self.struct, self.table.schema.partition_keys)
-        plan = ScanPlan(self.table, struct, self.predicates, self.metadata_predicates, self.limit, self.view)
-        given = {key: value for key, value in self.options.items() if key not in batch_options(self.options)}
-        return ScanProxy.of(self, self.loaded.name, self._on_source(replace(plan, given=given)), self.skipping)
+        predicates = self.predicates, self.metadata_predicates
+        plan = ScanPlan(self.table, struct, *predicates, self.limit, self.view, self.given)
+        return ScanProxy.of(self, self.loaded.name, self._on_source(plan), self.skipping)
 
     def _on_source(self, plan: ScanPlan) -> ScanPlan:
         return plan if self.first is None else plan.after(self.first)

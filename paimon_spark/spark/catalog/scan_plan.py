@@ -54,19 +54,24 @@ class ScanPlan:
     view: RowView = ROWS
     """The rows of the table, or its audit log, ..."""
     given: Mapping[str, str] = field(default_factory=dict)
-    """Options of the read that only streams have; a batch refuses them."""
+    """Options of the read that mean something else for streams, or only for them: then a batch refuses them."""
     touched: Touched = field(default_factory=dict)
     """Paths of VARIANT columns that are wanted; of those that are not named, the whole values."""
     stream_start: Mapping[str, str] | None = None
     """Options by which a stream of changes begins; None if the changes that are asked for have an end."""
 
     @cached_property
+    def read_table(self) -> FileStoreTable:
+        """The table with all options of the read, which is a batch."""
+        check_readable(self.table.schema)
+        table = self.table.with_options(self.given)
+        check_readable(table.schema)
+        return table
+
+    @cached_property
     def source(self) -> ReadSource:
         """The snapshot that is read, or the changes."""
-        check_readable(self.table.schema)
-        if self.given:
-            check_readable(self.table.with_options(self.given).schema)
-        return resolve_source(self.table)[1]
+        return resolve_source(self.read_table)[1]
 
     @property
     def predicate(self) -> Predicate | None:
@@ -83,7 +88,8 @@ class ScanPlan:
         if self.source is None:
             self.table.snapshots.check_table_there()
         columns = tuple(self._read_fields())
-        plan = TableScan(self.table, self.source, self.view, columns, self.predicate, cores_here(), self.limit).plan()
+        table, source = self.read_table, self.source
+        plan = TableScan(table, source, self.view, columns, self.predicate, cores_here(), self.limit).plan()
         if self.metadata_predicates:
             plan = prune_by_metadata(plan, all_of(self.metadata_predicates))
         refuse_merged_splits(self.table, plan.splits, self.metadata)
@@ -160,7 +166,7 @@ class ScanPlan:
             return self
         planned = first.__dict__.setdefault("_planned", self)
         if planned is not self and "plan" in planned.__dict__ and planned.has_plain_rows:
-            self.__dict__["plan"] = replace(planned.plan, table=self.table, fields=tuple(self._read_fields()))
+            self.__dict__["plan"] = replace(planned.plan, table=self.read_table, fields=tuple(self._read_fields()))
         return self
 
     def reader(self) -> PaimonReader:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from paimon_spark.errors import OptionError
 from paimon_spark.options import canonical_options, find_option, unknown_option_error
 from paimon_spark.table.paths import parse_table_path
-from paimon_spark.table.time_travel import INCREMENTAL_KEYS, MODE, TRAVEL_KEYS
+from paimon_spark.table.time_travel import CREATED_AFTER, INCREMENTAL_KEYS, MODE, TRAVEL_KEYS
 
 SESSION_PREFIX = "spark.paimon."
-POINTS_OF_TIME = (*TRAVEL_KEYS, *INCREMENTAL_KEYS, MODE)
+POINTS_OF_TIME = (*TRAVEL_KEYS, *INCREMENTAL_KEYS, *CREATED_AFTER.values(), MODE)
 """Options that say what of the table's history is read."""
 _NO_CATALOG = ""
 
