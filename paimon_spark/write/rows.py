@@ -64,8 +64,27 @@ class RowMapping:
             DataError: a value does not fit its column, a NOT NULL column is null, a row kind is null or unknown.
             SchemaMismatchError: the rows do not have the planned columns.
         """
-        rows = self.columns(data)
+        rows = self.columns(self._without_values(data))
         return self._filter(rows, self._kinds(rows, data), places)
+
+    def _without_values(self, data: pa.Table) -> pa.Table:
+        """Take the values of `descriptors` and `views` out of -U and -D rows, which may have what a read gave for them.
+
+        Packs have none of such rows either.
+        """
+        if self.kind_source is None or not self.descriptors | self.views:
+            return data
+        gone = is_retract(data.column(self.kind_source).cast(pa.int8()).fill_null(0).to_numpy())
+        for field, source in zip(self.fields, self.sources, strict=True):
+            if (
+                source is not None
+                and field.name in self.descriptors | self.views
+                and field.type.nullable
+                and gone.any()
+            ):
+                column = data.column(source).take(pa.array(np.arange(data.num_rows), mask=gone))
+                data = data.set_column(source, data.field(source), column)
+        return data
 
     def columns(self, data: pa.Table) -> pa.Table:
         """The columns of the table for all rows of the data, also for those that `apply` drops.

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.storage.blob_descriptor import descriptor
 from paimon_spark.table.table import load_table
 from tests.support.managed import pack_names, references_of
 
@@ -98,6 +99,24 @@ def test_buckets_that_need_a_job(spark: SparkSession, warehouse: Path, options: 
     assert found == {k: (k + 1, k // 5, k // 5) for k in range(10)}
     named = {pack.name for packs in references_of(path).values() for pack in packs}
     assert named <= set(pack_names(path))
+
+
+def test_deletes_of_described_values(spark: SparkSession, warehouse: Path) -> None:
+    spark.sql(
+        "CREATE TABLE managed.db.described (k INT NOT NULL, v INT, d BINARY, pic BINARY) TBLPROPERTIES "
+        "('primary-key'='k', 'bucket'='1', 'blob-descriptor-field'='d', 'blob-field'='pic')"
+    )
+    (warehouse / "file").write_bytes(b"0123")
+    rows = [(k, k, bytearray(descriptor(str(warehouse / "file"), k, 1)), bytearray(b"p")) for k in range(3)]
+    spark.createDataFrame(rows, "k INT, v INT, d BINARY, pic BINARY").writeTo("managed.db.described").append()
+    spark.sql("DELETE FROM managed.db.described WHERE v = 1")
+    assert sorted(map(tuple, spark.table("managed.db.described").collect())) == [(0, 0, b"0", b"p"), (2, 2, b"2", b"p")]
+    spark.conf.set("spark.paimon.blob-as-descriptor", "true")
+    try:
+        spark.sql("UPDATE managed.db.described SET v = 9 WHERE k = 2")
+    finally:
+        spark.conf.unset("spark.paimon.blob-as-descriptor")
+    assert sorted(map(tuple, spark.table("managed.db.described").collect())) == [(0, 0, b"0", b"p"), (2, 9, b"2", b"p")]
 
 
 def test_streams(spark: SparkSession, warehouse: Path, tmp_path: Path) -> None:

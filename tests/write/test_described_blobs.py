@@ -222,6 +222,21 @@ def test_views_that_name_nothing_are_told(tmp_path: Path) -> None:
         values(alone)
 
 
+def test_rows_that_are_deleted_need_no_descriptors(tmp_path: Path) -> None:
+    """A statement gives rows as a read gives them: with values."""
+    path = table(tmp_path, "t", {**KEYED, "blob-descriptor-field": "d"})
+    inside = tmp_path / "wh" / "x"
+    inside.write_bytes(b"inside")
+    write(path, [(k, descriptor(str(inside), k, 1), k) for k in range(3)])
+    loaded = load_table(path)
+    schema = pa.schema([*to_arrow_schema(loaded.schema.fields), pa.field("_VALUE_KIND", pa.int8())])
+    rows = pa.Table.from_pylist([{"k": 1, "d": b"n", "v": 1, "_VALUE_KIND": 3}], schema)
+    plan = plan_write(loaded, data_schema=schema, shuffled=True)
+    commit(loaded, [write_batches(plan, rows.to_batches(), 0)])
+    assert values(path) == {0: b"i", 2: b"s"}
+    assert {r["d"] for r in read(path, "audit_log") if r["rowkind"] == "-D"} <= {None}
+
+
 def test_large_values_are_copied_in_parts(tmp_path: Path) -> None:
     """No value that is described is held whole, neither for a blob file nor for a pack."""
     raw, size = tmp_path / "wh" / "raw", 48 << 20
