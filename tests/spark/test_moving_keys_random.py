@@ -9,18 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from paimon_spark import PaimonTable
-from paimon_spark.commit.conflict_detection import ConflictContext, check_conflicts
-from paimon_spark.read.file_read import FileRead
-from paimon_spark.read.split import SplitFile
-from paimon_spark.read.split_read import partition_scalars
 from paimon_spark.spark.jobs import moving_keys
-from paimon_spark.table.table import load_table
 from tests.support import seeds
+from tests.support.levels import check_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.peer]
 
@@ -60,25 +55,6 @@ class Model:
 
     def sorted_rows(self) -> list[Row]:
         return sorted(self.rows.values(), key=repr)
-
-
-def check_files(path: str) -> None:
-    """Check what the files of the latest snapshot promise."""
-    table = load_table(path)
-    snapshot = table.snapshots.latest()
-    assert snapshot is not None
-    entries = table.manifests.live_entries(snapshot)
-    types = tuple(table.schema.field(name).type for name in table.schema.trimmed_primary_keys)
-    context = ConflictContext(path, table.paths.partition_path, types, "", "")
-    check_conflicts([], entries, context, overwrite=False)  # levels above 0, numbers of buckets
-    for entry in entries:
-        split = SplitFile.of(entry.file, table.paths.data_file_path(entry.partition, entry.bucket, entry.file))
-        fields, constants = tuple(table.schema.fields), partition_scalars(table, entry.partition)
-        rows = pa.Table.from_batches(list(FileRead(table, fields, constants, key_value=True).batches(split, None)))
-        numbers, kinds = (rows.column(name).to_pylist() for name in ("_SEQUENCE_NUMBER", "_VALUE_KIND"))
-        meta = entry.file
-        assert (min(numbers), max(numbers)) == (meta.min_sequence_number, meta.max_sequence_number)
-        assert (len(numbers), sum(kind in (1, 3) for kind in kinds)) == (meta.row_count, meta.delete_row_count)
 
 
 @pytest.mark.parametrize("kind", TABLES)

@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 
 from paimon_spark import PaimonTable
 from paimon_spark.table.table import load_table
-from tests.spark.test_moving_keys_random import COLUMNS, Model, Row, check_files
+from tests.spark.test_moving_keys_random import COLUMNS, Model, Row
+from tests.support.levels import check_files
 from tests.support.seeds import chance
 
 pytestmark = [pytest.mark.spark, pytest.mark.peer]
