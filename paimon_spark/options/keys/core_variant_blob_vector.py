@@ -187,7 +187,7 @@ CORE_VARIANT_BLOB_VECTOR: tuple[Option, ...] = (
         K.BOOL,
         False,
         "Whether compaction takes blob files too.",
-        instead="Such compactions are refused.",
+        instead="Compaction leaves blob files as they are: each value is read from its newest file.",
     ),
     Option(
         "blob-write-null-on-missing-file",
