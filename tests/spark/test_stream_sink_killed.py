@@ -10,17 +10,22 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.commit.stream_batch import StreamBatch
+from paimon_spark.read.row_views import ROWS
 from paimon_spark.spark.source.table_write import planned
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import make_table
 from tests.support.history import rows
 from tests.support.killing import Operation, ended_by_error, ended_by_exit
+from tests.support.plans import plan_of
 
 KINDS: dict[str, dict[str, str]] = {
     "append": {"bucket": "-1"},
     "keyed": {"bucket": "1"},
     "dynamic": {"bucket": "-1"},
     "vectors": {"bucket": "1", "deletion-vectors.enabled": "true"},
+    "lookup": {"bucket": "1", "changelog-producer": "lookup"},
+    "postponed": {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"},
+    "tracked": {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"},
 }
 BATCHES = ({1: "a", 2: "b"}, {2: "B", 3: "c"})
 
@@ -36,6 +41,13 @@ def write(table: FileStoreTable, number: int) -> None:
     replace(planned_write, stream=StreamBatch("the-query", number)).commit([message])
 
 
+def merged(table: FileStoreTable) -> dict[int, str]:
+    """The rows of a table, those that wait for their bucket too."""
+    plan = plan_of(load_table(table.path, options={"postpone.merge-on-read": "true"}), ROWS)
+    read = (batch for split in plan.splits for batch in plan.read(plan.table, split, plan.fields, plan.residual))
+    return {row["k"]: row["v"] for batch in read for row in batch.to_pylist()}
+
+
 def second(table: FileStoreTable) -> None:
     write(table, 1)
 
@@ -48,7 +60,7 @@ def second(table: FileStoreTable) -> None:
 def test_killed_and_replayed(
     tmp_path: Path, kind: str, ended: Callable[[str, Operation, Path], Iterator[FileStoreTable]]
 ) -> None:
-    keys = () if kind == "append" else ("k",)
+    keys = () if kind in ("append", "tracked") else ("k",)
     options = {key.replace("-", "_").replace(".", "__"): value for key, value in KINDS[kind].items()}
     made = make_table(tmp_path / kind, primary_key=keys, **options)
     write(load_table(made.path), 0)
@@ -60,7 +72,10 @@ def test_killed_and_replayed(
         second(load_table(table.path))
         second(load_table(table.path))
         table = load_table(table.path)
-        if keys:
+        if kind == "postponed":
+            assert table.snapshots.latest().total_record_count == 4
+            assert merged(table) == {1: "a", 2: "B", 3: "c"}
+        elif keys:
             assert rows(table) == {1: "a", 2: "B", 3: "c"}
         else:
             assert rows(table) == {1: "a", 2: "b", 12: "B", 13: "c"}
