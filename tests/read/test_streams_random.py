@@ -27,37 +27,41 @@ from tests.support.seeds import chance
 from tests.support.streams import Row, rows_of_batch, scan_of, through_json
 
 KINDS = ("+I", "-U", "+U", "-D")
+ENGINES: dict[str, dict[str, str]] = {
+    "deduplicate": {},
+    "partial-update": {"merge-engine": "partial-update"},
+    "aggregation": {"merge-engine": "aggregation", "fields.v.aggregate-function": "max"},
+    "first-row": {"merge-engine": "first-row"},
+}
+PRODUCERS: dict[str, dict[str, str]] = {
+    "": {},
+    " input": {"changelog-producer": "input"},
+    " lookup": {"changelog-producer": "lookup"},
+    " full": {"changelog-producer": "full-compaction"},
+}
+VECTORS = {"deletion-vectors.enabled": "true"}
+DYNAMIC = {"bucket": "-1", "dynamic-bucket.target-row-num": "5"}
 TABLES: dict[str, dict[str, str]] = {
     "append": {"bucket": "-1"},
     "append buckets": {"bucket": "2", "bucket-key": "k"},
-    "deduplicate": {},
-    "deduplicate input": {"changelog-producer": "input"},
-    "deduplicate lookup": {"changelog-producer": "lookup"},
-    "deduplicate full": {"changelog-producer": "full-compaction"},
-    "vectors": {"deletion-vectors.enabled": "true"},
-    "vectors lookup": {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"},
-    "partial-update": {"merge-engine": "partial-update"},
-    "partial-update input": {"merge-engine": "partial-update", "changelog-producer": "input"},
-    "partial-update lookup": {"merge-engine": "partial-update", "changelog-producer": "lookup"},
-    "partial-update full": {"merge-engine": "partial-update", "changelog-producer": "full-compaction"},
-    "aggregation": {"merge-engine": "aggregation", "fields.v.aggregate-function": "max"},
-    "aggregation input": {
-        "merge-engine": "aggregation",
-        "fields.v.aggregate-function": "max",
-        "changelog-producer": "input",
+    "append evolving": {"bucket": "-1", "row-tracking.enabled": "true", "data-evolution.enabled": "true"},
+    **{
+        f"{engine}{producer}": {**of_engine, **of_producer}
+        for engine, of_engine in ENGINES.items()
+        for producer, of_producer in PRODUCERS.items()
+        if engine != "first-row" or producer in ("", " lookup")
     },
-    "aggregation lookup": {
-        "merge-engine": "aggregation",
-        "fields.v.aggregate-function": "max",
-        "changelog-producer": "lookup",
+    **{f"{engine} vectors": {**VECTORS, **of_engine} for engine, of_engine in ENGINES.items() if engine != "first-row"},
+    **{
+        f"{engine} vectors{producer}": {**VECTORS, **of_engine, **PRODUCERS[producer]}
+        for engine, of_engine in ENGINES.items()
+        for producer in (" input", " lookup")
+        if engine != "first-row"
     },
-    "aggregation full": {
-        "merge-engine": "aggregation",
-        "fields.v.aggregate-function": "max",
-        "changelog-producer": "full-compaction",
-    },
-    "first-row": {"merge-engine": "first-row"},
-    "first-row lookup": {"merge-engine": "first-row", "changelog-producer": "lookup"},
+    **{f"{engine} dynamic lookup": {**DYNAMIC, **PRODUCERS[" lookup"], **ENGINES[engine]} for engine in ENGINES},
+    "deduplicate dynamic": DYNAMIC,
+    "deduplicate overwritten": {"streaming-read-overwrite": "true"},
+    "append overwritten": {"bucket": "-1", "streaming-read-append-overwrite": "true"},
 }
 
 

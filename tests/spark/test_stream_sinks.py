@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.java_gateway import JavaObject
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark import OptionError, PaimonTable, SchemaMismatchError, UnsupportedError
 from paimon_spark.spark.jobs import shuffled_write, write_tasks
+from paimon_spark.spark.jobs.stream_sink import StreamSink
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.table.table import load_table
@@ -129,6 +132,28 @@ def test_a_small_micro_batch_of_one_task_is_not_shuffled(
     source.run(both, **KINDS[kind])
     assert ["RepartitionByExpression" in plan for plan in plans] == [False, True]
     assert source.read() == sorted({number % 8: number for number in range(16)}.items())
+
+
+def test_a_micro_batch_leaves_no_thread_and_its_session_can_go(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    """py4j keeps the thread that a query called, and Arrow the memory of threads: megabytes for each query."""
+    threads, plain = list[threading.Thread](), StreamSink._write
+
+    def write(sink: StreamSink, rows: DataFrame, number: int) -> None:
+        threads.append(threading.current_thread())
+        plain(sink, rows, number)
+
+    monkeypatch.setattr(StreamSink, "_write", write)
+    source.run()
+    assert [thread.is_alive() for thread in threads] == [False]
+    pool = source.spark.sparkContext._gateway.gateway_property.pool
+    held = {
+        f"{type(proxy).__name__}.{name}": str(value.getClass().getName())
+        for proxy in (pool[key] for key in list(pool.keys()))
+        for name, value in getattr(proxy, "__dict__", {}).items()
+        if isinstance(value, JavaObject)
+    }
+    assert "FormatPlansProxy._state_held_weakly" in held
+    assert not [name for name, kind in held.items() if kind.endswith("SessionState")]
 
 
 def test_no_warning_of_replaced_sources(source: Source) -> None:

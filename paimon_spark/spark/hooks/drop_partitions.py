@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.function_proxy import FunctionProxy
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.gateway import Gateway, HeldWeakly, JavaObject
 from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, scala_seq
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS, thrown
 
 
 class DropPartitionsProxy(FunctionProxy):
     """Resolves the partitions of one statement; answers ``java.util.function.Function``, on the driver."""
+
+    state = HeldWeakly()
 
     caller_unwraps = True
 

@@ -22,7 +22,7 @@ from paimon_spark.spark.catalog.saved_table import SavedTableProxy
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.features import PATH_TRAVEL, missing_of
 from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, named_text
+from paimon_spark.spark.jvm.gateway import Gateway, HeldWeakly, JavaObject, named_text
 from paimon_spark.spark.jvm.plan_expressions import renamed
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule
@@ -58,6 +58,8 @@ def has_format_plans(gateway: Gateway, state: JavaObject) -> bool:
 
 class FormatPlansProxy(FunctionProxy):
     """Answers ``java.util.function.Function`` for one session."""
+
+    state = HeldWeakly()
 
     caller_unwraps = True
 

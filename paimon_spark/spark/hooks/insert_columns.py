@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.gateway import Gateway, HeldWeakly, JavaObject
 from paimon_spark.spark.jvm.plan_tables import catalog_table, java_list, java_map, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import CALL_ERRORS
@@ -30,6 +30,8 @@ def install_insert_columns(gateway: Gateway, state: JavaObject) -> None:
 
 class InsertProxy(FunctionProxy):
     """Completes the columns of a write into one of our tables; answers ``java.util.function.Function``."""
+
+    state = HeldWeakly()
 
     def __init__(self, gateway: Gateway, state: JavaObject) -> None:
         super().__init__(gateway)

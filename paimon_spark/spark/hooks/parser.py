@@ -14,7 +14,7 @@ from typing import Any
 from paimon_spark.spark.hooks.drop_partitions import DropPartitionsProxy
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.gateway import Gateway, HeldWeakly, JavaObject
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_foreign_statement
@@ -56,6 +56,8 @@ def install_parser(gateway: Gateway, state: JavaObject) -> None:
 
 class StatementProxy(FunctionProxy):
     """Translates a statement that Spark's parser refuses."""
+
+    state = HeldWeakly()
 
     def __init__(self, gateway: Gateway, state: JavaObject) -> None:
         super().__init__(gateway)

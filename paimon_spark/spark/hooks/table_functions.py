@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from paimon_spark.errors import OptionError, TableNotFoundError
 from paimon_spark.spark.hooks.parser import paimon_catalog_of
 from paimon_spark.spark.jvm import compat, features
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import Gateway, HeldWeakly, JavaObject, Proxy
 from paimon_spark.spark.jvm.spark_errors import JavaThrownError
 from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS
@@ -76,6 +76,8 @@ def _identifiers(gateway: Gateway, name: str) -> list[JavaObject]:
 
 class TableFunctionProxy(Proxy):
     """Makes a relation of the arguments of a table function."""
+
+    state = HeldWeakly()
 
     interfaces = ("scala.Function1",)
 

@@ -23,7 +23,7 @@ from paimon_spark.spark.columns.merge_schema import with_columns
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.gateway import Gateway, HeldWeakly, JavaObject
 from paimon_spark.spark.jvm.plan_tables import catalog_ident, java_map, python_object
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
@@ -64,6 +64,8 @@ class Target:
 
 class WidenedWriteProxy(FunctionProxy):
     """Gives a write the table with the columns of its rows; answers ``java.util.function.Function``."""
+
+    state = HeldWeakly()
 
     def __init__(self, gateway: Gateway, state: JavaObject) -> None:
         super().__init__(gateway)

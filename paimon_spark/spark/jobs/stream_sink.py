@@ -7,9 +7,12 @@ The commit's user is the query, whose id stands in its checkpoint, its identifie
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
+
+from pyspark import InheritableThread
 
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.stream_batch import StreamBatch, stream_user, uncommitted
@@ -72,10 +75,13 @@ class StreamSink:
             rows: of the micro-batch.
             number: of the micro-batch.
         """
-        with without_secrets(self.options):
-            self._write(rows, number)
+        run_apart(partial(self._write, rows, number))
 
     def _write(self, rows: DataFrame, number: int) -> None:
+        with without_secrets(self.options):
+            self._write_once(rows, number)
+
+    def _write_once(self, rows: DataFrame, number: int) -> None:
         table = self._table(rows.schema)
         query = query_id(rows.sparkSession)
         running = self.streams.get(query)
@@ -97,6 +103,27 @@ class StreamSink:
 
     def _table(self, schema: StructType) -> FileStoreTable:
         return target_table(write_request(self.options, overwrite=self.complete), schema)
+
+
+def run_apart(work: Callable[[], None]) -> None:
+    """Run work in a thread that ends with it, with the job group and the other local properties of this one.
+
+    py4j keeps the thread that answers a query of the JVM long after the query, and Arrow keeps the memory of threads
+    that live: some megabytes for each query.
+    """
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - it is raised in the other thread
+            failures.append(error)
+
+    thread = InheritableThread(run)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]
 
 
 def _are_together(rows: DataFrame) -> bool:

@@ -349,3 +349,20 @@ class Proxy:
     def equals(self, other: Any) -> bool:
         """Java's ``equals``: a proxied argument arrives as a Java object, so texts are compared."""
         return other is not None and (other is self or bool(other.toString() == self.toString()))
+
+
+class HeldWeakly:
+    """An attribute of a proxy that is an object of the JVM, which may be collected while the proxy lives.
+
+    A proxy lives as long as the JVM refers to it. One that is put into a session and refers to it would keep it for
+    ever, for neither collector sees the circle: each query that streams has a session of its own.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}_held_weakly"
+
+    def __set__(self, proxy: Proxy, value: JavaObject) -> None:
+        setattr(proxy, self._name, proxy.gateway.jvm.java.lang.ref.WeakReference(value))
+
+    def __get__(self, proxy: Proxy, owner: type) -> JavaObject:
+        return getattr(proxy, self._name).get()
