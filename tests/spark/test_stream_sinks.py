@@ -120,9 +120,9 @@ def test_a_small_micro_batch_of_one_task_is_not_shuffled(
 ) -> None:
     plans = []
 
-    def run_write(rows: DataFrame, write: Any, **given: Any) -> int | None:
+    def run_write(rows: DataFrame, *more: Any, **given: Any) -> int | None:
         plans.append(java_frame(rows).queryExecution().logical().toString())
-        return write_tasks.run_write(rows, write, **given)
+        return write_tasks.run_write(rows, *more, **given)
 
     monkeypatch.setattr(shuffled_write, "run_write", run_write)
     source.run(**KINDS[kind])
@@ -148,7 +148,7 @@ def test_a_micro_batch_leaves_no_thread_and_its_session_can_go(source: Source, m
     pool = source.spark.sparkContext._gateway.gateway_property.pool
     held = {
         f"{type(proxy).__name__}.{name}": str(value.getClass().getName())
-        for proxy in (pool[key] for key in list(pool.keys()))
+        for proxy in list(pool.dict.values())
         for name, value in getattr(proxy, "__dict__", {}).items()
         if isinstance(value, JavaObject)
     }
