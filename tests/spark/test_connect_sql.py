@@ -656,6 +656,31 @@ def test_merge_into(run: Sql, options: str) -> None:
     assert rows(run(f"SELECT count(*) FROM {table}")) == [(3,)]
 
 
+def test_subqueries_of_merge_into(run: Sql) -> None:
+    """They read the snapshot that the statement reads; what is refused changes nothing."""
+    run("CREATE TABLE subs (k INT NOT NULL, v STRING, n INT) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '1')")
+    run("INSERT INTO subs VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)")
+    source = "(SELECT 1 AS k, 5 AS n UNION ALL SELECT 2, 6 UNION ALL SELECT 8, 7 UNION ALL SELECT 9, 9) s"
+    run(
+        f"MERGE INTO subs t USING {source} ON t.k = s.k "
+        "WHEN MATCHED AND t.n < (SELECT max(n) FROM subs) - 1 AND EXISTS (SELECT 1 FROM subs x WHERE x.k = s.k) "
+        "THEN UPDATE SET n = (SELECT count(*) FROM subs) + s.n "
+        "WHEN MATCHED AND s.n IN (SELECT n + 4 FROM subs) THEN DELETE "
+        "WHEN NOT MATCHED AND s.k > (SELECT avg(n) * 4 FROM subs) "
+        "THEN INSERT (k, v) VALUES (s.k, (SELECT min(v) FROM subs))"
+    )
+    expected = [(1, "a", 8), (3, "c", 3), (9, "a", None)]
+    assert rows(run("SELECT * FROM subs")) == expected
+    for refused in (
+        "WHEN MATCHED AND t.n IN (SELECT n FROM subs) THEN DELETE",
+        "WHEN MATCHED AND s.n > (SELECT max(n) FROM subs x WHERE x.k = t.k) THEN DELETE",
+        "WHEN NOT MATCHED BY SOURCE AND t.n > (SELECT min(n) FROM subs) THEN DELETE",
+    ):
+        with pytest.raises(paimon_spark.UnsupportedError, match="a subquery .* is not supported in MERGE INTO"):
+            run(f"MERGE INTO subs t USING {source} ON t.k = s.k {refused}")
+    assert rows(run("SELECT * FROM subs")) == expected
+
+
 def test_arguments_of_merge_into(run: Sql) -> None:
     """Each is of the type that Spark gives it, wherever it stands."""
     run("CREATE TABLE args (k INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '1')")

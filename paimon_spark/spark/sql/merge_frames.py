@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.table.table import FileStoreTable
 
+GIVEN = "_paimon_given_"
+"""Columns of a source whose names begin so are none of its own: a front has worked out conditions and values in them."""
+
 TargetRows = Callable[[int | None, Sequence[str], Sequence[str], str | None], "DataFrame"]
 """Rows of a snapshot (None: there is none): the columns of these names at least, then the metadata columns of these.
 

@@ -17,7 +17,7 @@ from paimon_spark.spark.columns.merge_schema import merge_schema, with_columns
 from paimon_spark.spark.columns.types import from_spark_struct, to_spark_type
 from paimon_spark.spark.session.merge_options import merge_rules
 from paimon_spark.spark.sql.merge import run_merge
-from paimon_spark.spark.sql.merge_frames import FrameMerge
+from paimon_spark.spark.sql.merge_frames import GIVEN, FrameMerge
 from paimon_spark.spark.sql.merge_rows import Action, MergeRows
 from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spec.filter_text import quoted_name
@@ -56,6 +56,7 @@ def _widened(merge: FrameMerge, rules: MergeRules) -> FrameMerge:
     latest = merge.table.snapshots.latest_to_follow()
     snapshot_id = None if latest is None else latest.id
     source = merge.source(snapshot_id)
+    source = source.select(*(sf.col(quoted_name(name)) for name in source.columns if not name.startswith(GIVEN)))
     columns = _new_columns(merge, source)
     schema = with_columns(merge.table.schema, from_spark_struct(columns), rules)
     evolved = replace(merge, star=frozenset(name.lower() for name in source.columns))

@@ -1,7 +1,7 @@
 """MERGE INTO of Paimon tables. A query of Spark gives the source; `sql.merge_frames` joins it with the target.
 
-Conditions and values are expressions over the aliases of both sides; they cannot hold subqueries, which Spark's
-expressions of DataFrames do not know. Parameters are replaced by their values before.
+Conditions and values are expressions over the aliases of both sides; subqueries in them are columns of the source's
+query (`merge_subqueries`). Parameters are replaced by their values before.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from paimon_spark.spark.text.arguments import with_arguments
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.delete_and_update import SESSION_SAYS, assignment, reading, tokens_of
 from paimon_spark.spark.text.inserts import empty, target
+from paimon_spark.spark.text.merge_subqueries import SourceColumns
 from paimon_spark.spark.text.parsing import Kind
 from paimon_spark.spark.text.queries import Context, run_query, session_options
 from paimon_spark.spec.filter_text import quoted_name
@@ -68,7 +69,16 @@ def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves:
     table = name.load()
     matched, not_matched, by_source = _clauses(cursor, table, own, strict=rules is None)
     handle = TableHandle(context.spark, name.path, name.options)
-    text = f"{ctes}SELECT * FROM {written} AS {quoted_name(other)}"
+    behind = f"FROM {written} AS {quoted_name(other)}"
+    lifted = SourceColumns(
+        lambda text: run_query(context, tokens_of(f"{ctes}SELECT ({text}) AS x {behind}")),
+        other,
+        table.schema.field_names,
+    )
+    on = lifted.condition(on)
+    matched, not_matched = lifted.clauses(matched), lifted.clauses(not_matched)
+    by_source = lifted.clauses(by_source, has_source=False)
+    text = f"{ctes}SELECT *{lifted.shown} {behind}"
     statement = FrameMerge(
         table,
         partial(target_rows, handle, table),
