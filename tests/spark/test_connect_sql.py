@@ -660,7 +660,7 @@ def test_subqueries_of_merge_into(run: Sql) -> None:
     """They read the snapshot that the statement reads; what is refused changes nothing."""
     run("CREATE TABLE subs (k INT NOT NULL, v STRING, n INT) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '1')")
     run("INSERT INTO subs VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)")
-    source = "(SELECT 1 AS k, 5 AS n UNION ALL SELECT 2, 6 UNION ALL SELECT 8, 7 UNION ALL SELECT 9, 9) s"
+    source = "(SELECT * FROM VALUES (1, 5), (2, 6), (8, 7), (9, 9) AS v(k, n)) s"
     run(
         f"MERGE INTO subs t USING {source} ON t.k = s.k "
         "WHEN MATCHED AND t.n < (SELECT max(n) FROM subs) - 1 AND EXISTS (SELECT 1 FROM subs x WHERE x.k = s.k) "
@@ -676,7 +676,7 @@ def test_subqueries_of_merge_into(run: Sql) -> None:
         "WHEN MATCHED AND s.n > (SELECT max(n) FROM subs x WHERE x.k = t.k) THEN DELETE",
         "WHEN NOT MATCHED BY SOURCE AND t.n > (SELECT min(n) FROM subs) THEN DELETE",
     ):
-        with pytest.raises(paimon_spark.UnsupportedError, match="a subquery .* is not supported in MERGE INTO"):
+        with pytest.raises(paimon_spark.UnsupportedError, match=r"a subquery .* is not supported in MERGE INTO"):
             run(f"MERGE INTO subs t USING {source} ON t.k = s.k {refused}")
     assert rows(run("SELECT * FROM subs")) == expected
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 GIVEN = "_paimon_given_"
-"""Columns of a source whose names begin so are none of its own: a front has worked out conditions and values in them."""
+"""Columns of a source whose names begin so are none of its own: a front has worked conditions and values out."""
 
 TargetRows = Callable[[int | None, Sequence[str], Sequence[str], str | None], "DataFrame"]
 """Rows of a snapshot (None: there is none): the columns of these names at least, then the metadata columns of these.
@@ -134,8 +134,14 @@ class FrameMerge(MergeStatement):
     def _by_key(self, source: DataFrame, clauses: Sequence[Clause]) -> dict[str, Column] | None:
         """The values that ON compares the primary key with, as `MergeRows.by_key` says."""
         named = self._names_by_key(source)
-        if named is None or self.aliases[0].lower() in {name.lower() for name in source.columns}:
+        others = {name.lower() for name in source.columns}
+        if named is None or self.aliases[0].lower() in others:
             return None
+        given = (*self.matched, *self.not_matched)
+        texts = (str(text) for clause in given for text in (clause.condition, *(clause.values or {}).values()))
+        own = {self.aliases[0].lower(), *(name.lower() for name in self.table.schema.field_names)} - others
+        if not own.isdisjoint(word.lower() for text in texts for word in re.findall(r"\w+", text)):
+            return None  # Spark logs each analysis that fails
         by_key = {key: _named(self.aliases[1], name) for key, name in named.items()}
         used = [*by_key.values(), *(value for clause in clauses for value in clause.values.values())]
         used += [clause.condition for clause in clauses if clause.condition is not None]

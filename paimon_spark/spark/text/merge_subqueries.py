@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
@@ -35,6 +36,8 @@ class SourceColumns:
     """Selects an expression over the source."""
     alias: str
     """Of the source."""
+    target: str
+    """The alias of the target."""
     target_columns: Sequence[str]
     expressions: list[str] = field(default_factory=list)
 
@@ -92,9 +95,14 @@ class SourceColumns:
         except AnalysisException:
             return False
 
+    def _is_target(self, token: Token, behind: Token) -> bool:
+        return token.text.lower() == self.target.lower() and behind.is_sign(".")
+
     def _may_name_target(self, tokens: Sequence[Token], groups: Sequence[tuple[int, int]]) -> bool:
-        """Whether a name without an alias, outside of the subqueries, is that of a column of the target."""
+        """Whether the target is named, or a name without an alias, outside of the subqueries, is one of its columns."""
         own = {name.lower() for name in self.target_columns}
+        if any(self._is_target(token, behind) for token, behind in pairwise(tokens)):
+            return True
         inside = {at for first, last in groups for at in range(first, last + 1)}
         return any(
             token.kind in (Kind.WORD, Kind.QUOTED)

@@ -73,6 +73,7 @@ def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves:
     lifted = SourceColumns(
         lambda text: run_query(context, tokens_of(f"{ctes}SELECT ({text}) AS x {behind}")),
         other,
+        own,
         table.schema.field_names,
     )
     on = lifted.condition(on)
