@@ -87,7 +87,8 @@ def read_streamed(
     """
     with stream_expiry_errors(table, split.snapshot_id, full=_is_of_state(split)):
         if isinstance(split, OverwrittenSplit):
-            yield from read_split(table, split.after, plan_fields, predicate)
+            if split.after.files:
+                yield from read_split(table, split.after, plan_fields, predicate)
         else:
             read = read_split if _is_of_state(split) else read_written
             yield from read(table, split, plan_fields, predicate)

@@ -263,6 +263,14 @@ def test_the_order_of_files_does_not_depend_on_filters(tmp_path: Path) -> None:
 # Changes
 
 
+def test_an_overwrite_that_leaves_a_bucket_empty(tmp_path: Path) -> None:
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="4")
+    write(table, *range(20))
+    write(table, 1, overwrite=True)
+    batches = batches_of(table.path, {"scan.snapshot-id": "2", "streaming-read-overwrite": "true"})
+    assert [row["k"] for batch in batches for row in batch.rows] == [1]
+
+
 @pytest.mark.parametrize("keyed", [False, True])
 def test_overwrites(tmp_path: Path, keyed: bool) -> None:
     table = make_table(tmp_path / "t", primary_key=["k"] if keyed else [], bucket="1" if keyed else "-1")
