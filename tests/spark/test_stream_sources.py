@@ -132,6 +132,15 @@ def test_a_stream_has_the_latest_columns_wherever_it_begins(
     named = spark.readStream.option("scan.snapshot-id", "3").table(f"streamed.db.{table}")
     assert Query(tmp_path / "a").run(named) == wanted
     assert Query(tmp_path / "b").run(by_path(spark, warehouse, table, scan__snapshot_id="3")) == wanted
+    text = f"SELECT * FROM STREAM streamed.db.{table} WITH ('scan.snapshot-id' = '3')"
+    assert Query(tmp_path / "c").run(spark.sql(text)) == wanted
+    spark.sql("USE streamed.db")
+    try:
+        assert Query(tmp_path / "d").run(spark.sql(text.replace("streamed.db.", ""))) == wanted
+    finally:
+        spark.sql("USE spark_catalog.default")
+    batch = spark.sql(f"SELECT * FROM streamed.db.{table} WITH ('scan.snapshot-id' = '3')")
+    assert batch.columns == ["k", "v", "c"]
 
 
 def test_changes_as_a_stream(spark: SparkSession, warehouse: Path, tmp_path: Path) -> None:

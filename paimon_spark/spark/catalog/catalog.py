@@ -14,7 +14,13 @@ from typing import Any, ClassVar
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
 from paimon_spark.spark.catalog.changes_clause import ChangelogProxy
 from paimon_spark.spark.catalog.ddl import TableDefinitionsProxy
-from paimon_spark.spark.catalog.loading import LoadRequest, all_settings, load_catalog_table, session_options
+from paimon_spark.spark.catalog.loading import (
+    STREAMED,
+    LoadRequest,
+    all_settings,
+    load_catalog_table,
+    session_options,
+)
 from paimon_spark.spark.catalog.scalar_functions import FunctionCatalogProxy
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
@@ -44,7 +50,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
         return {
             "name": self.catalog_name,
             "defaultNamespace": ["strings", [DEFAULT_DATABASE]],
-            "tableStateOptionKeys": ["set", list(POINTS_OF_TIME)],
+            "tableStateOptionKeys": ["set", [*POINTS_OF_TIME, STREAMED]],
             "useNullableQuerySchema": True,
         }
 
@@ -64,8 +70,8 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
         return self.gateway.enum_set(f"{_CATALOG}.TableCatalogCapability", ["SUPPORT_COLUMN_DEFAULT_VALUE"])
 
     def tableStateOptionKeys(self) -> JavaObject:
-        """Options by which a table's columns depend on the read: those that name a point of time."""
-        return self.gateway.jvm.java.util.HashSet(list(POINTS_OF_TIME))
+        """Options by which a table's columns depend on the read: a point of time, and whether it is a stream."""
+        return self.gateway.jvm.java.util.HashSet([*POINTS_OF_TIME, STREAMED])
 
     def changelogStateOptionKeys(self) -> JavaObject:
         """Options that are part of a changelog's state: none."""

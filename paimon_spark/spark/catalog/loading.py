@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import TableNotFoundError
 from paimon_spark.spark.jvm import compat
@@ -23,6 +23,10 @@ from paimon_spark.table.table import FileStoreTable, load_table
 if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import Gateway
     from paimon_spark.spec.schema_merge import MergeRules
+
+
+STREAMED: Final = "paimon_spark.streamed"
+"""The option by which a rule marks the relation of a stream: a catalog is not told what a table is loaded for."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class LoadRequest:
     options: Mapping[str, str] = field(default_factory=dict)
     """Of a read; from Spark 4.3 on, the keys of ``tableStateOptionKeys``."""
     streams: bool = False
-    """Whether it is for ``readStream``, whose rows have the latest columns wherever it begins."""
+    """Whether it is for a stream, whose rows have the latest columns wherever it begins."""
 
     @staticmethod
     def of(arguments: Sequence[Any]) -> LoadRequest:
@@ -66,8 +70,9 @@ class LoadRequest:
             case [dict(context), *more]:
                 travels = "version" in context or "micros" in context
                 version = TableVersion(context.get("version"), context.get("micros")) if travels else None
-                options = more[0] if more else {}
-                return LoadRequest(version, bool(context["writes"]), options, bool(context.get("streams")))
+                options = dict(more[0]) if more else {}
+                streams = options.pop(STREAMED, None) is not None
+                return LoadRequest(version, bool(context["writes"]), options, streams)
             case [list(privileges)]:
                 return LoadRequest(write=bool(privileges))
         return LoadRequest()

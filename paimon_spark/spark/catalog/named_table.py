@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from pyspark.sql.types import StructType
 
 from paimon_spark.spark.catalog.column_definitions import java_struct
+from paimon_spark.spark.catalog.loading import STREAMED
 from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, none_of
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.jvm.plan_tables import v2_columns
@@ -91,11 +92,16 @@ class NamedTableProxy(FacedProxy):
 
     def newScanBuilder(self, options: JavaObject) -> Any:
         """A builder for one scan."""
-        return faced(self.scan_builder(self.gateway.string_dict(options.asCaseSensitiveMap())))
+        return faced(self.scan_builder(_unmarked(self.gateway.string_dict(options.asCaseSensitiveMap()))))
 
     def _asked_scan_builder(self, question: Question) -> Reply:
-        return Reply(face_of(self.scan_builder(question.arguments[0])))
+        return Reply(face_of(self.scan_builder(_unmarked(question.arguments[0]))))
 
     @abstractmethod
     def scan_builder(self, options: Mapping[str, str]) -> FacedProxy:
         """A builder for one scan with the options of the read."""
+
+
+def _unmarked(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a read as its user gave them."""
+    return {key: value for key, value in options.items() if key != STREAMED}

@@ -19,6 +19,7 @@ from paimon_spark.spark.hooks.marked_rows import install_marked_rows
 from paimon_spark.spark.hooks.parser import install_parser
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.row_level import install_row_level
+from paimon_spark.spark.hooks.streamed_tables import install_streamed_tables
 from paimon_spark.spark.hooks.table_functions import install_functions
 from paimon_spark.spark.hooks.variant_paths import install_variant_paths
 from paimon_spark.spark.hooks.widened_merges import install_widened_merges
@@ -38,6 +39,7 @@ HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.PLACED_WRITES, install_placed_writes),
     (features.REBALANCED_WRITES, install_placed_writes),
     (features.LEFT_OUT_COLUMNS, install_insert_columns),
+    (features.STREAMED_TABLES, install_streamed_tables),
     (features.WIDENED_WRITES, install_widened_writes),
     (features.WIDENED_MERGES, install_widened_merges),
     (features.ROW_LEVEL, install_row_level),

@@ -102,6 +102,10 @@ STREAM_COLUMNS = Feature(
         c.PROJECT, c.RULE, c.SOURCE_LOADER,
     ),
 )  # fmt: skip
+STREAMED_TABLES = Feature(
+    "streams that begin somewhere", "a stream of a catalog's table has the columns of the version where it begins",
+    (c.ANALYZER, c.RULE, c.HINT_RULES, c.UNRESOLVED_RELATION, c.SOURCE_LOADER),
+)  # fmt: skip
 PATH_TRAVEL = Feature(
     "versions of tables named by a path", "VERSION AS OF behind paimon.`/path` needs register_catalog",
     (c.TIME_TRAVEL, c.TIME_TRAVEL_SPEC, c.RESOLVE_RELATIONS),
@@ -205,7 +209,7 @@ FEATURES = (
     SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, FRAMES, FORMAT_PLANS, PATH_TRAVEL, METADATA_ANSWERS,
     SMALL_READS, WRITES, CLONES, MARKED_ROWS, VARIANT_PATHS, MAP_KEYS,
     TABLE_FUNCTIONS, LOCAL_ROWS, PLACED_WRITES, REBALANCED_WRITES, SMALL_BATCHES, LEFT_OUT_COLUMNS, WIDENED_WRITES,
-    WIDENED_MERGES, ROW_LEVEL, PARSER,
+    WIDENED_MERGES, ROW_LEVEL, PARSER, STREAMED_TABLES,
 )  # fmt: skip
 """All of them."""
 

@@ -202,7 +202,6 @@ final class PaimonArguments {
             found.put(version ? "version" : "micros", call(travel.get(), version ? "version" : "micros"));
         }
         found.put("writes", Boolean.valueOf(!((Collection) call(context, "writePrivileges")).isEmpty()));
-        found.put("streams", Boolean.valueOf(isCalledBy(".DataStreamReader")));
         return found;
     }
 
