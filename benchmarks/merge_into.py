@@ -104,9 +104,10 @@ def columns_of(ids: DataFrame, value: str) -> DataFrame:
 class Contest:
     """Two tables with equal rows, of which each run gets a copy."""
 
-    def __init__(self, spark: SparkSession, root: Path) -> None:
+    def __init__(self, spark: SparkSession, root: Path, repeat: int = REPEAT) -> None:
         self.spark = spark
         self.root = root
+        self.repeat = repeat
         self.numbers = count()
 
     def copied(self, base: Path, run: Callable[[str], object]) -> tuple[float, float]:
@@ -123,7 +124,7 @@ class Contest:
     ) -> str:
         """A line of the table: the bests of some runs in turn, after one that warms up."""
         best = [[float("inf")] * 2, [float("inf")] * 2]
-        for turn in range(REPEAT + 1):
+        for turn in range(self.repeat + 1):
             for which, (base, run) in enumerate((ours, other)):
                 taken = self.copied(base, run)
                 if turn:
@@ -205,7 +206,7 @@ def by_keys(spark: SparkSession, root: Path) -> Iterator[str]:
     source = columns_of(spark.range(SOURCE_ROWS).selectExpr("id * 19 id"), "2").cache()
     source.createOrReplaceTempView("source_of_merge")
     assert source.count() == SOURCE_ROWS
-    contest = Contest(spark, root)
+    contest = Contest(spark, root, 2 * REPEAT)  # a JVM is warm after three runs of a form
     cases = {
         "plain upsert": UPSERT,
         "with a condition (the target's keys are read)": "WHEN MATCHED AND s.d > 10 THEN UPDATE SET * "

@@ -342,6 +342,29 @@ def test_a_merge_by_the_key_joins_nothing(
              "UPDATE SET n = s.n WHEN NOT MATCHED THEN INSERT (k, p) VALUES (s.k, s.p)")  # fmt: skip
 
 
+@pytest.mark.parametrize("door", [by_catalog, by_text])
+def test_a_value_of_two_clauses_is_shuffled_once(
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch, door: Callable[..., None]
+) -> None:
+    name = create(
+        spark, "k INT, p STRING, v STRING, n INT", "(1, 'a', 'x', 1)", **{"primary-key": "k,p", "bucket": "2"}
+    )
+    columns: list[int] = []
+    plain = merge.keyed_merge
+
+    def noting(*given: Any) -> Any:
+        found = plain(*given)
+        columns.append(len(found[0].columns) if found else 0)
+        return found
+
+    monkeypatch.setattr(merge, "keyed_merge", noting)
+    source = "(SELECT CAST(id AS INT) k, 'a' p, 'y' v, CAST(id AS INT) n FROM range(1, 3))"
+    door(spark, path_of(warehouse, name), source,
+         "WHEN MATCHED AND s.n > 0 THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")  # fmt: skip
+    assert columns == [4 + len(("matched", "not matched"))]
+    assert rows(spark, name) == [(1, "a", "y", 1), (2, "a", "y", 2)]
+
+
 def test_a_value_that_no_clause_writes_is_no_error(spark: SparkSession, warehouse: Path) -> None:
     """A value is wrong only of a row that gets it: here of none."""
     name = create(spark, "k INT, v STRING, n INT", ABC, **KINDS["keyed"])

@@ -170,7 +170,9 @@ class _Columns:
     _known: dict[str, list[tuple[JavaObject, Column]]] = field(default_factory=dict)
 
     def of(self, expression: JavaObject) -> Column:
-        """The expression at the snapshot."""
+        """The expression at the snapshot, without its name: an INSERT names its values, an UPDATE does not."""
+        while expression.getClass().getSimpleName() == "Alias":
+            expression = expression.child()
         same_text = self._known.setdefault(str(expression.toString()), [])
         for other, column in same_text:
             if expression.deterministic() and other.semanticEquals(expression):
