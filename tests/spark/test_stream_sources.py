@@ -139,6 +139,17 @@ def test_a_stream_has_the_latest_columns_wherever_it_begins(
         assert Query(tmp_path / "d").run(spark.sql(text.replace("streamed.db.", ""))) == wanted
     finally:
         spark.sql("USE spark_catalog.default")
+    spark.conf.set("spark.paimon.scan.snapshot-id", "3")
+    try:
+        assert Query(tmp_path / "e").run(spark.readStream.table(f"streamed.db.{table}")) == wanted
+    finally:
+        spark.conf.unset("spark.paimon.scan.snapshot-id")
+    spark.readStream.table(f"streamed.db.{table}").createOrReplaceTempView("streamed_view")
+    spark.sql("USE streamed.db")
+    try:
+        assert (7, "v7", "c", 7) in Query(tmp_path / "f").run(spark.readStream.table("streamed_view"))
+    finally:
+        spark.sql("USE spark_catalog.default")
     batch = spark.sql(f"SELECT * FROM streamed.db.{table} WITH ('scan.snapshot-id' = '3')")
     assert batch.columns == ["k", "v", "c"]
 

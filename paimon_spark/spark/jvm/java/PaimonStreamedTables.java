@@ -1,5 +1,4 @@
 import java.util.HashMap;
-import java.util.Iterator;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -9,7 +8,7 @@ import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** An analyzer rule: an option marks streams of tables of our catalogs whose options say where the stream begins. */
+/** An analyzer rule: an option marks streams of tables of our catalogs. */
 public final class PaimonStreamedTables extends Rule {
     private final CatalogManager catalogs;
     private final String mark;
@@ -47,16 +46,7 @@ public final class PaimonStreamedTables extends Rule {
                 return false;
             }
             UnresolvedRelation named = (UnresolvedRelation) node;
-            return begins(named.options()) && !named.options().containsKey(mark) && isOurs(named);
-        }
-
-        private static boolean begins(CaseInsensitiveStringMap options) {
-            for (Iterator keys = options.keySet().iterator(); keys.hasNext();) {
-                if (((String) keys.next()).startsWith("scan.")) {
-                    return true;
-                }
-            }
-            return false;
+            return !named.options().containsKey(mark) && isOurs(named);
         }
 
         private boolean isOurs(UnresolvedRelation named) {
