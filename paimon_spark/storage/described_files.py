@@ -70,7 +70,7 @@ class DescribedFiles:
             options: of the table, with those of the read or write.
         """
         given = (text.strip() for text in str(options.value(OPTION) or "").split(","))
-        places = [root, *([] if warehouse_of(root) is None else [str(warehouse_of(root))]), *filter(None, given)]
+        places = filter(None, [root, warehouse_of(root), *given])
         every = options.to_dict()
         others = {k.removeprefix(_PREFIX): v for k, v in every.items() if k.startswith(_PREFIX) and k != _SOURCE_TABLE}
         known = tuple(place if place == ANYWHERE else f"{_plain(place).rstrip('/')}/" for place in places)
