@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _NO_ROWS_CHANGE = (CommitKind.COMPACT, CommitKind.ANALYZE)
-"""Commits that do not change the rows of a read. (Tables whose reads skip level 0 cannot be written.)"""
+"""Commits that do not change the rows that a statement reads: it reads level 0, too (`reading_level_0`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ from typing import Any, overload
 from paimon_spark.options.option import Option, parse_memory_size
 from paimon_spark.options.registry import OPTIONS, find_option
 
+READS_LEVEL_0 = "_reads-level-0"
+"""A job of ours sets it where rows that batch reads leave out must not be lost; it is no option that users know."""
+
 _SECRET_WORDS = ("secret", "password", "token", "access-key", "access.key", "accesskey", "credential", "sas", "auth")
 
 
@@ -202,6 +205,8 @@ class CoreOptions(Mapping[str, str]):
     @property
     def batch_scan_skips_level_0(self) -> bool:
         """Whether batch reads of tables with keys leave out level 0, so that each key has one row (Java's name)."""
+        if READS_LEVEL_0 in self:
+            return False
         if self.deletion_vectors_enabled:
             return not self.value("deletion-vectors.merge-on-read")
         return self.merge_engine == "first-row"

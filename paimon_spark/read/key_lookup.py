@@ -88,7 +88,7 @@ class KeyLookup:
         schema = table.schema
         keys = tuple(schema.trimmed_primary_keys)
         columns = (*map(schema.field, keys), *(field for field in schema.fields if field.name in wanted))
-        plan = TableScan(table, snapshot, ROWS, columns).plan()
+        plan = TableScan(table.reading_level_0(), snapshot, ROWS, columns).plan()
         splits: dict[tuple[bytes, int], list[DataSplit]] = {}
         for split in plan.splits:
             splits.setdefault((split.partition, split.bucket), []).append(split)

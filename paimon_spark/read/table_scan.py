@@ -75,7 +75,9 @@ class TableScan:
         Args:
             table: with its dynamic options.
             view: what is read of it.
-            snapshot_id: read this snapshot with the columns that the table has now; the options are ignored.
+            snapshot_id: read this snapshot for a statement that changes rows, or a rewrite: with the columns that the
+                table has now, and the rows that batch reads leave out until they are compacted. The options are
+                ignored.
 
         Raises:
             UnsupportedError: the table has a feature that is not supported yet.
@@ -86,7 +88,7 @@ class TableScan:
         if snapshot_id is None:
             table, source = resolve_source(table)
         else:
-            source = table.snapshots.get(snapshot_id)
+            table, source = table.reading_level_0(), table.snapshots.get(snapshot_id)
         return cls(table, source, view, view.fields(table))
 
     def select(

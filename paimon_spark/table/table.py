@@ -22,6 +22,7 @@ from paimon_spark.options import (
     log_ignored,
     with_scope,
 )
+from paimon_spark.options.core_options import READS_LEVEL_0
 from paimon_spark.spec.placement import external_roots
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.confinement import confined
@@ -118,6 +119,14 @@ class FileStoreTable:
     def as_if(self, options: Mapping[str, str]) -> FileStoreTable:
         """Return the table as if it had ``options``, for a job of ours: also options that users cannot change."""
         return self._with_schema(self.schema.with_options({**self.options.to_dict(), **options}))
+
+    def reading_level_0(self) -> FileStoreTable:
+        """Return the table as statements that change rows and rewrites read it: every row that was committed.
+
+        Batch reads of tables with deletion vectors and of first-row tables leave out level 0, whose rows become visible
+        with the next compaction. New rows made of such a read would undo commits that are not compacted yet.
+        """
+        return self.as_if({READS_LEVEL_0: "true"}) if self.options.batch_scan_skips_level_0 else self
 
     def at_snapshot(self, snapshot: Snapshot) -> FileStoreTable:
         """Return the table with the fields that ``snapshot`` was written with and its own, latest options.

@@ -109,6 +109,60 @@ def test_an_update_counts_what_came_between(
     assert len(calls) == 2
 
 
+VECTORS = "TBLPROPERTIES ('primary-key'='k', 'bucket'='1', 'deletion-vectors.enabled'='true'{})"
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+def test_rows_that_are_not_compacted_yet_are_changed(
+    change: Callable[..., None], create: Callable[[str], PaimonTable], engine: str
+) -> None:
+    """Queries leave out level 0 of tables with deletion vectors; statements that make new rows of old ones do not."""
+    table = create(VECTORS.format(f", 'merge-engine'='{engine}'"))
+    write(table.path, {1: 100, 4: 40})
+    assert contents(table) == {1: 10, 2: 20, 3: 30}  # as in Java, until the next compaction
+    change(table, "n + 1", "k = 1 OR n = 40")
+    assert contents(table) == {1: 101, 2: 20, 3: 30, 4: 41}
+    if engine == "deduplicate":
+        write(table.path, {2: 200, 3: 300})
+        change(table, None, "n = 300")
+        assert contents(table) == {1: 101, 2: 200, 4: 41}
+
+
+@pytest.mark.parametrize("clause", ["UPDATE SET n = t.n + s.n", "UPDATE SET t.n = t.n + 1 + s.n - s.n"])
+def test_merge_sees_rows_that_are_not_compacted_yet(
+    spark: SparkSession, create: Callable[[str], PaimonTable], warehouse: Path, clause: str
+) -> None:
+    for by_catalog in (True, False):
+        table = create(VECTORS.format(""))
+        write(table.path, {1: 100})
+        name = f"rivals.db.{Path(table.path).name}"
+        text = (
+            f"MERGE INTO {name} t USING (SELECT 1 AS k, 1 AS n) s ON t.k = s.k "
+            f"WHEN MATCHED THEN {clause} WHEN NOT MATCHED THEN INSERT *"
+        )
+        if by_catalog:
+            spark.sql(text).collect()
+        else:
+            paimon_spark.sql(spark, text, warehouse=str(warehouse), catalog="rivals").collect()
+        assert contents(table) == {1: 101, 2: 20, 3: 30}
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        VECTORS.format(""),
+        VECTORS.format(", 'merge-engine'='partial-update'"),
+        KEYED.format("1")[:-1] + ", 'merge-engine'='first-row')",
+    ],
+)
+def test_a_rescale_keeps_rows_that_are_not_compacted_yet(create: Callable[[str], PaimonTable], properties: str) -> None:
+    table = create(properties)
+    write(table.path, {4: 40})
+    table.rescale(bucket_num=2)
+    table.compact()
+    assert contents(table) == {1: 10, 2: 20, 3: 30, 4: 40}
+
+
 def test_a_delete_looks_again_at_what_came_between(
     change: Callable[..., None], create: Callable[[str], PaimonTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
+_WITH_LEVEL_0 = {"deletion-vectors.merge-on-read": "true"}
 _TABLE, _OPTIONS = 0, 4  # fields of DataSourceV2Relation
 
 
@@ -72,9 +73,11 @@ def _at(gateway: Gateway, relation: JavaObject, table: FileStoreTable, snapshot_
 
 
 def relation_at(gateway: Gateway, relation: JavaObject, snapshot_id: int) -> JavaObject:
-    """Return a relation of a catalog's table that reads a snapshot."""
+    """Return a relation of a catalog's table that reads a snapshot as `FileStoreTable.reading_level_0` does."""
     given = gateway.string_dict(relation.options().asCaseSensitiveMap())
-    return changed(relation, _OPTIONS, gateway.options({**given, "scan.snapshot-id": str(snapshot_id)}))
+    table = python_object(gateway, relation.table()).loaded.table
+    level_0 = _WITH_LEVEL_0 if table.schema.primary_keys and table.options.deletion_vectors_enabled else {}
+    return changed(relation, _OPTIONS, gateway.options({**given, **level_0, "scan.snapshot-id": str(snapshot_id)}))
 
 
 def changed(relation: JavaObject, index: int, value: JavaObject) -> JavaObject:

@@ -52,7 +52,8 @@ def analyze(
     snapshot = table.snapshots.latest_to_follow()
     if snapshot is None:
         return None
-    rows = table_rows(spark, table, snapshot.id, columns=[field.name for field in fields] or [_narrowest(table)])
+    names = [field.name for field in fields] or [_narrowest(table)]
+    rows = table_rows(spark, table, snapshot.id, columns=names, visible=True)
     error = float(str(spark.conf.get(_MAX_ERROR, "0.05")))
     counted = [sf.count(sf.lit(1)).alias("rows")]
     for at, field in enumerate(fields):

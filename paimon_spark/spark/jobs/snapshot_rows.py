@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,8 @@ def table_rows(
     snapshot_id: int,
     condition: Predicate | None = None,
     columns: Sequence[str] | None = None,
+    *,
+    visible: bool = False,
 ) -> DataFrame:
     """Return rows of a snapshot of a table as files hold them, with the columns that it has now.
 
@@ -77,8 +80,11 @@ def table_rows(
         snapshot_id: what is read.
         condition: rows for which it is not true are left out.
         columns: only these, at least one; all without.
+        visible: leave out rows that a query leaves out until they are compacted.
     """
     scan = TableScan.of(table, ROWS, snapshot_id=snapshot_id)
+    if visible:
+        scan = replace(scan, table=table)
     plan = scan.select(columns=columns, predicate=condition, parallelism=cores_here()).plan()
     schema = to_spark_struct(plan.fields)
     return _read_rows(spark, PaimonReader(plan, spark_arrow_schema(schema)), schema)
