@@ -60,13 +60,14 @@ class ConflictContext:
             f"{self.user}\n{_CAUSES}"
         )
 
-    def another_table(self, schema_id: int) -> CommitConflictError:
-        """Return the error of a table that was dropped and made again, or restored from elsewhere."""
-        return CommitConflictError(
-            f"The table at {self.table_path} {_ANOTHER_TABLE}: its schema file {schema_id} is gone or another one. "
-            f"It was dropped and made again, or replaced, meanwhile. None of this commit's changes took place, and "
-            f"its files may be gone with the old table: open the table anew and run the write again."
-        )
+
+def another_table(table_path: str, schema_id: int) -> CommitConflictError:
+    """Return the error of a table that was dropped and made again, or restored from elsewhere."""
+    return CommitConflictError(
+        f"The table at {table_path} {_ANOTHER_TABLE}: its schema file {schema_id} is gone or another one. "
+        f"It was dropped and made again, or replaced, meanwhile. None of this commit's changes took place, and "
+        f"its files may be gone with the old table: open the table anew and run the write again."
+    )
 
 
 def check_conflicts(

@@ -2,7 +2,8 @@
 
 Java: ``RenamingSnapshotCommit`` looks whether the file exists and then renames, which loses commits when processes
 race; here the store's own exclusive create decides (``FileIO.create_exclusive``). After an unclear answer the file is
-read back and its ``uuid`` tells whose it is (docs/format.md §2, docs/design.md §4).
+read back and its ``uuid`` tells whose it is (docs/format.md §2, docs/design.md §4). Then the table is looked at once
+more: a snapshot in a table that was dropped meanwhile, or dropped and made again, is withdrawn.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ import contextlib
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import CommitError, CommitStateUnknownError, PaimonError, UnsupportedError
+from paimon_spark.commit.conflict_detection import another_table
+from paimon_spark.errors import (
+    CommitError,
+    CommitStateUnknownError,
+    PaimonError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 from paimon_spark.spec.json_text import json_bytes
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.storage.store_errors import FINAL_ERRNOS
@@ -44,6 +52,8 @@ def publish_snapshot(table: FileStoreTable, snapshot: Snapshot, retries: Retries
     Raises:
         CommitError: the store refused for good and the file is not there; nothing was committed.
         CommitStateUnknownError: neither creating nor reading back gave a clear answer; nothing may be deleted.
+        CommitConflictError: the table was dropped and made again meanwhile; the new one does not have the snapshot.
+        TableNotFoundError: the table was dropped meanwhile.
     """
     path = table.paths.snapshot_path(snapshot.id)
     data = json_bytes(snapshot.to_json(), "The snapshot (its commit user or properties)")
@@ -68,9 +78,35 @@ def publish_snapshot(table: FileStoreTable, snapshot: Snapshot, retries: Retries
         if retries.exhausted:
             raise _unknown(table, snapshot, failure) from failure
         retries.wait()
+    gone = _table_gone(table)
+    if gone is not None:
+        _withdraw(table, snapshot)
+        raise gone
     with contextlib.suppress(Exception):  # published: the commit has taken place even if the hint cannot be written
-        table.snapshots.write_latest_hint(snapshot.id)
+        table.snapshots.announce(snapshot.id)
     return True
+
+
+def _table_gone(table: FileStoreTable) -> PaimonError | None:
+    """Say what became of the table, if it is no longer the one that the commit was planned for; None if it is."""
+    try:
+        if table.schemas.is_still(table.schema.id):
+            return None
+        dropped = not table.schemas.ids()
+    except OSError:
+        return None  # it was there a moment ago, and nothing says otherwise
+    if dropped:
+        return TableNotFoundError(f"The table {table.path} was dropped while it was written: no schema file.")
+    return another_table(table.path, table.schema.id)
+
+
+def _withdraw(table: FileStoreTable, snapshot: Snapshot) -> None:
+    """Delete the snapshot's file from a table that it does not belong to."""
+    path, directory = table.paths.snapshot_path(snapshot.id), table.paths.snapshot_dir
+    with contextlib.suppress(OSError, PaimonError):  # what cannot be read is not ours
+        if Snapshot.from_json(table.file_io.read_bytes(path), path=path).uuid == snapshot.uuid:
+            table.file_io.delete_quietly(path)
+            table.file_io.delete_empty_directory(directory)
 
 
 def _owner(table: FileStoreTable, path: str, snapshot: Snapshot, retries: Retries, failure: Exception | None) -> _Owner:

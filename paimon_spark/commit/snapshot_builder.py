@@ -14,6 +14,7 @@ from paimon_spark.commit.changes import Changes
 from paimon_spark.commit.concurrent_changes import ConcurrentChanges, RowsRead
 from paimon_spark.commit.conflict_detection import (
     ConflictContext,
+    another_table,
     check_buckets_kept,
     check_conflicts,
     check_deletion_vectors,
@@ -216,7 +217,7 @@ class SnapshotBuilder:
         if schema is None:
             raise TableNotFoundError(f"The table {table.path} was dropped while it was written: no schema file.")
         if not table.schemas.is_still(table.schema.id):
-            raise self._conflict_context(latest).another_table(table.schema.id)
+            raise another_table(table.path, table.schema.id)
         return schema.id
 
     # -- conflicts ----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from paimon_spark.errors import CorruptTableError, SchemaError, TableNotFoundErr
 from paimon_spark.spec.file_names import SCHEMA_PREFIX, numbered_name_id
 from paimon_spark.spec.json_text import json_bytes
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.table.snapshot_store import SnapshotStore
 
 if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO
@@ -79,9 +80,16 @@ class SchemaStore:
         """Write ``schema`` as the first one of the table.
 
         Raises:
-            SchemaError: there is a table already.
+            SchemaError: there is a table already, or snapshots of one.
         """
         data = _encoded(schema)
+        left = SnapshotStore(self._file_io, self._paths).ids()
+        if left and not self.ids():
+            raise SchemaError(
+                f"{self._paths.branch_root} has snapshots ({self._paths.snapshot_path(left[-1])}) but no schema: it is "
+                "what a damaged table left, or one that was written while it was dropped. A new table there would show "
+                "their rows. Delete the directory, or restore its schema files."
+            )
         if self.ids() or not self._file_io.create_exclusive(self._paths.schema_path(schema.id), data):
             raise SchemaError(
                 f"Schema in filesystem exists, creation is not allowed: {self._paths.branch_root} is a table already."

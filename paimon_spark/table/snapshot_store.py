@@ -2,7 +2,8 @@
 
 Equals Java's ``SnapshotManager`` and ``HintFileUtils`` (docs/format.md §2): a hint may be wrong or missing; the
 directory decides. With one exception: LATEST is written after its snapshot and moved back before the snapshot is
-deleted. So if neither that snapshot nor a later one exists, a commit is lost.
+deleted. So if neither that snapshot nor a later one exists, a commit is lost; unless a rollback deleted it, which
+notes that in `ROLLED_BACK` (Java: has no such file), and the hint came after it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.paths import TablePaths
 
+ROLLED_BACK = "ROLLED-BACK"
+"""A file beside the hints: the snapshot that the last rollback left as the latest, and the last one it deleted."""
+
 _MAX_HINT_BYTES = 32
+_MAX_MARK_BYTES = 64
+_HINT_ATTEMPTS = 5
 _LOG = logging.getLogger(__name__)
 
 
@@ -118,7 +124,26 @@ class SnapshotStore:
             return ids[-1], None
         if hint is not None and self._read_hint(self._paths.latest_hint_path) != hint:
             return self._look()  # a rollback has moved it meanwhile
+        if ids and hint is not None and self._is_rolled_back(ids[-1], hint):
+            return ids[-1], None
         return ids[-1] if ids else None, hint
+
+    def _is_rolled_back(self, latest: int, hint: int) -> bool:
+        """Whether a rollback to ``latest`` deleted the snapshot of a hint that a slower commit wrote after it."""
+        return hint <= self._rolled_back_from(latest)
+
+    def _rolled_back_from(self, kept_id: int) -> int:
+        """Return the last snapshot that the last rollback deleted, if it went back to ``kept_id``; otherwise 0."""
+        try:
+            numbers = self._file_io.read_bytes(self._rolled_back_path)[:_MAX_MARK_BYTES].split()
+        except OSError:
+            return 0
+        is_valid = len(numbers) == 2 and all(number.isdigit() for number in numbers)
+        return int(numbers[1]) if is_valid and int(numbers[0]) == kept_id else 0
+
+    @property
+    def _rolled_back_path(self) -> str:
+        return f"{self._paths.snapshot_dir}/{ROLLED_BACK}"
 
     def check_table_there(self) -> None:
         """Check that the table still exists: a table without snapshots looks like a dropped one.
@@ -199,6 +224,46 @@ class SnapshotStore:
     def write_latest_hint(self, snapshot_id: int) -> None:
         """Write the LATEST hint; a failure is no error, since a hint is only a hint."""
         self._write_hint(self._paths.latest_hint_path, snapshot_id)
+
+    def announce(self, snapshot_id: int) -> None:
+        """Write the LATEST hint of a snapshot that was just published; called once per commit.
+
+        Where a rollback has deleted the snapshot meanwhile, the hint names the latest one that is left.
+        """
+        self.write_latest_hint(snapshot_id)
+        for _ in range(_HINT_ATTEMPTS):
+            if self.exists(snapshot_id):
+                return
+            ids = self.ids()
+            if not ids:
+                self._file_io.delete_quietly(self._paths.latest_hint_path)
+                return
+            snapshot_id = ids[-1]
+            self.write_latest_hint(snapshot_id)
+
+    def take_back(self, kept_id: int, newest_id: int, *, later_id: int | None = None) -> None:
+        """Let LATEST name an older snapshot, before those after it are deleted.
+
+        Args:
+            kept_id: the latest snapshot from then on.
+            newest_id: the last of the snapshots that will be deleted.
+            later_id: the latest snapshot when all is done, if it is another one (fast-forward).
+
+        Raises:
+            OSError: LATEST could not be written, or another writer has written it meanwhile; nothing may be deleted.
+        """
+        mark, hint = self._rolled_back_path, self._paths.latest_hint_path
+        final = later_id or kept_id
+        newest = max(newest_id, final, self._rolled_back_from(final))  # a rollback that was stopped is run again
+        try:
+            self._file_io.write_bytes(mark, f"{final} {newest}".encode("ascii"), overwrite=True)
+            self._file_io.write_bytes(hint, str(kept_id).encode("ascii"), overwrite=True)
+            found = self._read_hint(hint)
+            if found != kept_id:
+                raise OSError(f"{hint} names snapshot {found} after {kept_id} was written into it")
+        except OSError:
+            self._file_io.delete_quietly(mark)
+            raise
 
     def write_earliest_hint(self, snapshot_id: int) -> None:
         """Write the EARLIEST hint; a failure is no error, since a hint is only a hint."""

@@ -1,14 +1,16 @@
 """A commit knows its table: one that was dropped and made again, or restored, is another one."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from paimon_spark.commit import publish
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.commit.run_again import run_again
-from paimon_spark.errors import CommitConflictError, PaimonError, TableNotFoundError
+from paimon_spark.errors import CommitConflictError, PaimonError, SchemaError, TableNotFoundError
 from paimon_spark.maintain.expire import snapshots as expiring
 from paimon_spark.maintain.expire.snapshots import Retention, expire_snapshots
 from paimon_spark.table.table import FileStoreTable, load_table
@@ -106,3 +108,59 @@ def test_expiry_deletes_nothing_of_another_table(table: FileStoreTable, monkeypa
     with pytest.raises(PaimonError, match="dropped and made again meanwhile"):
         expire_snapshots(table, Retention.of_snapshots(table.options).with_arguments(retain_max=1, retain_min=1))
     assert new[0].snapshots.ids() == [1, 2, 3, 4, 5]
+
+
+@pytest.fixture
+def before_publishing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Run something after the last check of a commit, right before its snapshot is created; once."""
+
+    def hook(deed: Callable[[], object]) -> None:
+        encode, done = publish.json_bytes, []
+
+        def late(*args: object) -> bytes:
+            if not done:
+                done.append(True)
+                deed()
+            return encode(*args)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(publish, "json_bytes", late)
+
+    return hook
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_table_made_anew_during_the_last_step_keeps_no_foreign_snapshot(
+    table: FileStoreTable, before_publishing: Callable[[Callable[[], object]], None], rows: int
+) -> None:
+    plan, messages = write(table)
+
+    def anew() -> None:
+        shutil.rmtree(table.path)
+        made = make_table(table.path, bucket="-1")
+        for number in range(rows):
+            commit(made, [message(made, data_file(made, {number: "new"}))])
+
+    before_publishing(anew)
+    with pytest.raises(CommitConflictError, match=ANOTHER):
+        commit(table, messages, planned_on=plan.snapshot)  # type: ignore[arg-type]
+    new = load_table(table.path)
+    assert new.snapshots.ids() == ([1] if rows else [])
+    assert commit(new, [message(new, data_file(new, {7: "mine"}))]) == (2 if rows else 1)
+
+
+def test_a_table_dropped_during_the_last_step_stays_dropped(
+    table: FileStoreTable, before_publishing: Callable[[Callable[[], object]], None]
+) -> None:
+    plan, messages = write(table)
+    before_publishing(lambda: shutil.rmtree(table.path))
+    with pytest.raises(TableNotFoundError, match="was dropped while it was written"):
+        commit(table, messages, planned_on=plan.snapshot)  # type: ignore[arg-type]
+    assert not [path for path in Path(table.path).rglob("*") if path.is_file()]
+    assert make_table(table.path, bucket="-1").snapshots.latest() is None
+
+
+def test_no_table_is_made_where_snapshots_are_left(table: FileStoreTable) -> None:
+    shutil.rmtree(table.paths.schema_dir)
+    with pytest.raises(SchemaError, match=r"has snapshots .* but no schema"):
+        make_table(table.path, bucket="-1")
+    assert not Path(table.paths.schema_dir).exists()

@@ -30,7 +30,7 @@ from paimon_spark.spec.manifest import FileKind
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.schema_store import SchemaStore
-from paimon_spark.table.snapshot_store import SnapshotStore
+from paimon_spark.table.snapshot_store import ROLLED_BACK, SnapshotStore
 from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 _LOG = logging.getLogger(__name__)
-_HINTS = ("EARLIEST", "LATEST")
+_HINTS = ("EARLIEST", "LATEST", ROLLED_BACK)
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\.tmp")
 _DEFAULT_AGE = timedelta(days=1)
 _ATTEMPTS = 5

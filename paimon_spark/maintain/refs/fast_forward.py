@@ -150,7 +150,7 @@ def _forget_later(ours: _Side, theirs: _Side, kept: int, first: int) -> None:
     ids = ours.snapshots.ids()
     remaining = [number for number in ids if number <= kept]
     if remaining:
-        ours.snapshots.write_latest_hint(remaining[-1])
+        ours.snapshots.take_back(remaining[-1], ids[-1], later_id=theirs.snapshots.ids()[-1])
     else:
         ours.io.delete_quietly(ours.paths.latest_hint_path)
         ours.io.delete_quietly(ours.paths.earliest_hint_path)

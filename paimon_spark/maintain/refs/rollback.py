@@ -97,11 +97,20 @@ def _latest_id(table: FileStoreTable) -> int:
 def _go_back(table: FileStoreTable, previous: int, kept: Snapshot) -> Rollback:
     check_nothing_lost(table)
     io, paths, ids = table.file_io, table.paths, table.snapshots.ids()
-    if kept.id not in ids:
-        # Java: writes the snapshot of an expired tag last; written first, the table is never without a snapshot
-        io.create_exclusive(paths.snapshot_path(kept.id), kept.to_json().encode())
+    # Java: writes the snapshot of an expired tag last; written first, the table is never without a snapshot
+    made = kept.id not in ids and io.create_exclusive(paths.snapshot_path(kept.id), kept.to_json().encode())
+    try:
+        table.snapshots.take_back(kept.id, max([kept.id, *ids]))
+    except OSError as error:
+        if made:
+            io.delete_quietly(paths.snapshot_path(kept.id))
+        raise CommitError(
+            f"Table {table.path} is not rolled back to snapshot {kept.id}, and nothing was deleted: the hint LATEST "
+            f"could not be written ({error}). See that {paths.snapshot_dir} can be written and that nobody commits "
+            "meanwhile, then roll back again."
+        ) from error
+    if made:
         table.snapshots.write_earliest_hint(min([kept.id, *ids]))
-    table.snapshots.write_latest_hint(kept.id)
     for snapshot_id in reversed(ids):
         if snapshot_id > kept.id:
             io.delete_quietly(paths.snapshot_path(snapshot_id))

@@ -1,0 +1,131 @@
+"""A rollback beside a commit: a hint that comes late or cannot be written blocks no table and loses no file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.errors import CommitError, CorruptTableError
+from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
+from paimon_spark.maintain.refs import branches, rollback, tags
+from paimon_spark.maintain.refs.fast_forward import fast_forward
+from paimon_spark.table.snapshot_store import SnapshotStore
+from paimon_spark.table.table import FileStoreTable
+from tests.support.commits import data_file, make_table, message
+from tests.support.history import table_files
+
+
+def add(table: FileStoreTable, number: int) -> int | None:
+    return commit(table, [message(table, data_file(table, {number: "x"}))])
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> FileStoreTable:
+    made = make_table(tmp_path / "t", bucket="-1")
+    for number in range(1, 6):
+        add(made, number)
+    tags.create_tag(made, "third", snapshot_id=3)
+    return made
+
+
+def latest_hint(table: FileStoreTable) -> int:
+    return int(Path(table.paths.latest_hint_path).read_text())
+
+
+BACK: dict[str, Callable[[FileStoreTable], Any]] = {
+    "snapshot": lambda table: rollback.rollback_to_snapshot(table, 3),
+    "tag": lambda table: rollback.rollback_to_tag(table, "third"),
+    "timestamp": lambda table: rollback.rollback_to_timestamp(table, table.snapshots.get(3).time_millis),
+}
+
+
+@pytest.mark.parametrize("way", BACK)
+def test_a_rollback_between_a_commit_and_its_hint(
+    table: FileStoreTable, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    write_hint = SnapshotStore.write_latest_hint
+    late = []
+
+    def hinted(store: SnapshotStore, snapshot_id: int) -> None:
+        if not late:
+            late.append(snapshot_id)
+            BACK[way](table)
+        write_hint(store, snapshot_id)
+
+    monkeypatch.setattr(SnapshotStore, "write_latest_hint", hinted)
+    assert add(table, 6) == 6  # committed, and taken back by the rollback right after
+    assert late == [6]
+    assert (latest_hint(table), table.snapshots.ids()) == (3, [1, 2, 3])
+    assert add(table, 7) == 4
+
+
+def test_a_late_hint_of_another_writer_does_not_block_the_table(table: FileStoreTable) -> None:
+    """Java and writers that were killed do not look at their hint again."""
+    rollback.rollback_to_snapshot(table, 2)
+    Path(table.paths.latest_hint_path).write_text("5")
+    assert table.snapshots.latest_id() == 2
+    expire_snapshots(table, retain_latest_only())
+    assert add(table, 6) == 3
+    assert latest_hint(table) == 3
+
+
+def test_a_snapshot_that_is_lost_after_a_rollback_is_still_told(table: FileStoreTable) -> None:
+    rollback.rollback_to_snapshot(table, 2)
+    for number in (6, 7):
+        add(table, number)
+    Path(table.paths.snapshot_path(4)).unlink()
+    with pytest.raises(CorruptTableError, match="a commit is lost"):
+        add(table, 8)
+
+
+def test_a_late_hint_after_a_fast_forward(table: FileStoreTable) -> None:
+    branches.create_branch(table, "br", tag="third")
+    fast_forward(table, "br")
+    Path(table.paths.latest_hint_path).write_text("5")
+    assert add(table, 6) == 4
+
+
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("way", BACK)
+def test_a_rollback_deletes_nothing_before_the_hint_is_written(
+    table: FileStoreTable, monkeypatch: pytest.MonkeyPatch, way: str, written: bool
+) -> None:
+    """No space, an I/O error; or the write answers as if it had worked."""
+    before = table_files(table)
+    kind, real = type(table.file_io), type(table.file_io).write_bytes
+
+    def fails(io: Any, path: str, data: bytes, *, overwrite: bool = False) -> None:
+        if not path.endswith("/LATEST"):
+            real(io, path, data, overwrite=overwrite)
+        elif not written:
+            raise OSError(28, "No space left on device", path)
+
+    monkeypatch.setattr(kind, "write_bytes", fails)
+    with pytest.raises(CommitError, match="is not rolled back to snapshot 3, and nothing was deleted"):
+        BACK[way](table)
+    assert table_files(table) == before
+    monkeypatch.undo()
+    assert BACK[way](table).current_snapshot_id == 3
+    assert add(table, 6) == 4
+
+
+def test_a_rollback_to_an_expired_tag_leaves_no_snapshot_of_it_when_it_fails(
+    table: FileStoreTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expire_snapshots(table, retain_latest_only())
+    before = table_files(table)
+    kind, real = type(table.file_io), type(table.file_io).write_bytes
+
+    def fails(io: Any, path: str, data: bytes, *, overwrite: bool = False) -> None:
+        if path.endswith("/LATEST"):
+            raise OSError(5, "Input/output error", path)
+        real(io, path, data, overwrite=overwrite)
+
+    monkeypatch.setattr(kind, "write_bytes", fails)
+    with pytest.raises(CommitError, match="nothing was deleted"):
+        rollback.rollback_to_tag(table, "third")
+    assert table_files(table) == before
