@@ -23,6 +23,7 @@ DATABASE_SUFFIX = ".db"
 SYSTEM_DATABASE = "sys"
 SYSTEM_DATABASE_TABLES = ("all_table_options", "catalog_options", "partitions", "tables")
 DEFAULT_DATABASE = "default"
+"""It is always there: Java's catalogs of Spark and Flink create it when they open a warehouse, ours with its first table."""
 _MOST_SHOWN = 10
 
 
@@ -41,17 +42,18 @@ class FilesystemCatalog:
         return FileIO.for_path(self.warehouse, self.options)
 
     def databases(self) -> list[str]:
-        """Names of all databases, sorted; the system database is not among them."""
+        """Names of all databases, sorted, `default` among them; the system database is not."""
         entries = self.file_io.list_names(self.warehouse)
-        return sorted(
+        found = {
             name.removesuffix(DATABASE_SUFFIX)
             for name, _, is_dir, _ in entries
             if is_dir and name.endswith(DATABASE_SUFFIX) and name != DATABASE_SUFFIX
-        )
+        }
+        return sorted(found | {DEFAULT_DATABASE})
 
     def database_exists(self, database: str) -> bool:
         """Tell whether there is such a database."""
-        return database == SYSTEM_DATABASE or (
+        return database in (SYSTEM_DATABASE, DEFAULT_DATABASE) or (
             is_plain_name(database) and self.file_io.exists(self.database_path(database))
         )
 
@@ -194,6 +196,7 @@ class FilesystemCatalog:
         check_new_table_name(to_table)
         if self.table_exists(to_database, to_table):
             raise SchemaError(f"Table {to_database}.{to_table} already exists.")
+        self.file_io.mkdirs(self.database_path(to_database))
         self.file_io.rename(self.table_path(database, table), self.table_path(to_database, to_table))
 
     def database_path(self, database: str) -> str:

@@ -554,7 +554,7 @@ def test_where_a_session_stands(session: SparkSession, tmp_path: Path) -> None:
     sql("CREATE TABLE t AS SELECT 2 AS a", database="two")
     assert sql("SHOW CURRENT NAMESPACE") == [("second", "two")]
     assert sql("SELECT paimon.one.t.a, second.two.t.a FROM t, paimon.one.t") == [(1, 2)]
-    assert sql("SHOW DATABASES") == [("two",)]
+    assert sql("SHOW DATABASES") == [("default",), ("two",)]
     assert sql("SHOW DATABASES IN paimon LIKE 'O*'") == [("one",)]
     sql("USE paimon.one")
     assert sql("SELECT * FROM t") == [(1,)]
@@ -568,7 +568,7 @@ def test_where_a_session_stands(session: SparkSession, tmp_path: Path) -> None:
     sql("CREATE SCHEMA IF NOT EXISTS two COMMENT 'x'")
     sql("DROP DATABASE IF EXISTS nix")
     sql("DROP DATABASE two CASCADE")
-    assert sql("SHOW SCHEMAS") == []
+    assert sql("SHOW SCHEMAS") == [("default",)]
 
 
 def test_options_of_the_session(run: Sql, session: SparkSession) -> None:

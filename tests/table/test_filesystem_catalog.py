@@ -117,7 +117,7 @@ def test_a_database_goes_when_only_tables_and_empty_directories_are_in_it(catalo
     with pytest.raises(PaimonError, match="drop its tables first, or use CASCADE"):
         catalog.drop_database("d")
     catalog.drop_database("d", cascade=True)
-    assert catalog.databases() == []
+    assert catalog.databases() == ["default"]
     assert not Path(catalog.database_path("d")).exists()
 
 
@@ -129,7 +129,7 @@ def test_a_database_that_is_a_link_elsewhere_loses_nothing_but_its_tables(
     os.symlink(tmp_path / "evil" / "keep", Path(catalog.database_path("d")) / "link")
     catalog.drop_database("d", cascade=True)
     catalog.drop_database("linked", cascade=True)
-    assert catalog.databases() == []
+    assert catalog.databases() == ["default"]
     assert (tmp_path / "evil").is_dir()
 
 
@@ -154,3 +154,19 @@ def test_a_table_that_could_not_be_filled_leaves_what_was_there_before(tmp_path:
     assert sorted(path.name for path in home.iterdir()) == ["bucket-list.txt", "data", "letter.txt"]
     undo_create(str(home), {})
     create_table(table.path, _schema())
+
+
+def test_the_default_database_is_there_and_made_with_its_first_table(tmp_path: Path) -> None:
+    catalog = FilesystemCatalog(str(tmp_path / "wh"))
+    assert (catalog.databases(), catalog.tables("default")) == (["default"], [])
+    assert catalog.database_exists("default")
+    with pytest.raises(PaimonError, match="already exists"):
+        catalog.create_database("default")
+    assert not (tmp_path / "wh").exists()
+    catalog.create_database("d")
+    catalog.create_table("d", "t", _schema())
+    catalog.rename_table("d", "t", "default", "moved")
+    catalog.create_table("default", "t", _schema())
+    assert (catalog.databases(), catalog.tables("default")) == (["d", "default"], ["moved", "t"])
+    catalog.drop_database("default", cascade=True)
+    assert (catalog.databases(), catalog.tables("default")) == (["d", "default"], [])

@@ -77,7 +77,7 @@ def schema_of_create(columns: Columns, transforms: Iterable[Any], properties: Ma
 def _partition_column(transform: Any) -> str:
     if transform.name() != "identity":
         raise UnsupportedError(
-            f"partitioning by {transform.toString()} is not supported: Paimon partitions by columns as they are"
+            f"Unsupported partition transform: {transform.toString()}. Paimon partitions by columns as they are"
         )
     return str(transform.references()[0].fieldNames()[0])
 

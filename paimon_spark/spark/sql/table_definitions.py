@@ -174,5 +174,5 @@ def refuse_database_location(path: str) -> NoReturn:
         UnsupportedError: always.
     """
     raise UnsupportedError(
-        f"Cannot specify location for a database when using fileSystem catalog: it is the directory {path}"
+        f"Cannot specify location for a database when using fileSystem catalog. Its directory is {path}"
     )

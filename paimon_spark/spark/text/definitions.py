@@ -195,7 +195,7 @@ def _partition_columns(context: Context, inside: Cursor) -> tuple[tuple[str, ...
             names.append(piece.identifier())
         elif following.is_sign("("):
             raise UnsupportedError(
-                f"partitioning by {piece.source()} is not supported: Paimon partitions by columns as they are"
+                f"Unsupported partition transform: {piece.source()}. Paimon partitions by columns as they are"
             )
         else:
             columns += _columns(context, piece)
