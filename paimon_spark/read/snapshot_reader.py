@@ -80,7 +80,7 @@ def _check_no_full_scan(table: FileStoreTable, snapshot: Snapshot, files: Manife
         return
     if len(files) == len(table.manifests.live_columns(snapshot)):
         raise OptionError(
-            f"Full scan is not supported: this read needs all files of {table.path}. Give a condition on its "
+            f"Full scan is not supported. This read needs all files of {table.path}. Give a condition on its "
             f"partitions ({', '.join(table.schema.partition_keys)}), or set 'read.allow.fullScan' = 'true'."
         )
 

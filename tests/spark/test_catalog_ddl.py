@@ -107,6 +107,16 @@ def test_show_create_table_works_again(spark: SparkSession, warehouse: Path, nam
     assert spark.sql(f"SHOW CREATE TABLE {name}").head()[0] == first
 
 
+@pytest.mark.parametrize("comment", ["", "  "])
+def test_a_comment_may_be_blank(spark: SparkSession, name: str, comment: str) -> None:
+    spark.sql(f"CREATE TABLE {name} (a INT)")
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('comment' = '{comment}')")
+    assert {row[0]: row[1] for row in spark.sql(f"DESCRIBE EXTENDED {name}").collect()}["Comment"] == comment
+    assert f"COMMENT '{comment}'" in spark.sql(f"SHOW CREATE TABLE {name}").head()[0]
+    spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ('comment')")
+    assert "Comment" not in {row[0] for row in spark.sql(f"DESCRIBE EXTENDED {name}").collect()}
+
+
 def test_errors_are_sparks(spark: SparkSession, name: str) -> None:
     spark.sql(f"CREATE TABLE {name} (a INT)")
     assert condition(spark, f"CREATE TABLE {name} (a INT)") == "TABLE_OR_VIEW_ALREADY_EXISTS"
@@ -347,8 +357,10 @@ def test_tables_by_path(spark: SparkSession, warehouse: Path, name: str) -> None
 
 def test_save_as_table_and_write_to(spark: SparkSession, name: str) -> None:
     frame = spark.range(3).selectExpr("id", "id % 2 AS p")
-    frame.write.option("primary-key", "id,p").option("bucket", "2").partitionBy("p").saveAsTable(f"ddl.db.{name}")
+    writer = frame.write.option("primary-key", "id,p").option("bucket", "2").option("write.merge-schema", "true")
+    writer.partitionBy("p").saveAsTable(f"ddl.db.{name}")
     shown = spark.sql(f"SHOW CREATE TABLE {name}").head()[0]
+    assert "write.merge-schema" not in shown
     assert "PARTITIONED BY (p)" in shown
     assert "'primary-key' = 'id,p'" in shown
     with pytest.raises(AnalysisException) as error:

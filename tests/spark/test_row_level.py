@@ -247,8 +247,8 @@ def test_what_is_refused_by_name(run: Run, create: Callable[..., str], warehouse
     tables = (keyed, partial, by_field)
     before = {name: sorted((warehouse / "db.db" / name).rglob("*")) for name in tables}
     for statement, reason in {
-        f"UPDATE {keyed} SET k = 5 WHERE v = 'a'": "primary key column k",
-        f"UPDATE {keyed} SET dt = 'y', v = 'b'": "primary key column dt",
+        f"UPDATE {keyed} SET k = 5 WHERE v = 'a'": "primary key column. k is",
+        f"UPDATE {keyed} SET dt = 'y', v = 'b'": "primary key column. dt is",
         f"DELETE FROM {partial} WHERE k = 1": "partial-update.remove-record-on-delete",
         f"DELETE FROM {by_field} WHERE k = 1": "rowkind.field",
         f"DELETE FROM `{keyed}$snapshots`": "system table",

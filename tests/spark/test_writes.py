@@ -116,7 +116,7 @@ def test_a_variant_comes_back(spark: SparkSession, path: str) -> None:
 def test_creation_keeps_comments_nullability_keys_and_options(spark: SparkSession, path: str) -> None:
     frame = spark.createDataFrame([(1, "d", "x")], "id int not null comment 'the key', Dt string, V string")
     options = {"primary-key": "ID, dt", "partition": "dt", "bucket": "2", "Merge-Engine": "partial-update"}
-    options |= {"fields.v.stats-mode": "full", "write-only": "true"}
+    options |= {"fields.v.stats-mode": "full", "write-only": "true", "write.merge-schema": "true"}
     frame.write.format("paimon").options(**options).mode("append").save(path)
     schema = load_table(path).schema
     assert schema.primary_keys == ("id", "Dt")

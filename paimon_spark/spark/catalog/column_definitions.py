@@ -27,7 +27,7 @@ _SPARK_PROPERTIES = {
     *("provider", "location", "external", "is_managed_location", "comment", "table_type", "collation"),
     *("path", "mergeSchema", "overwriteSchema", "partitionOverwriteMode"),
 }
-_OPTION_PREFIX = "option."
+OPTION_PREFIX = "option."
 
 
 Columns = tuple[StructType, Mapping[str, str]]
@@ -67,7 +67,7 @@ def schema_of_create(columns: Columns, transforms: Iterable[Any], properties: Ma
         for field in from_spark_struct(struct)
     )
     # OPTIONS (…) of a statement and options of a DataFrameWriter come with a prefix too
-    options = {key.removeprefix(_OPTION_PREFIX): value for key, value in properties.items()}
+    options = {key.removeprefix(OPTION_PREFIX): value for key, value in properties.items()}
     options = {key: value for key, value in options.items() if key not in _SPARK_PROPERTIES}
     return new_table_schema(
         fields, options, partition_keys=[_partition_column(t) for t in transforms], comment=properties.get("comment")

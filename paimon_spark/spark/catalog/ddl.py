@@ -13,7 +13,7 @@ from weakref import WeakSet
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError, UnsupportedError
-from paimon_spark.spark.catalog.column_definitions import schema_of_create, struct_from_columns
+from paimon_spark.spark.catalog.column_definitions import OPTION_PREFIX, schema_of_create, struct_from_columns
 from paimon_spark.spark.catalog.loading import LoadedTable, load_catalog_table
 from paimon_spark.spark.catalog.namespaces import NamespacesProxy
 from paimon_spark.spark.catalog.staging import StagedTableProxy
@@ -27,6 +27,7 @@ from paimon_spark.spark.jvm.spark_errors import (
     table_already_exists,
     unsupported_table_change,
 )
+from paimon_spark.spark.source.write_target import of_one_write
 from paimon_spark.spark.sql.replace_table import replace_table
 from paimon_spark.spark.sql.table_definitions import (
     check_drop,
@@ -191,6 +192,8 @@ class TableDefinitionsProxy(NamespacesProxy):
         else:
             columns, transforms, properties = definition
         given = self._own_path(ident, {**dict(properties), **(more or {})})
+        if self._called_by("DataFrameWriter"):
+            given = {key: text for key, text in given.items() if not of_one_write(key.removeprefix(OPTION_PREFIX))}
         if self._called_by("DataFrameWriter", "classic.Catalog") and given.get("provider") == self._default_source():
             del given["provider"]  # without a format, the catalog's is meant
         return schema_of_create(struct_from_columns(self.gateway, columns), transforms, given)

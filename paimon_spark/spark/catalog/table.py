@@ -59,7 +59,7 @@ class TableProxy(NamedTableProxy, PartitionsProxy):
         What SHOW CREATE TABLE gives makes the same table again.
         """
         schema, path = self.loaded.table.schema, self.loaded.table.path
-        comment = {"comment": schema.comment} if schema.comment else {}
+        comment = {"comment": schema.comment} if schema.comment is not None else {}
         own = table_properties(schema, self.loaded.own_options, path)
         return {**own, "provider": "paimon", "location": path, **comment}
 

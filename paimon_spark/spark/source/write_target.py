@@ -74,7 +74,7 @@ def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:
     except TableNotFoundError:
         if (branch or name.branch) != MAIN_BRANCH:
             raise
-        new_schema = new_table_schema(saved_columns(schema), others)
+        new_schema = new_table_schema(saved_columns(schema), {k: v for k, v in others.items() if not of_one_write(k)})
         try:
             table = create_table(name.root, new_schema, file_io=FileIO.for_path(name.root, store))
         except SchemaError:  # another job was faster; then its table is the one to write to
@@ -86,6 +86,14 @@ def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:
     )
     check_writable(table.schema)
     return table
+
+
+def of_one_write(key: str) -> bool:
+    """Tell whether an option of a writer, such as `write.merge-schema`, is not for the table that the writer makes.
+
+    In a statement's TBLPROPERTIES the same key is the table's, as with the official connector.
+    """
+    return key.lower().startswith("write.merge-schema")
 
 
 def new_table_schema(

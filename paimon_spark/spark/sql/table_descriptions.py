@@ -77,7 +77,7 @@ def described_table(table: FileStoreTable, name: Sequence[str], *, extended: boo
             ("", "", ""),
             ("# Detailed Table Information", "", ""),
             ("Name", ".".join(name), ""),
-            *([("Comment", schema.comment, "")] if schema.comment else []),
+            *([("Comment", schema.comment, "")] if schema.comment is not None else []),
             ("Location", table.path, ""),
             ("Provider", "paimon", ""),
             *([("Owner", schema.options[_OWNER], "")] if _OWNER in schema.options else []),
@@ -104,7 +104,7 @@ def create_statement(table: FileStoreTable, name: Sequence[str]) -> str:
     statement = f"CREATE TABLE {'.'.join(name)} (\n" + ",\n".join(columns) + ")\nUSING paimon\n"
     if schema.partition_keys:
         statement += f"PARTITIONED BY ({', '.join(quoted_name(key) for key in schema.partition_keys)})\n"
-    if schema.comment:
+    if schema.comment is not None:
         statement += f"COMMENT {literal_text(schema.comment)}\n"
     statement += f"LOCATION {literal_text(table.path)}\n"
     options = [(key, value) for key, value in shown_properties(table) if key != _PATH]
