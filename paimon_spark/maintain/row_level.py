@@ -84,8 +84,8 @@ def check_update(table: FileStoreTable, columns: Collection[str]) -> None:
     keys = [key for key in table.schema.primary_keys if key in columns]
     if keys:
         raise UnsupportedError(
-            f"Can't update the primary key column. {', '.join(keys)} is in the primary key of table {table.path}: DELETE "
-            "the rows and INSERT them with the new primary key."
+            f"Can't update the primary key column. {', '.join(keys)} is in the primary key of table {table.path}: "
+            "DELETE the rows and INSERT them with the new primary key."
         )
     engine = _merge_engine(table.schema)
     if engine not in _UPDATABLE:

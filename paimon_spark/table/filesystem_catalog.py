@@ -23,7 +23,7 @@ DATABASE_SUFFIX = ".db"
 SYSTEM_DATABASE = "sys"
 SYSTEM_DATABASE_TABLES = ("all_table_options", "catalog_options", "partitions", "tables")
 DEFAULT_DATABASE = "default"
-"""It is always there: Java's catalogs of Spark and Flink create it when they open a warehouse, ours with its first table."""
+"""It is always there. Java makes it when a catalog opens the warehouse, we make it with its first table."""
 _MOST_SHOWN = 10
 
 

@@ -31,7 +31,9 @@ def check_option_change(schema: TableSchema, key: str, value: str, *, has_snapsh
             return False
         raise SchemaChangeError(f"Change '{key}' is not supported yet: the table has {key} {','.join(now) or 'none'}.")
     if key in ("path", "location"):
-        raise SchemaChangeError("Change path is not supported yet. ALTER TABLE ... SET LOCATION is not supported for Paimon tables.")
+        raise SchemaChangeError(
+            "Change path is not supported yet. ALTER TABLE ... SET LOCATION is not supported for Paimon tables."
+        )
     if options.get(key) == value:
         return False
     if key == "type" and value.lower() != options.get(key, "table").lower():
