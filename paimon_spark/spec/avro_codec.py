@@ -19,7 +19,7 @@ from fastavro.schema import SchemaParseException
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import metadata_schemas
 from paimon_spark.spec.avro_container import AvroBlocks, encode_long, read_container, read_containers, write_container
-from paimon_spark.spec.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from paimon_spark.spec.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta, RecordedFile
 from paimon_spark.spec.manifest_column_walk import walk_columns
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.manifest_records import (
@@ -31,8 +31,9 @@ from paimon_spark.spec.manifest_records import (
     index_record,
     manifest_from_record,
     manifest_record,
+    recorded_from_record,
 )
-from paimon_spark.spec.manifest_walk import FileChange, walk_entries, walk_names
+from paimon_spark.spec.manifest_walk import FileChange, walk_entries, walk_lists
 from paimon_spark.spec.metadata_schemas import Schema, SchemaCheck, plain_schema, schema_json
 
 RECORDS_PER_BLOCK = 500
@@ -277,8 +278,8 @@ def decode_manifest_files(files: Sequence[tuple[str, bytes]]) -> list[list[FileC
     return [decode_manifest_columns(data, path=path).changes() for path, data in files] if walked is None else walked
 
 
-def decode_names_of_lists(files: Sequence[tuple[str, bytes]]) -> list[list[str]]:
-    """Return the names of the manifests in each of many manifest lists.
+def decode_manifest_lists(files: Sequence[tuple[str, bytes]]) -> list[list[RecordedFile]]:
+    """Return the manifests that each of many manifest lists names, without their statistics.
 
     Args:
         files: path and bytes of each.
@@ -286,8 +287,8 @@ def decode_names_of_lists(files: Sequence[tuple[str, bytes]]) -> list[list[str]]
     Raises:
         CorruptTableError: a file is damaged.
     """
-    walked = _walked(files, "MANIFEST_LIST", walk_names)
-    return [decode_manifest_names(data, path=path) for path, data in files] if walked is None else walked
+    walked = _walked(files, "MANIFEST_LIST", walk_lists)
+    return [decode_recorded_manifests(data, path=path) for path, data in files] if walked is None else walked
 
 
 _Walker = Callable[[Schema, list[bytes], list[int], int], list[list[Any]] | None]
@@ -336,13 +337,14 @@ def decode_manifest_list(data: bytes, *, path: str | None = None) -> list[Manife
     return [manifest_from_record(record) for record in records]
 
 
-def decode_manifest_names(data: bytes, *, path: str | None = None) -> list[str]:
-    """Return the names of the manifests in a manifest list, without their statistics.
+def decode_recorded_manifests(data: bytes, *, path: str | None = None) -> list[RecordedFile]:
+    """Return the manifests that a manifest list names, without their statistics.
 
     Raises:
         CorruptTableError: the file is damaged.
     """
-    return [record["_FILE_NAME"] for record in _read_records(data, "MANIFEST_LIST", MANIFEST_VERSION, path)]
+    records = _read_records(data, "MANIFEST_LIST", MANIFEST_VERSION, path)
+    return list(map(recorded_from_record, records))
 
 
 def encode_index_manifest(entries: Sequence[IndexManifestEntry], *, codec: str = "zstandard", level: int = 1) -> bytes:

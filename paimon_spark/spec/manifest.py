@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import NamedTuple
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spec.simple_stats import EMPTY_SERIALIZED_ROW, EMPTY_STATS, SimpleStats
@@ -153,6 +154,23 @@ class ManifestFileMeta:
     max_level: int | None = None  # _MAX_LEVEL
     min_row_id: int | None = None  # _MIN_ROW_ID
     max_row_id: int | None = None  # _MAX_ROW_ID
+
+    @property
+    def recorded(self) -> RecordedFile:
+        """What is to be checked when the manifest is read."""
+        return RecordedFile(self.file_name, self.file_size, self.num_added_files, self.num_deleted_files)
+
+
+class RecordedFile(NamedTuple):
+    """A manifest list or a manifest, with what the file that names it records of it; None where it does not say."""
+
+    name: str
+    size: int | None
+    """Its bytes."""
+    added: int | None = None
+    """Its ADD entries."""
+    deleted: int | None = None
+    """Its DELETE entries."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from paimon_spark.spec.manifest import (
     IndexManifestEntry,
     ManifestEntry,
     ManifestFileMeta,
+    RecordedFile,
 )
 from paimon_spark.spec.simple_stats import SimpleStats
 
@@ -192,6 +193,12 @@ def manifest_from_record(record: Record) -> ManifestFileMeta:
         min_row_id=record.get("_MIN_ROW_ID"),
         max_row_id=record.get("_MAX_ROW_ID"),
     )
+
+
+def recorded_from_record(record: Record) -> RecordedFile:
+    """Return what a decoded record of a manifest list says of its manifest's name, size and entries."""
+    fields = ("_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES")
+    return RecordedFile(*(record[field] for field in fields))
 
 
 def index_entry_from_record(record: Record) -> IndexManifestEntry:

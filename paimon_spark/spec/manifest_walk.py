@@ -15,10 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from paimon_spark.spec.manifest import RecordedFile
+
 Positions = npt.NDArray[np.int64]
 
 _WANTED = ("_VERSION", "_KIND", "_PARTITION", "_BUCKET", "_FILE_NAME", "_EXTRA_FILES")
 _WANTED_OR_NULL = ("_CREATION_TIME", "_FILE_SOURCE", "_EXTERNAL_PATH")
+_OF_LISTS = ("_FILE_NAME", "_FILE_SIZE", "_NUM_ADDED_FILES", "_NUM_DELETED_FILES")
 _UNNAMED = ("", "_FILE")
 _EMPTY_ARRAY_BYTES = 1
 _PADDING = 16
@@ -185,8 +188,10 @@ def walk_entries(
     return [entries[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def walk_names(schema: Any, blocks: Sequence[bytes], counts: Sequence[int], version: int) -> list[list[str]] | None:
-    """Return the file names in the blocks of manifest lists, None when they must be decoded otherwise.
+def walk_lists(
+    schema: Any, blocks: Sequence[bytes], counts: Sequence[int], version: int
+) -> list[list[RecordedFile]] | None:
+    """Return the manifests that the blocks of manifest lists name, None when they must be decoded otherwise.
 
     Args:
         schema: the Avro schema of a record.
@@ -194,14 +199,19 @@ def walk_names(schema: Any, blocks: Sequence[bytes], counts: Sequence[int], vers
         counts: records of each block.
         version: what the records must give as their version.
     """
-    walk = walk_blocks(schema, blocks, counts, version, ("_VERSION", "_FILE_NAME"))
+    walk = walk_blocks(schema, blocks, counts, version, ("_VERSION", *_OF_LISTS))
     if walk is None:
         return None
-    places = [walk.found["_FILE_NAME"][:, lane, :count].tolist() for lane, count in enumerate(counts)]
+    names, *numbers = (walk.found[field] for field in _OF_LISTS)
+    found = []
     try:
-        return [[walk.data[at : at + size].decode() for at, size in zip(*place, strict=True)] for place in places]
+        for lane, count in enumerate(counts):
+            starts, lengths = names[:, lane, :count].tolist()
+            texts = [walk.data[at : at + size].decode() for at, size in zip(starts, lengths, strict=True)]
+            found.append(list(map(RecordedFile, texts, *(column[1, lane, :count].tolist() for column in numbers))))
     except UnicodeDecodeError:
         return None
+    return found
 
 
 def walk_blocks(

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any
 
 from paimon_spark.spec.json_text import JsonFields, parse_json_object, pretty_json
+from paimon_spark.spec.manifest import RecordedFile
 
 CURRENT_VERSION = 3
 """The version of snapshot files we write."""
@@ -98,6 +99,22 @@ class Snapshot:
     next_row_id: int | None = None
     operation: Operation | str | None = None
     unknown: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def base_list(self) -> RecordedFile:
+        """The base manifest list, with its recorded size."""
+        return RecordedFile(self.base_manifest_list, self.base_manifest_list_size)
+
+    @property
+    def delta_list(self) -> RecordedFile:
+        """The delta manifest list, with its recorded size."""
+        return RecordedFile(self.delta_manifest_list, self.delta_manifest_list_size)
+
+    @property
+    def changelog_list(self) -> RecordedFile | None:
+        """The manifest list of the changelog, with its recorded size; None where there is none."""
+        name = self.changelog_manifest_list
+        return None if name is None else RecordedFile(name, self.changelog_manifest_list_size)
 
     @staticmethod
     def from_json(data: bytes | str, *, path: str | None = None) -> Snapshot:

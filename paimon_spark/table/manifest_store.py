@@ -7,9 +7,10 @@ names, in the order of the manifests.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from itertools import tee
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,20 +23,23 @@ from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.manifest_columns import Identity, ManifestColumns
 from paimon_spark.spec.manifest_raw import RawEntries, decode_raw
 from paimon_spark.spec.predicate import evaluate, prune_stats
-from paimon_spark.table.many_files import decode_some, read_ahead
+from paimon_spark.table.many_files import decode_ahead
 from paimon_spark.table.metadata_checks import (
     check_kinds,
+    check_list_size,
     check_manifest,
+    check_manifest_size,
     check_once,
-    check_size,
+    checked_changes,
     checked_kinds,
     checked_manifests,
     checked_rows,
+    may_repeat,
 )
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
-    from paimon_spark.spec.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta
+    from paimon_spark.spec.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta, RecordedFile
     from paimon_spark.spec.manifest_walk import FileChange
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.schema import TableSchema
@@ -46,12 +50,9 @@ if TYPE_CHECKING:
 FileFilter = Callable[[ManifestColumns], ManifestColumns]
 """Drops entries that a read does not need, never a DELETE."""
 
-_Decoded = TypeVar("_Decoded")
 _DECODED_AT_ONCE = 32 << 20
 _CHUNKS_AT_ONCE = 16 << 20
 _JUDGED_AT_ONCE = 20_000
-_MANIFESTS_AT_ONCE = 1024
-_BYTES_AT_ONCE = 8 << 20
 _ARITY_BYTES = 4
 
 
@@ -76,52 +77,45 @@ class ManifestStore:
         """
         path = self._paths.manifest_path(name)
         data = self._read(path, "Manifest list")
-        check_size(path, data, size, what="The manifest list", by="its snapshot")
+        check_list_size(path, data, size)
         return avro_codec.decode_manifest_list(data, path=path)
 
-    def manifest_names(self, name: str) -> list[str]:
-        """Return the names of the manifests that the manifest list ``name`` names.
+    def manifests_of(self, listed: RecordedFile) -> list[RecordedFile]:
+        """Return the manifests that a manifest list names, without their statistics.
 
         Raises:
-            CorruptTableError: the file is missing or cannot be read.
+            CorruptTableError: the file is missing, cannot be read, or is another than its snapshot says.
         """
-        path = self._paths.manifest_path(name)
-        return avro_codec.decode_manifest_names(self._read(path, "Manifest list"), path=path)
+        path = self._paths.manifest_path(listed.name)
+        data = self._read(path, "Manifest list")
+        check_list_size(path, data, listed.size)
+        return avro_codec.decode_recorded_manifests(data, path=path)
 
-    def columns_of(self, names: Sequence[str], *, statistics: bool = True) -> Iterator[ManifestColumns]:
-        """Yield the entries of the manifests of these names; as `read_columns`."""
-        return self._columns([self._paths.manifest_path(name) for name in names], {}, statistics=statistics)
-
-    def files_of(self, names: Iterable[str]) -> Iterator[list[FileChange] | None]:
+    def files_of(self, manifests: Iterable[RecordedFile]) -> Iterator[list[FileChange] | None]:
         """Yield which files the entries of many manifests are about, None for those that are missing.
 
         Some are read ahead.
 
         Raises:
-            CorruptTableError: a manifest cannot be read.
+            CorruptTableError: a manifest cannot be read, or is another than its manifest list says.
         """
-        return self._decoded(names, avro_codec.decode_manifest_files)
+        wanted, recorded = tee(manifests)
+        found = decode_ahead(
+            self._file_io, self._located(wanted), check_manifest_size, avro_codec.decode_manifest_files
+        )
+        for (path, each), changes in zip(self._located(recorded), found, strict=True):
+            yield None if changes is None else checked_changes(path, changes, each)
 
-    def names_of(self, lists: Iterable[str]) -> Iterator[list[str] | None]:
-        """Yield the names of the manifests in each of many manifest lists, None for those that are missing.
+    def manifests_of_lists(self, lists: Iterable[RecordedFile]) -> Iterator[list[RecordedFile] | None]:
+        """Yield the manifests that each of many manifest lists names, None for lists that are missing.
 
         Raises:
-            CorruptTableError: a list cannot be read.
+            CorruptTableError: a list cannot be read, or is another than its snapshot says.
         """
-        return self._decoded(lists, avro_codec.decode_names_of_lists)
+        return decode_ahead(self._file_io, self._located(lists), check_list_size, avro_codec.decode_manifest_lists)
 
-    def _decoded(
-        self, names: Iterable[str], decode: Callable[[Sequence[tuple[str, bytes]]], Sequence[_Decoded]]
-    ) -> Iterator[_Decoded | None]:
-        waiting: list[tuple[str, bytes | None]] = []
-        size = 0
-        for path, data in read_ahead(self._file_io, map(self._paths.manifest_path, names)):
-            waiting.append((path, data))
-            size += len(data or b"")
-            if len(waiting) == _MANIFESTS_AT_ONCE or size >= _BYTES_AT_ONCE:
-                yield from decode_some(waiting, decode)
-                waiting, size = [], 0
-        yield from decode_some(waiting, decode)
+    def _located(self, files: Iterable[RecordedFile]) -> Iterator[tuple[str, RecordedFile]]:
+        return ((self._paths.manifest_path(each.name), each) for each in files)
 
     def base_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         """Return the manifests of everything before ``snapshot``'s own changes."""
@@ -148,7 +142,7 @@ class ManifestStore:
         """
         path = self._paths.manifest_path(meta.file_name)
         data = self._read(path, "Manifest")
-        check_manifest(path, data, meta)
+        check_manifest(path, data, meta.recorded)
         entries = avro_codec.decode_manifest(data, path=path)
         check_kinds(path, sum(entry.kind == FileKind.ADD for entry in entries), meta.num_added_files)
         return entries
@@ -262,6 +256,13 @@ class ManifestStore:
     def read_columns(
         self, manifests: Sequence[ManifestFileMeta], *, statistics: bool = True, at_once_bytes: int = _DECODED_AT_ONCE
     ) -> Iterator[ManifestColumns]:
+        """Yield the entries of manifests; as `columns_of`."""
+        recorded = [meta.recorded for meta in manifests]
+        return self.columns_of(recorded, statistics=statistics, at_once_bytes=at_once_bytes)
+
+    def columns_of(
+        self, manifests: Sequence[RecordedFile], *, statistics: bool = True, at_once_bytes: int = _DECODED_AT_ONCE
+    ) -> Iterator[ManifestColumns]:
         """Yield the entries of manifests as columns, in order; the entries of several may come together.
 
         Several manifests are fetched at once from a remote store.
@@ -272,11 +273,10 @@ class ManifestStore:
             at_once_bytes: about how many bytes of entries are decoded at once.
 
         Raises:
-            CorruptTableError: a manifest is missing or cannot be read.
+            CorruptTableError: a manifest is missing, cannot be read, or is another than its manifest list says.
         """
-        paths = [self._paths.manifest_path(meta.file_name) for meta in manifests]
-        metas = dict(zip(paths, manifests, strict=True))
-        found = self._columns(paths, metas, statistics=statistics, at_once_bytes=at_once_bytes)
+        files = self._manifests(manifests)
+        found = avro_codec.decode_manifests(files, statistics=statistics, at_once_bytes=at_once_bytes)
         return checked_kinds(found, manifests, self._paths.manifest_path)
 
     def raw_entries(self, manifests: Sequence[ManifestFileMeta]) -> Iterator[RawEntries]:
@@ -285,22 +285,10 @@ class ManifestStore:
         Raises:
             CorruptTableError: a manifest is missing or cannot be read.
         """
-        paths = [self._paths.manifest_path(meta.file_name) for meta in manifests]
-        return decode_raw(self._manifests(paths, dict(zip(paths, manifests, strict=True))))
+        return decode_raw(self._manifests([meta.recorded for meta in manifests]))
 
-    def _columns(
-        self,
-        paths: Sequence[str],
-        metas: Mapping[str, ManifestFileMeta],
-        *,
-        statistics: bool,
-        at_once_bytes: int = _DECODED_AT_ONCE,
-    ) -> Iterator[ManifestColumns]:
-        files = self._manifests(paths, metas)
-        return avro_codec.decode_manifests(files, statistics=statistics, at_once_bytes=at_once_bytes)
-
-    def _manifests(self, paths: Sequence[str], metas: Mapping[str, ManifestFileMeta]) -> Iterator[tuple[str, bytes]]:
-        return checked_manifests(self._files(paths), metas)
+    def _manifests(self, manifests: Sequence[RecordedFile]) -> Iterator[tuple[str, bytes]]:
+        return checked_manifests(self._files([self._paths.manifest_path(each.name) for each in manifests]), manifests)
 
     def _files(self, paths: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         if self._file_io.threads == 1 or len(paths) < 2:
@@ -352,6 +340,18 @@ class ManifestStore:
         found = ManifestColumns.concat(parts).live()
         check_once(found.file_names, self._paths.snapshot_path(snapshot.id))
         return found
+
+    def check_live(self, snapshot: Snapshot) -> None:
+        """Check what `live_columns` checks, with little memory.
+
+        Raises:
+            CorruptTableError: a manifest cannot be read, or a read would refuse the files of ``snapshot``.
+        """
+        entries = self.read_columns(self.data_manifests(snapshot), statistics=False)
+        if self._rows_are_counted:
+            entries = checked_rows(entries, snapshot, self._paths.snapshot_path(snapshot.id))
+        if may_repeat(entries):
+            self.live_columns(snapshot, statistics=False)
 
     def live_chunks(
         self, snapshot: Snapshot, *, chunk_files: int = 5000, statistics: bool = True

@@ -6,7 +6,7 @@ They find a file that was truncated, exchanged or overwritten before its entries
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +16,9 @@ from paimon_spark.spec.avro_container import index_container
 from paimon_spark.spec.manifest import FileKind
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.manifest import ManifestFileMeta
+    from paimon_spark.spec.manifest import RecordedFile
     from paimon_spark.spec.manifest_columns import ManifestColumns
+    from paimon_spark.spec.manifest_walk import FileChange
     from paimon_spark.spec.snapshot import Snapshot
 
 
@@ -34,16 +35,34 @@ def check_size(path: str, data: bytes, expected: int | None, *, what: str, by: s
         )
 
 
-def check_manifest(path: str, data: bytes, meta: ManifestFileMeta) -> None:
+def check_list_size(path: str, data: bytes, expected: int | None) -> None:
+    """Check a manifest list's bytes against the size that its snapshot says, if it does; errors as of `check_size`."""
+    check_size(path, data, expected, what="The manifest list", by="its snapshot")
+
+
+def check_manifest_size(path: str, data: bytes, expected: int | None) -> None:
+    """Check a manifest's bytes against the size that its manifest list says; errors as of `check_size`."""
+    check_size(path, data, expected, what="The manifest", by="its manifest list")
+
+
+def check_manifest(path: str, data: bytes, recorded: RecordedFile) -> None:
     """Check a manifest's bytes and number of entries against what the manifest list says.
 
     Raises:
         CorruptTableError: they differ, or the bytes are no Avro file.
     """
-    check_size(path, data, meta.file_size, what="The manifest", by="its manifest list")
-    entries = sum(count for count, _, _ in index_container(data, path=path).blocks)
-    expected = meta.num_added_files + meta.num_deleted_files
-    if entries != expected:
+    check_manifest_size(path, data, recorded.size)
+    check_entries(path, sum(count for count, _, _ in index_container(data, path=path).blocks), recorded)
+
+
+def check_entries(path: str, entries: int, recorded: RecordedFile) -> None:
+    """Check how many entries a manifest has.
+
+    Raises:
+        CorruptTableError: not as many as the manifest list says.
+    """
+    expected = (recorded.added or 0) + (recorded.deleted or 0)
+    if recorded.added is not None and entries != expected:
         raise CorruptTableError(
             f"The manifest has {entries} entries, but its manifest list says {expected}: "
             "one of the two was damaged or exchanged for another.",
@@ -52,22 +71,21 @@ def check_manifest(path: str, data: bytes, meta: ManifestFileMeta) -> None:
 
 
 def checked_manifests(
-    files: Iterable[tuple[str, bytes]], metas: Mapping[str, ManifestFileMeta]
+    files: Iterable[tuple[str, bytes]], manifests: Iterable[RecordedFile]
 ) -> Iterator[tuple[str, bytes]]:
-    """Paths and bytes of manifests, each checked against its entry of ``metas``, if there is one."""
-    for path, data in files:
-        if path in metas:
-            check_manifest(path, data, metas[path])
+    """Paths and bytes of manifests, each checked against what is recorded of it."""
+    for (path, data), recorded in zip(files, manifests, strict=True):
+        check_manifest(path, data, recorded)
         yield path, data
 
 
-def check_kinds(path: str, added: int, expected: int) -> None:
+def check_kinds(path: str, added: int, expected: int | None) -> None:
     """Check how many entries of a manifest are ADD.
 
     Raises:
         CorruptTableError: not as many as the manifest list says.
     """
-    if added != expected:
+    if expected is not None and added != expected:
         raise CorruptTableError(
             f"{added} entries of the manifest add a file, but its manifest list says {expected}: "
             "one of the two was damaged or exchanged for another.",
@@ -76,16 +94,23 @@ def check_kinds(path: str, added: int, expected: int) -> None:
 
 
 def checked_kinds(
-    found: Iterable[ManifestColumns], manifests: Sequence[ManifestFileMeta], path_of: Callable[[str], str]
+    found: Iterable[ManifestColumns], manifests: Sequence[RecordedFile], path_of: Callable[[str], str]
 ) -> Iterator[ManifestColumns]:
     """The entries of manifests, counted; as `check_kinds` after the last of them."""
     added = 0
     for columns in found:
         added += int(np.count_nonzero(columns.kinds == FileKind.ADD))
         yield columns
-    expected = sum(meta.num_added_files for meta in manifests)
+    expected = sum(recorded.added or 0 for recorded in manifests)
     if added != expected:
-        check_kinds(path_of(manifests[0].file_name), added, expected)
+        check_kinds(path_of(manifests[0].name), added, expected)
+
+
+def checked_changes(path: str, changes: list[FileChange], recorded: RecordedFile) -> list[FileChange]:
+    """The entries of one manifest, counted; errors as of `check_entries` and `check_kinds`."""
+    check_entries(path, len(changes), recorded)
+    check_kinds(path, sum(change.kind == FileKind.ADD for change in changes), recorded.added)
+    return changes
 
 
 def checked_rows(found: Iterable[ManifestColumns], snapshot: Snapshot, path: str) -> Iterator[ManifestColumns]:
@@ -104,6 +129,16 @@ def checked_rows(found: Iterable[ManifestColumns], snapshot: Snapshot, path: str
             f"{snapshot.total_record_count}: one of its manifests, or its list of them, was damaged or exchanged.",
             path=path,
         )
+
+
+def may_repeat(found: Iterable[ManifestColumns]) -> bool:
+    """Tell whether some file may be added once more than it is deleted; holds 16 bytes for each entry."""
+    hashes, changes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for columns in found:
+        hashes.append(np.fromiter(map(hash, columns.file_names), np.int64, len(columns)))
+        changes.append(np.where(columns.kinds == FileKind.ADD, 1, -1))
+    _, place = np.unique(np.concatenate(hashes), return_inverse=True)
+    return bool((np.bincount(place, np.concatenate(changes)) > 1).any())
 
 
 def check_once(names: Sequence[str], path: str) -> None:

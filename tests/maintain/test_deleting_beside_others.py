@@ -251,7 +251,7 @@ def test_a_damaged_table_loses_no_data_files(table: FileStoreTable, what: str) -
     snapshot = table.tags.get("two").snapshot if what.startswith("tag") else table.snapshots.get(4)
     name = {"base list": snapshot.base_manifest_list}.get(what, snapshot.delta_manifest_list)
     if what.endswith("manifest"):
-        name = table.manifests.manifest_names(snapshot.delta_manifest_list)[0]
+        name = table.manifests.manifests_of(snapshot.delta_list)[0].name
     Path(table.paths.manifest_path(name)).unlink()
     before = table_files(table)
     with pytest.raises(CorruptTableError, match=f"{name} is missing, which .* needs"):

@@ -71,8 +71,8 @@ def _manifest_names(table: FileStoreTable, *ids: int) -> set[str]:
     found: set[str] = set()
     for snapshot_id in ids:
         snapshot = table.snapshots.get(snapshot_id)
-        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
-            found |= {name, *table.manifests.manifest_names(name)}
+        for listed in (snapshot.base_list, snapshot.delta_list):
+            found |= {each.name for each in (listed, *table.manifests.manifests_of(listed))}
     return found
 
 

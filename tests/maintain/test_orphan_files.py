@@ -118,7 +118,7 @@ def test_what_a_rollback_left_goes(table: FileStoreTable) -> None:
 
 def test_what_cannot_be_read_ends_it(table: FileStoreTable) -> None:
     leave(table, *LEFT)
-    manifest = next(iter(table.manifests.manifest_names(table.snapshots.get(3).delta_manifest_list)))
+    manifest = table.manifests.manifests_of(table.snapshots.get(3).delta_list)[0].name
     path = Path(table.paths.manifest_path(manifest))
     whole = path.read_bytes()
     path.write_bytes(whole[:40])

@@ -9,7 +9,7 @@ import pytest
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import avro_codec
 from paimon_spark.spec.avro_container import read_container
-from paimon_spark.spec.manifest_walk import FileChange, walk_entries, walk_names
+from paimon_spark.spec.manifest_walk import FileChange, walk_entries, walk_lists
 from paimon_spark.spec.metadata_schemas import plain_schema
 
 Files = list[tuple[str, bytes]]
@@ -47,9 +47,9 @@ def test_manifest_lists(many: Path) -> None:
     contents = [read_container(data) for _, data in found]
     blocks = [block for content in contents for block in content.blocks]
     schema = plain_schema(json.loads(contents[0].schema_json))
-    assert walk_names(schema, [data for _, data in blocks], [count for count, _ in blocks], 2) is not None
-    expected = [avro_codec.decode_manifest_names(data, path=path) for path, data in found]
-    assert avro_codec.decode_names_of_lists(found) == expected
+    assert walk_lists(schema, [data for _, data in blocks], [count for count, _ in blocks], 2) is not None
+    expected = [[meta.recorded for meta in avro_codec.decode_manifest_list(data, path=path)] for path, data in found]
+    assert avro_codec.decode_manifest_lists(found) == expected
 
 
 @pytest.mark.parametrize(

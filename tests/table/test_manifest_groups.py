@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.table import manifest_store
+from paimon_spark.spec.manifest import RecordedFile
+from paimon_spark.table import manifest_store, many_files
 from tests.support.commits import fake_file, make_table, message
 
 
@@ -17,8 +18,8 @@ def test_files_come_in_groups(
     for number in range(7):
         commit(table, [message(table, fake_file(f"data-{number}.parquet"))])
     snapshots = [table.snapshots.get(number) for number in range(1, 8)]
-    names = [table.manifests.manifest_names(snapshot.delta_manifest_list)[0] for snapshot in snapshots]
-    names.insert(4, "manifest-that-is-gone")
+    manifests = [table.manifests.manifests_of(snapshot.delta_list)[0] for snapshot in snapshots]
+    manifests.insert(4, RecordedFile("manifest-that-is-gone", 1))
     decoded: list[int] = []
     decode = manifest_store.avro_codec.decode_manifest_files
 
@@ -27,9 +28,9 @@ def test_files_come_in_groups(
         return decode(files)
 
     monkeypatch.setattr(manifest_store.avro_codec, "decode_manifest_files", counting)
-    monkeypatch.setattr(manifest_store, "_MANIFESTS_AT_ONCE", most)
-    monkeypatch.setattr(manifest_store, "_BYTES_AT_ONCE", most_bytes)
-    found = table.manifests.files_of(names)
+    monkeypatch.setattr(many_files, "_FILES_AT_ONCE", most)
+    monkeypatch.setattr(many_files, "_BYTES_AT_ONCE", most_bytes)
+    found = table.manifests.files_of(manifests)
     first = next(found)
     assert first is not None
     assert [change.name for change in first] == ["data-0.parquet"]

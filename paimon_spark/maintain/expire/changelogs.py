@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
+from paimon_spark.errors import CorruptTableError, ExpiredFileError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.expire.snapshots import Retention
 from paimon_spark.maintain.files.changelog_files import changelog_ids, read_changelog
 from paimon_spark.maintain.files.deletion import delete_empty_directories, delete_files
@@ -21,6 +21,7 @@ from paimon_spark.options import OPTIONS
 from paimon_spark.table.consumer_store import ConsumerStore
 
 if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import RecordedFile
     from paimon_spark.spec.manifest_walk import FileChange
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
@@ -115,28 +116,32 @@ def _unused(table: FileStoreTable, going: Sequence[Snapshot], end: Snapshot) -> 
     """Return the data files of changelogs: changelog files, or files of writes that compactions replaced."""
     unused, own = UnusedFiles(table), UnusedFiles(table)
     for changelog in going:
-        if changelog.changelog_manifest_list is not None:
-            own.add_all(_entries(table, changelog.changelog_manifest_list) or ())
-            unused.add_list(changelog.changelog_manifest_list)
+        if changelog.changelog_list is not None:
+            own.add_all(_entries(table, changelog.changelog_list) or ())
+            unused.add_list(changelog.changelog_list)
             continue
-        changes = _entries(table, changelog.delta_manifest_list)
+        changes = _entries(table, changelog.delta_list)
         if changes is None:
             unused.data.clear()  # an interrupted expiry has deleted all data files up to here
         else:
             unused.add_deleted(changes)
-        unused.add_list(changelog.delta_manifest_list)
-        unused.add_list(changelog.base_manifest_list)
+        unused.add_list(changelog.delta_list)
+        unused.add_list(changelog.base_list)
     if unused.data:
         unused.keep_data(table.manifests.live_columns(end, statistics=False).file_names)
     unused.data.update(own.data)
     return unused
 
 
-def _entries(table: FileStoreTable, manifest_list: str) -> list[FileChange] | None:
-    """Return the entries of the manifests of a list; None when one of them is gone already."""
+def _entries(table: FileStoreTable, listed: RecordedFile) -> list[FileChange] | None:
+    """Return the entries of the manifests of a list; None when one of them is gone already.
+
+    Raises:
+        CorruptTableError: one is there but cannot be read.
+    """
     manifests = table.manifests
     try:
-        found = manifests.columns_of(manifests.manifest_names(manifest_list), statistics=False)
+        found = manifests.columns_of(manifests.manifests_of(listed), statistics=False)
         return [change for columns in found for change in columns.changes()]
-    except CorruptTableError:
+    except ExpiredFileError:
         return None

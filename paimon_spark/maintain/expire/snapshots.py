@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
+from paimon_spark.errors import CorruptTableError, ExpiredFileError, OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.deletion import delete_empty_directories, delete_files
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import TagsByBranch, keep_needed, tags_by_branch
@@ -25,6 +25,7 @@ from paimon_spark.table.consumer_store import ConsumerStore
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 
 if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import RecordedFile
     from paimon_spark.spec.manifest_walk import FileChange
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
@@ -218,9 +219,7 @@ def _plan(table: FileStoreTable, ids: Sequence[int], end_id: int) -> _Expiry:
     serves_as_changelog = decoupled and table.options.get(OPTIONS["changelog-producer"]) == "none"
     end, going = table.snapshots.get(end_id), _existing(table, ids)
     unused = UnusedFiles(table)
-    unused.read(
-        name for snapshot in [*going, end] for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-    )
+    unused.read(listed for snapshot in [*going, end] for listed in (snapshot.base_list, snapshot.delta_list))
     previous = going[0].id if going else end_id
     for snapshot, changes in _changes(table, [*going[1:], end] if going else [], unused):
         if changes is None or snapshot.id != previous + 1:
@@ -231,8 +230,8 @@ def _plan(table: FileStoreTable, ids: Sequence[int], end_id: int) -> _Expiry:
         previous = snapshot.id
     for snapshot in going:
         unused.add_metadata(snapshot, data_lists=not serves_as_changelog, changelog=not decoupled)
-        if not decoupled and snapshot.changelog_manifest_list is not None:
-            unused.add_all(_changelog(table, snapshot.changelog_manifest_list))
+        if not decoupled and snapshot.changelog_list is not None:
+            unused.add_all(_changelog(table, snapshot.changelog_list))
     keep_needed(unused, begin=ids[0], end=end, gone_changelogs=None if decoupled else ())
     manifests, lists = sorted(unused.manifests), sorted(unused.lists)
     return _Expiry(unused.data_paths(), manifests, lists, going, end_id, SnapshotIdentity.of(end), decoupled, seen)
@@ -257,26 +256,29 @@ def _changes(
         CorruptTableError: those of the last commit, which stays, cannot be read.
     """
     if snapshots:
-        table.manifests.manifest_names(snapshots[-1].delta_manifest_list)
-    wanted = [unused.read_lists.get(snapshot.delta_manifest_list, []) for snapshot in snapshots]
-    changes = table.manifests.files_of(name for names in wanted for name in names)
-    for snapshot, names in zip(snapshots, wanted, strict=True):
-        found = [next(changes) for _ in names]
+        table.manifests.manifests_of(snapshots[-1].delta_list)
+    wanted = [unused.read_lists.get(snapshot.delta_list, []) for snapshot in snapshots]
+    changes = table.manifests.files_of(manifest for manifests in wanted for manifest in manifests)
+    for snapshot, manifests in zip(snapshots, wanted, strict=True):
+        found = [next(changes) for _ in manifests]
         there = [part for part in found if part is not None]
         if len(there) < len(found) and snapshot is snapshots[-1]:
             raise CorruptTableError(f"A manifest of snapshot {snapshot.id} of {table.path} is missing.")
-        complete = len(there) == len(found) and snapshot.delta_manifest_list in unused.read_lists
+        complete = len(there) == len(found) and snapshot.delta_list in unused.read_lists
         yield snapshot, [change for part in there for change in part] if complete else None
 
 
-def _changelog(table: FileStoreTable, manifest_list: str) -> list[FileChange]:
-    """Return the changelog files of a commit; what is gone already is left out."""
+def _changelog(table: FileStoreTable, listed: RecordedFile) -> list[FileChange]:
+    """Return the changelog files of a commit; what is gone already is left out.
+
+    Raises:
+        CorruptTableError: the list or one of its manifests is there but cannot be read.
+    """
     found: list[FileChange] = []
     try:
-        names = table.manifests.manifest_names(manifest_list)
-        for columns in table.manifests.columns_of(names, statistics=False):
+        for columns in table.manifests.columns_of(table.manifests.manifests_of(listed), statistics=False):
             found += columns.changes()
-    except CorruptTableError:
+    except ExpiredFileError:
         return found
     return found
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
+from paimon_spark.errors import ExpiredFileError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.changelog_files import changelog_ids, read_changelog
 from paimon_spark.maintain.files.deletion import delete_files, threads_of
 from paimon_spark.maintain.files.unused_files import UnusedFiles
@@ -25,6 +25,7 @@ from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import RecordedFile
     from paimon_spark.storage.file_io import FileStatus
     from paimon_spark.table.table import FileStoreTable
 
@@ -71,7 +72,7 @@ def keep_needed(unused: UnusedFiles, *, begin: int, end: Snapshot, gone_changelo
             unused.keep_names(snapshot)
             if snapshot.commit_kind in _BRING_BACK:
                 unused.keep_metadata(snapshot)
-                _keep_added(unused, snapshot.delta_manifest_list)
+                _keep_added(unused, snapshot.delta_list)
     _keep_tags(unused, TagStore(table.file_io, table.paths), (begin, end.id))
     if gone_changelogs is not None:
         _keep_changelogs(unused, table.paths, gone_changelogs)
@@ -102,10 +103,10 @@ def _keep_branch(unused: UnusedFiles, paths: TablePaths) -> None:
         unused.keep_metadata(snapshot, changelog=True)
         if number == 0:
             unused.keep_live(snapshot)
-        _keep_added(unused, snapshot.delta_manifest_list)
-        name = snapshot.changelog_manifest_list
-        if name is not None and (number or table.file_io.exists(table.paths.manifest_path(name))):
-            _keep_added(unused, name)
+        _keep_added(unused, snapshot.delta_list)
+        own = snapshot.changelog_list
+        if own is not None and (number or table.file_io.exists(table.paths.manifest_path(own.name))):
+            _keep_added(unused, own)
     _keep_tags(unused, TagStore(table.file_io, paths), None)
     _keep_changelogs(unused, paths, ())
 
@@ -138,13 +139,13 @@ def _keep_changelogs(unused: UnusedFiles, paths: TablePaths, gone: Collection[in
     ):
         if changelog.id in gone:
             continue
-        names = [changelog.changelog_manifest_list or changelog.delta_manifest_list]
-        names += [] if changelog.changelog_manifest_list else [changelog.base_manifest_list]
-        for name in names:
-            if table.file_io.exists(table.paths.manifest_path(name)):  # expiring the snapshot may have taken it
-                unused.keep_list(name)
-                if name != changelog.base_manifest_list:
-                    _keep_added(unused, name)
+        lists = [changelog.changelog_list or changelog.delta_list]
+        lists += [] if changelog.changelog_list else [changelog.base_list]
+        for listed in lists:
+            if table.file_io.exists(table.paths.manifest_path(listed.name)):  # expiring the snapshot may have taken it
+                unused.keep_list(listed)
+                if listed != changelog.base_list:
+                    _keep_added(unused, listed)
 
 
 def _all_at_once(table: FileStoreTable, read: Callable[[_Key], Snapshot], keys: Sequence[_Key]) -> list[Snapshot]:
@@ -156,11 +157,11 @@ def _all_at_once(table: FileStoreTable, read: Callable[[_Key], Snapshot], keys: 
         return list(pool.map(read, keys))
 
 
-def _keep_added(unused: UnusedFiles, manifest_list: str) -> None:
+def _keep_added(unused: UnusedFiles, listed: RecordedFile) -> None:
     manifests = unused.table.manifests
     if not unused.data:
         return
-    for columns in manifests.columns_of(manifests.manifest_names(manifest_list), statistics=False):
+    for columns in manifests.columns_of(manifests.manifests_of(listed), statistics=False):
         adds = columns if not columns.kinds.any() else columns.filter(columns.kinds == FileKind.ADD)
         unused.keep_data(adds.file_names)
 
@@ -201,7 +202,7 @@ def _unused(table: FileStoreTable, snapshots: Sequence[Snapshot], half_deleted: 
         unused.add_all(table.manifests.live_columns(snapshot, statistics=False).changes())
         unused.add_metadata(snapshot)
     for snapshot in half_deleted:
-        with contextlib.suppress(CorruptTableError):  # a manifest is gone, so its data files are gone too
+        with contextlib.suppress(ExpiredFileError):  # a manifest is gone, so its data files are gone too
             unused.add_all(table.manifests.live_columns(snapshot, statistics=False).changes())
         unused.add_metadata(snapshot)
     if not unused.lists and not unused.manifests:

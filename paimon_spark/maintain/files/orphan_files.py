@@ -12,19 +12,20 @@ import contextlib
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from paimon_spark.errors import CorruptTableError, OptionError, PaimonError, SnapshotNotFoundError
+from paimon_spark.errors import CorruptTableError, ExpiredFileError, OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.changelog_files import changelog_ids, read_changelog
 from paimon_spark.maintain.files.deletion import delete_files, threads_of
 from paimon_spark.maintain.files.external_paths import own_external_roots
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import unneeded_names
 from paimon_spark.maintain.files.pack_files import old_packs, unneeded_packs
+from paimon_spark.maintain.files.unused_files import if_there
 from paimon_spark.spec.file_names import BUCKET_PREFIX, CHANGELOG_PREFIX, MANAGED_BLOB_SUFFIX, SNAPSHOT_PREFIX
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.table.data_layout import DataLayout
@@ -34,12 +35,12 @@ from paimon_spark.table.snapshot_store import ROLLED_BACK, SnapshotStore
 from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import RecordedFile
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.paths import TablePaths
     from paimon_spark.table.table import FileStoreTable
 
-_Item = TypeVar("_Item")
 _LOG = logging.getLogger(__name__)
 _HINTS = ("EARLIEST", "LATEST", ROLLED_BACK)
 _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\.tmp")
@@ -146,7 +147,7 @@ def remove_files_before(table: FileStoreTable, before: int, *, dry_run: bool = F
         candidates = [file for files in listed for file in files]
         used, manifests = named_files(table, live_snapshots(table))
         deleted: dict[str, Deleted] = {}
-        for references in pool.map(lambda name: read_references(table, name), sorted(manifests)):
+        for references in pool.map(lambda manifest: read_references(table, manifest), manifests):
             used |= references.names
             deleted |= references.deleted
     there = {file.name for file in candidates}
@@ -303,39 +304,42 @@ def _look(table: FileStoreTable, paths: TablePaths) -> LiveSnapshots:
     return found
 
 
-def named_files(table: FileStoreTable, live: LiveSnapshots) -> tuple[set[str], set[str]]:
+def named_files(table: FileStoreTable, live: LiveSnapshots) -> tuple[set[str], set[RecordedFile]]:
     """Return the names of all metadata files that snapshots name, and the manifests among them.
 
     Raises:
         CorruptTableError: a manifest list or index manifest cannot be read. A missing one is an error only for a latest
-            snapshot or a tag: an interrupted expiry may have deleted it for the others.
+            snapshot or a tag: an interrupted expiry may have deleted it for the others. Or a read would refuse a latest
+            snapshot or tag: two of its manifests add one file, or its files have other rows than it counts.
     """
     store = table.manifests
-    lists: set[str] = set()
+    lists: set[RecordedFile] = set()
     index_manifests: set[str] = set()
     used: set[str] = set()
     for snapshot in live.snapshots:
-        names = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
-        lists |= {name for name in names if name is not None}
+        own = snapshot.changelog_list
+        lists |= {snapshot.base_list, snapshot.delta_list} | ({own} if own is not None else set())
         index_manifests |= {snapshot.index_manifest} if snapshot.index_manifest is not None else set()
         used |= {snapshot.statistics} if snapshot.statistics is not None else set()
     with ThreadPoolExecutor(threads_of(table)) as pool:
-        ordered = sorted(lists)
-        found = pool.map(lambda name: _if_there(lambda: store.manifest_names(name)), ordered)
+        ordered = list(lists)
+        found = pool.map(lambda listed: if_there(lambda: store.manifests_of(listed)), ordered)
         of_list = dict(zip(ordered, found, strict=True))
-        named = pool.map(lambda name: _if_there(lambda: store.index_names(name)), index_manifests)
+        named = pool.map(lambda name: if_there(lambda: store.index_names(name)), index_manifests)
         index_files = {name for names in named for name in names}
     _check_whole(table, live, of_list)
-    manifests = {name for names in of_list.values() for name in names}
-    return used | lists | index_manifests | manifests | index_files, manifests
+    manifests = {manifest for each in of_list.values() for manifest in each}
+    return used | index_manifests | index_files | {each.name for each in lists | manifests}, manifests
 
 
-def _check_whole(table: FileStoreTable, live: LiveSnapshots, of_list: Mapping[str, Sequence[str]]) -> None:
+def _check_whole(
+    table: FileStoreTable, live: LiveSnapshots, of_list: Mapping[RecordedFile, Sequence[RecordedFile]]
+) -> None:
     """Check that latest snapshots and tags have all their metadata: else their data files would look unused."""
     present = {entry.name for entry in table.file_io.list_names(table.paths.manifest_dir)}
     for path, snapshot in live.whole.items():
-        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-        names = [*lists, *(name for each in lists for name in of_list[each])]
+        lists = (snapshot.base_list, snapshot.delta_list)
+        names = [each.name for listed in lists for each in (listed, *of_list[listed])]
         names += [snapshot.index_manifest] if snapshot.index_manifest is not None else []
         missing = next((name for name in names if name not in present), None)
         if missing is not None and table.file_io.exists(path):  # else it has just expired or been deleted
@@ -345,16 +349,18 @@ def _check_whole(table: FileStoreTable, live: LiveSnapshots, of_list: Mapping[st
                 "snapshot, roll back to an earlier one or restore the file.",
                 path=table.paths.manifest_path(missing),
             )
+        with contextlib.suppress(ExpiredFileError):  # it has just expired or been deleted
+            table.manifests.check_live(snapshot)
 
 
-def read_references(table: FileStoreTable, name: str) -> FileReferences:
+def read_references(table: FileStoreTable, manifest: RecordedFile) -> FileReferences:
     """Return what a manifest references.
 
     Raises:
-        CorruptTableError: it cannot be read (a missing one references nothing).
+        CorruptTableError: it cannot be read, or is another than recorded (a missing one references nothing).
     """
     found = FileReferences(set(), {})
-    for columns in _if_there(lambda: list(table.manifests.columns_of([name], statistics=False))):
+    for columns in if_there(lambda: list(table.manifests.columns_of([manifest], statistics=False))):
         found.names.update(columns.file_names)
         extras = columns.file_values("_EXTRA_FILES")
         for extra in extras:
@@ -378,15 +384,6 @@ def names_of_deleted(table: FileStoreTable, deleted: Mapping[str, Deleted]) -> s
     """
     dead = unneeded_names(table, {name: made.created_millis for name, made in deleted.items()})
     return {part for name in dead for part in (name, *deleted[name].extra_files)}
-
-
-def _if_there(read: Callable[[], list[_Item]]) -> list[_Item]:
-    try:
-        return read()
-    except CorruptTableError as error:
-        if isinstance(error.__cause__, FileNotFoundError):
-            return []
-        raise
 
 
 def delete_old_empty_directories(table: FileStoreTable, directories: Mapping[str, int], before: int) -> None:

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.maintain.files.deletion import threads_of
+from paimon_spark.maintain.files.unused_files import if_there
 from paimon_spark.spec.file_names import BLOB_REFERENCES_SUFFIX, MANAGED_BLOB_SUFFIX
 from paimon_spark.storage.blob_references import decode_references
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.schema_store import SchemaStore
 
 if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import RecordedFile
     from paimon_spark.table.table import FileStoreTable
 
 _LOG = logging.getLogger(__name__)
@@ -63,7 +65,7 @@ def unneeded_packs(
     table: FileStoreTable,
     packs: list[Pack],
     directories: Iterable[str],
-    manifests: Iterable[str],
+    manifests: Iterable[RecordedFile],
     gone: Container[str] = (),
 ) -> list[Pack]:
     """Return those of some packs that nothing needs.
@@ -72,7 +74,7 @@ def unneeded_packs(
         table: any branch of the table.
         packs: as `old_packs` gives them.
         directories: of buckets.
-        manifests: names of those that everything in the table needs.
+        manifests: those that everything in the table needs.
         gone: paths of files that are about to go, or have gone.
     """
     if not packs:
@@ -88,7 +90,7 @@ def unneeded_packs(
         }
         lists = {name for name in there if name.endswith(BLOB_REFERENCES_SUFFIX)}
         managed = _managed_schemas(table)
-        owners = pool.map(lambda name: _owners(table, name, managed), sorted(manifests))
+        owners = pool.map(lambda manifest: _owners(table, manifest, managed), manifests)
         files = {name for names in owners for name in names if name in there}
         lacking = sorted(name for name in files if name + BLOB_REFERENCES_SUFFIX not in lists)
         if lacking:
@@ -109,16 +111,12 @@ def _managed_schemas(table: FileStoreTable) -> frozenset[int]:
     return frozenset(schema.id for store in stores for schema in store.all() if schema.managed_blob_fields)
 
 
-def _owners(table: FileStoreTable, manifest: str, managed: frozenset[int]) -> list[str]:
+def _owners(table: FileStoreTable, manifest: RecordedFile, managed: frozenset[int]) -> list[str]:
     """The data files of a manifest that need lists of packs."""
     names: list[str] = []
-    try:
-        for columns in table.manifests.columns_of([manifest], statistics=False):
-            pairs = zip(columns.file_names, columns.schema_ids.tolist(), strict=True)
-            names += [name for name, schema_id in pairs if schema_id in managed]
-    except CorruptTableError as error:
-        if not isinstance(error.__cause__, FileNotFoundError):  # it has expired meanwhile
-            raise
+    for columns in if_there(lambda: list(table.manifests.columns_of([manifest], statistics=False))):
+        pairs = zip(columns.file_names, columns.schema_ids.tolist(), strict=True)
+        names += [name for name, schema_id in pairs if schema_id in managed]
     return names
 
 

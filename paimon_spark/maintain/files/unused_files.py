@@ -5,17 +5,32 @@ Does the work of Java's ``FileDeletionBase`` and ``SnapshotDeletion``. Runs on t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
 
-from paimon_spark.errors import CorruptTableError
+from paimon_spark.errors import CorruptTableError, ExpiredFileError
 from paimon_spark.spec.file_names import check_file_name
 from paimon_spark.spec.manifest import FileKind
 
 if TYPE_CHECKING:
+    from paimon_spark.spec.manifest import RecordedFile
     from paimon_spark.spec.manifest_walk import FileChange
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
+
+_Item = TypeVar("_Item")
+
+
+def if_there(read: Callable[[], list[_Item]]) -> list[_Item]:
+    """Return what a metadata file holds, nothing where the file is missing.
+
+    Raises:
+        CorruptTableError: it is there, but cannot be read or is another than recorded.
+    """
+    try:
+        return read()
+    except ExpiredFileError:
+        return []
 
 
 class UnusedFiles:
@@ -25,7 +40,7 @@ class UnusedFiles:
         data: data files by name, as manifests record them.
         manifests: paths of manifests, index files and statistics.
         lists: paths of what names those: manifest lists and index manifests.
-        read_lists: names in manifest lists that have been read already, by the list's name.
+        read_lists: the manifests of manifest lists that have been read already, by the list.
     """
 
     def __init__(self, table: FileStoreTable) -> None:
@@ -33,7 +48,7 @@ class UnusedFiles:
         self.data: dict[str, FileChange] = {}
         self.manifests: set[str] = set()
         self.lists: set[str] = set()
-        self.read_lists: dict[str, list[str]] = {}
+        self.read_lists: dict[RecordedFile, list[RecordedFile]] = {}
         self._named: set[str] = set()
         self._handed_on: set[str] = set()
         self._index_files = False
@@ -65,15 +80,18 @@ class UnusedFiles:
             snapshot: which.
             data_lists: with its manifest lists and manifests.
             changelog: with the manifests of its changelog.
+
+        Raises:
+            CorruptTableError: a manifest list or index manifest cannot be read, or is another than the snapshot says.
         """
         paths, manifests = self.table.paths, self.table.manifests
-        lists: list[str | None] = [snapshot.base_manifest_list, snapshot.delta_manifest_list] if data_lists else []
-        for name in [*lists, snapshot.changelog_manifest_list if changelog else None]:
-            if name is not None:
-                self.add_list(name)
+        lists: list[RecordedFile | None] = [snapshot.base_list, snapshot.delta_list] if data_lists else []
+        for listed in [*lists, snapshot.changelog_list if changelog else None]:
+            if listed is not None:
+                self.add_list(listed)
         name = snapshot.index_manifest
         if name is not None and paths.manifest_path(name) not in self.lists:
-            files = set(self._names(manifests.index_paths, name))
+            files = set(if_there(lambda: manifests.index_paths(name)))
             self.lists.add(paths.manifest_path(name))
             self.manifests |= files
             self._handed_on |= {paths.manifest_path(name), *files}
@@ -82,31 +100,31 @@ class UnusedFiles:
             self.manifests.add(paths.statistics_path(snapshot.statistics))
             self._handed_on.add(paths.statistics_path(snapshot.statistics))
 
-    def read(self, lists: Iterable[str]) -> None:
-        """Read many manifest lists at once, for the calls that follow; those that are missing or damaged are left."""
-        names = list(dict.fromkeys(lists))
-        try:
-            found = list(self.table.manifests.names_of(names))
-        except CorruptTableError:
-            found = [self._names(self.table.manifests.manifest_names, name) or None for name in names]
-        self.read_lists |= {name: of for name, of in zip(names, found, strict=True) if of is not None}
+    def read(self, lists: Iterable[RecordedFile]) -> None:
+        """Read many manifest lists at once, for the calls that follow; those that are missing are left.
 
-    def add_list(self, name: str) -> None:
-        """Take a manifest list with its manifests; one that is missing is gone already."""
-        paths = self.table.paths
-        if paths.manifest_path(name) not in self.lists:
-            self.lists.add(paths.manifest_path(name))
-            names = self.read_lists.pop(name, None)
-            if names is None:
-                names = self._names(self.table.manifests.manifest_names, name)
-            self.manifests.update(paths.manifest_path(name) for name in names if name not in self._named)
-            self._named.update(names)
+        Raises:
+            CorruptTableError: one cannot be read, or is another than its snapshot says.
+        """
+        wanted = list(dict.fromkeys(lists))
+        found = self.table.manifests.manifests_of_lists(wanted)
+        self.read_lists |= {listed: of for listed, of in zip(wanted, found, strict=True) if of is not None}
 
-    def _names(self, read: Any, name: str) -> list[str]:
-        try:
-            return list(read(name))
-        except CorruptTableError:
-            return []
+    def add_list(self, listed: RecordedFile) -> None:
+        """Take a manifest list with its manifests; one that is missing is gone already.
+
+        Raises:
+            CorruptTableError: it cannot be read, or is another than its snapshot says.
+        """
+        path_of = self.table.paths.manifest_path
+        if path_of(listed.name) not in self.lists:
+            found = self.read_lists.pop(listed, None)
+            if found is None:
+                found = if_there(lambda: self.table.manifests.manifests_of(listed))
+            self.lists.add(path_of(listed.name))
+            names = {manifest.name for manifest in found}
+            self.manifests.update(map(path_of, names - self._named))
+            self._named |= names
 
     def keep_data(self, names: Iterable[str]) -> None:
         """Leave data files alone."""
@@ -120,12 +138,14 @@ class UnusedFiles:
         Raises:
             CorruptTableError: a manifest of it is missing or cannot be read.
         """
-        manifests, lists = self.table.manifests, (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-        names = [name for each in lists for name in manifests.manifest_names(each)] if self.data else []
+        manifests, lists = self.table.manifests, (snapshot.base_list, snapshot.delta_list)
+        wanted = [manifest for listed in lists for manifest in manifests.manifests_of(listed)] if self.data else []
         times: dict[str, int] = {}
-        for name, changes in zip(names, manifests.files_of(names), strict=True):
+        for manifest, changes in zip(wanted, manifests.files_of(wanted), strict=True):
             if changes is None:
-                raise CorruptTableError(f"Manifest {name} of snapshot {snapshot.id} of {self.table.path} is missing.")
+                raise CorruptTableError(
+                    f"Manifest {manifest.name} of snapshot {snapshot.id} of {self.table.path} is missing."
+                )
             for change in changes:
                 if change.name in self.data:
                     times[change.name] = times.get(change.name, 0) + (1 if change.kind == FileKind.ADD else -1)
@@ -146,14 +166,11 @@ class UnusedFiles:
         manifests = self.table.manifests
         if not self.lists and not self.manifests:
             return
-        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list) if data_lists else ():
-            self.keep_list(name)
-        if changelog and snapshot.changelog_manifest_list is not None:
-            try:
-                self.keep_list(snapshot.changelog_manifest_list)
-            except CorruptTableError as error:
-                if not isinstance(error.__cause__, FileNotFoundError):
-                    raise
+        for listed in (snapshot.base_list, snapshot.delta_list) if data_lists else ():
+            self.keep_list(listed)
+        own = snapshot.changelog_list
+        if changelog and own is not None:
+            if_there(lambda: self.keep_list(own))
         self.keep_names(snapshot)
         if snapshot.index_manifest is not None and self._index_files:
             self.manifests.difference_update(manifests.index_paths(snapshot.index_manifest))
@@ -170,17 +187,19 @@ class UnusedFiles:
         """Tell whether there are files that later snapshots may have inherited."""
         return not self._handed_on.isdisjoint(self.lists) or not self._handed_on.isdisjoint(self.manifests)
 
-    def keep_list(self, name: str) -> None:
-        """Leave a manifest list and its manifests alone.
+    def keep_list(self, listed: RecordedFile) -> list[RecordedFile]:
+        """Leave a manifest list and its manifests alone; return these.
 
         Raises:
-            CorruptTableError: it is missing or cannot be read.
+            CorruptTableError: it is missing, cannot be read, or is another than its snapshot says.
         """
-        paths = self.table.paths
+        path_of = self.table.paths.manifest_path
         if not self.lists and not self.manifests:
-            return
-        self.lists.discard(paths.manifest_path(name))
-        self.manifests.difference_update(map(paths.manifest_path, self.table.manifests.manifest_names(name)))
+            return []
+        found = self.table.manifests.manifests_of(listed)
+        self.lists.discard(path_of(listed.name))
+        self.manifests.difference_update(path_of(manifest.name) for manifest in found)
+        return found
 
     def oldest_millis(self) -> int:
         """Return when the oldest of the data files was made, 0 when one does not say."""

@@ -33,6 +33,7 @@ from paimon_spark.maintain.files.orphan_files import (
 )
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files as remove_orphan_files_here
 from paimon_spark.maintain.files.pack_files import old_packs, unneeded_packs
+from paimon_spark.spec.manifest import RecordedFile
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _MOST_TASKS = 200
+_MANIFEST = "name string, size long, added long, deleted long"
 
 
 def can_distribute() -> bool:
@@ -84,7 +86,7 @@ def remove_orphan_files_distributed(
     try:
         candidates.count()  # all is listed before the first mention is read
         named, manifests = named_files(table, live_snapshots(table))
-        references = _column(spark, sorted(manifests), tasks).mapInArrow(
+        references = _rows(spark, list(manifests), _MANIFEST, tasks).mapInArrow(
             partial(_references, table), "name string, created long, extras array<string>"
         )
         references.persist()
@@ -107,8 +109,11 @@ def remove_orphan_files_distributed(
 
 
 def _column(spark: SparkSession, values: Sequence[str], tasks: int) -> DataFrame:
-    rows = [(value,) for value in values]
-    return spark.createDataFrame(rows, "value string").repartition(max(1, min(tasks, len(rows))))
+    return _rows(spark, [(value,) for value in values], "value string", tasks)
+
+
+def _rows(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema: str, tasks: int) -> DataFrame:
+    return spark.createDataFrame(rows, schema).repartition(max(1, min(tasks, len(rows))))
 
 
 def _list(table: FileStoreTable, before: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -131,8 +136,8 @@ def _deleted(candidates: DataFrame, references: DataFrame) -> dict[str, Deleted]
 def _references(table: FileStoreTable, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The names that manifests mention; with the time it was made and the files beside it where one is deleted."""
     for batch in batches:
-        for manifest in batch.column(0).to_pylist():
-            references = read_references(table, manifest)
+        for recorded in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            references = read_references(table, RecordedFile(*recorded))
             names = sorted(references.names)
             deleted = [references.deleted.get(name) for name in names]
             created = pa.array([None if made is None else made.created_millis for made in deleted], pa.int64())
