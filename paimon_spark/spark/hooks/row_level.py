@@ -39,7 +39,8 @@ def install_row_level(gateway: Gateway, state: JavaObject) -> None:
     """Let DELETE, UPDATE and MERGE of a session's statements reach our tables. Calling it again does no harm."""
     java_class(gateway, _TABLE_CLASS)
     proxy = (FUNCTION, StatementProxy(gateway))
-    add_rule(gateway, state, (compat.RESOLUTION_RULES,), "PaimonRowLevelStatements", proxy)
+    structs = ("scala.PartialFunction", new_object(gateway, "PaimonAssignedStructs"))
+    add_rule(gateway, state, (compat.RESOLUTION_RULES,), "PaimonRowLevelStatements", proxy, structs)
 
 
 class StatementProxy(FunctionProxy):

@@ -138,7 +138,10 @@ class KeyedMerge:
 
     @staticmethod
     def _value(rows: pa.Table, column: MergedColumn, found: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
-        matched, inserted = (None if at is None else rows.column(at) for at in (column.matched, column.inserted))
+        # values of clauses differ in what may be null inside of them
+        matched, inserted = (
+            None if at is None else _converted(rows.column(at), kind) for at in (column.matched, column.inserted)
+        )
         if matched is None and inserted is None:
             return pa.nulls(rows.num_rows, kind)
         if matched is None or inserted is None or column.matched == column.inserted:

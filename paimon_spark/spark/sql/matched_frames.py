@@ -187,7 +187,8 @@ def _updated(rows: DataFrame, table: FileStoreTable, trees: _Tree) -> DataFrame:
     count = len(fields)
     both = rows.select(*new, *old, *marks).toDF(*(str(number) for number in range(2 * count)), *marks)
     ansi = str(rows.sparkSession.conf.get("spark.sql.ansi.enabled")).lower() == "true"
-    values = assigned(both.select(*(str(number) for number in range(count))), fields, [table.path], ansi=ansi)
+    new_values = both.select(*(str(number) for number in range(count)))
+    values = assigned(new_values, fields, [table.path], ansi=ansi, by_name=True)
     if marks:
         values = [
             sf.when(sf.col(HIT), value).otherwise(sf.col(str(number + count))).alias(field.name)

@@ -21,7 +21,9 @@ _DATETIMES = (t.DateType, t.TimestampType, t.TimestampNTZType)
 _NOT_ATOMIC = (t.ArrayType, t.MapType, t.StructType, t.VariantType, t.NullType)
 
 
-def assigned(rows: DataFrame, fields: Sequence[t.StructField], table: Sequence[str], *, ansi: bool) -> list[Column]:
+def assigned(
+    rows: DataFrame, fields: Sequence[t.StructField], table: Sequence[str], *, ansi: bool, by_name: bool = False
+) -> list[Column]:
     """Return the columns of rows, named 0, 1, 2, …, as columns of the table, by position.
 
     Args:
@@ -29,10 +31,17 @@ def assigned(rows: DataFrame, fields: Sequence[t.StructField], table: Sequence[s
         fields: the table's columns.
         table: its name, for messages.
         ansi: whether the session's casts fail where a value is lost.
+        by_name: whether fields of STRUCTs are matched by their names, as in UPDATE and MERGE.
 
     Raises:
         AnalysisException: a column cannot be stored in one of that type.
     """
+    if by_name:
+        named = enumerate(zip(fields, rows.schema.fields, strict=True))
+        return [
+            stored_value(sf.col(str(number)), source.dataType, field, table, ansi=ansi).alias(field.name)
+            for number, (field, source) in named
+        ]
     for field, source in zip(fields, rows.schema.fields, strict=True):
         _check_assignable(source.dataType, field, table)
     pairs = enumerate(zip(fields, rows.schema.fields, strict=True))

@@ -7,20 +7,31 @@ import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.PartialFunction;
 
 /** An analyzer rule: asks Python about DELETE, UPDATE and MERGE of tables that are answered in Python. */
 public final class PaimonRowLevelStatements extends Rule {
     private final Function paimon;
+    private final PartialFunction structs;
 
-    public PaimonRowLevelStatements(Function paimon) {
+    public PaimonRowLevelStatements(Function paimon, PartialFunction structs) {
         this.paimon = paimon;
+        this.structs = structs;
     }
 
     public TreeNode apply(TreeNode plan) {
-        return asks(plan) ? (TreeNode) paimon.apply(plan) : plan;
+        if (!isOfOurs(plan)) {
+            return plan;
+        }
+        LogicalPlan given = (LogicalPlan) ((LogicalPlan) plan).transformExpressions(structs);
+        if (!given.resolved()) {
+            return plan;
+        }
+        Object run = paimon.apply(given);
+        return run == given ? plan : (TreeNode) run;
     }
 
-    private static boolean asks(TreeNode plan) {
+    private static boolean isOfOurs(TreeNode plan) {
         LogicalPlan table;
         if (plan instanceof DeleteFromTable) {
             table = ((DeleteFromTable) plan).table();
@@ -34,8 +45,7 @@ public final class PaimonRowLevelStatements extends Rule {
         while (table instanceof SubqueryAlias) {
             table = ((SubqueryAlias) table).child();
         }
-        return ((LogicalPlan) plan).resolved()
-            && table instanceof DataSourceV2Relation
+        return table instanceof DataSourceV2Relation
             && java.lang.reflect.Proxy.isProxyClass(((DataSourceV2Relation) table).table().getClass());
     }
 }

@@ -1,0 +1,103 @@
+"""Fields of STRUCTs are assigned by their names in UPDATE and MERGE: with an alias and without, deep inside too."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from paimon_spark import PaimonTable
+from tests.support.warehouses import run_by, session_of
+
+pytestmark = pytest.mark.spark
+
+Run = Callable[[str], DataFrame]
+_numbers = itertools.count()
+KINDS = {
+    "append": "",
+    "vectors": "TBLPROPERTIES ('deletion-vectors.enabled' = 'true')",
+    "keys": "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')",
+    "partial-update": "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1', 'merge-engine' = 'partial-update')",
+    "evolution": "TBLPROPERTIES ('row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true')",
+}
+COLUMNS = (
+    "id INT NOT NULL, s STRUCT<city: STRING, zip: STRING>, l ARRAY<STRUCT<a: INT, b: VARCHAR(5)>>, "
+    "m MAP<STRING, STRUCT<a: INT, b: STRUCT<x: INT, y: INT>>>"
+)
+OLD = (
+    "named_struct('city', 'C', 'zip', '1'), array(named_struct('a', 1, 'b', '2')), "
+    "map('k', named_struct('a', 1, 'b', named_struct('x', 1, 'y', 2)))"
+)
+SWAPPED = (
+    "named_struct('zip', '9', 'city', 'D')",
+    "array(named_struct('b', '20', 'a', 10))",
+    "map('k', named_struct('b', named_struct('y', 4, 'x', 3), 'a', 2))",
+)
+SOURCE = "(SELECT n AS id, {} AS s, {} AS l, {} AS m FROM VALUES (1), (2) AS v(n))".format(*SWAPPED)
+NEW = (("D", "9"), [(10, "20")], {"k": (2, (3, 4))})
+
+
+@pytest.fixture(params=["catalog", "text"])
+def run(request: pytest.FixtureRequest, structs: SparkSession) -> Run:
+    return run_by(structs, request.param)
+
+
+@pytest.fixture(scope="module")
+def structs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    return session_of(spark, "structs", tmp_path_factory.mktemp("structs"))
+
+
+def made(session: SparkSession, kind: str) -> str:
+    name = f"structs.db.t{next(_numbers)}"
+    session.sql(f"CREATE TABLE {name} ({COLUMNS}) {KINDS[kind]}")
+    session.sql(f"INSERT INTO {name} VALUES (1, {OLD})").collect()
+    return name
+
+
+def rows(session: SparkSession, name: str) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in session.sql(f"SELECT * FROM {name} ORDER BY id").collect()]
+
+
+@pytest.mark.parametrize("alias", ["", "t"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_update(structs: SparkSession, run: Run, kind: str, alias: str) -> None:
+    name = made(structs, kind)
+    run("UPDATE {} {} SET s = {}, l = {}, m = {}".format(name, alias, *SWAPPED)).collect()
+    assert rows(structs, name) == [(1, *NEW)]
+
+
+@pytest.mark.parametrize("clause", ["*", "s = s.s, l = s.l, m = s.m"])
+@pytest.mark.parametrize("alias", ["", "t"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_merge(structs: SparkSession, run: Run, kind: str, alias: str, clause: str) -> None:
+    name = made(structs, kind)
+    own = alias or name.rsplit(".", 1)[1]
+    insert = "*" if clause == "*" else "(id, s) VALUES (s.id, s.s)"
+    run(
+        f"MERGE INTO {name} {alias} USING {SOURCE} AS s ON {own}.id = s.id "
+        f"WHEN MATCHED THEN UPDATE SET {clause} WHEN NOT MATCHED THEN INSERT {insert}"
+    ).collect()
+    second = NEW if clause == "*" else (NEW[0], None, None)
+    assert rows(structs, name) == [(1, *NEW), (2, *second)]
+
+
+def test_methods(structs: SparkSession) -> None:
+    name = made(structs, "keys")
+    path = structs.sql(f"SHOW TBLPROPERTIES {name}").where("key = 'path'").first()
+    assert path is not None
+    table = PaimonTable.for_path(structs, path["value"])
+    table.update(dict(zip("slm", SWAPPED, strict=True)))
+    assert rows(structs, name) == [(1, *NEW)]
+
+
+@pytest.mark.parametrize("value", ["named_struct('city', 'D')", "named_struct('city', 'D', 'zip', '9', 'more', 1)"])
+@pytest.mark.parametrize("kind", ["append", "keys"])
+def test_other_fields_are_refused(structs: SparkSession, run: Run, kind: str, value: str) -> None:
+    name = made(structs, kind)
+    before = rows(structs, name)
+    with pytest.raises(PySparkException, match=r"INCOMPATIBLE_DATA_FOR_TABLE"):
+        run(f"UPDATE {name} SET s = {value}").collect()
+    assert rows(structs, name) == before
