@@ -212,6 +212,11 @@ class CoreOptions(Mapping[str, str]):
         return self.merge_engine == "first-row"
 
     @property
+    def one_row_per_key_above_level_0(self) -> bool:
+        """Whether the files of a bucket above level 0 hold each key once (deletion vectors, first-row)."""
+        return self.deletion_vectors_enabled or self.merge_engine == "first-row"
+
+    @property
     def write_only(self) -> bool:
         """Whether writes neither compact nor expire."""
         return bool(self.value("write-only"))

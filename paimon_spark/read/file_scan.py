@@ -136,10 +136,12 @@ def _decided_alone(
     table: FileStoreTable, files: ManifestColumns, groups: Sequence[npt.NDArray[np.int64]]
 ) -> npt.NDArray[np.bool_]:
     """Return which files lie in buckets no two files of which can hold the same key."""
+    once = table.options.one_row_per_key_above_level_0
     if table.options.batch_scan_skips_level_0:
         return np.ones(len(files), dtype=bool)
     alone = np.zeros(len(files), dtype=bool)
     levels = files.levels
     for at in groups:
-        alone[at] = len(at) == 1 or (levels[at[0]] > 0 and bool((levels[at] == levels[at[0]]).all()))
+        sorted_once = bool((levels[at] > 0).all()) and (once or bool((levels[at] == levels[at[0]]).all()))
+        alone[at] = len(at) == 1 or sorted_once
     return alone

@@ -48,7 +48,7 @@ def generate_splits(
     """Cut the files of every bucket into splits, buckets in the order in which they appear."""
     groups = [g for g in bucket_groups(files) if files.buckets[g[0]] != POSTPONE_BUCKET]
     all_files = split_files(table, files, vectors)
-    hides_level_0 = table.options.batch_scan_skips_level_0
+    one_row_per_key = table.options.one_row_per_key_above_level_0
     target = table.options.split_target_size_bytes
     cost = table.options.split_open_file_cost_bytes
     count_blobs = counts_blobs(table.options)
@@ -62,7 +62,7 @@ def generate_splits(
             bins = _evolved_bins(bucket, share, cost, count_blobs=count_blobs)
         elif not table.schema.primary_keys:
             bins = [(b, True) for b in _append_bins(bucket, target, share, cost)]
-        elif is_raw_bucket(bucket, one_row_per_key=hides_level_0):
+        elif is_raw_bucket(bucket, one_row_per_key=one_row_per_key):
             bins = [(b, True) for b in pack_ordered(bucket, lambda f: max(f.size, cost), share)]
         else:
             if ranks is None:

@@ -16,7 +16,7 @@ from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.commits import fake_file, make_table, message
 from tests.support.history import rows
-from tests.support.racing import count_up, race
+from tests.support.racing import count_up, count_up_and_compact, race
 
 BUCKETS = pytest.mark.parametrize("bucket", ["1", "-1"], ids=["fixed", "dynamic"])
 
@@ -215,3 +215,17 @@ def test_counters_of_several_processes_count_every_success(tmp_path: Path, bucke
     deeds = race(count_up, table.path, 3, 8)
     assert rows(table) == {1: str(len(deeds)), 2: str(len(deeds))}
     assert len(deeds) == 24
+
+
+@pytest.mark.thorough
+@BUCKETS
+@pytest.mark.parametrize("kind", ["vectors", "lookup", "vectors_and_lookup"])
+def test_counters_count_every_success_beside_compactions(tmp_path: Path, bucket: str, kind: str) -> None:
+    vectors, lookup = {"deletion_vectors__enabled": "true"}, {"changelog_producer": "lookup"}
+    options = {"vectors": vectors, "lookup": lookup, "vectors_and_lookup": vectors | lookup}[kind]
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket=bucket, snapshot__num_retained__min="100", **options)
+    upsert(table, {1: "0", 2: "0"})
+    deeds = race(count_up_and_compact, table.path, 4, 4)
+    compact(table, full=True)
+    assert rows(table) == {1: str(len(deeds)), 2: str(len(deeds))}
+    assert len(deeds) == 16

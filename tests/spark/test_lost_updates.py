@@ -163,6 +163,18 @@ def test_a_rescale_keeps_rows_that_are_not_compacted_yet(create: Callable[[str],
     assert contents(table) == {1: 10, 2: 20, 3: 30, 4: 40}
 
 
+def test_a_rival_that_compacts_after_the_read_loses_nothing(
+    change: Callable[..., None], create: Callable[[str], PaimonTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create(VECTORS.format(""))
+    write(table.path, {1: 100})
+    calls = between(monkeypatch, "_write_changes", table.compact)
+    change(table, "n + 1", "k = 1")
+    table.compact()
+    assert contents(table) == {1: 101, 2: 20, 3: 30}
+    assert len(calls) == 1  # a compaction changes no rows
+
+
 def test_a_delete_looks_again_at_what_came_between(
     change: Callable[..., None], create: Callable[[str], PaimonTable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,8 +211,11 @@ def test_a_column_that_no_snapshot_has_is_updated(
     assert sorted(tuple(row) for row in table.to_df().where("k < 3").collect()) == [(1, 10, 2, 7), (2, 20, None, None)]
 
 
-def test_counters_of_threads_count_every_success(spark: SparkSession, create: Callable[[str], PaimonTable]) -> None:
-    table = create("TBLPROPERTIES ('primary-key'='k', 'bucket'='-1', 'commit.max-retries'='50')")
+@pytest.mark.parametrize("properties", ["", ", 'deletion-vectors.enabled'='true'", ", 'changelog-producer'='lookup'"])
+def test_counters_of_threads_count_every_success(
+    spark: SparkSession, create: Callable[[str], PaimonTable], properties: str
+) -> None:
+    table = create(f"TBLPROPERTIES ('primary-key'='k', 'bucket'='-1', 'commit.max-retries'='50'{properties})")
     name = f"rivals.db.{Path(table.path).name}"
 
     def count(thread: int) -> None:

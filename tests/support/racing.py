@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import random
 import time
@@ -17,6 +18,9 @@ from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.maintain.compact.compaction import compact
+from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.split_read import read_split
+from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.manifest import FileSource
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -24,7 +28,6 @@ from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.commits import data_file, message, partition_bytes
-from tests.support.history import rows as rows_of
 
 PATIENT = {"commit.max-retries": "500", "commit.max-retry-wait": "100 ms"}
 """Rivals on a loaded machine may win often; giving up is tested elsewhere."""
@@ -176,6 +179,13 @@ def serially(deeds: Sequence[Deed]) -> list[tuple[Any, ...]]:
     return sorted((key, value, partition) for key, (value, partition) in rows.items())
 
 
+def rows_to_change(table: FileStoreTable, snapshot: Snapshot) -> dict[int, str]:
+    """Return the rows (k, v) of a snapshot that a statement changes."""
+    plan = TableScan.of(table, ROWS, snapshot_id=snapshot.id).plan()
+    batches = [b for split in plan.splits for b in read_split(plan.table, split, plan.fields, plan.residual)]
+    return {row["k"]: row["v"] for batch in batches for row in batch.to_pylist()}
+
+
 def count_up(path: str, number: int, commits: int) -> list[Deed]:
     """Add one to all values (counters as text), as an UPDATE does: what is written is made of what was read."""
     deeds = []
@@ -184,7 +194,7 @@ def count_up(path: str, number: int, commits: int) -> list[Deed]:
 
         def attempt(latest: Snapshot | None, table: FileStoreTable = table) -> int | None:
             assert latest is not None
-            old = rows_of(table, snapshot_id=latest.id)
+            old = rows_to_change(table, latest)
             batch = pa.RecordBatch.from_pydict(
                 {"k": pa.array(list(old), pa.int32()), "v": [str(int(value) + 1) for value in old.values()]}
             )
@@ -195,4 +205,15 @@ def count_up(path: str, number: int, commits: int) -> list[Deed]:
         made = run_again(table, attempt)
         assert made is not None
         deeds.append(Deed(made, "count", {}))
+    return deeds
+
+
+def count_up_and_compact(path: str, number: int, commits: int) -> list[Deed]:
+    """As `count_up`, with a compaction of its own after most updates, as writes of tables with vectors have it."""
+    chance, deeds = random.Random(number), []
+    for _ in range(commits):
+        deeds += count_up(path, number, 1)
+        if chance.random() < 0.7:
+            with contextlib.suppress(CommitConflictError):
+                compact(_open(path), full=chance.random() < 0.3)
     return deeds
