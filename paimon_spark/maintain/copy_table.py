@@ -84,7 +84,7 @@ def copy_table(
     if one.startswith(other) or other.startswith(one):
         raise OptionError(f"Table {source.path} cannot be copied into itself, nor into what lies in it or around it.")
     snapshot = source.snapshots.latest()
-    target = load_table(path, options=options) if exists else _created(source, path, options)
+    target = _resumed(source, path, options) if exists else _created(source, path, options)
     try:
         _copy_rows(source, target, snapshot, partitions, execute or copy_here, created=not exists)
     except CommitStateUnknownError:
@@ -258,10 +258,24 @@ def _created(source: FileStoreTable, path: str, options: Mapping[str, str]) -> F
     """Make a table with all schemas of another one: its files were written with any of them."""
     first, *later = (_without_path(schema) for schema in source.schemas.all())
     target = create_table(path, first, file_io=FileIO.for_path(path, dict(options)))
-    store = SchemaStore(confined(target.file_io, target.paths.root), TablePaths(target.paths.root))
-    for schema in later:
+    return _with_schemas(target, later, options)
+
+
+def _resumed(source: FileStoreTable, path: str, options: Mapping[str, str]) -> FileStoreTable:
+    """Return the target that is there; a copy that was stopped while it made the table gets the schemas it lacks."""
+    target = load_table(path, options=options)
+    there, all_of_source = target.schemas.all(), [_without_path(schema) for schema in source.schemas.all()]
+    begun = [_without_path(schema) for schema in there] == all_of_source[: len(there)]
+    if begun and len(there) < len(all_of_source) and target.snapshots.latest_id() is None:
+        return _with_schemas(target, all_of_source[len(there) :], options)
+    return target
+
+
+def _with_schemas(table: FileStoreTable, schemas: Sequence[TableSchema], options: Mapping[str, str]) -> FileStoreTable:
+    store = SchemaStore(confined(table.file_io, table.paths.root), TablePaths(table.paths.root))
+    for schema in schemas:
         store.commit_next(lambda _, schema=schema: schema)  # type: ignore[misc]
-    return load_table(path, options=options)
+    return load_table(table.path, options=options)
 
 
 def _without_path(schema: TableSchema) -> TableSchema:

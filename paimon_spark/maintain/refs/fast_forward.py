@@ -150,7 +150,14 @@ def _forget_later(ours: _Side, theirs: _Side, kept: int, first: int) -> None:
     ids = ours.snapshots.ids()
     remaining = [number for number in ids if number <= kept]
     if remaining:
-        ours.snapshots.take_back(remaining[-1], ids[-1], later_id=theirs.snapshots.ids()[-1])
+        try:
+            ours.snapshots.take_back(remaining[-1], ids[-1], later_id=theirs.snapshots.ids()[-1])
+        except OSError as error:
+            raise CommitError(
+                f"{ours.paths.branch_root} was not moved to branch '{theirs.paths.branch}', and nothing was deleted: "
+                f"the hint LATEST could not be written ({error}). See that {ours.paths.snapshot_dir} can be written "
+                "and that nobody commits meanwhile, then fast-forward again."
+            ) from error
     else:
         ours.io.delete_quietly(ours.paths.latest_hint_path)
         ours.io.delete_quietly(ours.paths.earliest_hint_path)

@@ -24,7 +24,7 @@ from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.foreign_files import FORMATS
 from paimon_spark.table.filesystem_catalog import DATABASE_SUFFIX
 from paimon_spark.table.paths import plain_path
-from paimon_spark.table.table import create_table, table_exists
+from paimon_spark.table.table import create_table, load_table, table_exists
 from paimon_spark.table.undo_create import undo_create
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def migrate(
         DataError: a file has columns that the others lack.
     """
     if table_exists(path, options=store):
-        raise SchemaError(f"{path} is a Paimon table already: migrate into a new one.")
+        raise SchemaError(_there_already(load_table(path, options=store), source))
     one, other = f"{plain_path(path)}/", f"{plain_path(source.root)}/"
     if one.startswith(other) or other.startswith(one):
         raise OptionError(f"The new table {path} must not lie in its source {source.root}, nor around it.")
@@ -161,6 +161,20 @@ def migrate(
     if delete_origin:
         _let_go(spark, source, FileIO.for_path(source.root, dict(store)))
     return in_place
+
+
+def _there_already(table: FileStoreTable, source: MigrationSource) -> str:
+    """Say what to do where the table is there, perhaps from a migration that was stopped."""
+    already = f"{table.path} is a Paimon table already"
+    if table.snapshots.latest_id() is None:
+        return (
+            f"{already}, without rows: migrate into a new one. If a migration into it was stopped, {source.root} is "
+            "whole: drop this table, then migrate again."
+        )
+    return (
+        f"{already}, with rows: migrate into a new one. If a migration into it was stopped, all rows had come, and "
+        f"only {source.root} was not deleted in full: compare, keep this table, and delete what is left of the source."
+    )
 
 
 def _new_schema(source: MigrationSource, options: Mapping[str, str]) -> TableSchema:
