@@ -274,7 +274,7 @@ def commit_part(
             writer.discard()
             raise
         try:
-            published = publish_snapshot(table, snapshot, retries)
+            published = publish_snapshot(table, snapshot, retries, follows=latest)
         except CommitStateUnknownError:
             raise
         except PaimonError:

@@ -3,7 +3,8 @@
 Java: ``RenamingSnapshotCommit`` looks whether the file exists and then renames, which loses commits when processes
 race; here the store's own exclusive create decides (``FileIO.create_exclusive``). After an unclear answer the file is
 read back and its ``uuid`` tells whose it is (docs/format.md §2, docs/design.md §4). Then the table is looked at once
-more: a snapshot in a table that was dropped meanwhile, or dropped and made again, is withdrawn.
+more: a snapshot in a table that was dropped meanwhile, or dropped and made again, is withdrawn, and so is one that
+follows a snapshot that was rolled back meanwhile.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from paimon_spark.errors import (
 from paimon_spark.spec.json_text import json_bytes
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.storage.store_errors import FINAL_ERRNOS
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
 
 if TYPE_CHECKING:
     from paimon_spark.commit.retry import Retries
@@ -35,7 +37,9 @@ class _Owner(Enum):
     NOBODY = "nobody"
 
 
-def publish_snapshot(table: FileStoreTable, snapshot: Snapshot, retries: Retries) -> bool:
+def publish_snapshot(
+    table: FileStoreTable, snapshot: Snapshot, retries: Retries, *, follows: Snapshot | None = None
+) -> bool:
     """Create the snapshot's file exclusively.
 
     Creating the same bytes again after an unclear answer is safe: if the first attempt arrived late, the second finds a
@@ -45,9 +49,11 @@ def publish_snapshot(table: FileStoreTable, snapshot: Snapshot, retries: Retries
         table: where to publish.
         snapshot: has a uuid that no other attempt ever had.
         retries: waits between attempts; shared with the commit's own loop.
+        follows: the snapshot before it, whose files it has; None: it is the first one.
 
     Returns:
-        True when the snapshot is ours, False when another commit has this id.
+        True when the snapshot is ours. False when another commit has this id, or when the snapshot before it was rolled
+        back meanwhile: then this one was withdrawn, since it would bring back what was rolled back.
 
     Raises:
         CommitError: the store refused for good and the file is not there; nothing was committed.
@@ -82,6 +88,11 @@ def publish_snapshot(table: FileStoreTable, snapshot: Snapshot, retries: Retries
     if gone is not None:
         _withdraw(table, snapshot)
         raise gone
+    if follows is not None and _is_rolled_back(table, follows) and not table.snapshots.exists(snapshot.id + 1):
+        _withdraw(table, snapshot)
+        if table.snapshots.exists(snapshot.id) and _owner(table, path, snapshot, retries, None) is _Owner.OURS:
+            raise _unknown(table, snapshot, None)
+        return False
     with contextlib.suppress(Exception):  # published: the commit has taken place even if the hint cannot be written
         table.snapshots.announce(snapshot.id)
     return True
@@ -98,6 +109,17 @@ def _table_gone(table: FileStoreTable) -> PaimonError | None:
     if dropped:
         return TableNotFoundError(f"The table {table.path} was dropped while it was written: no schema file.")
     return another_table(table.path, table.schema.id)
+
+
+def _is_rolled_back(table: FileStoreTable, follows: Snapshot) -> bool:
+    """Whether a snapshot was rolled back; one that has expired went after all that were before it."""
+    try:
+        found = table.snapshots.find(follows.id)
+        if found is not None:
+            return SnapshotIdentity.of(found) != SnapshotIdentity.of(follows)
+        return any(snapshot_id < follows.id for snapshot_id in table.snapshots.ids())
+    except (OSError, PaimonError):
+        return False  # it was there a moment ago, and nothing says otherwise
 
 
 def _withdraw(table: FileStoreTable, snapshot: Snapshot) -> None:

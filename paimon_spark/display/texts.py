@@ -23,5 +23,8 @@ def counted(count: int, noun: str) -> str:
 
 
 def time_text(millis: int) -> str:
-    """A commit's time here: ``2024-05-01 10:30:00``."""
-    return datetime.fromtimestamp(millis / 1000).isoformat(sep=" ", timespec="seconds")
+    """A commit's time here: ``2024-05-01 10:30:00``; outside the years 1 to 9999 its milliseconds."""
+    try:
+        return datetime.fromtimestamp(millis / 1000).isoformat(sep=" ", timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return str(millis)

@@ -143,7 +143,9 @@ class TagStore:
         self._delete(path)
 
     def rename(self, name: str, new_name: str) -> None:
-        """Rename a tag.
+        """Rename a tag: it is written under the new name, then deleted.
+
+        A rename that was stopped in between is finished when it is run again: the new tag holds the same then.
 
         Raises:
             SnapshotNotFoundError: there is no tag ``name``.
@@ -154,9 +156,15 @@ class TagStore:
             data = self._file_io.read_bytes(source)
         except FileNotFoundError as error:
             raise SnapshotNotFoundError(self._missing(name)) from error
-        if not self._file_io.create_exclusive(target, data):
+        if source == target or not (self._file_io.create_exclusive(target, data) or self._holds(target, data)):
             raise PaimonError(f"Tag '{new_name}' already exists.")
         self._delete(source)
+
+    def _holds(self, path: str, data: bytes) -> bool:
+        try:
+            return self._file_io.read_bytes(path) == data
+        except FileNotFoundError:  # deleted meanwhile
+            return False
 
     def _delete(self, path: str) -> None:
         if not self._file_io.delete_quietly(path):

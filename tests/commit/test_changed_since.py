@@ -108,10 +108,10 @@ def test_a_rival_that_comes_between_the_check_and_the_publishing_is_seen(
 
     read, publish = seen(keyed), file_store_commit.publish_snapshot
 
-    def late(*args: object) -> bool:
+    def late(*args: object, **more: object) -> bool:
         monkeypatch.setattr(file_store_commit, "publish_snapshot", publish)
         upsert(keyed, {5: "late"})
-        return publish(*args)  # type: ignore[arg-type]
+        return publish(*args, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(file_store_commit, "publish_snapshot", late)
     with pytest.raises(CommitConflictError, match="Snapshot 2"):

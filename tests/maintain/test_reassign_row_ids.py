@@ -65,11 +65,11 @@ def test_rivals_may_be_faster(tmp_path: Any, monkeypatch: pytest.MonkeyPatch, al
         commit(table, [message(table, data_file(table, {number: "x"}, partition=dt), partition=dt)])
     publish, lost = file_store_commit.publish_snapshot, []
 
-    def overtaken(there: Any, snapshot: Any, retries: Any) -> bool:
+    def overtaken(there: Any, snapshot: Any, retries: Any, **more: Any) -> bool:
         if snapshot.commit_user.startswith("reassign") and (always or not lost):
             lost.append(snapshot.id)
             commit(table, [message(table, data_file(table, {9: "rival"}, partition="b"), partition="b")])
-        return publish(there, snapshot, retries)
+        return publish(there, snapshot, retries, **more)
 
     monkeypatch.setattr(file_store_commit, "publish_snapshot", overtaken)
     before = set(Path(table.paths.manifest_dir).iterdir())

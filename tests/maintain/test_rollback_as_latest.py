@@ -7,8 +7,8 @@ import pytest
 
 from paimon_spark.commit import file_store_commit
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
-from paimon_spark.errors import CommitConflictError, OptionError, SnapshotNotFoundError
-from paimon_spark.maintain.refs import tags
+from paimon_spark.errors import CommitConflictError, CommitError, OptionError, SnapshotNotFoundError
+from paimon_spark.maintain.refs import rollback_as_latest, tags
 from paimon_spark.maintain.refs.rollback_as_latest import RollbackAsLatest, rollback_to_as_latest
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.snapshot import CommitKind
@@ -86,11 +86,11 @@ def test_what_cannot_be_rolled_back(table: FileStoreTable, tmp_path: Path) -> No
 def test_rivals_may_be_faster(table: FileStoreTable, monkeypatch: pytest.MonkeyPatch, always: bool) -> None:
     publish, lost = file_store_commit.publish_snapshot, []
 
-    def overtaken(there: FileStoreTable, snapshot: Any, retries: Any) -> bool:
+    def overtaken(there: FileStoreTable, snapshot: Any, retries: Any, **more: Any) -> bool:
         if snapshot.commit_user.startswith(PREFIX) and (always or not lost):
             lost.append(snapshot.id)
             commit(table, [message(table, data_file(table, {snapshot.id * 10: "rival"}))])
-        return publish(there, snapshot, retries)
+        return publish(there, snapshot, retries, **more)
 
     monkeypatch.setattr(file_store_commit, "publish_snapshot", overtaken)
     quick = table.with_options({"commit.max-retries": "1", "commit.min-retry-wait": "1 ms"})
@@ -126,3 +126,25 @@ def test_java_reads_all_of_it(oracle: Any, tmp_path: Path) -> None:
     assert oracle.rows(name) == after
     for tag in load_table(path).tags.names():
         assert oracle.rows(name, options={"scan.tag-name": tag}) == wanted[int(tag.removeprefix(PREFIX).split("-")[0])]
+
+
+@pytest.mark.parametrize("fails", ["tag", "due tags"])
+def test_what_took_place_is_not_advised_to_be_run_again(
+    table: FileStoreTable, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    def create(store: Any, name: str, *args: Any, **more: Any) -> bool:
+        if name.endswith("-as-4"):
+            raise OSError(28, "No space left on device")
+        return bool(real(store, name, *args, **more))
+
+    def due(_: FileStoreTable) -> None:
+        raise CommitConflictError("tags: run it again")
+
+    real = type(table.tags).create
+    if fails == "tag":
+        monkeypatch.setattr(type(table.tags), "create", create)
+    else:
+        monkeypatch.setattr(rollback_as_latest, "create_due_tags", due)
+    with pytest.raises(CommitError, match=r"snapshot 4 has the rows of snapshot 1; do not run it again"):
+        rollback_to_as_latest(table, snapshot_id=1)
+    assert (table.snapshots.ids(), rows(table)) == ([1, 2, 3, 4], {1: "a"})

@@ -13,10 +13,11 @@ from paimon_spark.errors import CommitError, CorruptTableError
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
+from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.table.table import FileStoreTable
 from tests.support.commits import data_file, make_table, message
-from tests.support.history import table_files
+from tests.support.history import rows, table_files
 
 
 def add(table: FileStoreTable, number: int) -> int | None:
@@ -129,3 +130,72 @@ def test_a_rollback_to_an_expired_tag_leaves_no_snapshot_of_it_when_it_fails(
     with pytest.raises(CommitError, match="nothing was deleted"):
         rollback.rollback_to_tag(table, "third")
     assert table_files(table) == before
+
+
+def before_creating(monkeypatch: pytest.MonkeyPatch, deed: Callable[[], object]) -> None:
+    """Do something when a commit has built its snapshot and is about to create the file; once."""
+    kind, real, done = type(FileIO.for_path("/")), type(FileIO.for_path("/")).create_exclusive, []
+
+    def late(io: Any, path: str, data: bytes) -> bool:
+        if "/snapshot-" in path and not done:
+            done.append(True)
+            deed()
+        return real(io, path, data)
+
+    monkeypatch.setattr(kind, "create_exclusive", late)
+
+
+@pytest.mark.parametrize("later", [0, 1, 2, 4])
+def test_a_commit_brings_back_nothing_that_was_rolled_back(
+    table: FileStoreTable, monkeypatch: pytest.MonkeyPatch, later: int
+) -> None:
+    """The commit was built on snapshot 5; what others committed after the rollback stays."""
+
+    def rival() -> None:
+        rollback.rollback_to_snapshot(table, 3)
+        for number in range(later):
+            add(table, 10 + number)
+
+    before_creating(monkeypatch, rival)
+    made = add(table, 7)
+    assert made == 4 + later
+    assert table.snapshots.ids() == list(range(1, made + 1))
+    assert sorted(rows(table)) == [1, 2, 3, 7, *range(10, 10 + later)]
+    assert latest_hint(table) == made
+
+
+def test_a_snapshot_that_has_expired_meanwhile_was_not_rolled_back(
+    table: FileStoreTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = SnapshotStore.find
+
+    def find(store: SnapshotStore, snapshot_id: int) -> Any:
+        if snapshot_id == 5 and store.exists(6):
+            for expired in range(1, 6):
+                Path(table.paths.snapshot_path(expired)).unlink(missing_ok=True)
+        return real(store, snapshot_id)
+
+    monkeypatch.setattr(SnapshotStore, "find", find)
+    assert add(table, 7) == 6
+    assert sorted(rows(table)) == [1, 2, 3, 4, 5, 7]
+
+
+def test_a_commit_that_comes_while_a_rollback_deletes_is_rolled_back_too(
+    table: FileStoreTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, real, made = type(table.file_io), type(table.file_io).delete_quietly, []
+
+    def delete(io: Any, path: str, **more: Any) -> bool:
+        if path.endswith("/snapshot-5") and not made:
+            made.append(0)
+            made.append(add(table, 7))
+        return bool(real(io, path, **more))
+
+    monkeypatch.setattr(kind, "delete_quietly", delete)
+    assert rollback.rollback_to_snapshot(table, 3).current_snapshot_id == 3
+    assert made == [0, 6]
+    assert (latest_hint(table), table.snapshots.ids()) == (3, [1, 2, 3])
+    monkeypatch.undo()
+    for number in range(8, 12):
+        add(table, number)
+    assert sorted(rows(table)) == [1, 2, 3, *range(8, 12)]

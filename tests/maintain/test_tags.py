@@ -255,3 +255,23 @@ def test_unused_files_of_a_living_snapshot_are_none(table: FileStoreTable) -> No
     assert unused_files(table, [table.snapshots.get(3)]) == []
     with pytest.raises(PaimonError, match="not allowed"):
         tags.create_tag(table, "a/b")
+
+
+def test_a_rename_that_was_stopped_is_finished_by_the_next(
+    table: FileStoreTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stop:
+        stop.setattr(type(table.tags), "_delete", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            table.tags.rename("three", "drei")
+    assert {"three", "drei"} <= set(table.tags.names())
+    table.tags.rename("three", "drei")
+    assert "three" not in table.tags.names()
+    assert rows(table, scan_tag_name="drei") == {3: "c"}
+    for name in ("drei", "four"):
+        with pytest.raises(PaimonError, match="'four' already exists"):
+            table.tags.rename(name, "four")
+    assert {"drei", "four"} <= set(table.tags.names())

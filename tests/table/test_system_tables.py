@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -10,11 +11,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.display.texts import time_text
 from paimon_spark.errors import CorruptTableError, SnapshotNotFoundError, TableNotFoundError
+from paimon_spark.maintain.refs.tags import create_tag
 from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.system.history import duration_text
 from paimon_spark.table.system.registry import SYSTEM_TABLES, system_table
 from paimon_spark.table.table import load_table
+from tests.support.commits import data_file, make_table, message
 from tests.support.golden import GoldenRead, golden_tables, row_multiset
 
 READS = [
@@ -226,3 +231,22 @@ def test_deleted_records_are_counted_by_partition_where_vectors_tell(
     ]
     plain = golden / "append_partitioned_plain" / "table"
     assert set(system_rows(str(plain), "partitions")["deleted_record_count"].to_pylist()) == {0}
+
+
+@pytest.mark.parametrize("millis", [2**62, -(2**62)])
+@pytest.mark.parametrize("name", ["snapshots", "schemas", "tags"])
+def test_a_time_that_cannot_be_shown_is_an_error_that_says_so(tmp_path: Path, name: str, millis: int) -> None:
+    table = make_table(tmp_path / "t", bucket="-1")
+    commit(table, [message(table, data_file(table, {1: "a"}))])
+    create_tag(table, "one")
+    file = {
+        "snapshots": table.paths.snapshot_path(1),
+        "schemas": table.paths.schema_path(0),
+        "tags": table.paths.tag_path("one"),
+    }[name]
+    held = json.loads(Path(file).read_text())
+    Path(file).write_text(json.dumps({**held, "timeMillis": millis}))
+    table = load_table(table.path)
+    with pytest.raises(CorruptTableError, match=f"the time {millis} .* outside the years 1 to 9999"):
+        SYSTEM_TABLES[name].read(table)
+    assert time_text(millis) == str(millis)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _NO_WATERMARK = -(2**63)
+_ROUNDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +115,11 @@ def _go_back(table: FileStoreTable, previous: int, kept: Snapshot) -> Rollback:
     for snapshot_id in reversed(ids):
         if snapshot_id > kept.id:
             io.delete_quietly(paths.snapshot_path(snapshot_id))
+    _delete_followers(table, kept.id)
     forget_changelogs(table, kept.id)
     later = [name for name, tag in table.tags.list().items() if tag.snapshot.id > kept.id]
     left = [name for name in later if not io.delete_quietly(paths.tag_path(name))]
-    latest = table.snapshots.latest_id()
+    latest = max(table.snapshots.ids(), default=None)
     if left:
         raise CommitError(
             f"Rollback of {table.path} to snapshot {kept.id} is not complete: tags of later snapshots could not be "
@@ -129,6 +131,24 @@ def _go_back(table: FileStoreTable, previous: int, kept: Snapshot) -> Rollback:
             "Another writer has committed meanwhile, or a file could not be deleted. Stop other writers and try again"
         )
     return Rollback(previous, kept.id)
+
+
+def _delete_followers(table: FileStoreTable, kept_id: int) -> None:
+    """Delete the snapshots of commits that followed one that is deleted now: they would bring its files back.
+
+    Commits look whether the snapshot before theirs is still there, so none comes after those that are found.
+    """
+    for _ in range(_ROUNDS):
+        ids = [snapshot_id for snapshot_id in table.snapshots.ids() if snapshot_id > kept_id]
+        others = [snapshot_id for at, snapshot_id in enumerate(ids) if snapshot_id != kept_id + 1 + at]
+        if not others:
+            return
+        try:
+            table.snapshots.take_back(ids[-len(others) - 1] if len(ids) > len(others) else kept_id, others[-1])
+        except OSError:
+            continue  # a commit has just written its hint
+        for snapshot_id in reversed(others):
+            table.file_io.delete_quietly(table.paths.snapshot_path(snapshot_id))
 
 
 def forget_changelogs(table: FileStoreTable, kept_id: int) -> None:

@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.whole_state import WholeState, commit_state
-from paimon_spark.errors import CommitConflictError, CommitStateUnknownError, OptionError, SnapshotNotFoundError
+from paimon_spark.errors import (
+    CommitConflictError,
+    CommitError,
+    CommitStateUnknownError,
+    OptionError,
+    SnapshotNotFoundError,
+)
 from paimon_spark.maintain.refs.auto_tags import create_due_tags
 from paimon_spark.maintain.refs.tags import delete_tag
 from paimon_spark.spec.manifest import FileKind
@@ -56,6 +62,7 @@ def rollback_to_as_latest(
         SnapshotNotFoundError: there is no such snapshot or tag, or no snapshot at all.
         CommitConflictError: rivals won too often; nothing was committed.
         CommitStateUnknownError: the store gave no clear answer.
+        CommitError: it is done, but a tag could not be made, as the message says.
     """
     if (snapshot_id is None) == (tag is None):
         raise OptionError("Must specify exactly one of tag and snapshot_id.")
@@ -76,10 +83,17 @@ def rollback_to_as_latest(
         if created is not None:
             delete_tag(table, created, ignore_if_missing=True)
         raise
-    again = table.snapshots.get(done.current_snapshot_id)
-    table.tags.create(f"{_PREFIX}{target.id}-as-{again.id}", again, ignore_if_exists=True)
-    if not table.options.value("write-only"):
-        create_due_tags(table)
+    name = f"{_PREFIX}{target.id}-as-{done.current_snapshot_id}"
+    try:
+        table.tags.create(name, table.snapshots.get(done.current_snapshot_id), ignore_if_exists=True)
+        if not table.options.value("write-only"):
+            create_due_tags(table)
+    except Exception as error:
+        raise CommitError(
+            f"Table {table.path} is rolled back: snapshot {done.current_snapshot_id} has the rows of snapshot "
+            f"{target.id}; do not run it again. Only its tags were not all made: {error}. Make the tag '{name}' of "
+            f"snapshot {done.current_snapshot_id} (create_tag), which keeps its files."
+        ) from error
     return done
 
 

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 from paimon_spark.spark.table.compaction import Compaction
 from paimon_spark.spark.table.expiry import Expiry
 from paimon_spark.spark.table.handle import TablePart
+from paimon_spark.table.system.definition import local_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -118,4 +119,4 @@ def _sizes(live: ManifestColumns | None, snapshot: Snapshot | None) -> tuple[int
 
 
 def _time(millis: int | None) -> datetime | None:
-    return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC)
+    return None if local_time(millis) is None or millis is None else datetime.fromtimestamp(millis / 1000, UTC)

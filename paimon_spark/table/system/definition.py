@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import BigIntType, DataField, DataType, TimestampType, VarCharType
 
@@ -79,7 +80,17 @@ def table_of_rows(fields: Sequence[DataField], rows: Sequence[Sequence[Any]]) ->
 
 
 def local_time(millis: int | None) -> datetime | None:
-    """The wall clock time here at an instant, as Java shows it; None of None."""
+    """The wall clock time here at an instant, as Java shows it; None of None.
+
+    Raises:
+        CorruptTableError: it is outside the years 1 to 9999, which Spark cannot show.
+    """
     if millis is None:
         return None
-    return datetime.fromtimestamp(millis // 1000) + timedelta(milliseconds=millis % 1000)
+    try:
+        return datetime.fromtimestamp(millis // 1000) + timedelta(milliseconds=millis % 1000)
+    except (ValueError, OverflowError, OSError) as error:
+        raise CorruptTableError(
+            f"A snapshot, schema or tag of the table has the time {millis} (milliseconds since 1970), which is outside "
+            "the years 1 to 9999 and cannot be shown: whoever wrote it had a wrong clock, or its file is damaged."
+        ) from error
