@@ -46,8 +46,9 @@ def tree_at(gateway: Gateway, tree: JavaObject, table: FileStoreTable, snapshot_
     """Return a plan or an expression whose relations of a table (by path and branch) read a snapshot of it."""
     relations = new_object(gateway, "PaimonRelations", (_TREE, tree))
     found = list(relations.found())
-    others = [_at(gateway, relation, table, snapshot_id) for relation in found]
-    if all(other is relation for other, relation in zip(others, found, strict=True)):
+    whole = [relation.withMetadataColumns() if relations.namesMetadata(relation) else relation for relation in found]
+    others = [_at(gateway, relation, table, snapshot_id) for relation in whole]
+    if all(other is relation for other, relation in zip(others, whole, strict=True)):
         return tree
     swaps = gateway.jvm.java.util.ArrayList()
     for other in others:

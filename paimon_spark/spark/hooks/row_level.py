@@ -24,7 +24,7 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import java_class, new_object
-from paimon_spark.spark.jvm.plan_tables import python_object
+from paimon_spark.spark.jvm.plan_tables import java_list, python_object
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.sql.merge import run_merge
 from paimon_spark.spark.sql.row_changes import refuse_older_state, run_delete, run_update
@@ -63,7 +63,9 @@ class StatementProxy(FunctionProxy):
             raise UnsupportedError(f"rows of system table {table.name()} cannot be {_VERBS[kind]}: it is for reading")
         if not isinstance(table, TableProxy) or relation.identifier().isEmpty():
             return statement
-        target = Target(self.gateway, relation)
+        named = {str(attribute.exprId()) for attribute in java_list(statement.references().toSeq())}
+        metadata = {str(attribute.exprId()) for attribute in java_list(relation.metadataOutput())}
+        target = Target(self.gateway, relation, with_metadata=not metadata.isdisjoint(named))
         work = self._work(target, table, statement)
         if work is None:
             return statement  # Spark refuses it

@@ -42,6 +42,8 @@ class Target:
     gateway: Gateway
     relation: JavaObject
     """The ``DataSourceV2Relation``."""
+    with_metadata: bool = False
+    """Whether the statement names metadata columns of the table: by the ids that this very relation gives them."""
 
     @property
     def attributes(self) -> list[JavaObject]:
@@ -61,7 +63,7 @@ class Target:
             values: the expressions of those columns that get another value, by name.
             snapshot_id: what is read; None where the table has no snapshot yet.
         """
-        source, raw = self._padded(self.relation if snapshot_id is None else self.at_snapshot(snapshot_id))
+        source, raw = self._padded(self.at_snapshot(snapshot_id))
         if condition is not None:
             source = compat.FILTER(self.gateway, condition, source)
         columns = [
@@ -113,15 +115,16 @@ class Target:
             snapshot_id: what is read; None where the table has no snapshot yet.
             places: metadata columns that come with them.
         """
-        relation = self.relation if snapshot_id is None else self.at_snapshot(snapshot_id)
+        relation = self.at_snapshot(snapshot_id)
         source, raw = self._padded(relation.withMetadataColumns() if places else relation)
         old = {attribute.name(): raw.get(attribute.name(), attribute) for attribute in self.attributes}
         visible = {attribute.name(): attribute for attribute in java_list(source.output())} if places else {}
         return self.frame(source), {**old, **{name: visible[name] for name in places}}
 
-    def at_snapshot(self, snapshot_id: int) -> JavaObject:
-        """Return the relation that reads a snapshot."""
-        return relation_at(self.gateway, self.relation, snapshot_id)
+    def at_snapshot(self, snapshot_id: int | None) -> JavaObject:
+        """Return the relation that reads a snapshot, with the metadata columns that the statement names."""
+        relation = self.relation.withMetadataColumns() if self.with_metadata else self.relation
+        return relation if snapshot_id is None else relation_at(self.gateway, relation, snapshot_id)
 
     def partitions(self, table: FileStoreTable, condition: JavaObject) -> list[dict[str, Any]] | None:
         """The partitions for which a condition is true, evaluated by Spark.

@@ -13,7 +13,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from paimon_spark.errors import OptionError, PaimonError, SchemaMismatchError
 from paimon_spark.maintain.row_level import live_partitions_of
-from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, tracked_names
+from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, metadata_fields, tracked_names
 from paimon_spark.spark.columns.char_columns import padded, stored
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jobs.row_rewrites import HIT
@@ -37,6 +37,7 @@ from paimon_spark.spec.filter_text import quoted_name
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from paimon_spark.spec.schema import TableSchema
     from paimon_spark.table.table import FileStoreTable
 
 _Tree = dict[str, Any]
@@ -93,14 +94,25 @@ class FrameRows(MatchedRows):
 
     def rows(self, snapshot_id: int | None) -> DataFrame:
         """The matched rows, with their new values."""
+        if snapshot_id is not None and self._named_metadata:
+            return self._hit(snapshot_rows(self.spark, self.options, snapshot_id, places=self._named_metadata))
         rows = self.matching(snapshot_id)
         return _updated(rows, self.table, self.values) if self.values else rows
 
+    @property
+    def _named_metadata(self) -> list[str]:
+        """The metadata columns that the condition or the new values name."""
+        return metadata_named(self.text, self.table.schema)
+
+    def _hit(self, rows: DataFrame) -> DataFrame:
+        """The rows for which the condition is true; they have their new values."""
+        hit = self.marking(padded(rows, self.table.schema.fields)).where(sf.col(HIT))
+        return _updated(hit, self.table, self.values) if self.values else hit
+
     def marked(self, snapshot_id: int, files: Sequence[str] | None) -> DataFrame:
         """Return all rows of some files; rows with `HIT` have their new values."""
-        rows = snapshot_rows(
-            self.spark, self.options, snapshot_id, files=files, places=[FILE_PATH, *tracked_names(self.table.schema)]
-        )
+        places = dict.fromkeys((FILE_PATH, *tracked_names(self.table.schema), *self._named_metadata))
+        rows = snapshot_rows(self.spark, self.options, snapshot_id, files=files, places=list(places))
         marked = self.marking(padded(rows, self.table.schema.fields))
         return _updated(marked, self.table, self.values) if self.values else marked
 
@@ -113,11 +125,9 @@ class FrameRows(MatchedRows):
 
         Of a DELETE and of an UPDATE by columns (data evolution) they have only the columns that these need.
         """
-        places = [FILE_PATH, ROW_INDEX, *tracked_names(self.table.schema)]
+        places = dict.fromkeys((FILE_PATH, ROW_INDEX, *tracked_names(self.table.schema), *self._named_metadata))
         options = {**self.options, **self._narrowing()}
-        rows = snapshot_rows(self.spark, options, snapshot_id, places=places)
-        hit = self.marking(padded(rows, self.table.schema.fields)).where(sf.col(HIT))
-        return _updated(hit, self.table, self.values) if self.values else hit
+        return self._hit(snapshot_rows(self.spark, options, snapshot_id, places=list(places)))
 
     def _narrowing(self) -> dict[str, str]:
         """The options of a load by which it reads no more files and columns than `located` needs."""
@@ -161,8 +171,17 @@ def named_columns(text: str, columns: Sequence[str]) -> list[str] | None:
     return [name for name in columns if name.lower() in lower or name.lower() in unquoted]
 
 
+def metadata_named(text: str, schema: TableSchema) -> list[str]:
+    """Return the metadata columns whose names a text contains, and that the table has."""
+    lower, own = text.lower(), {name.lower() for name in schema.field_names}
+    known = (field.name for field in metadata_fields(schema))
+    return [name for name in known if name.lower() in lower and name.lower() not in own]
+
+
 def _is_about_rows(table: FileStoreTable, text: str) -> bool:
     """Return whether a condition may name other columns than partition columns; Spark logs each failed analysis."""
+    if metadata_named(text, table.schema):
+        return True
     words = {word.lower() for word in re.findall(r"\w+", re.sub(r"'[^']*'", "", text))}
     others = {name.lower() for name in table.schema.field_names if name not in table.schema.partition_keys}
     return not words.isdisjoint(others)

@@ -17,7 +17,7 @@ from paimon_spark.errors import OptionError, SchemaMismatchError
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
 from paimon_spark.spark.sql.column_defaults import inserted_default
-from paimon_spark.spark.sql.matched_frames import assigned_field, assigned_values
+from paimon_spark.spark.sql.matched_frames import assigned_field, assigned_values, metadata_named
 from paimon_spark.spark.sql.merge_pruning import Equality, equal_names
 from paimon_spark.spark.sql.merge_rows import Action, Clause, MergeRows, MergeStatement, columns_of_deletes
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic
@@ -116,9 +116,16 @@ class FrameMerge(MergeStatement):
 
     def _target(self, snapshot_id: int | None, places: Sequence[str], where: str | None) -> DataFrame:
         """The target under its alias; a column of the table comes as the file holds it besides."""
-        target = self.target(snapshot_id, self._columns(), places, where)
+        target = self.target(snapshot_id, self._columns(), self._with_named(places), where)
         held = [column.alias(f"_paimon_old_{at}") for at, column in enumerate(stored(target, self._columns()))]
         return target.select("*", *held).alias(self.aliases[0])
+
+    def _with_named(self, places: Sequence[str]) -> list[str]:
+        """These metadata columns, and those that the statement names."""
+        texts = [str(self.on)]
+        for clause in self._clauses():
+            texts += [str(clause.condition), *map(str, (clause.values or {}).values())]
+        return list(dict.fromkeys((*places, *metadata_named(" ".join(texts), self.table.schema))))
 
     def _equalities(self, source: DataFrame) -> list[Equality]:
         """The parts of ON that compare a column of the table with one of the source."""

@@ -1,6 +1,8 @@
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -11,6 +13,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 public final class PaimonRelations {
     private final TreeNode tree;
     private final List found = new ArrayList();
+    private final HashSet named = new HashSet();
 
     public PaimonRelations(TreeNode tree) {
         this.tree = tree;
@@ -19,6 +22,17 @@ public final class PaimonRelations {
 
     public List found() {
         return found;
+    }
+
+    /** Whether the tree names a metadata column of a relation that its output lacks. */
+    public boolean namesMetadata(LogicalPlan relation) {
+        scala.collection.Seq columns = relation.metadataOutput();
+        for (int i = 0; i < columns.size(); i++) {
+            if (named.contains(((Attribute) columns.apply(i)).exprId())) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /** The tree with other relations in the place of those found, in their order. */
@@ -34,6 +48,9 @@ public final class PaimonRelations {
         if (node instanceof DataSourceV2Relation
             && java.lang.reflect.Proxy.isProxyClass(((DataSourceV2Relation) node).table().getClass())) {
             found.add(node);
+        }
+        if (node instanceof Attribute) {
+            named.add(((Attribute) node).exprId());
         }
         if (node instanceof SubqueryExpression) {
             collect((TreeNode) (Object) ((SubqueryExpression) node).plan());
