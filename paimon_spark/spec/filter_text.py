@@ -61,6 +61,20 @@ def quoted_name(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
+_UNSAFE = {"'": "', char(39), '", "\\": "', char(92), '"}
+
+
+def spark_literal(value: Any) -> str:
+    """A Python value as SQL that means it in every session of Spark.
+
+    What a backslash means in a literal is for ``spark.sql.parser.escapedStringLiterals`` to say; so quotes and
+    backslashes are characters by their number.
+    """
+    if not isinstance(value, str) or ("\\" not in value and "'" not in value):
+        return literal_text(value)
+    return "concat('" + "".join(_UNSAFE.get(character, character) for character in value) + "')"
+
+
 def literal_text(value: Any) -> str:
     """A Python value of a predicate or of a column's default as a literal of Spark's SQL."""
     match value:

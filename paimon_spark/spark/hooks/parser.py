@@ -20,6 +20,7 @@ from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.sql.foreign_statements import REFUSE_STATEMENT, parse_foreign_statement
 from paimon_spark.spark.sql.procedures.analyze import parse_analyze_statement
 from paimon_spark.spark.sql.procedures.tag_statements import ALTER_TAGS, DESCRIPTION, parse_tag_statement
+from paimon_spark.spec.filter_text import spark_literal
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 
 _CLASS = "PaimonStatementParser"
@@ -29,7 +30,6 @@ _PLAN = compat.LOGICAL_PLAN.name
 _DESCRIBE_COLUMN = compat.DESCRIBE_COLUMN.name
 _ANALYZE = (compat.ANALYZE_TABLE.name, compat.ANALYZE_COLUMN.name)
 _DROP = compat.DROP_PARTITIONS.name
-_UNSAFE = {"'": "', char(39), '", "\\": "', char(92), '"}  # how they are escaped in a literal depends on the session
 _STATIC = 8  # java.lang.reflect.Modifier.STATIC
 
 
@@ -72,11 +72,11 @@ class StatementProxy(FunctionProxy):
         if catalog is None:
             return None
         quoted = "`" + catalog.replace("`", "``") + "`"
-        literal = "".join(_UNSAFE.get(character, character) for character in text)
         if statement is None:
-            name = "".join(_UNSAFE.get(character, character) for character in catalog)
-            return f"CALL {quoted}.{SYSTEM_DATABASE}.{REFUSE_STATEMENT}(concat('{literal}'), concat('{name}'))"
-        return f"CALL {quoted}.{SYSTEM_DATABASE}.{statement.procedure}(concat('{literal}'))"
+            return (
+                f"CALL {quoted}.{SYSTEM_DATABASE}.{REFUSE_STATEMENT}({spark_literal(text)}, {spark_literal(catalog)})"
+            )
+        return f"CALL {quoted}.{SYSTEM_DATABASE}.{statement.procedure}({spark_literal(text)})"
 
 
 def paimon_catalog_of(gateway: Gateway, state: JavaObject, table: tuple[str, ...]) -> str | None:

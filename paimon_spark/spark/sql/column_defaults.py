@@ -16,7 +16,7 @@ from paimon_spark.errors import SchemaMismatchError, UnsupportedError
 from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
 from paimon_spark.spark.sql.nested_defaults import CONSTRUCTORS, NESTED, nested_default
 from paimon_spark.spec import data_types as t
-from paimon_spark.spec.filter_text import literal_text
+from paimon_spark.spec.filter_text import spark_literal
 from paimon_spark.write.rows import default_scalar
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _expression(value: Any, data_type: t.DataType) -> str:
             return f"map({', '.join(part for pair in pairs for part in pair)})"
         case t.RowType():
             parts = [
-                (literal_text(field.name), _expression(value[field.name], field.type)) for field in data_type.fields
+                (spark_literal(field.name), _expression(value[field.name], field.type)) for field in data_type.fields
             ]
             return f"named_struct({', '.join(part for pair in parts for part in pair)})"
         case t.TinyIntType() | t.SmallIntType() | t.FloatType() | t.DoubleType():
@@ -86,7 +86,7 @@ def _expression(value: Any, data_type: t.DataType) -> str:
 def _time_or_literal(value: Any, data_type: t.DataType) -> str:
     if isinstance(data_type, t.TimeType):
         return str(value.hour * 3_600_000 + value.minute * 60_000 + value.second * 1000 + value.microsecond // 1000)
-    return literal_text(value)
+    return spark_literal(value)
 
 
 def inserted_default(field: t.DataField) -> str:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as t
 
 from paimon_spark.spark.sql.warehouses import analysis_error, quoted
-from paimon_spark.spec.filter_text import literal_text
+from paimon_spark.spec.filter_text import spark_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -175,4 +175,4 @@ def _cast(column: Column, source: t.DataType | None, field: t.StructField, *, an
     message += f"{field.dataType.simpleString().upper()}."
     tried = column.try_cast(field.dataType)
     failed = column.isNotNull() & tried.isNull()
-    return sf.when(failed, sf.expr(f"raise_error({literal_text(message)})")).otherwise(tried)
+    return sf.when(failed, sf.expr(f"raise_error({spark_literal(message)})")).otherwise(tried)

@@ -17,13 +17,13 @@ from pyspark.sql import types as t
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.parsing import Kind, Token
-from paimon_spark.spec.filter_text import literal_text, quoted_name
+from paimon_spark.spec.filter_text import quoted_name, spark_literal
 
 if TYPE_CHECKING:
     from paimon_spark.spark.text.queries import Context
 
 _AS_WRITTEN = (t.StringType, t.BooleanType, t.IntegerType, t.DateType, t.BinaryType)
-"""Types of which `literal_text` makes a literal of just this type."""
+"""Types of which `spark_literal` makes a literal of just this type."""
 
 
 def with_arguments(context: Context, *texts: str) -> tuple[Context, list[str]]:
@@ -87,7 +87,7 @@ def _literal(value: Any, data_type: t.DataType) -> str:
             return f"CAST(map({', '.join(f'{k}, {v}' for k, v in pairs)}) AS {_sql_type(data_type)})"
         case t.StructType():
             parts = [
-                f"{literal_text(field.name)}, {_literal(part, field.dataType)}"
+                f"{spark_literal(field.name)}, {_literal(part, field.dataType)}"
                 for field, part in zip(data_type.fields, value, strict=True)
             ]
             return f"named_struct({', '.join(parts)})"
@@ -96,11 +96,11 @@ def _literal(value: Any, data_type: t.DataType) -> str:
             sign = "-" if value < timedelta() else ""
             return f"CAST({sign}make_dt_interval(0, 0, 0, {seconds}.{micros:06}) AS {shown})"
         case t.TimestampType() if isinstance(value, datetime):
-            return literal_text(value.astimezone())
+            return spark_literal(value.astimezone())
         case t.FloatType() | t.DoubleType():
             return f"CAST('{value!r}' AS {shown})"
     try:
-        written = literal_text(value)
+        written = spark_literal(value)
     except ValueError:
         raise UnsupportedError(
             f"an argument of type {shown} is not supported in a MERGE by paimon_spark.sql: put the value into "

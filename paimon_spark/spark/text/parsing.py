@@ -5,7 +5,9 @@ Statements are never written anew from a syntax tree: what is found here are pla
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
@@ -57,6 +59,17 @@ class Token:
 
 
 _STRINGS = {TokenType.STRING, TokenType.RAW_STRING}
+_BACKSLASHES: ContextVar[bool] = ContextVar("backslashes", default=False)
+
+
+@contextlib.contextmanager
+def backslashes_kept(kept: bool) -> Iterator[None]:
+    """Read texts as a session with ``spark.sql.parser.escapedStringLiterals`` does: a backslash is a backslash."""
+    before = _BACKSLASHES.set(kept)
+    try:
+        yield
+    finally:
+        _BACKSLASHES.reset(before)
 
 
 def tokenize(text: str) -> list[Token] | None:
@@ -73,7 +86,8 @@ def tokenize(text: str) -> list[Token] | None:
         if token.token_type is TokenType.IDENTIFIER:
             tokens.append(Token(Kind.QUOTED, token.text, start, end))
         elif token.token_type in _STRINGS:
-            tokens.append(Token(Kind.STRING, token.text, start, end))
+            kept = _BACKSLASHES.get() and text[start] in "'\""
+            tokens.append(Token(Kind.STRING, text[start + 1 : end - 1] if kept else token.text, start, end))
         elif token.token_type is TokenType.NUMBER:
             tokens.append(Token(Kind.NUMBER, text[start:end], start, end))
         else:
@@ -278,6 +292,8 @@ def _value(node: Any) -> Value | None:
         return Value("boolean", str(bool(node.this)).upper())
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
         return Value("number", f"-{node.this.name}")
+    if isinstance(node, exp.Literal) and node.is_string and _BACKSLASHES.get():
+        return None  # sqlglot has read its backslashes already
     if isinstance(node, exp.Literal):
         return Value("text" if node.is_string else "number", node.name)
     is_date = isinstance(node, exp.Cast) and type(node) is exp.Cast and node.to.this is exp.DataType.Type.DATE

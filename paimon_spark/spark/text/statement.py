@@ -19,6 +19,7 @@ from paimon_spark.spark.text.definitions import run_create_table, run_drop_table
 from paimon_spark.spark.text.delete_and_update import run_delete, run_update
 from paimon_spark.spark.text.inserts import empty, run_insert, target
 from paimon_spark.spark.text.merges import run_merge_into
+from paimon_spark.spark.text.parsing import backslashes_kept
 from paimon_spark.spark.text.partition_clauses import truncate
 from paimon_spark.spark.text.queries import Context, names_ours, run_query
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _QUERY_WORDS = ("SELECT", "FROM", "VALUES", "TABLE", "WITH", "(", "MAP", "REDUCE")
 _EVOLVING_MERGE = ("MERGE", "WITH", "SCHEMA", "EVOLUTION", "INTO")
 _Run = Callable[[Context, Cursor], "DataFrame | None"]
+_BACKSLASHES_KEPT = "spark.sql.parser.escapedStringLiterals"
 _registered: WeakSet[Any] = WeakSet()
 
 
@@ -86,11 +88,11 @@ def sql(
     if catalog is not None or database is not None:
         known = warehouses_of(spark)
         use(spark, catalog or known.catalog, database)
-    cursor = Cursor.of(statement)
     context = Context(spark, warehouses_of(spark), args)
-    if cursor is None:
-        return context.spark_sql(statement)
-    found = _run(context, cursor)
+    kept = "\\" in statement and str(spark.conf.get(_BACKSLASHES_KEPT, "false")).lower() == "true"
+    with backslashes_kept(kept):
+        cursor = Cursor.of(statement)
+        found = None if cursor is None else _run(context, cursor)
     return context.spark_sql(statement) if found is None else found
 
 
