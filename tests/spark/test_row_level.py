@@ -99,7 +99,7 @@ def test_rows_that_are_written_are_those_of_java(
     run(f"UPDATE {name} SET v = 'z' WHERE k < 3")
     run(f"DELETE FROM {name} WHERE k = 77")
     run(f"UPDATE {name} SET v = 'z' WHERE k = 77")
-    assert operations(warehouse, name) == [("APPEND", None), ("APPEND", "DELETE"), ("APPEND", "UPDATE")]
+    assert operations(warehouse, name) == [("APPEND", "WRITE"), ("APPEND", "DELETE"), ("APPEND", "UPDATE")]
     log = f"SELECT rowkind, k, v, n FROM `{name}$audit_log` WITH ('incremental-between' = "
     assert rows(f"{log}'1,2')") == [("-D", 1, "a", 10)]
     assert rows(f"{log}'2,3')") == [("+U", 2, "z", 20)]

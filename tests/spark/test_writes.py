@@ -13,6 +13,7 @@ from support.plain_source import plain_session
 
 from paimon_spark import PaimonTable
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.table import load_table
 
 pytestmark = pytest.mark.spark
@@ -267,3 +268,10 @@ def test_the_database_of_the_system_tables_is_not_written(spark: SparkSession, t
     with pytest.raises(UnsupportedError, match="sys has the system tables of the warehouse"):
         PaimonTable.create(spark, str(target), "id int")
     assert not target.exists()
+
+
+def test_snapshots_name_what_made_them(save: Callable[..., None], path: str) -> None:
+    save([(1, "a")], "id int, v string")
+    save([(2, "b")], "id int, v string", mode="overwrite")
+    table = load_table(path)
+    assert [table.snapshots.get(n).operation for n in (1, 2)] == [Operation.WRITE, Operation.OVERWRITE]

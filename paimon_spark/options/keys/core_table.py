@@ -11,7 +11,6 @@ _NO_CHAIN_TABLES = "Chain tables are refused."
 _NO_FORMAT_TABLES = "Format tables are refused."
 _NO_METASTORE = "A catalog here is a directory, without a metastore."
 _FLINK_REFRESHES = "Flink's jobs refresh materialized tables: here they are tables like others."
-_NOTHING_TO_WAIT_FOR = "A write is compacted before it returns; into write-only tables nothing waits."
 
 CORE_TABLE: tuple[Option, ...] = (
     Option(
@@ -326,22 +325,22 @@ CORE_TABLE: tuple[Option, ...] = (
         "visibility-callback.enabled",
         K.BOOL,
         False,
-        "Whether a commit waits until its rows are visible.",
-        instead=_NOTHING_TO_WAIT_FOR,
+        "Whether a batch write waits until its rows are visible: level 0 with deletion vectors, postponed buckets.",
+        honoured=True,
     ),
     Option(
         "visibility-callback.timeout",
         K.DURATION,
         timedelta(minutes=30),
         "How long it waits.",
-        instead=_NOTHING_TO_WAIT_FOR,
+        honoured=True,
     ),
     Option(
         "visibility-callback.check-interval",
         K.DURATION,
         timedelta(seconds=10),
         "How often it looks.",
-        instead=_NOTHING_TO_WAIT_FOR,
+        honoured=True,
     ),
     Option("csv.*", K.STRING, None, "Settings of format tables in CSV.", instead=_NO_FORMAT_TABLES),
     Option("json.*", K.STRING, None, "Settings of format tables in JSON.", instead=_NO_FORMAT_TABLES),

@@ -74,7 +74,7 @@ def write_postponed(
         df: the rows; columns are matched by name.
         table: the table with the options of this write.
         overwrite: what to replace; None to append.
-        operation: what the snapshot says about the statement; None for nothing.
+        operation: what the snapshot says about the statement; None for a write or an overwrite.
         rows_of: the snapshot that the rows are made of; None where they are new.
         stream: the micro-batch that the rows are; None of a batch write.
 

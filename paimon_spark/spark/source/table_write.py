@@ -59,7 +59,7 @@ class TableWrite:
     overwrite: OverwriteSpec | None = None
     """What is replaced; None appends."""
     operation: Operation | None = None
-    """The statement that the snapshot names; None for nothing."""
+    """The statement that the snapshot names; None for what a plain write or an overwrite says."""
     replaced: ReplacedFiles | None = None
     """Files that are written anew."""
     packed: bool = False
@@ -110,6 +110,7 @@ class TableWrite:
         from paimon_spark.maintain.compact.after_write import compact_after_write, compact_left_behind
         from paimon_spark.maintain.row_level import replaced_files
         from paimon_spark.maintain.row_marks import commit_marks
+        from paimon_spark.maintain.visibility import wait_until_visible
         from paimon_spark.write.plan import check_one_task_per_bucket, new_user
 
         check_one_task_per_bucket(self.plan, messages)
@@ -134,23 +135,31 @@ class TableWrite:
             [*messages, *self._placements(), *gone],
             commit_user=user,
             overwrite=self.overwrite,
-            operation=None if self.operation is None else self.operation.value,
+            operation=self._operation(),
             planned_on=self.plan.snapshot,
             rows_read=self.plan.rows_read,
             after_commit=maintenance(table),
         )
-        if self.plan.waiting_user is not None:
-            return made
-        compacted = compact_after_write(
-            table,
-            messages,
-            commit_user=user,
-            backlog=self.plan.backlog,
-            micro_batch=None if self.stream is None else self.stream.identifier,
-            changelog=self.overwrite is None,
-            execute=execute,
-        )
+        compacted = None
+        if self.plan.waiting_user is None:
+            compacted = compact_after_write(
+                table,
+                messages,
+                commit_user=user,
+                backlog=self.plan.backlog,
+                micro_batch=None if self.stream is None else self.stream.identifier,
+                changelog=self.overwrite is None,
+                execute=execute,
+            )
+        if self.stream is None:
+            wait_until_visible(table, messages, made)
         return compacted or made
+
+    def _operation(self) -> str:
+        """What the snapshot says: the statement, or whether rows were added or replaced, as in Java."""
+        if self.operation is not None:
+            return self.operation.value
+        return "WRITE" if self.overwrite is None else "OVERWRITE"
 
     def discard(self, messages: Sequence[TaskMessage]) -> None:
         """Delete all that the tasks wrote, instead of a commit. Runs on the driver.
