@@ -39,6 +39,7 @@ ROOM_HEIGHTS = {
         "row_level": 5,
         "purge": 3,
         "partition_marks": 0,
+        "visibility": 0,
         "copy_packs": 0,
         "copy_table": 1,
         "migrate": 0,
