@@ -18,6 +18,7 @@ from paimon_spark.read.row_selection import selected_rows
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.storage.blob_format import PLACEHOLDER, BlobReader, Longs, portions
 from paimon_spark.storage.blob_places import descriptors
+from paimon_spark.storage.formats import open_blob_file
 
 if TYPE_CHECKING:
     from paimon_spark.read.file_read import FileRead
@@ -47,9 +48,9 @@ def blob_batches(
     with ExitStack() as opened:
         readers: list[BlobReader] = []
         for file in sorted(files, key=lambda file: -file.max_seq):
-            blob = opened.enter_context(BlobReader(io, file.path, file.size))
+            blob = opened.enter_context(open_blob_file(io, file.path, file.size, file.row_count))
             start = (file.first_row_id or 0) - group.first_row_id
-            if blob.num_rows != file.row_count or start < 0 or start + blob.num_rows > rows:
+            if start < 0 or start + blob.num_rows > rows:
                 raise CorruptTableError(
                     f"Blob file {file.path} holds {blob.num_rows} rows, which are not those of its group.",
                     path=file.path,

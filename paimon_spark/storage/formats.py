@@ -5,7 +5,9 @@ Runs in tasks, one file at a time. The classes are those of `storage.data_file`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.spec.data_types import DataField
@@ -38,9 +40,13 @@ __all__ = [
     "DataFileReader",
     "DataFileWriter",
     "FileResult",
+    "check_local_sizes",
     "create_data_file",
+    "open_blob_file",
     "open_data_file",
 ]
+
+_Reader = TypeVar("_Reader", bound=DataFileReader)
 
 
 def open_data_file(
@@ -68,16 +74,46 @@ def open_data_file(
     """
     region = compacted_changelog_region(path)
     source = file_io if region is None else RegionIO(file_io, region)
-    reader = _open(source, path, file_format, size, options or {})
-    for what, found, expected in (("bytes", reader.size_bytes, size), ("rows", reader.num_rows, rows)):
-        if expected is not None and found != expected:
-            reader.close()
-            raise CorruptTableError(
-                f"The data file has {found} {what}, but its manifest entry says {expected}: "
-                "it was damaged or exchanged for another",
-                path=redact(path),
-            )
+    return _checked(_open(source, path, file_format, size, options or {}), size, rows)
+
+
+def open_blob_file(file_io: FileIO, path: str, size: int, rows: int) -> BlobReader:
+    """Open a blob file, checked as by `open_data_file`."""
+    return _checked(BlobReader(file_io, path, size), size, rows)
+
+
+def check_local_sizes(file_io: FileIO, sizes: Mapping[str, int]) -> None:
+    """Check the sizes of files that other software is to read; for local files, whose sizes cost no requests.
+
+    Args:
+        file_io: The store.
+        sizes: By path the bytes that manifest entries say. Missing files are left to the reader.
+
+    Raises:
+        CorruptTableError: a file has another size.
+    """
+    for path, expected in sizes.items():
+        with contextlib.suppress(FileNotFoundError):
+            _check_recorded(path, "bytes", file_io.size(path), expected)
+
+
+def _checked(reader: _Reader, size: int | None, rows: int | None) -> _Reader:
+    try:
+        _check_recorded(reader.path, "bytes", reader.size_bytes, size)
+        _check_recorded(reader.path, "rows", reader.num_rows, rows)
+    except CorruptTableError:
+        reader.close()
+        raise
     return reader
+
+
+def _check_recorded(path: str, what: str, found: int, expected: int | None) -> None:
+    if expected is not None and found != expected:
+        raise CorruptTableError(
+            f"The data file has {found} {what}, but its manifest entry says {expected}: "
+            "it was damaged or exchanged for another",
+            path=redact(path),
+        )
 
 
 def _open(file_io: Source, path: str, file_format: str, size: int | None, options: Mapping[str, str]) -> DataFileReader:

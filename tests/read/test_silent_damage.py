@@ -8,10 +8,16 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CorruptTableError, PaimonError
-from paimon_spark.table.table import load_table
+from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.schema import create_schema
+from paimon_spark.table.table import create_table, load_table
+from paimon_spark.write.plan import plan_write
+from paimon_spark.write.task_write import write_batches
 from tests.support.commits import rewrite_entries
 from tests.support.damage import damages, files_of, make_table, read_rows
 
@@ -113,3 +119,18 @@ def test_rows_of_the_snapshot_that_no_file_has(table: Path) -> None:
     path.write_text(path.read_text().replace('"totalRecordCount" : 600', '"totalRecordCount" : 601'))
     with pytest.raises(PaimonError, match=r"600 rows, but the snapshot says 601.*snapshot-4"):
         read_rows(table)
+
+
+def test_a_blob_file_of_another_size(tmp_path: Path) -> None:
+    """Both blob files are whole: only the size in the manifest entry tells which is which."""
+    fields = [DataField(0, "k", parse_type("INT")), DataField(1, "b", parse_type("BLOB"))]
+    options = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "blob-field": "b"}
+    opened = create_table(str(tmp_path / "t"), create_schema(fields, (), (), options, None))
+    for size in (5, 9):
+        data = pa.table({"k": pa.array(range(10), pa.int32()), "b": [bytes([n] * size) for n in range(10)]})
+        commit(opened, [write_batches(plan_write(opened, data_schema=data.schema), data.to_batches(), 0)])
+    assert len(read_rows(tmp_path / "t")) == 20
+    one, other = sorted((tmp_path / "t").rglob("*.blob"), key=lambda path: path.stat().st_size)
+    shutil.copy(other, one)
+    with pytest.raises(CorruptTableError, match=rf"bytes, but its manifest entry says.*{one.name}"):
+        read_rows(tmp_path / "t")

@@ -218,7 +218,7 @@ def test_lost_files_are_never_passed_over(catalog: SparkSession, warehouse: Path
     for value in (1, 2):
         catalog.sql(f"INSERT INTO {damage} VALUES ({value})")
     file = next((warehouse / "db.db" / damage).rglob("data-*.parquet"))
-    file.unlink() if damage == "missing" else file.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+    file.unlink() if damage == "missing" else file.write_bytes(b"PAR1" + bytes(file.stat().st_size - 8) + b"PAR1")
     values = {"spark.sql.files.ignoreMissingFiles": "true", "spark.sql.files.ignoreCorruptFiles": "true"}
     with settings(catalog, values):
         frame = catalog.table(damage)
@@ -227,6 +227,28 @@ def test_lost_files_are_never_passed_over(catalog: SparkSession, warehouse: Path
             frame.collect()
     [note] = raised.value.__notes__
     assert re.match(rf"Data file \S*/{file.name} of a Paimon table is damaged or missing\.", note)
+
+
+@pytest.mark.parametrize("larger", [True, False])
+def test_files_exchanged_for_others(catalog: SparkSession, warehouse: Path, larger: bool) -> None:
+    """Both are whole Parquet files of the table; Spark would read the row groups that lie in the recorded range."""
+    name = f"exchanged_{larger}".lower()
+    catalog.sql(f"CREATE TABLE {name} (id BIGINT)")
+    for rows in (10, 1000):
+        catalog.range(0, rows, 1, 1).writeTo(name).append()
+    files = sorted((warehouse / "db.db" / name).rglob("data-*.parquet"), key=lambda path: path.stat().st_size)
+    one, other = files if larger else reversed(files)
+    frame = catalog.table(name)
+    assert NATIVE in plan_of(frame)
+    shutil.copy(other, one)
+    for load in (
+        lambda: catalog.table(name),
+        lambda: catalog.read.format("paimon").load(str(warehouse / "db.db" / name)),
+    ):
+        with pytest.raises(Exception, match=rf"bytes, but its manifest entry says.*{one.name}"):
+            load().collect()
+        with pytest.raises(Exception, match=rf"bytes, but its manifest entry says.*{one.name}"):
+            load().where("id = 5").count()
 
 
 def test_row_groups_are_left_out_by_spark(catalog: SparkSession) -> None:

@@ -25,6 +25,7 @@ from paimon_spark.spark.jvm.spark_errors import misfit_reason
 from paimon_spark.spark.source.split_packing import pack_splits
 from paimon_spark.spec.data_types import DoubleType, FloatType
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
+from paimon_spark.storage.formats import check_local_sizes
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
@@ -65,6 +66,9 @@ def parquet_batch(
         pushed: predicates that Spark evaluates once more: here they only prune row groups.
         marks: of rows, by which Spark filters them: columns for that are added.
         tasks: the splits of the scan's plan, packed into tasks; without them they are packed here.
+
+    Raises:
+        CorruptTableError: a file has another size than its manifest entry says, which Spark's reader does not look at.
     """
     keys = scan.table.schema.partition_keys
     partition_fields = [field for field in scan.plan.fields if field.name in keys]
@@ -73,6 +77,8 @@ def parquet_batch(
     if marks is not None:
         data, partition = data.add(POSITION), partition.add(FIRST_MARK)
     tasks = _packed(scan, marks) if tasks is None else tasks
+    sizes = {file.path: file.size for splits in tasks for split in splits for file in split.files}
+    check_local_sizes(scan.table.file_io, sizes)
     files = task_files(scan.table, partition_fields, tasks, None if marks is None else marks.first)
     return [
         "parquet batch",
