@@ -75,6 +75,7 @@ ELSEWHERE = {
     "blob-view.resolve.enabled": "tests/write/test_described_blobs.py",
     "blob.split-by-file-size": "tests/write/test_described_blobs.py",
     "blob-descriptor-paths": "tests/write/test_described_blobs.py",
+    "external-paths.may-delete": "tests/maintain/test_confinement.py",
     "blob-descriptor.*": "tests/write/test_described_blobs.py",
     "blob-write-null-on-missing-file": "tests/write/test_described_blobs.py",
     "blob-write-null-on-fetch-failure": "tests/write/test_described_blobs.py",

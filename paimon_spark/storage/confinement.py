@@ -2,19 +2,22 @@
 
 A path counts as what it resolves to: a symbolic link inside a table may lead anywhere. What is deleted is the link
 itself, never what is behind it. Reads follow links: whoever can put a link into the directory can also put the rows
-there.
+there. Outside the table directory only data files are deleted, and only where they are known to be this table's.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.spec.file_names import BUCKET_PREFIX
 from paimon_spark.spec.placement import is_root, plain_path
 from paimon_spark.storage.file_io import FileIO, FileStatus
 from paimon_spark.storage.local_files import local_path
@@ -22,8 +25,13 @@ from paimon_spark.storage.store_options import redact, scheme_of
 
 _LOG = logging.getLogger(__name__)
 
+ALLOWED: Final = "external-paths.may-delete"
+"""Option of a call or session, never of a table: directories outside the table in which its files may be deleted."""
+_DATA_FILE: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_SCHEMA_PREFIX: Final = "schema-"
 
-def confined(file_io: FileIO, root: str, external: Sequence[str] = ()) -> FileIO:
+
+def confined(file_io: FileIO, root: str, external: Sequence[str] = (), allowed: Sequence[str] = ()) -> FileIO:
     """The same store, in which only what lies below a table can be written and deleted.
 
     Args:
@@ -31,9 +39,45 @@ def confined(file_io: FileIO, root: str, external: Sequence[str] = ()) -> FileIO
         root: the table directory.
         external: the places outside the table that its option ``data-file.external-paths`` names. A root of a file
             system, a bucket, and what the table itself lies in are not among the places where files are deleted.
+        allowed: those of them in which the caller allows to delete files, though their names do not tell that they are
+            this table's.
     """
     inner = file_io.inner if isinstance(file_io, ConfinedFileIO) else file_io
-    return ConfinedFileIO(inner, root, tuple(path for path in external if not is_root(path) and not _holds(path, root)))
+    places = tuple(path for path in external if not is_root(path) and not _holds(path, root))
+    return ConfinedFileIO(inner, root, places, tuple(path.rstrip("/") for path in allowed if not is_root(path)))
+
+
+def why_not_own(file_io: FileIO, root: str, place: str, allowed: Sequence[str] = ()) -> str | None:
+    """Tell why files of a place outside a table are not taken for the table's own; None where they are.
+
+    Args:
+        file_io: the store.
+        root: the table directory.
+        place: a directory that the table's option ``data-file.external-paths`` names.
+        allowed: directories whose name need not tell.
+    """
+    name, resolved = root.rpartition("/")[2], _resolved(place, whole=True)
+    named = name in plain_path(resolved).split("/")
+    if not named and not any(_is_below(resolved, _resolved(path, whole=True)) for path in allowed):
+        return f"its name does not tell that it is this table's alone: it has no part '{name}'"
+    if is_root(place) or _holds(place, root):
+        return "it is a whole file system or bucket, or holds the table itself"
+    return _table_above(file_io, root, place)
+
+
+def _table_above(file_io: FileIO, root: str, directory: str, seen: dict[str, bool] | None = None) -> str | None:
+    """Tell which other table a directory lies in; partitions and buckets are passed over, as they are no tables."""
+    seen = {} if seen is None else seen
+    above = directory.rstrip("/")
+    while not is_root(above):
+        name = above.rpartition("/")[2]
+        if "=" not in name and not name.startswith(BUCKET_PREFIX) and above not in seen:
+            listed = file_io.list_names(f"{above}/schema")
+            seen[above] = any(entry.name.startswith(_SCHEMA_PREFIX) for entry in listed)
+        if seen.get(above) and plain_path(above) != plain_path(root):
+            return f"{redact(above)} is another table"
+        above = above.rpartition("/")[0]
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +87,7 @@ class ConfinedFileIO(FileIO):
     inner: FileIO
     root: str
     external: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file."""
@@ -93,9 +138,10 @@ class ConfinedFileIO(FileIO):
         self.inner.rename(source, target)
 
     def delete_quietly(self, path: str, *, recursive: bool = False) -> bool:
-        """Delete what lies below one of the places; anything else is left, and the log says so."""
-        if not self._is_inside(path):
-            _LOG.warning("%s is not deleted: %s", redact(path), self._where(path))
+        """Delete what lies below the table, or a data file of its own elsewhere; else the log says why not."""
+        kept = "only files are deleted there" if recursive and self._is_outside(path) else self._why_kept(path, {}, {})
+        if kept is not None:
+            _LOG.warning("%s is not deleted: %s", redact(path), kept)
             return False
         return self.inner.delete_quietly(path, recursive=recursive)
 
@@ -111,17 +157,20 @@ class ConfinedFileIO(FileIO):
 
     def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> list[str]:
         """Delete many files; those that lie elsewhere are left, and the log names one of them."""
-        allowed: dict[str, bool] = {}
+        inside, outside = dict[str, bool](), dict[str, bool]()
         for path in paths:
             directory = path.rpartition("/")[0]
-            if directory not in allowed:
-                allowed[directory] = self._is_inside(path)
-        if all(allowed.values()):
+            if directory not in inside:
+                inside[directory] = self._is_inside(path)
+                outside[directory] = self._is_outside(path)
+        if all(inside.values()) and not any(outside.values()):
             return self.inner.delete_files(paths, threads=threads)
-        outside = [path for path in paths if not allowed[path.rpartition("/")[0]]]
-        _LOG.warning("%s files are not deleted, such as %s: %s", len(outside), outside[0], self._where(outside[0]))
-        inside = [path for path in paths if allowed[path.rpartition("/")[0]]]
-        return [*outside, *self.inner.delete_files(inside, threads=threads)]
+        reasons, tables = dict[str, str | None](), dict[str, bool]()
+        kept = {path: self._why_kept(path, reasons, tables) for path in paths}
+        left = [path for path in paths if kept[path] is not None]
+        if left:
+            _LOG.warning("%s files are not deleted, such as %s: %s", len(left), redact(left[0]), kept[left[0]])
+        return [*left, *self.inner.delete_files([path for path in paths if kept[path] is None], threads=threads)]
 
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if nothing is in it and it is one of the table."""
@@ -143,6 +192,40 @@ class ConfinedFileIO(FileIO):
             return True
         resolved = _resolved(path, whole=False)
         return any(_is_below(resolved, _resolved(place, whole=True)) for place in self._places)
+
+    def _is_outside(self, path: str) -> bool:
+        """Whether a path is inside, but not below the table itself."""
+        return not _is_below(_resolved(path, whole=False), _resolved(self.root, whole=True)) and self._is_inside(path)
+
+    def _why_kept(self, path: str, reasons: dict[str, str | None], tables: dict[str, bool]) -> str | None:
+        """Tell why a path is not deleted; None where it is.
+
+        A hostile table may name any directory as its own place outside, and any file there in its manifests.
+
+        Args:
+            path: of a file, or of anything below the table.
+            reasons: what is known of places.
+            tables: what is known of directories: whether they are tables.
+        """
+        if not self._is_inside(path):
+            return self._where(path)
+        if not self._is_outside(path):
+            return None
+        resolved = _resolved(path, whole=False)
+        place = next(at for at in self.external if _is_below(resolved, _resolved(at, whole=True)))
+        inside = plain_path(resolved)[len(plain_path(_resolved(place, whole=True)).rstrip("/")) :]
+        above, bucket, _ = inside.rpartition(f"/{BUCKET_PREFIX}")  # directories of `entropy-inject` may follow
+        if not bucket or not _DATA_FILE.search(inside.rpartition("/")[2]):
+            return "its name is none of a data file in the directory of a bucket"
+        if place not in reasons:
+            reasons[place] = why_not_own(self.inner, self.root, place, self.allowed)
+        reason = reasons[place]
+        if reason is not None:
+            return (
+                f"{redact(place)} is not known to be this table's alone: {reason}. Option '{ALLOWED}' = "
+                f"'{redact(place)}' of the call or session allows it"
+            )
+        return _table_above(self.inner, self.root, _resolved(place, whole=True).rstrip("/") + above, tables)
 
     def _check(self, path: str) -> None:
         if not self._is_inside(path):

@@ -25,6 +25,7 @@ from paimon_spark.options import (
 from paimon_spark.options.core_options import READS_LEVEL_0
 from paimon_spark.spec.placement import external_roots
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.storage.confinement import ALLOWED as MAY_DELETE
 from paimon_spark.storage.confinement import confined
 from paimon_spark.storage.described_files import OPTION as DESCRIPTOR_PATHS
 from paimon_spark.storage.file_io import FileIO
@@ -109,7 +110,13 @@ class FileStoreTable:
             accept_given(self.path, changes)
         for key, value in changes.items():
             _check_changeable(self.schema, key, value)
-        return self._with_schema(self.schema.with_options(self.options.merged(changes).to_dict()))
+        changed = self._with_schema(self.schema.with_options(self.options.merged(changes).to_dict()))
+        if given and MAY_DELETE in changes:
+            allowed = tuple(filter(None, (part.strip() for part in changes[MAY_DELETE].split(","))))
+            changed = replace(
+                changed, file_io=confined(self.file_io, self.path, external_roots(self.schema.options), allowed)
+            )
+        return changed
 
     def without_options(self, keys: Iterable[str]) -> FileStoreTable:
         """Return the table without these options, also those of its schema."""
@@ -196,8 +203,9 @@ def _load(path: str, options: Mapping[str, str], branch: str | None, file_io: Fi
     of_store = with_scope(dynamic, Scope.STORE)
     accept_given(name.root, of_store)
     elsewhere = {"branch", *of_store}
-    if DESCRIPTOR_PATHS in table.options:  # the caller's word alone counts
-        table = table.without_options([DESCRIPTOR_PATHS])
+    stored = [key for key in (DESCRIPTOR_PATHS, MAY_DELETE) if key in table.options]
+    if stored:  # the caller's word alone counts
+        table = table.without_options(stored)
     return table.with_options({key: value for key, value in dynamic.items() if key not in elsewhere})
 
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -224,11 +225,12 @@ def test_another_table_is_no_external_path_of_this_one(table: FileStoreTable, tm
 
 def test_an_external_path_of_its_own_is_cleaned(table: FileStoreTable, tmp_path: Path) -> None:
     own = tmp_path / "ext" / "t"
-    (own / "dt=a" / "bucket-0").mkdir(parents=True)
+    bucket = own / "dt=a" / "bucket-0"
+    bucket.mkdir(parents=True)
     for path in Path(table.path).rglob("data-*.parquet"):
-        path.rename(own / path.name)
-    (own / "dt=a" / "bucket-0" / "data-left.parquet").write_text("left")
-    name_external(table, f"file:{own}/{{name}}")
+        path.rename(bucket / path.name)
+    (bucket / f"data-{uuid.uuid4()}-0.parquet").write_text("left")
+    name_external(table, f"file:{bucket}/{{name}}")
     opened = change_schema(table, data_file__external_paths=f"file://{own}/")
     assert rows(opened) == {3: "c"}
     grow_old(own, table.path)
@@ -239,6 +241,61 @@ def test_an_external_path_of_its_own_is_cleaned(table: FileStoreTable, tmp_path:
     assert expire_snapshots(opened, retain_latest_only()) == 2
     assert len(list(own.rglob("*.parquet"))) == 1
     assert rows(opened) == {3: "c"}
+
+
+@pytest.mark.parametrize(
+    ("root", "names", "goes"),
+    [
+        ("ext/t", "dt=a/bucket-0/{name}", True),
+        ("ext/t", "{name}", False),  # nothing that a writer makes lies there
+        ("ext/all", "dt=a/bucket-0/{name}", False),  # whose it is, nothing tells
+        ("ext/other/t", "dt=a/bucket-0/{name}", False),  # another table of this name
+        ("ext/t", "inner/dt=a/bucket-0/{name}", False),  # another table below it
+    ],
+)
+@pytest.mark.parametrize("allowed", [False, True])
+def test_where_expiry_deletes_files_outside(
+    table: FileStoreTable, tmp_path: Path, root: str, names: str, *, goes: bool, allowed: bool
+) -> None:
+    """A hostile table names any directory as its external path, and files there in its manifests."""
+    place = tmp_path / root
+    for own in ("ext/other/t", "ext/t/inner"):
+        (tmp_path / own / "schema").mkdir(parents=True)
+        (tmp_path / own / "schema" / "schema-0").write_text("{}")
+    named = [path.name for path in Path(table.path).rglob("data-*.parquet")]
+    for name in named:
+        path = place / names.format(name=name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("somebody's")
+    name_external(table, f"file:{place}/{names}")
+    key = "external-paths.may-delete"
+    change_schema(table, data_file__external_paths=f"file:{place}", **{key: f"file:{place}"})
+    opened = load_table(table.path, options={key: f"file:{place}"} if allowed else {})
+    assert opened.options.to_dict().get(key) == (f"file:{place}" if allowed else None)
+    ConsumerStore(opened.file_io, opened.paths).delete("c")
+    branches.delete_branch(opened, "br")
+    tags.delete_tag(opened, "second")
+    assert expire_snapshots(opened, retain_latest_only()) == 2
+    left = sum((place / names.format(name=name)).exists() for name in named)
+    if goes or (allowed and root == "ext/all"):
+        assert left == 1
+    else:
+        assert left == len(named)
+
+
+def test_files_of_any_other_name_stay(table: FileStoreTable, tmp_path: Path) -> None:
+    """Of a whole directory that a hostile table names, bucket and all."""
+    place = tmp_path / "ext" / "t" / "bucket-0"
+    place.mkdir(parents=True)
+    victims = [place / name for name in ("id_rsa", "passwords.db", "data-1.parquet", ".ssh")]
+    for victim in victims:
+        victim.write_text("mine")
+    change_schema(table, data_file__external_paths=f"file:{place.parent}")
+    io = load_table(table.path).file_io
+    assert io.delete_files([f"file:{victim}" for victim in victims]) == [f"file:{victim}" for victim in victims]
+    assert not any(io.delete_quietly(f"file:{victim}") for victim in victims)
+    assert not io.delete_quietly(f"file:{place}", recursive=True)
+    assert all(victim.exists() for victim in victims)
 
 
 def test_an_external_path_in_another_store_says_so(table: FileStoreTable) -> None:
@@ -266,7 +323,8 @@ def test_names_in_a_snapshot_lead_nowhere(table: FileStoreTable, victim: Path, f
 def test_stores_without_links_are_confined_by_names(tmp_path: Path) -> None:
     store = confined(FileIO.for_path("memory://x"), "memory://wh/t", ["memory://ext/t", "memory://", "memory://wh"])
     free = FileIO.for_path("memory://x")
-    paths = ["memory://wh/t/a", "memory://ext/t/a", "memory://wh/t2/a", "memory://wh/a", "memory://wh/t/../a"]
+    outside = f"memory://ext/t/bucket-0/data-{uuid.uuid4()}-0.parquet"
+    paths = ["memory://wh/t/a", outside, "memory://wh/t2/a", "memory://wh/a", "memory://wh/t/../a"]
     for path in paths[:-1]:
         free.write_bytes(path, b"x", overwrite=True)
     assert store.delete_files(paths) == paths[2:]

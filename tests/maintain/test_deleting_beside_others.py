@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -275,7 +276,7 @@ def test_external_files_of_other_tables_stay(tmp_path: Path, own: bool) -> None:
     root = tmp_path / "external" / ("t" if own else "all")
     table = make_table(tmp_path / "t", bucket="-1", data_file__external_paths=f"file:{root}")
     write(table, {1: "a"})
-    left = root / "bucket-0" / "data-somebodys.parquet"
+    left = root / "bucket-0" / f"data-{uuid.uuid4()}-0.parquet"
     left.parent.mkdir(parents=True)
     left.write_bytes(b"rows")
     orphan_files.remove_files_before(table, EVERYTHING)

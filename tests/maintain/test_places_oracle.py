@@ -35,11 +35,11 @@ def ids(path: str) -> list[int]:
 def places(tmp_path: Path) -> dict[str, dict[str, str]]:
     return {
         "ext": {
-            "data-file.external-paths": f"file:{tmp_path}/e1/ext,file://{tmp_path}/e2/ext",
+            "data-file.external-paths": f"file:{tmp_path}/e1/places_ext,file://{tmp_path}/places_ext/e2",
             "data-file.external-paths.strategy": "round-robin",
         },
         "entropy": {
-            "data-file.external-paths": f"file:{tmp_path}/e3/entropy",
+            "data-file.external-paths": f"file:{tmp_path}/e3/places_entropy",
             "data-file.external-paths.strategy": "entropy-inject",
         },
         "deep": {"data-file.path-directory": "a/b"},
@@ -99,7 +99,8 @@ def test_what_we_write_elsewhere_java_reads_and_goes_on_with(oracle: Any, tmp_pa
         assert all(tuple(text.split("/")[-5:-1]) == entropy_directories(text.rpartition("/")[2]) for text in ours)
     compact(load_table(path))
     assert ids(path) == expected == sorted(row[0] for row in oracle.rows(name))
-    table = load_table(path)
+    # no part of the roots is the table's name
+    table = load_table(path, options={"external-paths.may-delete": f"file:{tmp_path}/e1, file:{tmp_path}/e2/t"})
     for root in (Path(path), tmp_path):
         for file in root.rglob("*"):
             os.utime(file, (LONG_AGO, LONG_AGO))

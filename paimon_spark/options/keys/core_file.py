@@ -39,6 +39,14 @@ CORE_FILE: tuple[Option, ...] = (
         honoured=True,
     ),
     Option(
+        "external-paths.may-delete",
+        K.STRING,
+        None,
+        "Directories of `data-file.external-paths` in which files of this table may be deleted though no part of their "
+        "path is its name. Of one call or session: one that is stored in the table does not count.",
+        honoured=True,
+    ),
+    Option(
         "file.format",
         K.STRING,
         "parquet",
