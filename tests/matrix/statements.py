@@ -107,7 +107,7 @@ G = "Databases and tables"
 TABLES = [
     Statement(G, "SHOW CATALOGS", lambda m, n: ("m",) in m.sql("SHOW CATALOGS", n), True),
     Statement(G, "CREATE DATABASE, DROP DATABASE", "CREATE DATABASE m.d1", [], "DROP DATABASE m.d1", short=True),
-    Statement(G, "SHOW DATABASES", "SHOW DATABASES IN m LIKE 'd*'", [("db",)]),
+    Statement(G, "SHOW DATABASES", "SHOW DATABASES IN m LIKE 'd*'", [("db",), ("default",)]),
     Statement(G, "DESCRIBE DATABASE", lambda m, n: m.sql("DESCRIBE DATABASE m.db", n)[0][0], "Catalog Name"),
     Statement(G, "USE m.db", "SELECT current_catalog(), current_schema()", [("m", "db")]),
     Statement(

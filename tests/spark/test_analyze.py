@@ -151,9 +151,9 @@ def test_only_wanted_columns_are_read(session: SparkSession, warehouse: Path, mo
     table, read = PaimonTable.for_path(session, str(warehouse / "db.db" / "wide")), []
     table_rows = analyze.table_rows
 
-    def spy(*arguments: Any, columns: list[str]) -> DataFrame:
+    def spy(*arguments: Any, columns: list[str], **more: Any) -> DataFrame:
         read.append(columns)
-        return table_rows(*arguments, columns=columns)
+        return table_rows(*arguments, columns=columns, **more)
 
     monkeypatch.setattr(analyze, "table_rows", spy)
     table.analyze()

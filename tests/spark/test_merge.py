@@ -90,7 +90,7 @@ def test_every_clause(spark: SparkSession, warehouse: Path, kind: str) -> None:
     spark.sql(f"MERGE INTO {table} t USING {SOURCE} ON t.k = s.k WHEN NOT MATCHED THEN INSERT *")
     spark.sql(f"MERGE INTO {table} t USING {SOURCE} ON t.k = s.k WHEN NOT MATCHED BY SOURCE THEN DELETE")
     assert rows(spark, table) == [(2, "B", -20), (4, "D", 40)]
-    found = spark.sql(f"SELECT commit_kind, operation FROM `{table}$snapshots` WHERE operation IS NOT NULL").collect()
+    found = spark.sql(f"SELECT commit_kind, operation FROM `{table}$snapshots` WHERE operation <> 'WRITE'").collect()
     insert_only = ("APPEND", "MERGE")
     others = insert_only if "primary-key" in KINDS[kind] else ("OVERWRITE", "MERGE")
     if kind == "evolving":

@@ -86,6 +86,8 @@ class Pair:
 
     def update(self, change: str, condition: str) -> None:
         rows = [VALUES[change](*row) for row in self._hit(condition)]
+        if self.model.partial:  # Java: writes whole rows; ours the columns that are assigned, the others are kept
+            rows = [(k, p, v if "v =" in change else None, n if "n =" in change else None) for k, p, v, n in rows]
         self.spark.sql(f"UPDATE {self.name} SET {change} WHERE {condition}")
         self._put(rows, "+U")
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _TOKEN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|\d[\w.]*|[^\W\d]\w*|\S""", re.DOTALL)
 _CONSTANTS = frozenset(("true", "false", "null"))
+_OF_TEXTS = ("concat", "char")
+"""Functions by which `spark_literal` says quotes and backslashes, so that SHOW CREATE TABLE can be run."""
 _OPERATORS = frozenset(("and", "or", "not", "div", "cast", "as", "interval"))
 _TYPES = frozenset(
     (
@@ -141,9 +143,9 @@ def _is_made_of_literals(sql: str, functions: Iterable[str] = ()) -> bool:
             return False
         if not (token[0].isalpha() or token[0] == "_"):
             continue
-        if following == "(" and token not in ("cast", *_TYPES - {"array", "map", "struct"}, *functions):
+        if following == "(" and token not in ("cast", *_OF_TEXTS, *_TYPES - {"array", "map", "struct"}, *functions):
             return False
         is_typed_literal = following[:1] in ("'", '"')
-        if not is_typed_literal and token not in _CONSTANTS | _OPERATORS | _TYPES | {*functions}:
+        if not is_typed_literal and token not in _CONSTANTS | _OPERATORS | _TYPES | {*functions, *_OF_TEXTS}:
             return False
     return bool(tokens)
