@@ -10,6 +10,7 @@ import pytest
 from paimon_spark.maintain.refs import branches
 from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.read.split_read import read_split
+from paimon_spark.table.snapshot_store import ROLLED_BACK
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.plans import plan_of
 
@@ -58,7 +59,7 @@ def metadata(path: str | Path) -> dict[str, bytes]:
     return {
         str(file.relative_to(path)): file.read_bytes()
         for file in Path(path).rglob("*")
-        if file.is_file() and "bucket-" not in str(file) and file.name not in ("LATEST", "EARLIEST")
+        if file.is_file() and "bucket-" not in str(file) and file.name not in ("LATEST", "EARLIEST", ROLLED_BACK)
     }
 
 
