@@ -117,6 +117,11 @@ def random_batches(rng: random.Random, sizes: Sequence[int]) -> Iterator[pa.Reco
         yield pa.RecordBatch.from_arrays(arrays, names=list(KINDS))
 
 
+def digits(function: str, value: Any) -> Any:
+    """As `bits`; the last digits of a sum of floating numbers depend on the order of its rows, as in Spark."""
+    return f"{value:.12g}" if function == "sum" and isinstance(value, float) else bits(value)
+
+
 def bits(value: Any) -> Any:
     return value.hex() if isinstance(value, float) else value
 
@@ -144,8 +149,8 @@ def test_partial_results_are_those_of_the_rows(
     if not group_by and not batches:
         expected = {(): [0 if function == "count" else None for function in functions]}
     found = aggregated(sent, len(group_by), functions)
-    assert {key: [*map(bits, row)] for key, row in found.items()} == {
-        key: [*map(bits, row)] for key, row in expected.items()
+    assert {key: [*map(digits, functions, row)] for key, row in found.items()} == {
+        key: [*map(digits, functions, row)] for key, row in expected.items()
     }
 
 
