@@ -73,7 +73,7 @@ def test_defaults(session: SparkSession) -> None:
     assert one[0][3:7] == ("it's", 2, one[1][5], [1, 2])
     assert str(one[1][5]) == "2024-01-31"
     for run in (session.sql, lambda text: paimon_spark.sql(session, text)):
-        for refused in ("rand()", "current_date", "concat('a', 'b')"):
+        for refused in ("rand()", "current_date", "upper('a')", "concat('a', rand())"):
             with pytest.raises(
                 (PySparkException, paimon_spark.UnsupportedError), match=r"must be a literal, not|INVALID_DEFAULT"
             ):
