@@ -1,7 +1,7 @@
 """Aggregate functions hll_sketch and theta_sketch: unions of Apache DataSketches' sketches.
 
 Source: Java ``FieldHllSketchAgg``, ``FieldThetaSketchAgg``, ``HllSketchUtil``, ``ThetaSketch``. The library
-``datasketches`` (the extra ``sketches``) unites them pair by pair, as Java does, into the bytes that Java writes.
+``datasketches`` unites them pair by pair, as Java does, into the bytes that Java writes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class UniteSketches(UniteBytes):
         except ImportError:
             raise UnsupportedError(
                 f"Aggregate function '{self.options.function}' (column '{self.options.field}') needs the Python "
-                "package 'datasketches', which is not installed: pip install 'paimon-spark[sketches]'."
+                "package 'datasketches', which is not installed: pip install datasketches."
             ) from None
 
     def _union(self, values: list[bytes]) -> bytes:

@@ -87,7 +87,7 @@ def test_a_retracted_product_is_not_divided_by_zero() -> None:
 
 @pytest.mark.parametrize("function", ["hll_sketch", "theta_sketch"])
 def test_sketches_are_refused_without_their_package(function: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "datasketches", None)  # as if the extra was not installed
+    monkeypatch.setitem(sys.modules, "datasketches", None)  # as if it was not installed
     with pytest.raises(UnsupportedError, match=function):
         engine_of({"k": "INT", "g": "INT", "v": "BYTES"}, ["k"], {**GROUP, "fields.v.aggregate-function": function})
 
@@ -140,7 +140,7 @@ def test_a_function_whose_library_is_not_installed_is_refused_with_what_to_insta
 ) -> None:
     monkeypatch.setitem(sys.modules, "datasketches", None)
     for function in ("hll_sketch", "theta_sketch"):
-        with pytest.raises(UnsupportedError, match=r"'datasketches'.*pip install 'paimon-spark\[sketches\]'"):
+        with pytest.raises(UnsupportedError, match=r"'datasketches'.*pip install datasketches"):
             engine_of(
                 {"k": "INT", "v": "BYTES"},
                 ["k"],

@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import datasketches as sketches
 import pyarrow as pa
 import pytest
 from support.merge_cases import engine_of, rows_table
@@ -15,8 +16,6 @@ from paimon_spark.errors import DataError
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.table.table import load_table
 from tests.support.plans import plan_of
-
-sketches = pytest.importorskip("datasketches", reason="the extra `sketches` is not installed")
 
 COLUMNS = {"k": "INT NOT NULL", "h": "BYTES", "t": "BYTES"}
 OPTIONS = {

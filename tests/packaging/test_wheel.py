@@ -41,7 +41,16 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
     assert metadata["Requires-Python"] == ">=3.11"
     needed = [line for line in metadata.get_all("Requires-Dist") if "extra" not in line]
     required = {re.split(r"[<>=;\s]", line)[0].replace(".", "-") for line in needed}
-    assert required == {"pyspark", "pyarrow", "numpy", "fastavro", "fsspec", "backports-zstd", "sqlglot"}
+    assert required == {
+        "pyspark",
+        "pyarrow",
+        "numpy",
+        "fastavro",
+        "datasketches",
+        "fsspec",
+        "backports-zstd",
+        "sqlglot",
+    }
     sources = {
         path.relative_to(ROOT).as_posix() for path in ROOT.glob("paimon_spark/**/*") if path.suffix in (".py", ".java")
     }

@@ -6,7 +6,6 @@ table's features and the read's options, never by a table's name: a feature that
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 from collections import Counter
@@ -120,22 +119,16 @@ def _literal(value: Any, sql_type: str) -> str:
 NOT_YET_TABLES: dict[str, tuple[str, ...]] = {}
 """Table options (and values) whose tables cannot be read yet; reading them must be refused by the option's name."""
 
-NEEDS_SKETCHES = ("hll_sketch", "theta_sketch")
-"""Aggregate functions that need the package of the extra `sketches`."""
-
 WITH_ROWS = ("audit_log", "binlog", "ro", "row_tracking")
 """System tables that show rows of the table."""
 
 
 def not_yet(case: GoldenRead) -> str | None:
-    """The option or package for which the read must be refused, None when it must give Java's rows."""
+    """The option for which the read must be refused, None when it must give Java's rows."""
     options = case.table.options(case.branch)
     for key, values in NOT_YET_TABLES.items():
         if options.get(key) in values:
             return key
-    merges = case.options.get("scan.snapshot-id") != "1"
-    if importlib.util.find_spec("datasketches") is None and set(NEEDS_SKETCHES) & set(options.values()) and merges:
-        return "datasketches"
     return None
 
 
