@@ -73,6 +73,35 @@ def test_links_of_documents_lead_somewhere() -> None:
     assert not wrong
 
 
+NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+
+def test_tests_that_documents_name_exist() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}: {file}::{name}"
+        for path in texts(".md")
+        for file, name in NAMED_TEST.findall(path.read_text(encoding="utf-8"))
+        if not (ROOT / file).exists() or f"def {name}(" not in (ROOT / file).read_text(encoding="utf-8")
+    ]
+    assert not wrong
+
+
+def test_each_guarantee_names_its_tests() -> None:
+    rows = [
+        line for line in (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8").splitlines() if line[:1] == "|"
+    ]
+    promises = [row for row in rows if not row.startswith("|---") and "::" not in row]
+    said = (
+        "shown by |",
+        "no test of this repository",
+        "all tests named here",
+        "| store | when",
+        "| object stores",
+        "| local and",
+    )
+    assert not [row for row in promises if not any(word in row for word in said)]
+
+
 def named_paths(text: str) -> set[str]:
     """Files and folders that a document names in back quotes."""
     return set(re.findall(r"`((?:[\w.-]+/)+(?:[\w.-]+\.\w+)?|[\w-]+\.py)`", text))
