@@ -241,6 +241,15 @@ print(sorted(map(tuple, kept.collect())), kept.where("code = 'b'").count(), kept
 print(sql("WITH t AS (SELECT 5 AS id) SELECT count(*) FROM t JOIN shop.t AS o ON o.id < t.id"))
 print(sql("CALL sys.rollback(table => 't', tag => 'first')"), sql("SELECT tag_name FROM `t$tags`"))
 print(sql("CREATE TABLE u AS SELECT id FROM t"), sql("SHOW TABLES"), sql("DESCRIBE u"))
+for engine in ("'deletion-vectors.enabled' = 'true'", "'merge-engine' = 'first-row'"):
+    sql(f"CREATE OR REPLACE TABLE w (id INT, n INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1', {engine})")
+    sql("INSERT INTO w VALUES (1, 10)")
+    whole = paimon_spark.PaimonTable.for_path(spark, f"{sys.argv[2]}/shop.db/w")
+    whole.append(spark.sql("SELECT 2 AS id, 20 AS n"), write_only="true")
+    sql("INSERT OVERWRITE w SELECT id, n + 1 FROM w")
+    whole.append(spark.sql("SELECT 3 AS id, 30 AS n"), write_only="true")
+    whole.overwrite(whole.to_df().selectExpr("id", "n + 1 AS n"))
+    print(sql("SELECT * FROM w"))
 from paimon_spark.spark.jobs import compact_job
 compact_job._DRIVER_BYTES = 0  # so that tasks of the server do it
 for days in ("1", "2"):
@@ -314,6 +323,8 @@ def test_sql_on_spark_connect(connect: str, tmp_path: Path) -> None:
         "[(1,)]",
         "[(2, 1)] [('first',)]",
         "[] [('shop', 't', False), ('shop', 'u', False)] [('id', 'bigint', None)]",
+        "[(1, 12), (2, 22), (3, 31)]",
+        "[(1, 12), (2, 22), (3, 31)]",
         "[(True,)] [(5, '{d}', 1), (5, '{x}', 1)]",
         "[(2, 'B', Row(x=2), 'x'), (4, 'd{+}', Row(x=4), 'z')]",
         "[(4,)] [('APPEND', 4), ('OVERWRITE', 1)]",

@@ -79,6 +79,8 @@ class PathTableProxy(TableProxy):
         scan: TableScan,
         padded: Sequence[DataField],
         options: Mapping[str, str],
+        *,
+        at: int | None = None,
     ) -> None:
         """Keep the table and its options.
 
@@ -87,6 +89,7 @@ class PathTableProxy(TableProxy):
             scan: all rows and columns of a view.
             padded: columns that Spark pads if they are CHAR.
             options: of the load.
+            at: the snapshot that a statement reads, which is given by `at_snapshot`.
 
         Raises:
             UnsupportedError: Spark has no type for a column.
@@ -94,6 +97,7 @@ class PathTableProxy(TableProxy):
         super().__init__(gateway, "paimon", LoadedTable(scan.table, scan.table.path))
         self.view = scan.view
         self.given = options
+        self.at = at
         self.padded = padded
         self.struct = padded_by_spark(to_spark_struct(scan.columns), padded)
         self.first = ScanPlan(scan.table, self.struct, view=scan.view).on(scan.source)
@@ -103,7 +107,7 @@ class PathTableProxy(TableProxy):
         request = read_request(self.given, snapshot_id=snapshot_id)
         table = load_table(request.path, options=request.options)
         scan = TableScan.of(table, self.view, snapshot_id=snapshot_id)
-        return PathTableProxy(self.gateway, scan, self.padded, self.given)
+        return PathTableProxy(self.gateway, scan, self.padded, self.given, at=snapshot_id)
 
     def answers(self) -> dict[str, Value]:
         """What the table is; views of the rows have no metadata columns."""

@@ -6,6 +6,7 @@ them stays right. On the driver, once per attempt of a statement.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _TREE = "org.apache.spark.sql.catalyst.trees.TreeNode"
-_WITH_LEVEL_0 = {"deletion-vectors.merge-on-read": "true"}
-_TABLE, _OPTIONS = 0, 4  # fields of DataSourceV2Relation
+TABLE, OPTIONS = 0, 4  # fields of DataSourceV2Relation
 
 
 def frame_at(frame: DataFrame, table: FileStoreTable, snapshot_id: int) -> DataFrame:
@@ -64,9 +64,11 @@ def _at(gateway: Gateway, relation: JavaObject, table: FileStoreTable, snapshot_
     if (own.path, own.branch) != (table.path, table.branch):
         return relation
     if isinstance(proxy, PathTableProxy):
+        if proxy.at is not None:
+            return relation
         if proxy.view is not ROWS or any(key in POINTS_OF_TIME for key in read_request(proxy.given).options):
             return relation
-        return changed(relation, _TABLE, faced(proxy.at_snapshot(snapshot_id)))
+        return changed(relation, TABLE, faced(proxy.at_snapshot(snapshot_id)))
     given = gateway.string_dict(relation.options().asCaseSensitiveMap())
     if any(key.lower().startswith(("scan.", "incremental-")) for key in given):
         return relation
@@ -76,9 +78,12 @@ def _at(gateway: Gateway, relation: JavaObject, table: FileStoreTable, snapshot_
 def relation_at(gateway: Gateway, relation: JavaObject, snapshot_id: int) -> JavaObject:
     """Return a relation of a catalog's table that reads a snapshot as `FileStoreTable.reading_level_0` does."""
     given = gateway.string_dict(relation.options().asCaseSensitiveMap())
-    table = python_object(gateway, relation.table()).loaded.table
-    level_0 = _WITH_LEVEL_0 if table.schema.primary_keys and table.options.deletion_vectors_enabled else {}
-    return changed(relation, _OPTIONS, gateway.options({**given, **level_0, "scan.snapshot-id": str(snapshot_id)}))
+    proxy = python_object(gateway, relation.table())
+    whole = proxy.loaded.table.reading_level_0()
+    if whole is not proxy.loaded.table:
+        loaded = replace(proxy.loaded, table=whole)
+        relation = changed(relation, TABLE, faced(TableProxy(gateway, proxy.catalog_name, loaded)))
+    return changed(relation, OPTIONS, gateway.options({**given, "scan.snapshot-id": str(snapshot_id)}))
 
 
 def changed(relation: JavaObject, index: int, value: JavaObject) -> JavaObject:

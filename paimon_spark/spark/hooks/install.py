@@ -17,6 +17,7 @@ from paimon_spark.spark.hooks.local_rows import install_local_rows
 from paimon_spark.spark.hooks.map_keys import install_map_keys
 from paimon_spark.spark.hooks.marked_rows import install_marked_rows
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
+from paimon_spark.spark.hooks.self_overwrites import install_self_overwrites
 from paimon_spark.spark.hooks.stream_columns import install_stream_columns
 from paimon_spark.spark.hooks.variant_paths import install_variant_paths
 from paimon_spark.spark.jvm import compat, features
@@ -33,6 +34,7 @@ FORMAT_HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.VARIANT_PATHS, install_variant_paths),
     (features.MAP_KEYS, install_map_keys),
     (features.MARKED_ROWS, install_marked_rows),
+    (features.SELF_OVERWRITES, install_self_overwrites),
     (features.PLACED_WRITES, install_placed_writes),
     (features.REBALANCED_WRITES, install_placed_writes),
 )

@@ -19,6 +19,7 @@ from paimon_spark.spark.hooks.marked_rows import install_marked_rows
 from paimon_spark.spark.hooks.parser import install_parser
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.row_level import install_row_level
+from paimon_spark.spark.hooks.self_overwrites import install_self_overwrites
 from paimon_spark.spark.hooks.streamed_tables import install_streamed_tables
 from paimon_spark.spark.hooks.table_functions import install_functions
 from paimon_spark.spark.hooks.variant_paths import install_variant_paths
@@ -36,6 +37,7 @@ HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.VARIANT_PATHS, install_variant_paths),
     (features.MAP_KEYS, install_map_keys),
     (features.MARKED_ROWS, install_marked_rows),
+    (features.SELF_OVERWRITES, install_self_overwrites),
     (features.PLACED_WRITES, install_placed_writes),
     (features.REBALANCED_WRITES, install_placed_writes),
     (features.LEFT_OUT_COLUMNS, install_insert_columns),

@@ -231,7 +231,11 @@ CACHED_ROWS = SparkClass(f"{_SQL}.execution.columnar.InMemoryRelation", methods=
 CACHE_BUILDER = SparkClass(f"{_SQL}.execution.columnar.CachedRDDBuilder", methods=("logicalPlan",))
 REPLACE_EXPRESSIONS = SparkClass(f"{_SQL}.catalyst.optimizer.ReplaceExpressions", methods=("apply",), is_object=True)
 EXTRACT_PYTHON_UDFS = SparkClass(f"{_SQL}.execution.python.ExtractPythonUDFs", methods=("apply",), is_object=True)
-OVERWRITE = SparkClass(f"{_PLANS}.OverwriteByExpression", methods=("analyzedQuery", "byPosition", "copy", "write"))
+OVERWRITE = SparkClass(
+    f"{_PLANS}.OverwriteByExpression", methods=("analyzedQuery", "byPosition", "copy", "write", "writeOptions")
+)
+DYNAMIC_OVERWRITE = SparkClass(f"{_PLANS}.OverwritePartitionsDynamic", methods=("copy", "query", "writeOptions"))
+REPLACE_AS_SELECT = SparkClass(f"{_PLANS}.ReplaceTableAsSelect", methods=("copy", "name", "query"))
 OPTIMIZED_WRITES = SparkClass(f"{_PLANS}.AppendData", methods=("query", "write"))
 ANALYZE_TABLE = SparkClass(f"{_PLANS}.AnalyzeTable")
 ANALYZE_COLUMN = SparkClass(f"{_PLANS}.AnalyzeColumn")

@@ -178,6 +178,15 @@ LEFT_OUT_COLUMNS = Feature(
     "writes that leave out columns", "INSERT must name all columns", _WRITES_BY_NAME, until=(4, 1)
 )
 WIDENED_WRITES = Feature("write.merge-schema in SQL", "only df.write.format('paimon') can add columns", _WRITES_BY_NAME)
+SELF_OVERWRITES = Feature(
+    "overwrites of a table from itself",
+    "INSERT OVERWRITE of a table from itself leaves out rows that are not compacted, and what others commit meanwhile: "
+    "use PaimonTable.overwrite",
+    (
+        *_RULES, c.V2_WRITE_COMMAND, c.OVERWRITE, c.DYNAMIC_OVERWRITE, c.REPLACE_AS_SELECT, c.RELATION,
+        c.SUBQUERY_EXPRESSION,
+    ),
+)  # fmt: skip
 WIDENED_MERGES = Feature(
     "columns that MERGE adds", "MERGE adds no columns: ALTER TABLE … ADD COLUMNS does",
     (
@@ -209,7 +218,7 @@ FEATURES = (
     SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, FRAMES, FORMAT_PLANS, PATH_TRAVEL, METADATA_ANSWERS,
     SMALL_READS, WRITES, CLONES, MARKED_ROWS, VARIANT_PATHS, MAP_KEYS,
     TABLE_FUNCTIONS, LOCAL_ROWS, PLACED_WRITES, REBALANCED_WRITES, SMALL_BATCHES, LEFT_OUT_COLUMNS, WIDENED_WRITES,
-    WIDENED_MERGES, ROW_LEVEL, PARSER, STREAMED_TABLES,
+    WIDENED_MERGES, SELF_OVERWRITES, ROW_LEVEL, PARSER, STREAMED_TABLES,
 )  # fmt: skip
 """All of them."""
 

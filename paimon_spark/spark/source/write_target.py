@@ -64,11 +64,7 @@ def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:
     name = parse_table_path(request.path)
     refuse_system_table(request.path, name.system_table, "written")
     refuse_system_database(name.root)
-    session = dict(request.session_options)
-    store = with_scope({**session, **request.options}, Scope.STORE)
-    others = {key: value for key, value in request.options.items() if key not in store}
-    branch = session.pop("branch", None)
-    branch = others.pop("branch", branch)
+    store, branch, session, others = _sorted(request)
     try:
         table = load_table(request.path, options=store, branch=branch)
     except TableNotFoundError:
@@ -81,11 +77,29 @@ def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:
             table = load_table(request.path, options=store)
     if request.merge_schema is not None:
         table = merge_schema(table, schema, request.merge_schema)
-    table = _with_dynamic_options(
-        table, layered({key: value for key, value in session.items() if key not in store}, others)
-    )
+    table = _with_dynamic_options(table, layered(session, others))
     check_writable(table.schema)
     return table
+
+
+def opened_table(request: WriteRequest) -> FileStoreTable:
+    """The table that a save goes to, as it is.
+
+    Raises:
+        TableNotFoundError: there is none.
+    """
+    store, branch, _, _ = _sorted(request)
+    return load_table(request.path, options=store, branch=branch)
+
+
+def _sorted(request: WriteRequest) -> tuple[dict[str, str], str | None, dict[str, str], dict[str, str]]:
+    """The options of a save: of the store, the branch, the session's, those of the table."""
+    session = dict(request.session_options)
+    store = with_scope({**session, **request.options}, Scope.STORE)
+    others = {key: value for key, value in request.options.items() if key not in store}
+    branch = session.pop("branch", None)
+    branch = others.pop("branch", branch)
+    return store, branch, {key: value for key, value in session.items() if key not in store}, others
 
 
 def of_one_write(key: str) -> bool:

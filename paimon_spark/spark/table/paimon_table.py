@@ -33,6 +33,7 @@ from paimon_spark.spark.table.familiar_words import FamiliarWords
 from paimon_spark.spark.table.handle import TableHandle, method_of, option_keys
 from paimon_spark.spark.table.merges import Merges
 from paimon_spark.spark.table.metadata_frames import SystemTables
+from paimon_spark.spark.table.pinned_sources import replacing_rows
 from paimon_spark.spark.table.repairs import Repairs
 from paimon_spark.spark.table.rows import Rows
 from paimon_spark.spark.table.table_display import Display
@@ -238,8 +239,11 @@ class PaimonTable:
         request = write_request({"path": self._table.path, **settings, **given}, overwrite=mode == "overwrite")
         table = target_table(request, df.schema)
         rows = df
+        if mode == "overwrite":
+            rows, replacing = replacing_rows(df, table)
+            given, table = {**replacing, **given}, table.as_if(replacing)
         if is_shuffled(table):
-            rows = placed_rows(table.schema, df)
+            rows = placed_rows(table.schema, rows)
             if not _is_planned(self._table.spark):
                 write_shuffled(rows, table, overwrite_of(request, table) if mode == "overwrite" else None)
                 return

@@ -1,9 +1,11 @@
-"""A source of a MERGE that reads the target itself: it reads the snapshot that the statement reads."""
+"""A source that reads the target itself: it reads the snapshot that the statement reads."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
+from paimon_spark.options.core_options import READS_LEVEL_0
 from paimon_spark.spark.session.connect_plans import with_loads
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
 from paimon_spark.spark.session.session_settings import is_connect
@@ -33,9 +35,22 @@ def pinned_source(source: DataFrame, table: FileStoreTable, snapshot_id: int | N
         if not _is_plain_load(load, table):
             return False
         load.options["scan.snapshot-id"] = str(snapshot_id)
+        if table.options.batch_scan_skips_level_0:
+            load.options[READS_LEVEL_0] = "true"
         return True
 
     return with_loads(source, pin)
+
+
+def replacing_rows(rows: DataFrame, table: FileStoreTable) -> tuple[DataFrame, dict[str, str]]:
+    """Return the rows of an overwrite, and options of the write that go with them.
+
+    Rows that are made of the table itself are made of one snapshot, with those of level 0, and the overwrite is a
+    conflict if another commit has changed the partitions that it replaces since then.
+    """
+    latest = table.snapshots.latest()
+    pinned = pinned_source(rows, table, None if latest is None else latest.id)
+    return pinned, {} if latest is None or pinned is rows else {LAST_SAFE: str(latest.id)}
 
 
 def _is_plain_load(load: Any, table: FileStoreTable) -> bool:
