@@ -68,3 +68,45 @@ def test_row_ids(placed: SparkSession, run: Run, alias: str) -> None:
     assert found == [(1, "a"), (2, "1-1"), (3, "2-1")]
     merge = "MERGE INTO {T} {A} USING (SELECT 1L AS rid) s ON {a}._ROW_ID = s.rid WHEN MATCHED THEN UPDATE SET v = 'x'"
     assert changed(placed, run, "tracked", alias, merge) == [(1, "a"), (2, "x"), (3, "c")]
+
+
+SOURCES = {
+    "table": "{T} AS s",
+    "columns": "(SELECT id, v, _ROW_ID FROM {T}) s",
+    "star": "(SELECT * FROM {T}) s",
+    "filtered": "(SELECT id, v FROM {T} WHERE id > 0) s",
+}
+
+
+def merged_with_itself(placed: SparkSession, run: Run, source: str, alias: str) -> list[list[tuple[object, ...]]]:
+    merge = f"MERGE INTO {{T}} {{A}} USING {SOURCES[source]} ON {{a}}._ROW_ID = s._ROW_ID WHEN MATCHED AND "
+    update = merge + "s.id > 1 THEN UPDATE SET v = concat(s._ROW_ID, s.v)"
+    return [changed(placed, run, "tracked", alias, text) for text in (update, merge + "s._ROW_ID = 1 THEN DELETE")]
+
+
+@pytest.mark.parametrize("alias", ["", "t"])
+@pytest.mark.parametrize("source", ["table", "columns"])
+def test_metadata_columns_of_a_source_that_is_the_target(
+    placed: SparkSession, run: Run, source: str, alias: str
+) -> None:
+    found = merged_with_itself(placed, run, source, alias)
+    assert found == [[(1, "a"), (2, "1b"), (3, "2c")], [(1, "a"), (3, "c")]]
+
+
+@pytest.mark.parametrize("source", ["star", "filtered"])
+def test_metadata_columns_behind_a_query_of_the_source(placed: SparkSession, source: str) -> None:
+    found = merged_with_itself(placed, placed.sql, source, "t")
+    assert found == [[(1, "a"), (2, "1b"), (3, "2c")], [(1, "a"), (3, "c")]]
+
+
+def test_metadata_columns_of_the_source_of_a_merge_into_no_rows(placed: SparkSession, run: Run) -> None:
+    placed.sql("DROP TABLE IF EXISTS placed.db.none")
+    placed.sql("DROP TABLE IF EXISTS placed.db.some")
+    for name in ("none", "some"):
+        placed.sql(f"CREATE TABLE placed.db.{name} (id INT, v STRING) {KINDS['tracked']}")
+    placed.sql("INSERT INTO placed.db.some VALUES (1, 'a')").collect()
+    run(
+        "MERGE INTO placed.db.none t USING placed.db.some s ON t.id = s._ROW_ID "
+        "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s._ROW_ID, s.v)"
+    ).collect()
+    assert [tuple(row) for row in placed.sql("SELECT * FROM placed.db.none").collect()] == [(0, "a")]

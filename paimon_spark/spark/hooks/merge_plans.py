@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.spark.catalog.relations_at import tree_at
 from paimon_spark.spark.hooks.row_level_plans import Target
+from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.plan_expressions import aligned_inserts, column_of
-from paimon_spark.spark.jvm.plan_tables import java_list, python_object
+from paimon_spark.spark.jvm.plan_tables import java_list, python_object, scala_seq
 from paimon_spark.spark.sql.merge_pruning import Equality
 from paimon_spark.spark.sql.merge_rows import Action, Clause, MergeRows, MergeStatement
 
@@ -78,7 +79,7 @@ class AnalyzedMerge(MergeStatement):
         clauses = [[self._clause(action, columns) for action in actions] for actions in self._clauses]
         return MergeRows(
             target=target,
-            source=self.target.frame(at.tree(self.plan.sourceTable())),
+            source=self.target.frame(at.tree(self._source())),
             on=column_of(self.target.gateway, at.tree(self.plan.mergeCondition())),
             old={name: column_of(self.target.gateway, attribute) for name, attribute in old.items()},
             matched=clauses[0],
@@ -89,6 +90,17 @@ class AnalyzedMerge(MergeStatement):
             narrow=target.where,
             by_key=self._by_key(columns),
         )
+
+    def _source(self) -> JavaObject:
+        """The plan of the source, with those of its metadata columns that the statement names."""
+        source = self.plan.sourceTable()
+        visible = java_list(source.output())
+        named = {str(attribute.exprId()) for attribute in java_list(self.plan.references().toSeq())}
+        named -= {str(attribute.exprId()) for attribute in visible}
+        hidden = [column for column in java_list(source.metadataOutput()) if str(column.exprId()) in named]
+        if not hidden:
+            return source
+        return compat.PROJECT(self.target.gateway, scala_seq(self.target.gateway, [*visible, *hidden]), source)
 
     def _by_key(self, columns: _Columns) -> dict[str, Column] | None:
         """The values that ON compares the primary key with, as `MergeRows.by_key` says."""

@@ -6,11 +6,12 @@ query (`merge_subqueries`). Parameters are replaced by their values before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import SchemaMismatchError
+from paimon_spark.read.metadata_columns import METADATA_COLUMNS
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.column_defaults import inserted_default
 from paimon_spark.spark.sql.merge_frames import FrameMerge, GivenClause
@@ -79,7 +80,8 @@ def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves:
     on = lifted.condition(on)
     matched, not_matched = lifted.clauses(matched), lifted.clauses(not_matched)
     by_source = lifted.clauses(by_source, has_source=False)
-    text = f"{ctes}SELECT *{lifted.shown} {behind}"
+    columns = _columns(context, ctes, written, _metadata_named(rest, other))
+    text = f"{ctes}SELECT {columns}{lifted.shown} {behind}"
     statement = FrameMerge(
         table,
         partial(target_rows, handle, table),
@@ -111,6 +113,34 @@ def _source(words: Cursor) -> tuple[str, str]:
     if named and not tokens[-2].is_sign("."):
         return Cursor(words.text, tokens[:-1]).source(), tokens[-1].text
     return words.source(), "source" if words.sees("(") else words.name()[-1]
+
+
+def _metadata_named(statement: str, alias: str) -> list[str] | None:
+    """Return the metadata columns that a statement names behind an alias; None where it names none at all."""
+    tokens = tokens_of(statement).tokens
+    if not any(token.text.lower() == name.lower() for token in tokens for name in METADATA_COLUMNS):
+        return None
+    threes = zip(tokens, tokens[1:], tokens[2:], strict=False)
+    pairs = [(first.text.lower(), last.text.lower()) for first, dot, last in threes if dot.is_sign(".")]
+    return [name for name in METADATA_COLUMNS if (alias.lower(), name.lower()) in pairs]
+
+
+def _columns(context: Context, ctes: str, source: str, metadata: Sequence[str] | None) -> str:
+    """Return the columns of a source as SELECT names them; beside metadata columns no star can stand.
+
+    Args:
+        context: session, warehouses and parameters.
+        ctes: the WITH clause of the statement.
+        source: a table, which has metadata columns that no star names, or a query in parentheses.
+        metadata: what `_metadata_named` gives.
+    """
+    if metadata is None:
+        return "*"
+    is_query = source.startswith("(")
+    columns = run_query(context, tokens_of(ctes + (source[1:-1] if is_query else f"SELECT * FROM {source}"))).columns
+    known = {column.lower() for column in columns}
+    hidden = [] if is_query else [name for name in metadata if name.lower() not in known]
+    return ", ".join(map(quoted_name, (*columns, *hidden)))
 
 
 def _clauses(
