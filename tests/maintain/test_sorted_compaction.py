@@ -231,6 +231,20 @@ def test_columns_of_a_curve_count_alike() -> None:
     assert RowOrder(Curve.HILBERT, ("a", "name")).sorted(nothing).num_rows == 2
 
 
+NINE = {
+    Curve.ZORDER: [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (1, 2), (2, 0), (2, 1), (2, 2)],
+    Curve.HILBERT: [(0, 0), (0, 1), (1, 1), (1, 0), (2, 0), (2, 1), (2, 2), (1, 2), (0, 2)],
+}
+"""The order that the official connector gives the numbers 0 to 2 of two columns."""
+
+
+@pytest.mark.parametrize("curve", NINE)
+def test_small_numbers_lie_on_the_curve_as_in_java(curve: Curve) -> None:
+    rows = pa.table({"a": [0, 0, 0, 1, 1, 1, 2, 2, 2], "b": [0, 1, 2] * 3})
+    found = RowOrder(curve, ("a", "b")).sorted(rows)
+    assert list(zip(found["a"].to_pylist(), found["b"].to_pylist(), strict=True)) == NINE[curve]
+
+
 def test_local_sort_and_old_partitions(tmp_path: Path) -> None:
     options = {"clustering.incremental": "true", "clustering.columns": "a", "clustering.incremental.mode": "local-sort"}
     table = make(tmp_path / "t", partitioned=True, **options, clustering__history_partition__limit="1")
@@ -253,6 +267,7 @@ REFUSED: dict[str, tuple[tuple[Any, ...], str]] = {
     "an unknown order": (("spiral", "a"), "cannot match type: spiral for ordering"),
     "columns without an order": ((None, "a"), 'order_strategy "none" cannot work with order_by'),
     "partition columns": (("order", "p"), "order_by should not contain partition cols"),
+    "partition columns in an unknown order": (("spiral", "p"), "order_by should not contain partition cols"),
 }
 
 

@@ -152,7 +152,6 @@ def asked_order(
         if names:
             raise OptionError('order_strategy "none" cannot work with order_by columns.')
         return None
-    curve = curve_named(strategy)
     if idle_time:
         raise OptionError("sort compact do not support 'partition_idle_time'.")
     if buckets:
@@ -165,7 +164,7 @@ def asked_order(
         )
     if table.options.value("clustering.incremental"):
         raise OptionError("The table has enabled incremental clustering, do not support sort compact.")
-    return curve, tuple(names)
+    return curve_named(strategy), tuple(names)
 
 
 def clustering_columns(options: CoreOptions) -> list[str]:
@@ -219,12 +218,14 @@ def _counts_not_above(cuts: pa.Table, rows: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def _scale(column: pa.Array) -> pa.Array:
-    """Values that cut a column into equal parts."""
+    """Values that cut a column into equal parts; none is the smallest, which cuts nothing and would shift all ranks."""
     values = column.drop_null()
     if not len(values):
         return values
-    places = np.arange(1, _PARTS) * len(values) // _PARTS
-    return pc.unique(values.take(pc.sort_indices(values).take(pa.array(np.unique(places)))))
+    order = pc.sort_indices(values)
+    places = np.unique(np.arange(1, _PARTS) * len(values) // _PARTS)
+    cuts = pc.unique(values.take(order.take(pa.array(places))))
+    return cuts.slice(1) if cuts[0] == values[order[0].as_py()] else cuts
 
 
 def _ranks(scale: pa.Array, column: pa.Array) -> npt.NDArray[np.uint16]:
