@@ -37,6 +37,7 @@ from paimon_spark.spark.sql.table_definitions import (
     create_named_table,
 )
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.paths import is_path_name, parse_table_path
 from paimon_spark.table.schema_evolution import alter_table
@@ -111,6 +112,9 @@ class TableDefinitionsProxy(NamespacesProxy):
 
     def stageCreate(self, ident: JavaObject, *definition: Any) -> Any:
         """CREATE TABLE … AS SELECT: the table is made now and dropped if the query fails."""
+        return self._new(ident, definition, Operation.CREATE_TABLE_AS_SELECT)
+
+    def _new(self, ident: JavaObject, definition: tuple[Any, ...], operation: Operation) -> StagedTableProxy:
         self._create(ident, self._schema(ident, definition))
 
         def redefine(options: Mapping[str, str]) -> LoadedTable:
@@ -119,26 +123,31 @@ class TableDefinitionsProxy(NamespacesProxy):
             return self._load(ident)
 
         return StagedTableProxy(
-            self.gateway, self.catalog_name, self._load(ident), redefine=redefine, on_abort=lambda: self._drop(ident)
+            self.gateway,
+            self.catalog_name,
+            self._load(ident),
+            operation=operation,
+            redefine=redefine,
+            on_abort=lambda: self._drop(ident),
         )
 
     def stageReplace(self, ident: JavaObject, *definition: Any) -> Any:
         """REPLACE TABLE [AS SELECT]: the table is emptied and gets its new schema now."""
         if not self._is_table(ident):
             raise no_such_table(self.gateway, ident)
-        return self._replace(ident, definition)
+        return self._replace(ident, definition, Operation.REPLACE_TABLE_AS_SELECT)
 
     def stageCreateOrReplace(self, ident: JavaObject, *definition: Any) -> Any:
         """CREATE OR REPLACE TABLE [AS SELECT]."""
         if self._is_table(ident):
-            return self._replace(ident, definition)
-        return self.stageCreate(ident, *definition)
+            return self._replace(ident, definition, Operation.CREATE_OR_REPLACE_TABLE_AS_SELECT)
+        return self._new(ident, definition, Operation.CREATE_OR_REPLACE_TABLE_AS_SELECT)
 
     def supportedCustomMetrics(self) -> JavaObject:
         """No metrics."""
         return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
 
-    def _replace(self, ident: JavaObject, definition: tuple[Any, ...]) -> StagedTableProxy:
+    def _replace(self, ident: JavaObject, definition: tuple[Any, ...], operation: Operation) -> StagedTableProxy:
         table = self._load(ident).table
         latest = table.snapshots.latest_id()
         for other in list(self.handed_out):
@@ -146,8 +155,8 @@ class TableDefinitionsProxy(NamespacesProxy):
                 other.pinned_snapshot_id = latest
         if not self._called_by("DataFrameWriter"):
             replace_table(table, self._schema(ident, definition))
-            return StagedTableProxy(self.gateway, self.catalog_name, self._load(ident))
-        staged = StagedTableProxy(self.gateway, self.catalog_name, self._load(ident))
+            return StagedTableProxy(self.gateway, self.catalog_name, self._load(ident), operation=operation)
+        staged = StagedTableProxy(self.gateway, self.catalog_name, self._load(ident), operation=operation)
         given = definition[0].columns() if len(definition) == 1 else definition[0]
         # Spark writes by position into a table that it takes for a new one of the rows' columns
         own = {field.name.lower(): field for field in staged.struct.fields}

@@ -16,6 +16,7 @@ from paimon_spark.spark.sql.read_version import (
     options_for_table,
     refuse_second_version,
 )
+from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.paths import MAIN_BRANCH, is_path_name
 from paimon_spark.table.table import FileStoreTable, load_table
@@ -140,6 +141,8 @@ class LoadedTable:
     """How the write changes the columns of the table, which it has here already; None where it does not."""
     own_options: Mapping[str, str] = field(default_factory=dict)
     """The options of the table as it was defined, without those of the session and of the read."""
+    operation: Operation | None = None
+    """The statement that a snapshot of its writes names; None for plain writes and overwrites."""
 
     @property
     def source_options(self) -> dict[str, str]:

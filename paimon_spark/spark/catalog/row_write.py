@@ -174,7 +174,8 @@ class InsertProxy(Proxy):
             request = write_request(self.options, overwrite=self.overwrites)
             table = target_table(request, struct)
             try:
-                write_shuffled(frame, table, overwrite_of(request, table) if self.overwrites else None)
+                replaced = overwrite_of(request, table) if self.overwrites else None
+                write_shuffled(frame, table, replaced, operation=request.operation)
             except CommitError as error:
                 if self.names_errors:
                     raise

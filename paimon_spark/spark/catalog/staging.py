@@ -7,12 +7,14 @@ its snapshots are kept, and a query that reads the table it replaces reads the s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from paimon_spark.options import Scope, find_option
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spec.snapshot import Operation
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 
@@ -28,10 +30,11 @@ class StagedTableProxy(TableProxy):
         catalog_name: str,
         loaded: LoadedTable,
         *,
+        operation: Operation,
         redefine: Callable[[Mapping[str, str]], LoadedTable] | None = None,
         on_abort: Callable[[], object] | None = None,
     ) -> None:
-        super().__init__(gateway, catalog_name, loaded)
+        super().__init__(gateway, catalog_name, replace(loaded, operation=operation))
         self.redefine = redefine
         self.on_abort = on_abort
 
@@ -42,7 +45,7 @@ class StagedTableProxy(TableProxy):
         """
         options = table_options(dict(info.options().asCaseSensitiveMap()))
         if self.redefine is not None and options:
-            self.loaded = self.redefine(options)
+            self.loaded = replace(self.redefine(options), operation=self.loaded.operation)
         return super().newWriteBuilder(info)
 
     def commitStagedChanges(self) -> None:

@@ -27,7 +27,7 @@ from paimon_spark.spark.session.overwrite_mode import (
     without_modes,
 )
 from paimon_spark.spark.session.session_settings import PARTITION_OVERWRITE_MODE
-from paimon_spark.spark.source.source_options import known_to_writes
+from paimon_spark.spark.source.source_options import OPERATION, known_to_writes
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.support import check_writable
 
@@ -103,6 +103,8 @@ class WriteBuilderProxy(Proxy):
         options = {**session, **self.given, **self.loaded.source_options}
         if self.overwriting is not None:
             options = {**without_modes(options), **self.overwriting}
+        if self.loaded.operation is not None:
+            options[OPERATION] = self.loaded.operation.value
         if self.loaded.widened is not None:  # the options as they were given say so too
             options = {
                 key: value for key, value in options.items() if SAME_AS.get(key.lower(), key.lower()) not in MERGE_KEYS

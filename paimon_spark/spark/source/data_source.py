@@ -159,6 +159,7 @@ class PaimonDataSource(DataSource):
             spec,
             shuffled=shuffled,
             placing=placing,
+            operation=request.operation,
             packed=packed,
             key_ranges=key_ranges,
         )

@@ -20,6 +20,7 @@ from paimon_spark.spark.session.merge_options import MERGE_KEYS, MERGE_SCHEMA, m
 from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE, asks_for_dynamic
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME, layered, options_for_path
 from paimon_spark.spark.session.session_settings import SETTINGS, parsed_settings, time_zone
+from paimon_spark.spec.snapshot import Operation
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
 COLUMNS = "columns"
 FILTER = "filter"
 REPLACE_WHERE = "replaceWhere"
+OPERATION = "_paimon_spark_operation"
+"""Which statement a write is, where it is no plain one; no option of users."""
 
 READ_KEYS = (COLUMNS, FILTER, SETTINGS)
-WRITE_KEYS = (*MERGE_KEYS, OVERWRITE_MODE, REPLACE_WHERE, SETTINGS)
+WRITE_KEYS = (*MERGE_KEYS, OVERWRITE_MODE, REPLACE_WHERE, SETTINGS, OPERATION)
 
 # What Spark itself hands over: save(path), load([...]), CREATE TABLE ... USING paimon OPTIONS (...), saveAsTable.
 _SPARK_KEYS = frozenset(
@@ -86,6 +89,8 @@ class WriteRequest:
     """Options that the session has set: of this write, never of a table that it creates."""
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What the session has set."""
+    operation: Operation | None = None
+    """The statement that the snapshot names; None for what a plain write or an overwrite says."""
 
 
 def parse_columns(text: str) -> tuple[str, ...]:
@@ -194,7 +199,8 @@ def write_request(options: Mapping[str, str], *, overwrite: bool) -> WriteReques
     settings = parsed_settings(ours.get(SETTINGS))
     session = options_for_path(settings, path)
     request = WriteRequest(path, others, dynamic, where, merge_rules(session, ours))
-    return replace(request, session_options=known_to_writes(session), settings=settings)
+    operation = Operation(ours[OPERATION]) if OPERATION in ours else None
+    return replace(request, session_options=known_to_writes(session), settings=settings, operation=operation)
 
 
 def known_to_writes(options: Mapping[str, str]) -> dict[str, str]:

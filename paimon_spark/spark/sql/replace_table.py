@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.spec.snapshot import Operation
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
@@ -26,5 +27,5 @@ def replace_table(table: FileStoreTable, schema: TableSchema) -> None:
             "table instead."
         )
     if table.snapshots.latest_id() is not None:
-        commit(table, [], overwrite=OverwriteSpec.truncate())
+        commit(table, [], overwrite=OverwriteSpec.truncate(), operation=Operation.TRUNCATE)
     table.schemas.commit_next(lambda latest: replace(schema, id=latest.id + 1))

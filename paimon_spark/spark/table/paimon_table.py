@@ -245,7 +245,8 @@ class PaimonTable:
         if is_shuffled(table):
             rows = placed_rows(table.schema, rows)
             if not _is_planned(self._table.spark):
-                write_shuffled(rows, table, overwrite_of(request, table) if mode == "overwrite" else None)
+                replaced = overwrite_of(request, table) if mode == "overwrite" else None
+                write_shuffled(rows, table, replaced, operation=request.operation)
                 return
             map_columns(table.schema, spark_arrow_schema(rows.schema))  # its errors come under their own names
         activate(self._table.spark)

@@ -10,7 +10,7 @@ from pyspark.sql.types import DataType, StructType
 
 from paimon_spark.errors import SchemaError, UnsupportedError
 from paimon_spark.spark.columns.types import from_spark_struct, saved_columns
-from paimon_spark.spark.source.source_options import refuse_system_table
+from paimon_spark.spark.source.source_options import OPERATION, refuse_system_table
 from paimon_spark.spark.source.write_target import new_table_schema
 from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.replace_table import replace_table
@@ -35,6 +35,7 @@ from paimon_spark.spark.table.paimon_table import PaimonTable
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.queries import Context, run_query
+from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.undo_create import undo_create
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def run_create_table(context: Context, cursor: Cursor) -> DataFrame | None:
         catalog = context.known.catalogs.get(name.catalog_name)
         create_named_table(catalog, name.database, name.table, schema, name.options)
     if rows is not None:
-        _fill(context, name, rows, drop=not exists)
+        _fill(context, name, rows, _operation(creates=creates, replaces=replaces), drop=not exists)
     return empty(context)
 
 
@@ -145,10 +146,17 @@ def _like(context: Context, cursor: Cursor, name: TableName) -> tuple[TableSchem
     ), None
 
 
-def _fill(context: Context, name: TableName, rows: DataFrame, *, drop: bool) -> None:
+def _operation(*, creates: bool, replaces: bool) -> Operation:
+    """Return what the snapshot of the rows names."""
+    if not replaces:
+        return Operation.CREATE_TABLE_AS_SELECT
+    return Operation.CREATE_OR_REPLACE_TABLE_AS_SELECT if creates else Operation.REPLACE_TABLE_AS_SELECT
+
+
+def _fill(context: Context, name: TableName, rows: DataFrame, operation: Operation, *, drop: bool) -> None:
     filled = False
     try:
-        PaimonTable.for_path(context.spark, name.path, **name.options).append(rows)
+        PaimonTable.for_path(context.spark, name.path, **name.options).append(rows, **{OPERATION: operation.value})
         filled = True
     finally:
         if drop and not filled:
