@@ -66,5 +66,6 @@ def _given_up(snapshot: Snapshot, new_id: int, user: str, action: str) -> Commit
     return CommitConflictError(
         f"When trying to commit snapshot {new_id}, commit user {user} has found a {snapshot.commit_kind.value} "
         f"snapshot (id: {snapshot.id}) by another user {snapshot.commit_user} {action}. Giving up committing as "
-        f"{OPTION} is set, by the writer or since the rows are made of the table that they replace. None of this commit's changes took place: read the table anew and run the write again."
+        f"{OPTION} is set, by the writer or since the rows are made of the table that they replace. "
+        "None of this commit's changes took place: read the table anew and run the write again."
     )
