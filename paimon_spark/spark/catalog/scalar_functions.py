@@ -1,18 +1,28 @@
 """Answers Spark's ``FunctionCatalog``, ``UnboundFunction`` and ``ScalarFunction``: ``sys.max_pt('db.t')``.
 
-Spark works a function of a constant out while it optimises a statement, on the driver: that is the only place where
-these answer, and a table's name must be a constant.
+Spark works a function of constants out while it optimises a statement, on the driver: that is the only place where
+these answer. Functions of rows (`sql.row_functions`) become expressions of Spark's own functions there, by a rule
+(`hooks.row_functions`): executors know nothing of this process.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from paimon_spark.errors import OptionError
+from pyspark.sql.types import StructField, StructType
+
+from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.catalog.procedure_calls import ProcedureCatalogProxy, open_table
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.function_proxy import FUNCTION
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.java_sources import new_object
+from paimon_spark.spark.jvm.plan_expressions import resolved_expressions
+from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.jvm.spark_errors import no_such_function, thrown
+from paimon_spark.spark.sql.row_functions import FUNCTIONS, REFUSED, Call, RowFunction
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE
 from paimon_spark.table.largest_partition import largest_partition
 
@@ -31,19 +41,159 @@ class FunctionCatalogProxy(ProcedureCatalogProxy):
     def listFunctions(self, namespace: Any) -> JavaObject:
         """SHOW FUNCTIONS."""
         here = [str(part).lower() for part in namespace] == [SYSTEM_DATABASE]
-        found = [self.gateway.identifier([SYSTEM_DATABASE], MAX_PT)] if here else []
+        found = [self.gateway.identifier([SYSTEM_DATABASE], name) for name in (MAX_PT, *FUNCTIONS) if here]
         return self.gateway.array("org.apache.spark.sql.connector.catalog.Identifier", found)
 
     def functionExists(self, ident: JavaObject) -> bool:
-        """Whether there is such a function."""
-        namespace = [str(part).lower() for part in ident.namespace()]
-        return namespace == [SYSTEM_DATABASE] and str(ident.name()).lower() == MAX_PT
+        """Whether there is such a function; Spark asks for those that are refused by name only if they exist."""
+        return _system_name(ident) in (MAX_PT, *FUNCTIONS, *REFUSED)
 
     def loadFunction(self, ident: JavaObject) -> Any:
-        """The function of a name in a statement."""
-        if not self.functionExists(ident):
+        """The function of a name in a statement; those that are refused by name say so when their types are known."""
+        name = _system_name(ident)
+        if name == MAX_PT:
+            return MaxPtProxy(self.gateway, self)
+        function = FUNCTIONS.get(name or "") or REFUSED.get(name or "")
+        if function is None:
             raise no_such_function(self.gateway, ident)
-        return MaxPtProxy(self.gateway, self)
+        return RowFunctionProxy(self.gateway, self, function)
+
+
+def _system_name(ident: JavaObject) -> str | None:
+    """The name of a function in the namespace ``sys``, in lower case; None where it is in another."""
+    namespace = [str(part).lower() for part in ident.namespace()]
+    return str(ident.name()).lower() if namespace == [SYSTEM_DATABASE] else None
+
+
+class RowFunctionProxy(Proxy):
+    """A function of rows, whose arguments are not known yet."""
+
+    interfaces = (f"{_FUNCTIONS}.UnboundFunction",)
+
+    def __init__(self, gateway: Gateway, owner: ProcedureCatalogProxy, function: RowFunction) -> None:
+        super().__init__(gateway)
+        self.owner = owner
+        self.function = function
+
+    def name(self) -> str:
+        """The name in plans."""
+        return self.function.name
+
+    def description(self) -> str:
+        """What DESCRIBE FUNCTION shows."""
+        return self.function.usage
+
+    def bind(self, arguments: JavaObject) -> Any:
+        """The function for the types of its arguments.
+
+        Raises:
+            UnsupportedOperationException: they are others; Spark shows it as an error of the statement.
+        """
+        try:
+            self.function.check([str(field.dataType().simpleString()) for field in arguments.fields()])
+        except UnsupportedError as error:
+            raise thrown(self.gateway.jvm.java.lang.UnsupportedOperationException(str(error))) from error
+        return BoundRowFunctionProxy(self.gateway, self.owner, self.function, arguments)
+
+
+class BoundRowFunctionProxy(Proxy):
+    """`RowFunctionProxy`, of some types; answers ``java.util.function.Function`` for the rule."""
+
+    interfaces = (f"{_FUNCTIONS}.ScalarFunction", FUNCTION)
+
+    def __init__(
+        self, gateway: Gateway, owner: ProcedureCatalogProxy, function: RowFunction, arguments: JavaObject
+    ) -> None:
+        super().__init__(gateway)
+        self.owner = owner
+        self.function = function
+        self.types = [field.dataType() for field in arguments.fields()]
+        self.struct = StructType(
+            [
+                StructField(f"_{at}", field.dataType)
+                for at, field in enumerate(StructType.fromJson(json.loads(arguments.json())).fields)
+            ]
+        )
+
+    def name(self) -> str:
+        """The name in plans."""
+        return self.function.name
+
+    def canonicalName(self) -> str:
+        """The same function of another catalog reads other tables."""
+        types = ", ".join(str(kind.catalogString()) for kind in self.types)
+        return f"paimon.{self.owner.catalog_name}.{self.function.name}({types})"
+
+    def inputTypes(self) -> JavaObject:
+        """As they are given."""
+        return self.gateway.array("org.apache.spark.sql.types.DataType", self.types)
+
+    def resultType(self) -> JavaObject:
+        """Its type."""
+        return self.gateway.data_type(f'"{self.function.result}"')
+
+    def isResultNullable(self) -> bool:
+        """NULL of NULL."""
+        return True
+
+    def isDeterministic(self) -> bool:
+        """So that Spark works constants out before it runs a query."""
+        return True
+
+    def produceResult(self, row: JavaObject) -> Any:
+        """The value for constants, on the driver."""
+        constants = [
+            None if row.isNullAt(at) else _plain(row.get(at, self.types[at])) for at in range(self.function.constants)
+        ]
+        expression, attributes = self._expression(constants)
+        return self._placeholders(attributes, []).value(expression, row)
+
+    def apply(self, call: JavaObject) -> JavaObject:
+        """The expression for a call in a plan.
+
+        Raises:
+            OptionError: an argument that must be a constant is none.
+        """
+        arguments = java_list(call.children())
+        constants = []
+        for argument in arguments[: self.function.constants]:
+            if argument.getClass().getSimpleName() != "Literal":
+                raise OptionError(f"{self.function.usage}: {argument.sql()} must be a literal")
+            constants.append(None if argument.value() is None else _plain(argument.value()))
+        expression, attributes = self._expression(constants)
+        return expression.transformUp(self._placeholders(attributes, arguments))
+
+    def andThen(self, _after: JavaObject) -> None:
+        """Never called."""
+
+    def compose(self, _before: JavaObject) -> None:
+        """Never called."""
+
+    def _expression(self, constants: Sequence[Any]) -> tuple[JavaObject, list[JavaObject]]:
+        """The value, over attributes that stand for the arguments."""
+        empty, metadata = scala_seq(self.gateway, []), self.gateway.jvm.org.apache.spark.sql.types.Metadata.empty()
+        new_id = compat.NAMED_EXPRESSION.of(self.gateway).newExprId
+        attributes = [
+            compat.ATTRIBUTE(self.gateway, name, kind, True, metadata, new_id(), empty)
+            for name, kind in zip(self.struct.names, self.types, strict=True)
+        ]
+        call = Call(self.struct, self.struct.names, constants, lambda text: open_table(self.owner, text))
+        none = self.gateway.jvm.scala.Option.empty()
+        rows = compat.LOCAL_RELATION(self.gateway, scala_seq(self.gateway, attributes), empty, False, none)
+        return resolved_expressions(self.gateway, rows, [self.function.sql(call)])[0], attributes
+
+    def _placeholders(self, attributes: Sequence[JavaObject], arguments: Sequence[JavaObject]) -> JavaObject:
+        lists = []
+        for values in (attributes, arguments):
+            held = self.gateway.jvm.java.util.ArrayList()
+            for value in values:
+                held.add(value)
+            lists.append(("java.util.List", held))
+        return new_object(self.gateway, "PaimonPlaceholders", *lists)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int) else str(value.toString())
 
 
 class MaxPtProxy(Proxy):

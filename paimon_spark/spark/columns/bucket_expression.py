@@ -121,7 +121,7 @@ def _null_bits(fields: Sequence[_Named]) -> str:
         for number, (field, name) in enumerate(fields)
         if field.type.nullable
     ]
-    return _little_endian(" | ".join(bits)) if bits else _NO_WORD
+    return little_endian(" | ".join(bits)) if bits else _NO_WORD
 
 
 def _signed(word: int) -> int:
@@ -133,14 +133,14 @@ def _slot(field: DataField, name: str) -> _Slot | None:
     kind = slot_kind(field.type)
     number = f"CAST({name} AS BIGINT)"
     if kind in _WIDTH_MASKS:
-        return _Slot(_little_endian(f"{number} & {_WIDTH_MASKS[kind]}L"))
+        return _Slot(little_endian(f"{number} & {_WIDTH_MASKS[kind]}L"))
     if kind in (SlotKind.INT64, SlotKind.BOOLEAN):
-        return _Slot(_little_endian(number))
+        return _Slot(little_endian(number))
     if kind is SlotKind.DATE:
-        return _Slot(_little_endian(f"CAST(unix_date({name}) AS BIGINT) & {0xFFFFFFFF}L"))
+        return _Slot(little_endian(f"CAST(unix_date({name}) AS BIGINT) & {0xFFFFFFFF}L"))
     if kind is SlotKind.DECIMAL:
         assert isinstance(field.type, DecimalType)
-        return _Slot(_little_endian(f"CAST({name} * {10**field.type.scale}BD AS BIGINT)"))
+        return _Slot(little_endian(f"CAST({name} * {10**field.type.scale}BD AS BIGINT)"))
     if kind is SlotKind.WIDE_TIMESTAMP:
         return _timestamp(field, name)
     if kind in (SlotKind.STRING, SlotKind.BYTES):
@@ -157,8 +157,8 @@ def _timestamp(field: DataField, name: str) -> _Slot | None:
         micros = f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {name})"
     rest = f"pmod({micros}, 1000L)"
     millis = f"({micros} - {rest}) DIV 1000L"
-    data = _little_endian(millis)
-    words = _little_endian(f"shiftleft(CAST({{offset}} AS BIGINT), 32) | ({rest} * 1000L)")
+    data = little_endian(millis)
+    words = little_endian(f"shiftleft(CAST({{offset}} AS BIGINT), 32) | ({rest} * 1000L)")
     if not field.type.nullable:
         return _Slot(words, data, "8")
     return None  # of a null the row keeps the offset
@@ -172,7 +172,7 @@ def _byte_string(field: DataField, name: str) -> _Slot | None:
         f"concat({data}, substring({_ZEROS}, 1, {MAX_INLINE_BYTES} - {size}), "
         f"unhex(hex({1 << MAX_INLINE_BYTES} + {size})))"
     )
-    far = _little_endian(f"shiftleft(CAST({{offset}} AS BIGINT), 32) | {size}")
+    far = little_endian(f"shiftleft(CAST({{offset}} AS BIGINT), 32) | {size}")
     return _Slot(
         words=f"CASE WHEN {size} <= {MAX_INLINE_BYTES} THEN {inline} ELSE {far} END",
         variable=(
@@ -183,7 +183,10 @@ def _byte_string(field: DataField, name: str) -> _Slot | None:
     )
 
 
-def _little_endian(value: str) -> str:
-    """The 8 bytes of a BIGINT, lowest first: its hexadecimal digits backwards, after those of each byte are swapped."""
+def little_endian(value: str) -> str:
+    """SQL of the 8 bytes of a BIGINT, lowest first.
+
+    These are its hexadecimal digits backwards, after those of each byte are swapped.
+    """
     swapped = f"shiftleft(({value}) & {_LOW_NIBBLES}L, 4) | (shiftright({value}, 4) & {_LOW_NIBBLES}L)"
     return f"unhex(reverse(lpad(hex({swapped}), 16, '0')))"

@@ -18,6 +18,7 @@ from paimon_spark.spark.hooks.map_keys import install_map_keys
 from paimon_spark.spark.hooks.marked_rows import install_marked_rows
 from paimon_spark.spark.hooks.parser import install_parser
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
+from paimon_spark.spark.hooks.row_functions import install_row_functions
 from paimon_spark.spark.hooks.row_level import install_row_level
 from paimon_spark.spark.hooks.self_overwrites import install_self_overwrites
 from paimon_spark.spark.hooks.streamed_tables import install_streamed_tables
@@ -33,6 +34,7 @@ from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.TABLE_FUNCTIONS, install_functions),
+    (features.ROW_FUNCTIONS, install_row_functions),
     (features.LOCAL_ROWS, install_local_rows),
     (features.VARIANT_PATHS, install_variant_paths),
     (features.MAP_KEYS, install_map_keys),

@@ -183,6 +183,7 @@ NAMED_EXPRESSION = SparkClass(f"{_EXPRESSIONS}.NamedExpression", methods=("newEx
 INVOKE = SparkClass(f"{_EXPRESSIONS}.objects.Invoke", constructors=(8,))
 BIT_SET = SparkClass("org.apache.spark.util.collection.BitSet", methods=("get", "set"))
 LITERAL = SparkClass(f"{_EXPRESSIONS}.Literal", methods=("TrueLiteral",))
+APPLIED_FUNCTION = SparkClass(f"{_EXPRESSIONS}.ApplyFunctionExpression", methods=("children", "function"))
 EQUAL_NULL_SAFE = SparkClass(f"{_EXPRESSIONS}.EqualNullSafe", constructors=(2,))
 IF = SparkClass(f"{_EXPRESSIONS}.If", constructors=(3,))
 IN = SparkClass(f"{_EXPRESSIONS}.In", methods=("list", "value"))
