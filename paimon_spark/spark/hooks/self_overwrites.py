@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
     from paimon_spark.table.table import FileStoreTable
 
+_CLASS = "PaimonSelfOverwrites"
+
 
 def install_self_overwrites(gateway: Gateway, state: JavaObject) -> None:
     """Let overwrites of a session read the tables that they replace as a whole. Does nothing when done."""
     proxy = (FUNCTION, SelfOverwriteProxy(gateway))
-    add_rule(gateway, state, (compat.RESOLUTION_RULES,), "PaimonSelfOverwrites", proxy)
+    add_rule(gateway, state, (compat.RESOLUTION_RULES,), _CLASS, proxy)
 
 
 class SelfOverwriteProxy(FunctionProxy):

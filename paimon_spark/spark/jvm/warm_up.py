@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CLASSES: Final = (
     "PaimonFormatPlans", "PaimonLocalRows", "PaimonStreamColumns", "PaimonVariantPaths", "PaimonMapKeys",
-    "PaimonMarkedRows", "PaimonPlacedWrites",
+    "PaimonMarkedRows", "PaimonSelfOverwrites", "PaimonPlacedWrites",
 )  # fmt: skip
 """Those that each registered session has, in the order in which `hooks.install` asks for them."""
 
