@@ -101,3 +101,48 @@ def test_other_fields_are_refused(structs: SparkSession, run: Run, kind: str, va
     with pytest.raises(PySparkException, match=r"INCOMPATIBLE_DATA_FOR_TABLE"):
         run(f"UPDATE {name} SET s = {value}").collect()
     assert rows(structs, name) == before
+
+
+NARROW = "(SELECT n AS id, named_struct('zip', '9') AS s, array(named_struct('b', '20')) AS l, {} AS m FROM {})".format(
+    "map('k', named_struct('b', named_struct('y', 4)))", "VALUES (1), (2) AS v(n)"
+)
+EVOLVING = "MERGE WITH SCHEMA EVOLUTION INTO {} t USING {} n ON t.id = n.id WHEN {}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fields_that_the_source_lacks(structs: SparkSession, run: Run, kind: str) -> None:
+    """UPDATE * keeps those of STRUCTs, as in the official connector; elsewhere they are null."""
+    name = made(structs, kind)
+    stars = "MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    run(EVOLVING.format(name, NARROW, stars)).collect()
+    deep = ([(None, "20")], {"k": (None, (None, 4))})
+    assert rows(structs, name) == [(1, ("C", "9"), *deep), (2, (None, "9"), *deep)]
+    explicit = "MATCHED AND t.id = 1 THEN UPDATE SET s = n.s, l = n.l WHEN MATCHED THEN UPDATE SET id = t.id"
+    run(EVOLVING.format(name, NARROW, explicit)).collect()
+    assert rows(structs, name)[0] == (1, (None, "9"), *deep)
+
+
+def test_nulls_beside_fields_that_the_source_lacks(structs: SparkSession, run: Run) -> None:
+    name = f"structs.db.t{next(_numbers)}"
+    kind = "STRUCT<a: INT, r: STRUCT<b: INT, c: INT>>"
+    structs.sql(f"CREATE TABLE {name} (id INT, s {kind})")
+    old = "named_struct('a', 1, 'r', named_struct('b', 2, 'c', 3))"
+    structs.sql(f"INSERT INTO {name} VALUES (1, {old}), (2, NULL), (3, {old}), (4, NULL)").collect()
+    new = "named_struct('r', named_struct('c', 30), 'a', 10)"
+    source = f"(SELECT * FROM VALUES (1, {new}), (2, {new}), (3, NULL), (4, NULL), (5, NULL) AS v(id, s))"
+    stars = "MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    run(EVOLVING.format(name, source, stars)).collect()
+    assert rows(structs, name) == [
+        (1, (10, (2, 30))),
+        (2, (10, (None, 30))),
+        (3, (None, (2, None))),
+        (4, None),
+        (5, None),
+    ]
+
+
+def test_fields_that_the_source_lacks_are_an_error_without_evolution(structs: SparkSession, run: Run) -> None:
+    name = made(structs, "append")
+    merge = f"MERGE INTO {name} t USING {NARROW} n ON t.id = n.id WHEN MATCHED THEN UPDATE SET s = n.s"
+    with pytest.raises(PySparkException, match=r"Cannot find data|has the fields"):
+        run(merge).collect()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.spark.catalog.relations_at import tree_at
 from paimon_spark.spark.hooks.row_level_plans import Target
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_expressions import aligned_inserts, column_of
 from paimon_spark.spark.jvm.plan_tables import java_list, python_object, scala_seq
 from paimon_spark.spark.sql.merge_pruning import Equality
@@ -59,12 +60,25 @@ class AnalyzedMerge(MergeStatement):
         condition = action.condition().get() if action.condition().isDefined() else None
         values: dict[str, JavaObject] = {}
         if kind is Action.UPDATE:
-            values = self.target.assigned(action.assignments())
+            values = self.target.assigned(self._filled(action.assignments()))
         elif kind is Action.INSERT:
-            aligned = aligned_inserts(self.target.gateway, self.target.relation.output(), action.assignments())
+            given = self._filled(action.assignments())
+            aligned = aligned_inserts(self.target.gateway, self.target.relation.output(), given)
             pairs = zip(self.target.attributes, aligned, strict=True)
             values = {attribute.name(): assignment.value() for attribute, assignment in pairs}
         return _ResolvedClause(kind, condition, values)
+
+    def _filled(self, assignments: JavaObject) -> JavaObject:
+        """The assignments, with nulls for the fields that STRUCTs lack where the statement evolves the schema."""
+        gateway = self.target.gateway
+        if not python_object(gateway, self.target.relation.table()).loaded.evolves:
+            return assignments
+        structs = new_object(gateway, "PaimonFilledStructs")
+        filled = [
+            compat.ASSIGNMENT(gateway, each.key(), structs.filled(each.value(), each.key().dataType(), None))
+            for each in java_list(assignments)
+        ]
+        return scala_seq(gateway, filled)
 
     @property
     def actions(self) -> Collection[Action]:

@@ -9,6 +9,7 @@ Equals Java's ``MergeSchemaEvolutionHelper``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.errors.exceptions.captured import CapturedException
@@ -22,6 +23,7 @@ from paimon_spark.spark.hooks.widened_writes import KEYS, Target, WidenedWritePr
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.function_proxy import FUNCTION
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 from paimon_spark.spark.jvm.rules import add_rule
 from paimon_spark.spark.jvm.spark_errors import JavaCallError
@@ -62,15 +64,16 @@ class WidenedMergeProxy(WidenedWriteProxy):
         except (JavaCallError, CapturedException, TableNotFoundError):  # Spark says so
             return statement
         table = self._widened_table(statement, target, source, rules)
+        named_relation = self.new_relation(table, target)
         named = compat.SUBQUERY_ALIASES.of(self.gateway).apply(
-            scala_seq(self.gateway, [table.catalog_name, *target.loaded.name.split(".", 1)]),
-            self.new_relation(table, target),
+            scala_seq(self.gateway, [table.catalog_name, *target.loaded.name.split(".", 1)]), named_relation
         )
         for alias in reversed(aliases):
             named = compat.SUBQUERY_ALIASES.of(self.gateway).apply(alias.alias(), named)
         lists = (statement.matchedActions(), statement.notMatchedActions())
+        columns = java_list(named_relation.output())
         actions = [
-            scala_seq(self.gateway, [self._without_star(action, source) for action in java_list(given)])
+            scala_seq(self.gateway, [self._without_star(action, source, columns) for action in java_list(given)])
             for given in lists
         ]
         condition, others = statement.mergeCondition(), statement.notMatchedBySourceActions()
@@ -85,13 +88,16 @@ class WidenedMergeProxy(WidenedWriteProxy):
             named = {name.lower() for action in actions for name in _assigned_names(action)}
             columns = StructType([field for field in columns.fields if field.name.lower() in named])
         merged = with_columns(target.loaded.table.schema, from_spark_struct(columns), rules)
-        loaded = target.loaded
+        loaded = replace(target.loaded, evolves=True)
         if merged is not loaded.table.schema:
             loaded = widened(loaded, merged, rules)
         return TableProxy(self.gateway, target.catalog_name, loaded)
 
-    def _without_star(self, action: JavaObject, source: JavaObject) -> JavaObject:
-        """Return an action that assigns each column of the source to that of its name."""
+    def _without_star(self, action: JavaObject, source: JavaObject, columns: Sequence[JavaObject]) -> JavaObject:
+        """Return an action that assigns each column of the source to that of its name.
+
+        Fields that a STRUCT of the source lacks keep their values in an UPDATE, and are null in an INSERT.
+        """
         kind = action.getClass().getSimpleName()
         if kind not in _STARS:
             return action
@@ -99,7 +105,11 @@ class WidenedMergeProxy(WidenedWriteProxy):
         assignments = scala_seq(
             self.gateway,
             [
-                compat.ASSIGNMENT(self.gateway, attribute(self.gateway, scala_seq(self.gateway, [own.name()])), own)
+                compat.ASSIGNMENT(
+                    self.gateway,
+                    attribute(self.gateway, scala_seq(self.gateway, [own.name()])),
+                    self._filled(own, columns, keeps=kind == "UpdateStarAction"),
+                )
                 for own in java_list(source.output())
             ],
         )
@@ -109,6 +119,14 @@ class WidenedMergeProxy(WidenedWriteProxy):
             return compat.UPDATE_ACTION(self.gateway, action.condition(), assignments)  # 4.0
         except JavaCallError:
             return compat.UPDATE_ACTION(self.gateway, action.condition(), assignments, True)
+
+    def _filled(self, own: JavaObject, columns: Sequence[JavaObject], *, keeps: bool) -> JavaObject:
+        """Return a column of the source with the fields of STRUCTs that it lacks."""
+        column = next((each for each in columns if str(each.name()).lower() == str(own.name()).lower()), None)
+        if column is None:
+            return own
+        old = column if keeps else None
+        return new_object(self.gateway, "PaimonFilledStructs").filled(own, column.dataType(), old)
 
 
 def _assigned_names(action: Any) -> Sequence[str]:

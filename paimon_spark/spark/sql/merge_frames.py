@@ -22,7 +22,7 @@ from paimon_spark.spark.sql.merge_pruning import Equality, equal_names
 from paimon_spark.spark.sql.merge_rows import Action, Clause, MergeRows, MergeStatement, columns_of_deletes
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic
 from paimon_spark.spark.sql.statement_tokens import split_name
-from paimon_spark.spark.sql.store_assignment import stored_value
+from paimon_spark.spark.sql.store_assignment import Filling, stored_value
 from paimon_spark.spec.filter_text import quoted_name
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ class FrameMerge(MergeStatement):
     not_matched: Sequence[GivenClause] = ()
     not_matched_by_source: Sequence[GivenClause] = ()
     star: frozenset[str] | None = None
-    """The columns, in lower case, that a clause without values assigns; None: all."""
+    """The columns, in lower case, that a clause without values assigns; None: all, and the schema does not evolve."""
+    partly: frozenset[str] = frozenset()
+    """The columns whose STRUCTs lack fields in the source: such a clause of UPDATE keeps the values of these fields."""
 
     @property
     def actions(self) -> Collection[Action]:
@@ -140,7 +142,7 @@ class FrameMerge(MergeStatement):
 
     def _by_key(self, source: DataFrame, clauses: Sequence[Clause]) -> dict[str, Column] | None:
         """The values that ON compares the primary key with, as `MergeRows.by_key` says."""
-        named = self._names_by_key(source)
+        named = None if self.partly else self._names_by_key(source)
         others = {name.lower() for name in source.columns}
         if named is None or self.aliases[0].lower() in others:
             return None
@@ -203,6 +205,8 @@ class FrameMerge(MergeStatement):
             return False
         if self.star is not None and not self.star.issuperset(name.lower() for name in schema.field_names):
             return False
+        if self.partly:
+            return False
         compared, is_whole = equal_names(self.on, self.aliases)
         given = {field.name.lower(): field.dataType for field in source.schema.fields}
         return (
@@ -223,6 +227,7 @@ class FrameMerge(MergeStatement):
             if clause.action is Action.UPDATE:
                 assigned = self.star if clause.values is None else _assigned_whole(clause.values, schema.field_names)
                 kept |= {n for n in schema.field_names if assigned is not None and n.lower() not in assigned}
+                kept |= self.partly if clause.values is None else set()
         words = {word.lower() for text in texts for word in re.findall(r"\w+", text)}
         found = [n for n in schema.field_names if n in kept or words & {w.lower() for w in re.findall(r"\w+", n)}]
         return found or [schema.field_names[0]]
@@ -275,7 +280,7 @@ class _Values:
             for column in self._merge.table.schema.fields:
                 if column.name not in raw:
                     raw[column.name] = self._default(column)
-        values = self._cast(raw)
+        values = self._cast(raw, keeps=clause.values is None and clause.action is Action.UPDATE)
         if is_star:
             self._star = values
         return Clause(clause.action, condition, values)
@@ -309,13 +314,26 @@ class _Values:
         by_name = {field.name: field for field in self._fields}
         return {name: assigned_field(_named(own, name), by_name[name], tree) for name, tree in trees.items()}
 
-    def _cast(self, raw: Mapping[str, Column]) -> dict[str, Column]:
+    def _filling(self, name: str, *, keeps: bool) -> Filling | None:
+        """What fields become that a STRUCT lacks; None where that is an error."""
+        if self._merge.star is None:
+            return None
+        return Filling(_named(self._merge.aliases[0], name) if keeps and name in self._merge.partly else None)
+
+    def _cast(self, raw: Mapping[str, Column], *, keeps: bool) -> dict[str, Column]:
         fields: list[StructField] = [field for field in self._fields if field.name in raw]
         # types are looked up once for all values of a clause
         both = self._target.join(self._source, sf.lit(True))
         given = both.select(*(raw[field.name].alias(str(at)) for at, field in enumerate(fields))).schema
         table = [self._merge.table.path]
         return {
-            field.name: stored_value(raw[field.name], source.dataType, field, table, ansi=self._ansi)
+            field.name: stored_value(
+                raw[field.name],
+                source.dataType,
+                field,
+                table,
+                ansi=self._ansi,
+                filling=self._filling(field.name, keeps=keeps),
+            )
             for field, source in zip(fields, given.fields, strict=True)
         }

@@ -14,12 +14,13 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from paimon_spark.spark.columns.merge_schema import merge_schema, with_columns
-from paimon_spark.spark.columns.types import from_spark_struct, to_spark_type
+from paimon_spark.spark.columns.types import from_spark_struct, to_spark_struct, to_spark_type
 from paimon_spark.spark.session.merge_options import merge_rules
 from paimon_spark.spark.sql.merge import run_merge
 from paimon_spark.spark.sql.merge_frames import GIVEN, FrameMerge
 from paimon_spark.spark.sql.merge_rows import Action, MergeRows
 from paimon_spark.spark.sql.statement_tokens import split_name
+from paimon_spark.spark.sql.store_assignment import lacks_fields
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.spec.schema_merge import MergeRules
 
@@ -59,11 +60,20 @@ def _widened(merge: FrameMerge, rules: MergeRules) -> FrameMerge:
     source = source.select(*(sf.col(quoted_name(name)) for name in source.columns if not name.startswith(GIVEN)))
     columns = _new_columns(merge, source)
     schema = with_columns(merge.table.schema, from_spark_struct(columns), rules)
-    evolved = replace(merge, star=frozenset(name.lower() for name in source.columns))
+    evolved = replace(
+        merge, star=frozenset(name.lower() for name in source.columns), partly=_partly_given(schema, source)
+    )
     if schema is merge.table.schema:
         return evolved
     _analyse(_as_if(evolved, schema).rows(snapshot_id, ()))
     return replace(evolved, table=merge_schema(merge.table, columns, rules))
+
+
+def _partly_given(schema: TableSchema, source: DataFrame) -> frozenset[str]:
+    """The columns of a table whose STRUCTs lack fields in the source."""
+    given = {field.name.lower(): field.dataType for field in source.schema.fields}
+    fields = [field for field in to_spark_struct(schema.fields).fields if field.name.lower() in given]
+    return frozenset(field.name for field in fields if lacks_fields(given[field.name.lower()], field.dataType))
 
 
 def _new_columns(merge: FrameMerge, source: DataFrame) -> StructType:

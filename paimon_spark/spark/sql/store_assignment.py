@@ -6,6 +6,7 @@ A value that the column's type cannot hold is an error, whatever ``spark.sql.ans
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
@@ -51,15 +52,49 @@ def assigned(
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """What the fields become that a STRUCT lacks."""
+
+    old: Column | None = None
+    """The value whose fields they keep; None makes them null."""
+
+    def of(self, field: t.StructField) -> Column:
+        """The value of a field."""
+        return sf.lit(None).cast(field.dataType) if self.old is None else self.old.getField(field.name)
+
+    def inside(self, field: t.StructField) -> Filling:
+        """That of the fields of a field."""
+        return self if self.old is None else Filling(self.old.getField(field.name))
+
+
+def lacks_fields(source: t.DataType, target: t.DataType) -> bool:
+    """Whether a STRUCT, at any depth outside of arrays and maps, lacks a field of the target's."""
+    if not isinstance(source, t.StructType) or not isinstance(target, t.StructType):
+        return False
+    given = {field.name.lower(): field for field in source.fields}
+    return any(
+        field.name.lower() not in given or lacks_fields(given[field.name.lower()].dataType, field.dataType)
+        for field in target.fields
+    )
+
+
 def stored_value(
-    value: Column, source: t.DataType, field: t.StructField, table: Sequence[str], *, ansi: bool
+    value: Column,
+    source: t.DataType,
+    field: t.StructField,
+    table: Sequence[str],
+    *,
+    ansi: bool,
+    filling: Filling | None = None,
 ) -> Column:
     """Return a value of some type as a column of the table; fields of STRUCTs are matched by name.
 
-    Arguments and errors as of `assigned`.
+    Arguments and errors as of `assigned`; `filling` says what becomes of fields that are lacking, which is an error
+    without it.
     """
     if isinstance(field.dataType, t.StructType | t.ArrayType | t.MapType) and not _in_order(source, field.dataType):
-        return _by_name(value, source, field.dataType, (*table, field.name)).cast(field.dataType)
+        return _by_name(value, source, field.dataType, (*table, field.name), filling).cast(field.dataType)
     _check_assignable(source, field, table)
     return _cast(value, source, field, ansi=ansi)
 
@@ -110,34 +145,46 @@ def _in_order(source: t.DataType, target: t.DataType) -> bool:
     return True
 
 
-def _by_name(column: Column, source: t.DataType, target: t.DataType, path: Sequence[str]) -> Column:
+def _by_name(
+    column: Column, source: t.DataType, target: t.DataType, path: Sequence[str], filling: Filling | None = None
+) -> Column:
     if _in_order(source, target):
         return column
+    deep = None if filling is None else Filling()
     match source, target:
         case t.ArrayType(), t.ArrayType():
-            return sf.transform(column, lambda item: _by_name(item, source.elementType, target.elementType, path))
+            return sf.transform(column, lambda item: _by_name(item, source.elementType, target.elementType, path, deep))
         case t.MapType(), t.MapType():
             keyed = sf.transform_keys(column, lambda key, _: _by_name(key, source.keyType, target.keyType, path))
-            return sf.transform_values(keyed, lambda _, item: _by_name(item, source.valueType, target.valueType, path))
+            return sf.transform_values(
+                keyed, lambda _, item: _by_name(item, source.valueType, target.valueType, path, deep)
+            )
         case t.StructType(), t.StructType():
             given = {field.name.lower(): field for field in source.fields}
             names = {name.lower() for name in target.names}
-            if given.keys() != names or len(given) != len(source.fields):
+            fits = given.keys() == names if filling is None else given.keys() <= names
+            if not fits or len(given) != len(source.fields):
                 raise analysis_error(
                     "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_FIND_DATA",
                     f"Cannot write incompatible data: the STRUCT {quoted(path)} has the fields "
                     f"{', '.join(target.names)}, and the data has {', '.join(source.names)}.",
                 )
-            parts = [
-                _by_name(
-                    column.getField(given[field.name.lower()].name),
-                    given[field.name.lower()].dataType,
-                    field.dataType,
-                    (*path, field.name),
-                ).alias(field.name)
-                for field in target.fields
-            ]
-            return sf.when(column.isNotNull(), sf.struct(*parts))
+            parts = []
+            for field in target.fields:
+                own = given.get(field.name.lower())
+                if own is None and filling is not None:
+                    part = filling.of(field)
+                else:
+                    assert own is not None
+                    inside = None if filling is None else filling.inside(field)
+                    part = _by_name(
+                        column.getField(own.name), own.dataType, field.dataType, (*path, field.name), inside
+                    )
+                parts.append(part.alias(field.name))
+            is_there = column.isNotNull()
+            if filling is not None and filling.old is not None and lacks_fields(source, target):
+                is_there |= filling.old.isNotNull()
+            return sf.when(is_there, sf.struct(*parts))
     return column
 
 
