@@ -38,6 +38,19 @@ def test_this_spark_has_every_member(spark: SparkSession) -> None:
     assert sorted(features.missing_members(gateway) & set(names)) == []
 
 
+def test_every_feature_is_probed() -> None:
+    made = [value for value in vars(features).values() if isinstance(value, features.Feature)]
+    assert [feature.name for feature in made if feature not in features.FEATURES] == []
+    assert len(features.FEATURES) == len(set(features.FEATURES)) == len({feature.name for feature in made})
+
+
+def test_every_member_belongs_to_a_feature() -> None:
+    needed = {name for feature in features.FEATURES for member in feature.members for name, _ in member.probes()}
+    members = [value for value in vars(compat).values() if isinstance(value, compat.SparkClass | compat.SparkField)]
+    names = {name for member in members if member is not compat.UNNAMED_STREAM for name, _ in member.probes()}
+    assert names - needed == set()  # UNNAMED_STREAM: only where a constructor has a parameter more
+
+
 def test_pyspark_has_every_attribute(spark: SparkSession) -> None:
     frame = spark.range(1)
     assert pyspark_members.java_state(spark).conf() is not None

@@ -59,8 +59,8 @@ def install_format(spark: SparkSession) -> bool:
         for feature, hook in FORMAT_HOOKS:
             install_feature(gateway, feature, partial(hook, gateway, session_state))
 
-    is_whole(gateway, features.PATH_TRAVEL)
-    is_whole(gateway, features.SMALL_BATCHES)
+    for feature in (features.PATH_TRAVEL, features.SMALL_BATCHES, features.STREAMS):
+        is_whole(gateway, feature)
     install(state)
     install_feature(gateway, features.CLONES, lambda: follow_clones(gateway, state, install))
     return True
