@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from paimon_spark.read.plan import ReadPlan
     from paimon_spark.table.table import FileStoreTable
 
-_PARTITION_TYPES: Final = (
+PARTITION_TYPES: Final = (
     t.BooleanType,
     t.TinyIntType,
     t.SmallIntType,
@@ -32,7 +32,7 @@ _PARTITION_TYPES: Final = (
     t.VarCharType,
     t.DateType,
 )
-_PLAIN_TYPES: Final = (*_PARTITION_TYPES, t.FloatType, t.DoubleType, t.DecimalType, t.BinaryType, t.VarBinaryType)
+_PLAIN_TYPES: Final = (*PARTITION_TYPES, t.FloatType, t.DoubleType, t.DecimalType, t.BinaryType, t.VarBinaryType)
 _MOST_INT64_PRECISION: Final = 6
 
 
@@ -62,7 +62,7 @@ def holds_plain_rows(plan: ReadPlan, *, marked: bool = False) -> bool:
         return False
     keys = set(plan.table.schema.partition_keys)
     if not all(
-        isinstance(field.type, _PARTITION_TYPES) if field.name in keys else _is_plain_type(field.type)
+        isinstance(field.type, PARTITION_TYPES) if field.name in keys else _is_plain_type(field.type)
         for field in plan.fields
     ):
         return False

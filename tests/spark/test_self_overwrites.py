@@ -176,3 +176,23 @@ def test_overwrites_of_other_rows_replace_what_is_there(
     add(spark, path, "(5, 50, 'a')")
     spark.sql(f"INSERT OVERWRITE {name} SELECT * FROM {name} VERSION AS OF 1")
     assert rows_of(spark, name) == [(1, 10, "a"), (2, 20, "a"), (3, 30, "b")]
+
+
+@pytest.fixture
+def tested_analyzer(spark: SparkSession) -> Iterator[None]:
+    """Spark checks its analyzer while ``spark.testing`` is set, as the test suites of users' jobs do."""
+    system = spark._jvm.java.lang.System  # type: ignore[union-attr]
+    system.setProperty("spark.testing", "true")
+    yield
+    system.clearProperty("spark.testing")
+
+
+@pytest.mark.usefixtures("tested_analyzer")
+def test_an_analyzer_that_is_tested(spark: SparkSession, create: Callable[[str], tuple[str, str]]) -> None:
+    name, _ = create("'write-only' = 'true'")
+    spark.sql(f"INSERT OVERWRITE {name} SELECT k, n + 1, dt FROM {name} WHERE k IN (SELECT k FROM {name})")
+    spark.sql(f"UPDATE {name} SET n = n + 1 WHERE k = (SELECT min(k) FROM {name})")
+    spark.sql(f"MERGE INTO {name} t USING (SELECT * FROM {name}) s ON t.k = s.k AND s.k = 2 WHEN MATCHED THEN DELETE")
+    assert spark.sql(f"SELECT count(input_file_name()) FROM {name} WHERE upper(dt) < 'C'").first()[0] == 2  # type: ignore[index]
+    spark.sql(f"CREATE OR REPLACE TABLE {name} PARTITIONED BY (dt) AS SELECT k, n, dt FROM {name}")
+    assert rows_of(spark, name) == [(1, 12, "a"), (3, 31, "b")]

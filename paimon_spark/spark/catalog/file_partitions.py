@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
@@ -49,19 +49,25 @@ def task_files(
     """
     if first_marks is not None:
         return _marked_files(task_files(table, columns, tasks), tasks, first_marks)
-    layout, keys = DataLayout.of(table.schema), table.schema.partition_keys
-    places = [keys.index(field.name) for field in columns]
-    position: dict[bytes, int] = {}
-    rows: list[tuple[Any, ...]] = []
-    for split in (split for splits in tasks for split in splits):
-        if split.partition not in position:
-            position[split.partition] = len(rows)
-            values = layout.partition_values(split.partition) if columns else ()
-            rows.append(tuple(_as_spark_keeps(values[at]) for at in places))
+    partitions = dict.fromkeys(split.partition for splits in tasks for split in splits)
+    position = {partition: at for at, partition in enumerate(partitions)}
     files = [
         [(position[split.partition], *_slice(file)) for split in splits for file in split.files] for splits in tasks
     ]
-    return TaskFiles([_KINDS.get(type(field.type), "") for field in columns], rows, files)
+    return TaskFiles(*partition_rows(table, columns, partitions), files)
+
+
+def partition_rows(
+    table: FileStoreTable, columns: Sequence[DataField], partitions: Iterable[bytes]
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The values of partition columns in each of these partitions, and the kinds of the columns; see `TaskFiles`."""
+    layout, keys = DataLayout.of(table.schema), table.schema.partition_keys
+    places = [keys.index(field.name) for field in columns]
+    rows = []
+    for partition in partitions:
+        values = layout.partition_values(partition) if columns else ()
+        rows.append(tuple(_as_spark_keeps(values[at]) for at in places))
+    return [_KINDS.get(type(field.type), "") for field in columns], rows
 
 
 def _marked_files(found: TaskFiles, tasks: Sequence[Sequence[DataSplit]], first_marks: Mapping[str, int]) -> TaskFiles:

@@ -17,13 +17,13 @@ from paimon_spark.options import canonical_options
 from paimon_spark.read.plan import residual_filter
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
-from paimon_spark.read.variant_paths import touched_paths
 from paimon_spark.spark.catalog import pushed_aggregates
 from paimon_spark.spark.catalog.aggregate_scan import AggregateScanProxy, task_scan
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, StatisticsProxy
 from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.driver_read import is_small, rows_here
 from paimon_spark.spark.catalog.marked_rows import Marks, may_be_marked, unmarked
+from paimon_spark.spark.catalog.narrowed_scans import known_partitions, scan_of_less, scan_of_rows
 from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, native_marks, note_refusal, parquet_batch
 from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down, tree_of
 from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
@@ -83,8 +83,7 @@ class ScanBuilderProxy(FacedProxy):
         self.limit: int | None = None
         self.left_to_spark = False
         self.aggregated: AggregateRows | None = None
-        self.in_tasks: AggregateScanProxy | None = None
-        """The scan of an aggregation of which tasks compute parts."""
+        self.in_tasks: AggregateScanProxy | None = None  # the scan of an aggregation of which tasks compute parts
         self.averaged: set[str | None] = set()
         """Columns of which Spark wanted the average before it asked for sums and counts."""
         self.first: ScanPlan | None = None
@@ -147,7 +146,7 @@ class ScanBuilderProxy(FacedProxy):
         return self.gateway.array(_PREDICATE, self.pushed)
 
     def supportsIterativePushdown(self) -> bool:
-        """One round is enough."""
+        """No: one round is enough."""
         return False
 
     def pushLimit(self, limit: int) -> bool:
@@ -207,7 +206,7 @@ class ScanBuilderProxy(FacedProxy):
         return ScanProxy.of(self, self.loaded.name, self._on_source(plan), self.skipping)
 
     def _on_source(self, plan: ScanPlan) -> ScanPlan:
-        return plan if self.first is None else plan.after(self.first)
+        return plan.after(self.first) if self.first else plan
 
 
 class ScanProxy(BasicScanProxy):
@@ -219,11 +218,13 @@ class ScanProxy(BasicScanProxy):
         f"{_READ}.SupportsRuntimeV2Filtering",
         "java.util.function.Supplier",
         "java.util.function.Function",
+        "java.util.concurrent.Callable",
     )
 
     asked: ClassVar[Mapping[str, str]] = {
         "get": "_asked_marks",
-        "apply": "_asked_touched",
+        "apply": "_asked_less",
+        "call": "_asked_partitions",
         "toBatch": "_asked_batch",
         "toMicroBatchStream": "_asked_stream",
         "refused": "_asked_own_batch",
@@ -255,7 +256,6 @@ class ScanProxy(BasicScanProxy):
         return {
             **super().answers(),
             **({} if may_be_marked(self.plan.table) else {"get": None}),
-            **({} if self.plan.reads_whole_variants else {"apply": None}),
             "filterAttributes": ["references", self._filterable()],
             "pushedPredicates": none_of(_PREDICATE),
             "supportsIterativePushdown": False,
@@ -273,11 +273,12 @@ class ScanProxy(BasicScanProxy):
         return Reply(self._describe(question.settings), once=True)
 
     def _describe(self, settings: Mapping[str, str]) -> str:
-        reader = ""
         if self._is_native(settings):
             reader = ", reader=spark-parquet"
         elif has_faces(self.gateway) and is_small(self.gateway, self.plan):
             reader = ", reader=driver"
+        else:
+            reader = ""
         return f"paimon {self.name} {self.plan.describe()}{reader}"
 
     def get(self) -> None:
@@ -293,16 +294,20 @@ class ScanProxy(BasicScanProxy):
         keys = self.plan.table.schema.partition_keys
         return Reply(self._marks.answer(sum(name in keys for name in self.plan.struct.names)), once=True)
 
-    def apply(self, _touched: str) -> None:
-        """Which scan reads only some paths of VARIANTs: asked by the optimizer."""
+    def apply(self, _told: str) -> None:
+        """Which scan reads less: asked by the optimizer."""
 
-    def _asked_touched(self, question: Question) -> Reply:
-        """The scan that reads only the paths of VARIANTs that the query touches."""
-        plan = self.plan.of_paths(touched_paths(question.arguments[0]))
-        return Reply(plan and face_of(ScanProxy.of(self, self.name, plan, self.pushed)), once=plan is None)
+    def _asked_less(self, question: Question) -> Reply:
+        """The scan of some partitions, or of the paths of VARIANTs that the query touches."""
+        plan = scan_of_less(self.plan, question.arguments[0])
+        return Reply(plan and face_of(ScanProxy.of(self, self.name, plan, self.pushed)), repeated=True)
+
+    def _asked_partitions(self, _question: Question) -> Reply:
+        """The values of the partitions, by which the optimizer leaves out some."""
+        return Reply(known_partitions(self.plan), once=True)
 
     def toBatch(self) -> JavaObject:
-        """Spark's Python batch; Spark's Parquet batch needs the Java classes."""
+        """Spark's Python batch: its Parquet batch needs the Java classes."""
         if self._batch is None:
             schema = java_struct(self.gateway, self.plan.struct)
             self._batch = planned_batch(self.gateway, schema, self.plan.struct, self.plan.reader())
@@ -311,8 +316,7 @@ class ScanProxy(BasicScanProxy):
     def _asked_batch(self, question: Question) -> Reply:
         """Spark's Parquet batch where the files are the rows; few rows by their keys; else a Python batch."""
         reader = self.plan.reader()
-        native = self._is_native(question.settings)
-        if native:
+        if self._is_native(question.settings):
             value = parquet_batch(self.plan, self.pushed, marks=self._marks)
         elif is_small(self.gateway, self.plan):
             value = rows_here(self.plan.struct, reader)
@@ -344,8 +348,8 @@ class ScanProxy(BasicScanProxy):
     def filterAttributes(self) -> JavaObject:
         """Columns by which a join may leave out files, as far as they are read: of partitions, and metadata columns."""
         expressions = self.gateway.jvm.org.apache.spark.sql.connector.expressions
-        references = [expressions.Expressions.column(name) for name in self._filterable()]
-        return self.gateway.array("org.apache.spark.sql.connector.expressions.NamedReference", references)
+        references = map(expressions.Expressions.column, self._filterable())
+        return self.gateway.array("org.apache.spark.sql.connector.expressions.NamedReference", list(references))
 
     def _filterable(self) -> list[str]:
         return [quoted_name(name) for name in self.plan.filterable]
@@ -359,12 +363,9 @@ class ScanProxy(BasicScanProxy):
         return Reply(forget=["toBatch", "description"])
 
     def _narrow(self, predicates: Sequence[Tree]) -> None:
-        found = [pushed_down(self.plan.view, self.plan.table, predicate) for predicate in predicates]
-        ours = tuple(predicate for predicate, _ in found if predicate is not None)
-        metadata_predicates = tuple(metadata for _, metadata in found if metadata is not None)
-        if ours or metadata_predicates:
-            self.plan = self.plan.narrowed(ours, metadata_predicates)
-            self._batch = None
+        narrowed = scan_of_rows(self.plan, predicates)
+        if narrowed is not self.plan:
+            self.plan, self._batch = narrowed, None
 
     def pushedPredicates(self) -> JavaObject:
         """None: Spark keeps runtime filters itself."""

@@ -57,6 +57,8 @@ class ScanPlan:
     """Options of the read that mean something else for streams, or only for them: then a batch refuses them."""
     touched: Touched = field(default_factory=dict)
     """Paths of VARIANT columns that are wanted; of those that are not named, the whole values."""
+    only_partitions: frozenset[bytes] | None = None
+    """No other partitions are read, if they are known."""
     stream_start: Mapping[str, str] | None = None
     """Options by which a stream of changes begins; None if the changes that are asked for have an end."""
 
@@ -92,6 +94,7 @@ class ScanPlan:
         plan = TableScan(table, source, self.view, columns, self.predicate, cores_here(), self.limit).plan()
         if self.metadata_predicates:
             plan = prune_by_metadata(plan, all_of(self.metadata_predicates))
+        plan = self._of_known_partitions(plan)
         refuse_merged_splits(self.table, plan.splits, self.metadata)
         return plan
 
@@ -128,10 +131,21 @@ class ScanPlan:
         return [name for name in known if name in self.struct.names and self.view is ROWS]
 
     @property
-    def reads_whole_variants(self) -> bool:
-        """Whether there are VARIANT columns, and nothing is known of the paths that are wanted."""
-        kinds = (column.type for column in self.view.fields(self.table) if column.name in self.struct.names)
-        return not self.touched and any(t.contains_type(kind, t.VariantType) for kind in kinds)
+    def partitions(self) -> list[bytes]:
+        """The partitions that are read, each once, in the order of the plan."""
+        return list(dict.fromkeys(split.partition for split in self.plan.splits))
+
+    def of_partitions(self, wanted: frozenset[bytes]) -> ScanPlan:
+        """The same scan of the same files, as far as they are in these partitions."""
+        found = replace(self, only_partitions=wanted).on(self.source)
+        found.__dict__["plan"] = found._of_known_partitions(self.plan)
+        return found
+
+    def _of_known_partitions(self, plan: ReadPlan) -> ReadPlan:
+        wanted = self.only_partitions
+        if wanted is None:
+            return plan
+        return replace(plan, splits=tuple(split for split in plan.splits if split.partition in wanted))
 
     def of_paths(self, touched: Touched) -> ScanPlan | None:
         """The same scan of the same files, of which only some paths of VARIANT columns are wanted.
@@ -203,6 +217,8 @@ class ScanPlan:
             parts.append(f"filter=[{_text(self.predicate)}]")
         if self.metadata_predicates:
             parts.append(f"files=[{_text(all_of(self.metadata_predicates))}]")
+        if self.only_partitions is not None:
+            parts.append(f"partitions={len(self.only_partitions)}")
         if self.limit is not None:
             parts.append(f"limit={self.limit}")
         if isinstance(self.source, ChangeRange):

@@ -13,9 +13,11 @@ from pyspark.sql import SparkSession
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.hooks.format_plans import has_format_plans, install_format_plans
+from paimon_spark.spark.hooks.input_file_names import install_input_file_names
 from paimon_spark.spark.hooks.local_rows import install_local_rows
 from paimon_spark.spark.hooks.map_keys import install_map_keys
 from paimon_spark.spark.hooks.marked_rows import install_marked_rows
+from paimon_spark.spark.hooks.partition_filters import install_partition_filters
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.self_overwrites import install_self_overwrites
 from paimon_spark.spark.hooks.stream_columns import install_stream_columns
@@ -29,9 +31,11 @@ Install = Callable[[Gateway, JavaObject], None]
 
 FORMAT_HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.FORMAT_PLANS, install_format_plans),
+    (features.INPUT_FILE_NAMES, install_input_file_names),
     (features.LOCAL_ROWS, install_local_rows),
     (features.STREAM_COLUMNS, install_stream_columns),
     (features.VARIANT_PATHS, install_variant_paths),
+    (features.PARTITION_FILTERS, install_partition_filters),
     (features.MAP_KEYS, install_map_keys),
     (features.MARKED_ROWS, install_marked_rows),
     (features.SELF_OVERWRITES, install_self_overwrites),

@@ -11,12 +11,14 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from paimon_spark.spark.catalog.catalog import CatalogProxy
+from paimon_spark.spark.hooks.input_file_names import install_input_file_names
 from paimon_spark.spark.hooks.insert_columns import install_insert_columns
 from paimon_spark.spark.hooks.install import Install, follow_clones, install_feature, is_whole
 from paimon_spark.spark.hooks.local_rows import install_local_rows
 from paimon_spark.spark.hooks.map_keys import install_map_keys
 from paimon_spark.spark.hooks.marked_rows import install_marked_rows
 from paimon_spark.spark.hooks.parser import install_parser
+from paimon_spark.spark.hooks.partition_filters import install_partition_filters
 from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.row_functions import install_row_functions
 from paimon_spark.spark.hooks.row_level import install_row_level
@@ -35,8 +37,10 @@ from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 HOOKS: tuple[tuple[features.Feature, Install], ...] = (
     (features.TABLE_FUNCTIONS, install_functions),
     (features.ROW_FUNCTIONS, install_row_functions),
+    (features.INPUT_FILE_NAMES, install_input_file_names),
     (features.LOCAL_ROWS, install_local_rows),
     (features.VARIANT_PATHS, install_variant_paths),
+    (features.PARTITION_FILTERS, install_partition_filters),
     (features.MAP_KEYS, install_map_keys),
     (features.MARKED_ROWS, install_marked_rows),
     (features.SELF_OVERWRITES, install_self_overwrites),

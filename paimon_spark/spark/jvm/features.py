@@ -162,6 +162,17 @@ MAP_KEYS = Feature(
         c.LITERAL, c.RULE, c.SOURCE_LOADER,
     ),
 )  # fmt: skip
+INPUT_FILE_NAMES = Feature(
+    "input_file_name()", "it is empty where Paimon's reader reads: select __paimon_file_path",
+    (*_RULES, c.INPUT_FILE_NAME, c.RELATION),
+)  # fmt: skip
+PARTITION_FILTERS = Feature(
+    "filters on expressions of partition columns", "conditions like upper(p) = 'A' read all partitions",
+    (
+        c.EXPERIMENTAL_METHODS, c.SCAN_RELATION, c.FILTER, c.INTERPRETED_PREDICATE, c.BOUND_REFERENCE, c.UNEVALUABLE,
+        c.SUBQUERY_EXPRESSION, c.GENERIC_ROW, c.RULE, c.SOURCE_LOADER,
+    ),
+)  # fmt: skip
 PLACED_WRITES = Feature(
     "shuffles by bucket", "every task of a write leaves a file in every bucket",
     (
@@ -191,7 +202,7 @@ SELF_OVERWRITES = Feature(
     "use PaimonTable.overwrite",
     (
         *_RULES, c.V2_WRITE_COMMAND, c.OVERWRITE, c.DYNAMIC_OVERWRITE, c.REPLACE_AS_SELECT, c.RELATION,
-        c.SUBQUERY_EXPRESSION,
+        c.SUBQUERY_EXPRESSION, c.ANALYSIS_CHECKS,
     ),
 )  # fmt: skip
 WIDENED_MERGES = Feature(
@@ -223,7 +234,7 @@ PARSER = Feature(
 )  # fmt: skip
 FEATURES = (
     SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, FRAMES, FORMAT_PLANS, PATH_TRAVEL, METADATA_ANSWERS,
-    SMALL_READS, WRITES, CLONES, MARKED_ROWS, VARIANT_PATHS, MAP_KEYS,
+    SMALL_READS, WRITES, CLONES, MARKED_ROWS, VARIANT_PATHS, MAP_KEYS, PARTITION_FILTERS, INPUT_FILE_NAMES,
     TABLE_FUNCTIONS, ROW_FUNCTIONS, LOCAL_ROWS, PLACED_WRITES, REBALANCED_WRITES, SMALL_BATCHES, LEFT_OUT_COLUMNS,
     WIDENED_WRITES, WIDENED_MERGES, SELF_OVERWRITES, ROW_LEVEL, PARSER, STREAMS, STREAM_COLUMNS, STREAMED_TABLES,
 )  # fmt: skip

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import Gateway
 
 CLASSES: Final = (
-    "PaimonFormatPlans", "PaimonLocalRows", "PaimonStreamColumns", "PaimonVariantPaths", "PaimonMapKeys",
-    "PaimonMarkedRows", "PaimonSelfOverwrites", "PaimonPlacedWrites",
+    "PaimonFormatPlans", "PaimonInputFileNames", "PaimonLocalRows", "PaimonStreamColumns", "PaimonVariantPaths",
+    "PaimonPartitionFilters", "PaimonMapKeys", "PaimonMarkedRows", "PaimonSelfOverwrites", "PaimonPlacedWrites",
 )  # fmt: skip
 """Those that each registered session has, in the order in which `hooks.install` asks for them."""
 

@@ -54,7 +54,8 @@ public final class PaimonParquet {
         return PythonUtils.toScalaMap(new HashMap());
     }
 
-    private static InputPartition[] partitions(List kinds, List rows, List tasks) {
+    /** Values of partition columns as Spark keeps them; `file_partitions.py` says what kinds there are. */
+    static InternalRow[] partitions(List kinds, List rows) {
         InternalRow[] partitions = new InternalRow[rows.size()];
         for (int at = 0; at < partitions.length; at++) {
             Object[] values = ((List) rows.get(at)).toArray();
@@ -63,6 +64,11 @@ public final class PaimonParquet {
             }
             partitions[at] = new GenericInternalRow(values);
         }
+        return partitions;
+    }
+
+    private static InputPartition[] partitions(List kinds, List rows, List tasks) {
+        InternalRow[] partitions = partitions(kinds, rows);
         String[] nowhere = new String[0];
         scala.collection.immutable.Map constants = nothing();
         InputPartition[] result = new InputPartition[tasks.size()];

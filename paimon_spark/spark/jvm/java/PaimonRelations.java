@@ -5,6 +5,7 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.plans.logical.AnalysisHelper$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -41,7 +42,22 @@ public final class PaimonRelations {
         for (int i = 0; i < found.size(); i++) {
             swaps.put(found.get(i), others.get(i));
         }
-        return replaced(tree, swaps);
+        return (TreeNode) AnalysisHelper$.MODULE$.allowInvokingTransformsInAnalyzer(new Replaced(tree, swaps));
+    }
+
+    /** Replaces as Spark's own rules do: an analyzer that is tested (spark.testing) refuses it elsewhere. */
+    static final class Replaced extends scala.runtime.AbstractFunction0 {
+        private final TreeNode tree;
+        private final IdentityHashMap swaps;
+
+        Replaced(TreeNode tree, IdentityHashMap swaps) {
+            this.tree = tree;
+            this.swaps = swaps;
+        }
+
+        public Object apply() {
+            return replaced(tree, swaps);
+        }
     }
 
     private void collect(TreeNode node) {
