@@ -431,7 +431,12 @@ def test_overwrites(own: Sql, session: SparkSession) -> None:
         session.conf.unset("spark.sql.sources.partitionOverwriteMode")
     assert rows(own("SHOW PARTITIONS t PARTITION (dt = 'a')")) == [("dt=a/hh=1",), ("dt=a/hh=2",)]
     own("ALTER TABLE t DROP PARTITION (dt = 'a'), PARTITION (dt = 'n', hh = 5)")
-    own("ALTER TABLE t DROP IF EXISTS PARTITION (dt = 'nix')")
+    own("ALTER TABLE t DROP IF EXISTS PARTITION (dt = 'nix', hh = 1)")
+    own("ALTER TABLE t DROP PARTITION (dt = 'nix')")  # a clause that leaves out columns may match nothing
+    with pytest.raises(AnalysisException, match="PARTITIONS_NOT_FOUND"):
+        own("ALTER TABLE t DROP PARTITION (dt = 'nix', hh = 1), PARTITION (dt = 'b')")
+    with pytest.raises(AnalysisException, match="PARTITIONS_NOT_FOUND"):
+        own("TRUNCATE TABLE t PARTITION (dt = 'nix')")
     own("TRUNCATE TABLE t PARTITION (hh = 7)")
     assert rows(own("SHOW PARTITIONS t")) == [("dt=b/hh=3",)]
     own("INSERT OVERWRITE t SELECT 1, 'z', 1")

@@ -112,3 +112,20 @@ def test_partitions_are_written_with_their_own_number_of_buckets(spark: SparkSes
     spark.sql("INSERT OVERWRITE rescaled.db.own SELECT * FROM rescaled.db.own")
     assert {total for found in buckets(path).values() for _, total in found} == {2}
     assert {(row.k, row.p): row.v for row in spark.table("rescaled.db.own").collect()} == model
+
+
+@pytest.mark.parametrize("properties", ["'primary-key'='k,p', 'bucket'='1'", "'bucket-key'='k', 'bucket'='1'"])
+def test_partitions_without_files_give_no_snapshot(spark: SparkSession, warehouse: Path, properties: str) -> None:
+    name = f"t{len(properties)}"
+    spark.sql(f"CREATE TABLE rescaled.db.{name} (k INT, p INT) PARTITIONED BY (p) TBLPROPERTIES ({properties})")
+    spark.sql(f"INSERT INTO rescaled.db.{name} VALUES (1, 1), (2, 2)")
+    spark.sql(f"ALTER TABLE rescaled.db.{name} DROP PARTITION (p = 2)")
+    path = str(warehouse / "db.db" / name)
+    for partition in ("p=2", "p=7"):
+        done = spark.sql(f"CALL rescaled.sys.rescale('db.{name}', 2, partitions => '{partition}')").collect()
+        assert list(map(tuple, done)) == [(True,)]
+        PaimonTable.for_path(spark, path).rescale(2, partitions=partition)
+    assert load_table(path).snapshots.latest_id() == 2
+    spark.sql(f"TRUNCATE TABLE rescaled.db.{name}")
+    PaimonTable.for_path(spark, path).rescale(2)
+    assert load_table(path).snapshots.latest_id() == 3

@@ -31,7 +31,7 @@ class DropPartitionsProxy(FunctionProxy):
         Anything else stays as it is, so that Spark says what is wrong with it.
 
         Raises:
-            JavaThrownError: there are no such partitions, and the statement has no IF EXISTS.
+            JavaThrownError: a partition that is named by all columns is not there, and the statement has no IF EXISTS.
         """
         try:
             table = catalog_table(self.gateway, self.state, statement.table())
@@ -59,9 +59,10 @@ class DropPartitionsProxy(FunctionProxy):
             len(table.listPartitionIdentifiers(self.gateway.strings(own), spec.ident())) > 0
             for own, spec in zip(names, resolved, strict=True)
         ]
-        if not all(there) and not statement.ifExists():
-            given = java_list(statement.parts())
-            missing = [spec.spec() for spec, found in zip(given, there, strict=True) if not found]
+        whole = [len(own) == len(table.partitionSchema().names()) for own in names]
+        given = zip(java_list(statement.parts()), there, whole, strict=True)
+        missing = [spec.spec() for spec, found, full in given if full and not found]
+        if missing and not statement.ifExists():
             _, database, name = table.name().split(".", 2)
             missing_error = compat.NO_SUCH_PARTITIONS(self.gateway, database, name, scala_seq(self.gateway, missing))
             raise thrown(missing_error)

@@ -16,6 +16,7 @@ from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.jobs.snapshot_rows import table_rows
 from paimon_spark.spec.schema import BucketMode
+from paimon_spark.table.two_branches import partitions_with_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,8 @@ def rescale(
     partitions: Predicate | None = None,
 ) -> int | None:
     """Write the rows of a table into another number of buckets; return the id of the new snapshot.
+
+    Returns None where no bucket of the partitions has files: there is nothing to do.
 
     Args:
         spark: a classic or a Connect session.
@@ -61,6 +64,8 @@ def rescale(
     def attempt(snapshot: Snapshot | None) -> int | None:
         if snapshot is None:
             raise OptionError(f"Table {table.path} has no snapshot, no need to rescale.")
+        if not partitions_with_files((table, snapshot), partitions):
+            return None  # as in Java, so that nothing is committed
         rows = table_rows(spark, table, snapshot.id, partitions)
         rescaled = table.as_if({"bucket": str(number), LAST_SAFE: str(snapshot.id)})
         overwrite = OverwriteSpec.static() if partitions is None else OverwriteSpec.matching(partitions)

@@ -24,6 +24,15 @@ def missing_clauses(table: FileStoreTable, clauses: Sequence[Values]) -> list[in
     return [at for at, wanted in enumerate(clauses) if not matching_partitions(table, wanted, there)]
 
 
+def missing_partitions(table: FileStoreTable, clauses: Sequence[Values]) -> list[int]:
+    """Return the positions of the clauses that name a whole partition which has no rows: DROP PARTITION refuses them.
+
+    Java: a clause that leaves out columns may match nothing.
+    """
+    keys = table.schema.partition_keys
+    return [at for at in missing_clauses(table, clauses) if len(clauses[at]) == len(keys)]
+
+
 def empty_partitions(table: FileStoreTable, clauses: Sequence[Values]) -> None:
     """Delete the rows of all partitions that clauses name, in one commit."""
     there = own_partitions(table)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.row_level import truncate as truncate_table
 from paimon_spark.spark.columns.types import to_spark_type
-from paimon_spark.spark.sql.table_partitions import empty_partitions, missing_clauses
+from paimon_spark.spark.sql.table_partitions import empty_partitions, missing_clauses, missing_partitions
 from paimon_spark.spark.sql.warehouses import analysis_error
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.queries import Context
@@ -22,14 +22,17 @@ def drop_partitions(context: Context, table: FileStoreTable, specs: Sequence[Cur
     """Delete the rows of the partitions that PARTITION clauses name, in one commit. A clause may leave out columns.
 
     Raises:
-        AnalysisException: there is no such partition, and `tolerant` is not given.
+        AnalysisException: there is no such partition, its clause names all columns, and `tolerant` is not given.
     """
     clauses = [partition_values(context, table, spec) for spec in specs]
-    missing = [] if tolerant else missing_clauses(table, clauses)
+    _refuse(specs, [] if tolerant else missing_partitions(table, clauses))
+    empty_partitions(table, clauses)
+
+
+def _refuse(specs: Sequence[Cursor], missing: Sequence[int]) -> None:
     if missing:
         text = specs[missing[0]].source()
         raise analysis_error("PARTITIONS_NOT_FOUND", f"The partition PARTITION ({text}) cannot be found.")
-    empty_partitions(table, clauses)
 
 
 def partition_values(context: Context, table: FileStoreTable, spec: Cursor) -> dict[str, Any]:
@@ -62,4 +65,6 @@ def truncate(context: Context, table: FileStoreTable, spec: Cursor | None) -> No
     if spec is None:
         truncate_table(table)
     else:
-        drop_partitions(context, table, [spec], tolerant=False)
+        clauses = [partition_values(context, table, spec)]
+        _refuse([spec], missing_clauses(table, clauses))
+        empty_partitions(table, clauses)
