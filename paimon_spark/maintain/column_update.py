@@ -136,8 +136,9 @@ def check_updatable_columns(table: FileStoreTable, columns: Collection[str]) -> 
     keys = [name for name in table.schema.partition_keys if name in columns]
     if keys:
         raise UnsupportedError(
-            f"Update to partition columns is not supported for data evolution tables: {', '.join(keys)}. Rows keep "
-            "their ids in their partition. DELETE the rows and INSERT them with the new values."
+            "Update to partition columns is not supported for data evolution tables. "
+            f"{', '.join(keys)} cannot change, for rows keep their ids in their partition. DELETE the rows and INSERT "
+            "them with the new values."
         )
 
 

@@ -59,8 +59,8 @@ def copy_table(
 ) -> FileStoreTable:
     """Copy the latest snapshot of a table; return the target.
 
-    A target that is there must have the same keys, buckets, format and columns; its partitions of the same values are
-    replaced, or all of its rows if it has none.
+    A target that is there must have the same keys, buckets and format, and all columns of the source: rows have null in
+    others. Its partitions of the same values are replaced, or all of its rows if it has none.
 
     Args:
         source: the branch that is copied.
@@ -70,7 +70,7 @@ def copy_table(
         execute: copies the files; this process does when not given.
 
     Raises:
-        SchemaError: the target has other columns, keys, buckets or another format.
+        SchemaError: the target lacks columns, has other keys, buckets or another format.
         UnsupportedError: rows have ids, or wait for their buckets.
         CommitConflictError: rivals won too often; nothing was changed.
     """
@@ -160,6 +160,7 @@ class _Plan:
                 extra_files=tuple(extra),
                 external_path=None,
                 schema_id=self._schema_id(old),
+                value_stats_cols=self._columns_of_statistics(old),
             )
             place = entry.partition, entry.bucket, entry.total_buckets
             directory, there = path.rpartition("/")[0], self._target.paths.data_file_path(*place[:2], new)
@@ -212,6 +213,13 @@ class _Plan:
                 f"{self._source.path} was written (its schema {file.schema_id}): copy into a new table."
             )
         return found
+
+    def _columns_of_statistics(self, file: DataFileMeta) -> tuple[str, ...] | None:
+        """The columns that a file has statistics of; those of the source where the target's schema has more columns."""
+        columns = self._source.schemas.get(file.schema_id).fields
+        if file.value_stats_cols is not None or self._target.schemas.get(self._schema_id(file)).fields == columns:
+            return file.value_stats_cols
+        return tuple(column.name for column in columns)
 
     def messages(self) -> list[CommitMessage]:
         """Return what is committed."""
@@ -298,8 +306,14 @@ def _same_schemas(source: FileStoreTable, target: FileStoreTable) -> dict[int, i
     ):
         if one != other:
             raise SchemaError(f"source table {what} is not compatible with existed paimon table {what}: {target.path}")
-    known = {schema.fields: schema.id for schema in target.schemas.all()}
-    return {schema.id: known[schema.fields] for schema in source.schemas.all() if schema.fields in known}
+    there = target.schemas.all()
+    return {schema.id: found for schema in source.schemas.all() if (found := _fitting(schema, there)) is not None}
+
+
+def _fitting(schema: TableSchema, others: Sequence[TableSchema]) -> int | None:
+    """The one of other schemas that has the same columns, or else the first that has more columns than these."""
+    same = [other.id for other in others if other.fields == schema.fields]
+    return next(iter(same or [o.id for o in others if all(field in o.fields for field in schema.fields)]), None)
 
 
 def _ending(name: str) -> str:

@@ -142,8 +142,8 @@ def _check_changeable(table: FileStoreTable, statement: str) -> None:
     evolves, marks = table.options.data_evolution_enabled, table.options.deletion_vectors_enabled
     if evolves and statement == "DELETE" and not marks:
         raise UnsupportedError(
-            "Can only perform deletion operation on data evolution tables with DeletionVector enabled: DELETE of "
-            "single rows is not supported for this one. Set option 'deletion-vectors.enabled' = 'true'."
+            "Can only perform deletion operation on data evolution tables with DeletionVector enabled. "
+            "Set option 'deletion-vectors.enabled' = 'true'."
         )
     check_no_global_index(table, statement)
     snapshot = table.snapshots.latest_to_follow() if merges_waiting(table) else None

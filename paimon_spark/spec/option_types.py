@@ -60,7 +60,7 @@ def _vector(field: DataField, options: Mapping[str, str]) -> DataField:
     if isinstance(field.type, VectorType):
         return field
     if not isinstance(field.type, ArrayType):
-        raise SchemaError(f"The type of vector field '{field.name}' must be array, but is {field.type.sql()}.")
+        raise SchemaError(f"The type of vector field '{field.name}' must be array, but is {field.type.sql().lower()}.")
     key = f"field.{field.name}.vector-dim"
     given = options.get(key)
     if given is None:

@@ -11,8 +11,10 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import OptionError, SchemaError, UnsupportedError
 from paimon_spark.maintain.compact.scope import scope_of
 from paimon_spark.maintain.copy_table import copy_here, copy_table
+from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.table import load_table
 from tests.support.commits import data_file, make_table, message
+from tests.support.plans import plan_of
 
 COLUMNS = [("k", "INT NOT NULL"), ("v", "STRING"), ("p", "STRING NOT NULL")]
 KINDS: dict[str, dict[str, Any]] = {
@@ -55,6 +57,30 @@ def test_a_copy_has_the_rows_of_its_source(kind: str, oracle: Any, tmp_path: Pat
     copy_table(source, part, {}, where)
     position = 2
     assert oracle.rows(part) == [row for row in oracle.rows(name) if row[position] == "p1"]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("kind", ["append", "keys"])
+@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+def test_a_target_may_have_more_columns(kind: str, file_format: str, oracle: Any, tmp_path: Path) -> None:
+    made = KINDS[kind] | {"options": {**KINDS[kind].get("options", {}), "file.format": file_format}}
+    name, other = oracle.fresh_name("narrow"), oracle.fresh_name("wide")
+    oracle.create(name, COLUMNS, **made)
+    oracle.create(other, [*COLUMNS, ("more", "INT"), ("text", "STRING")], **made)
+    oracle.write(name, [(k, f"v{k}", "p0") for k in range(6)])
+    oracle.write(other, [(7, "old", "p0", 1, "a"), (8, "kept", "p1", 2, "b")])
+    path = oracle.location(other)
+    copy_table(load_table(oracle.location(name)), path, {})
+    wanted = [*((k, f"v{k}", "p0", None, None) for k in range(6)), (8, "kept", "p1", 2, "b")]
+    assert sorted(oracle.rows(other)) == wanted
+    table = load_table(path)
+    for condition, found in (
+        ("k >= 0", wanted), ("more IS NULL", wanted[:6]), ("more = 2", wanted[6:]), ("text = 'b'", wanted[6:]),
+        ("v = 'v3'", wanted[3:4]), ("p = 'p0' AND k < 2", wanted[:2]),
+    ):  # fmt: skip
+        plan = plan_of(table, predicate=parse_filter(condition, table.schema))
+        read = (plan.read(plan.table, split, plan.fields, plan.residual) for split in plan.splits)
+        assert sorted(tuple(row.values()) for batches in read for b in batches for row in b.to_pylist()) == found
 
 
 def test_what_cannot_be_copied_is_told_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

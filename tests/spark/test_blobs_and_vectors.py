@@ -62,7 +62,7 @@ def test_types_that_do_not_fit_are_told(sql: Callable[[str], list[object]]) -> N
         ("'blob-field'='pic'", "ata evolution config must enabled"),
         ("'vector-field'='emb'", "vector-dim"),
         ("'vector-field'='emb', 'field.emb.vector-dim'='x'", "vector-dim"),
-        ("'vector-field'='k', 'field.k.vector-dim'='2'", "must be array"),
+        ("'vector-field'='k', 'field.k.vector-dim'='2'", "must be array, but is int"),
     ):
         with pytest.raises((PySparkException, PaimonError), match=text):
             sql(f"CREATE TABLE blobs.db.bad (k INT, pic BINARY, emb ARRAY<FLOAT>) TBLPROPERTIES ({options})")

@@ -170,6 +170,8 @@ def test_rename_and_drop(spark: SparkSession, warehouse: Path, name: str) -> Non
     assert rows(spark.table(f"ddl.other.{name}")) == [(1,)]
     spark.sql(f"CREATE TABLE {name} AS SELECT 2 AS a")
     assert condition(spark, f"ALTER TABLE {name} RENAME TO other.{name}") == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    with pytest.raises(PySparkException, match="Only supports operations within the same catalog"):
+        spark.sql(f"ALTER TABLE {name} RENAME TO spark_catalog.other.{name}")
     spark.sql(f"DROP TABLE {name} PURGE")
     assert not (warehouse / "db.db" / name).exists()
 

@@ -222,7 +222,7 @@ CREATIONS = {
         "Use unsupported aggregation: count or spell aggregate function incorrectly!",
     ),
     "chain table": ("id int", {"primary-key": "id", "chain-table.enabled": "true"}, "'chain-table.enabled'"),
-    "interval": ("id int, i interval day", {}, "column i is of Spark type interval day"),
+    "interval": ("id int, i interval day", {}, "Not a supported type: interval day"),
     "name of the system": ("id int, _KEY_id int", {"primary-key": "id"}, "_KEY_"),
     "branch": ("id int", {"branch": "b"}, "TableNotFoundError.*branch 'b'"),
 }

@@ -127,7 +127,8 @@ def from_spark_type(data_type: spark.DataType, *, nullable: bool, where: str) ->
         )
     if found is None:
         raise UnsupportedError(
-            f"column {where} is of Spark type {data_type.simpleString()}, which Paimon does not have"
+            f"Not a supported type: {data_type.simpleString()}. This is the type of column {where} in Spark, "
+            "which Paimon does not have"
         )
     return found.with_nullable(nullable)
 

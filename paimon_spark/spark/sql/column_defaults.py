@@ -125,7 +125,9 @@ def stored_default(spark: SparkSession, sql: str, field: t.DataField) -> str | N
             )
         return nested_default(sql, _value_of(spark, sql, to_spark_type(field.type)), field)
     if not _is_made_of_literals(sql):
-        raise UnsupportedError(f"the default of column {field.name} must be a literal, not {sql}")
+        raise UnsupportedError(
+            f"Unsupported default value `{sql}`: the default of column {field.name} must be a literal"
+        )
     text: str | None = _value_of(spark, sql, StringType())
     return sql if text is not None and sql in (text, f"'{text}'") else text
 

@@ -112,7 +112,8 @@ def check_rename(old: str, new: str, *, shown: tuple[str, str], same_catalog: bo
         raise UnsupportedError(f"{shown[0]} cannot be renamed to {shown[1]}")
     if not same_catalog:
         raise UnsupportedError(
-            f"{shown[0]} cannot be renamed to {shown[1]}: a table cannot be renamed into another catalog"
+            f"{shown[0]} cannot be renamed to {shown[1]}: Only supports operations within the same catalog, for a "
+            "table cannot be renamed into another one"
         )
 
 
