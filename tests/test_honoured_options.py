@@ -47,6 +47,7 @@ NOT_ACTING = (
 )
 ELSEWHERE = {
     "lookup-compact": "tests/maintain/test_lookup.py",
+    "write.compact-append-tables": "tests/maintain/test_automatic_compaction.py",
     "postpone.batch-write-fixed-bucket": "tests/write/test_postpone.py",
     "postpone.batch-write-fixed-bucket.max-parallelism": "tests/write/test_postpone.py",
     "postpone.default-bucket-num": "tests/write/test_postpone.py",

@@ -222,6 +222,11 @@ class CoreOptions(Mapping[str, str]):
         return bool(self.value("write-only"))
 
     @property
+    def compacts_appends(self) -> bool:
+        """Whether writes into tables without a primary key are compacted."""
+        return bool(self.value("write.compact-append-tables")) and not self.write_only
+
+    @property
     def file_format(self) -> str:
         """Format of data files, lower case: parquet, orc, avro, ..."""
         return str(self.value("file.format")).lower()

@@ -100,6 +100,31 @@ def test_write_only_tables_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bucket", ["-1", "1"])
+def test_append_tables_are_left_alone_where_a_table_or_write_says_so(tmp_path: Path, bucket: str) -> None:
+    options = {"bucket": bucket, "compaction.min.file-num": "2"} | ({} if bucket == "-1" else {"bucket-key": "k"})
+    never = {"write.compact-append-tables": "false"}
+    told = make_table(tmp_path / "told", **options, **never)
+    table = make_table(tmp_path / "table", **options)
+    for number in range(6):
+        write(told, {number: "a"})
+        write(table.with_options(never), {number: "a"})
+    assert kinds_of(told) == kinds_of(table) == "AAAAAA"
+    write(table, {6: "a"})
+    assert kinds_of(table) == "AAAAAAAC"
+    write(told.with_options({"write.compact-append-tables": "true"}), {6: "a"})
+    assert kinds_of(told) == "AAAAAAAC"
+    assert rows(told) == rows(table) == dict.fromkeys(range(7), "a")
+
+
+def test_tables_with_keys_are_compacted_whatever_append_tables_are(tmp_path: Path) -> None:
+    options = {"num-sorted-run.compaction-trigger": "2", "write.compact-append-tables": "false"}
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", **options)
+    for number in range(2):
+        write(table, {number: "a"})
+    assert kinds_of(table) == "AAC"
+
+
+@pytest.mark.parametrize("bucket", ["-1", "1"])
 def test_small_files_of_append_tables_are_joined(tmp_path: Path, bucket: str) -> None:
     options = {"bucket": bucket, "compaction.min.file-num": "4"} | ({} if bucket == "-1" else {"bucket-key": "k"})
     table = make_table(tmp_path / "t", **options)

@@ -83,3 +83,28 @@ def test_an_overwrite_with_many_files(spark: SparkSession, warehouse: str) -> No
     files = spark.sql("SELECT record_count FROM automatic.d.`many$files`").collect()
     assert sum(row[0] for row in files) == 40
     assert len(files) == 1
+
+
+def test_a_session_leaves_append_tables_alone(spark: SparkSession, warehouse: str) -> None:
+    name, path = "automatic.d.alone", f"{warehouse}/d.db/alone"
+    spark.sql(f"CREATE TABLE {name} (id INT NOT NULL, v STRING) TBLPROPERTIES ('compaction.min.file-num' = '2')")
+    frame = spark.createDataFrame([(3, "c")], "id INT, v STRING").coalesce(1)
+    doors = (
+        lambda: spark.sql(f"INSERT INTO {name} VALUES (2, 'b')"),
+        lambda: frame.write.format("paimon").mode("append").save(path),
+        lambda: frame.writeTo(name).append(),
+        lambda: paimon_spark.PaimonTable.for_path(spark, path).append(frame),
+        lambda: paimon_spark.sql(spark, "INSERT INTO paimon.d.alone VALUES (4, 'd')", warehouse=warehouse),
+    )
+    spark.conf.set("spark.paimon.write.compact-append-tables", "false")
+    try:
+        for write in doors:
+            write()
+    finally:
+        spark.conf.unset("spark.paimon.write.compact-append-tables")
+    table = load_table(path)
+    assert [table.snapshots.get(number).commit_kind for number in table.snapshots.ids()] == [CommitKind.APPEND] * 5
+    spark.sql("CALL automatic.sys.compact('d.alone')")  # a compaction that is asked for takes place
+    latest = load_table(path).snapshots.latest()
+    assert latest is not None
+    assert latest.commit_kind is CommitKind.COMPACT

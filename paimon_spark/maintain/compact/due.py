@@ -74,7 +74,8 @@ def due_after_write(
             if message.new_files:
                 new.setdefault((message.partition, message.bucket), []).extend(message.new_files)
     options = table.options
-    if not new or options.write_only or clusters_by_steps(table):
+    compacts = not options.write_only if table.schema.primary_keys else options.compacts_appends
+    if not new or not compacts or clusters_by_steps(table):
         return None  # Java: rows are clustered by a compaction that somebody asks for
     in_full = _in_full(table, micro_batch)
     if in_full or readers_wait(table):

@@ -60,6 +60,13 @@ SPARK: tuple[Option, ...] = (
         honoured=True,
     ),
     Option(
+        "write.compact-append-tables",
+        K.BOOL,
+        True,
+        "Whether writes into tables without a primary key end with the compaction that they make due.",
+        honoured=True,
+    ),
+    Option(
         "write.use-v2-write",
         K.BOOL,
         False,
