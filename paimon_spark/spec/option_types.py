@@ -66,5 +66,6 @@ def _vector(field: DataField, options: Mapping[str, str]) -> DataField:
     if given is None:
         raise OptionError(f"When setting 'vector-field', you must also set '{key}'.")
     if not given.strip().isdigit() or int(given) < 1:
-        raise OptionError(f"Expected an integer for '{key}', but got: '{given}'.")
+        shown = f": {given}" if given.strip() else " empty value"
+        raise OptionError(f"Expected an integer for '{key}', but got{shown}.")
     return replace(field, type=VectorType(field.type.element, int(given), nullable=field.type.nullable))

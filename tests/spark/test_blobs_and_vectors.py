@@ -61,7 +61,8 @@ def test_types_that_do_not_fit_are_told(sql: Callable[[str], list[object]]) -> N
         (f"'blob-field'='k', {EVOLVES}", "must be binary"),
         ("'blob-field'='pic'", "ata evolution config must enabled"),
         ("'vector-field'='emb'", "vector-dim"),
-        ("'vector-field'='emb', 'field.emb.vector-dim'='x'", "vector-dim"),
+        ("'vector-field'='emb', 'field.emb.vector-dim'='x'", "for 'field.emb.vector-dim', but got: x\\."),
+        ("'vector-field'='emb', 'field.emb.vector-dim'=' '", "for 'field.emb.vector-dim', but got empty value"),
         ("'vector-field'='k', 'field.k.vector-dim'='2'", "must be array, but is int"),
     ):
         with pytest.raises((PySparkException, PaimonError), match=text):

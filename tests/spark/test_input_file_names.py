@@ -38,6 +38,8 @@ def test_rows_know_their_files(spark: SparkSession, tmp_path: Path, properties: 
         spark.table("named.db.t"), spark.read.format("paimon").load(path), PaimonTable.for_path(spark, path).to_df(),
     ):  # fmt: skip
         assert names(rows.select(input_file_name())) == {file for _, file in known}
+        native = "reader=spark-parquet" in str(rows.select("id", "p", input_file_name())._jdf.queryExecution())
+        assert native == ("orc" not in properties)
         assert names(rows.where("p = 'x'").select(input_file_name())) == of_x
         whole = rows.select("id", input_file_name().alias("file")).where("id > 2").select("file", "id")
         assert {row.file for row in whole.collect()} <= of_x

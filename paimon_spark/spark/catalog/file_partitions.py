@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
@@ -38,6 +38,8 @@ def task_files(
     columns: Sequence[DataField],
     tasks: Sequence[Sequence[DataSplit]],
     first_marks: Mapping[str, int] | None = None,
+    *,
+    paths: bool = False,
 ) -> TaskFiles:
     """The files of the splits of each task, with the values of the partition columns that are read.
 
@@ -46,9 +48,12 @@ def task_files(
         columns: partition columns that are read.
         tasks: the splits.
         first_marks: a number by the path of a file, which is read as one more such column; -1 for files without.
+        paths: the path of a file is read as one more such column.
     """
     if first_marks is not None:
-        return _marked_files(task_files(table, columns, tasks), tasks, first_marks)
+        return _with_constant(task_files(table, columns, tasks), tasks, lambda path: first_marks.get(path, -1), "long")
+    if paths:
+        return _with_constant(task_files(table, columns, tasks), tasks, str, "")
     partitions = dict.fromkeys(split.partition for splits in tasks for split in splits)
     position = {partition: at for at, partition in enumerate(partitions)}
     files = [
@@ -70,22 +75,24 @@ def partition_rows(
     return [_KINDS.get(type(field.type), "") for field in columns], rows
 
 
-def _marked_files(found: TaskFiles, tasks: Sequence[Sequence[DataSplit]], first_marks: Mapping[str, int]) -> TaskFiles:
-    """The same files, each with its number as a further value of its partition."""
-    position: dict[tuple[int, int], int] = {}
+def _with_constant(
+    found: TaskFiles, tasks: Sequence[Sequence[DataSplit]], constant: Callable[[str], Any], kind: str
+) -> TaskFiles:
+    """The same files, each with what its path stands for as a further value of its partition."""
+    position: dict[tuple[int, Any], int] = {}
     rows: list[tuple[Any, ...]] = []
-    marked: list[list[tuple[int, str, int, int, int]]] = []
+    placed: list[list[tuple[int, str, int, int, int]]] = []
     for splits, files in zip(tasks, found.tasks, strict=True):
-        marked.append([])
+        placed.append([])
         for file, (partition, uri, start, length, size) in zip(
             (f for split in splits for f in split.files), files, strict=True
         ):
-            key = partition, first_marks.get(file.path, -1)
+            key = partition, constant(file.path)
             if key not in position:
                 position[key] = len(rows)
                 rows.append((*found.rows[partition], key[1]))
-            marked[-1].append((position[key], uri, start, length, size))
-    return TaskFiles([*found.kinds, "long"], rows, marked)
+            placed[-1].append((position[key], uri, start, length, size))
+    return TaskFiles([*found.kinds, kind], rows, placed)
 
 
 def _as_spark_keeps(value: Any) -> Any:

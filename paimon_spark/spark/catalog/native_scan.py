@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import StructType
 
+from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.read.plain_files import holds_plain_rows, merged_splits
 from paimon_spark.spark.catalog.driver_read import is_small
 from paimon_spark.spark.catalog.file_partitions import file_uri, task_files
@@ -72,14 +73,16 @@ def parquet_batch(
     """
     keys = scan.table.schema.partition_keys
     partition_fields = [field for field in scan.plan.fields if field.name in keys]
-    partition = StructType([column for column in scan.struct.fields if column.name in keys])
-    data = StructType([column for column in scan.struct.fields if column.name not in keys])
+    constant = {*keys, *scan.metadata}
+    partition = StructType([column for column in scan.struct.fields if column.name in constant])
+    data = StructType([column for column in scan.struct.fields if column.name not in constant])
     if marks is not None:
         data, partition = data.add(POSITION), partition.add(FIRST_MARK)
     tasks = _packed(scan, marks) if tasks is None else tasks
     sizes = {file.path: file.size for splits in tasks for split in splits for file in split.files}
     check_local_sizes(scan.table.file_io, sizes)
-    files = task_files(scan.table, partition_fields, tasks, None if marks is None else marks.first)
+    first_marks = None if marks is None else marks.first
+    files = task_files(scan.table, partition_fields, tasks, first_marks, paths=bool(scan.metadata))
     return [
         "parquet batch",
         {
@@ -108,7 +111,9 @@ def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, 
         settings: of the session, `WANTED_SETTINGS` as far as they are set.
         marked: Spark filters rows that deletion vectors mark.
     """
-    if not scan.table.options.value("read.spark-parquet") or scan.metadata or not _is_local(scan.table.path):
+    if not scan.table.options.value("read.spark-parquet") or not _is_local(scan.table.path):
+        return False
+    if scan.metadata and (marked or scan.metadata != (FILE_PATH,)):
         return False
     if not has_faces(gateway) or settings.get(_SHIFTS_TIMES, "false").lower() == "true":
         return False

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as spark
 
 from paimon_spark.read.change_range import ChangeRange
-from paimon_spark.read.metadata_columns import METADATA_COLUMNS, metadata_fields, refuse_merged_splits
+from paimon_spark.read.metadata_columns import FILE_PATH, METADATA_COLUMNS, metadata_fields, refuse_merged_splits
 from paimon_spark.read.metadata_pruning import prune_by_metadata, pruned_metadata_fields
 from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.read.row_views import ROWS
@@ -105,8 +105,9 @@ class ScanPlan:
 
     @property
     def partition_columns_are_last(self) -> bool:
-        """Whether the columns come out in the order in which Spark's reader of files gives them."""
-        return self.struct.names == partition_columns_last(self.struct, self.table.schema.partition_keys).names
+        """Whether the columns come out as Spark's reader of files gives them: constants of files are last of all."""
+        keys, metadata = self.table.schema.partition_keys, self.metadata
+        return self.struct.names == sorted(self.struct.names, key=lambda name: (name in metadata, name in keys))
 
     @property
     def metadata(self) -> tuple[str, ...]:
@@ -245,7 +246,7 @@ def cheapest_column(struct: spark.StructType, partition_keys: tuple[str, ...]) -
 
 def partition_columns_last(struct: spark.StructType, partition_keys: tuple[str, ...]) -> spark.StructType:
     """The columns in the order in which Spark's reader of files gives them."""
-    return spark.StructType(sorted(struct.fields, key=lambda column: column.name in partition_keys))
+    return spark.StructType(sorted(struct.fields, key=lambda c: (c.name == FILE_PATH, c.name in partition_keys)))
 
 
 def _text(predicate: Predicate) -> str:

@@ -23,8 +23,8 @@ def replace_table(table: FileStoreTable, schema: TableSchema) -> None:
     old, new = list(table.schema.partition_keys), list(schema.partition_keys)
     if old != new:
         raise UnsupportedError(
-            f"replaceTable does not support changing partition keys (old={old}, new={new}). Drop and re-create the "
-            "table instead."
+            f"Cannot replace table {table.path}: replaceTable does not support changing partition keys (old={old}, "
+            f"new={new}). Drop and re-create the table instead."
         )
     if table.snapshots.latest_id() is not None:
         commit(table, [], overwrite=OverwriteSpec.truncate(), operation=Operation.TRUNCATE)
