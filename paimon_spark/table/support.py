@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Stage, refuse
 from paimon_spark.options.advice import USE_ANOTHER_ENGINE
-from paimon_spark.spec.data_types import BlobType, contains_type, holds_blobs
+from paimon_spark.spec.data_types import BinaryType, BlobType, VarBinaryType, contains_type, holds_blobs
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
@@ -36,6 +36,7 @@ def check_writable(schema: TableSchema) -> None:
     """
     refuse(schema.options, Stage.WRITE, Stage.TABLE, Stage.COMMIT)
     _check_types(schema)
+    _check_partition_names(schema)
     _check_record_expiry(schema)
 
 
@@ -48,6 +49,19 @@ def _check_record_expiry(schema: TableSchema) -> None:
             "You should set time field for record-level expire: set option 'record-level.time-field' to a column of "
             "type INT (seconds), BIGINT (seconds or milliseconds) or TIMESTAMP."
         )
+
+
+def _check_partition_names(schema: TableSchema) -> None:
+    """Java names such a directory by the address of an array, and never finds it again."""
+    if not schema.core_options.partition_legacy_name:
+        return
+    for field in schema.partition_fields:
+        if isinstance(field.type, BinaryType | VarBinaryType):
+            raise UnsupportedError(
+                f"Partition column '{field.name}' of type {field.type.sql()} has no stable directory names with "
+                "'partition.legacy-name' = 'true'. Create the table with 'partition.legacy-name' = 'false', or "
+                "partition by a text."
+            )
 
 
 def check_no_global_index(table: FileStoreTable, statement: str) -> None:

@@ -11,8 +11,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
+import paimon_spark
+from paimon_spark import PaimonError, UnsupportedError
 from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistribution, write_distribution
-from paimon_spark.table.table import FileStoreTable, load_table
+from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.schema import create_schema
+from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from tests.support.warehouses import in_use
 
 pytestmark = pytest.mark.spark
@@ -291,3 +295,63 @@ def test_a_frame_read_from_the_table_it_overwrites(
     frame.where("k = 2").write.insertInto(f"writes.db.{name}", overwrite=True)
     assert rows(name) == [(2, "b")]
     assert frame.count() == 1
+
+
+def test_partitions_of_bytes_are_refused_before_a_task_runs(
+    spark: SparkSession, warehouse: Path, create: Callable[..., str], rows: Callable[[str], Rows]
+) -> None:
+    """Java names their directories by the address of an array, unless ``partition.legacy-name`` is false."""
+    name = "of_bytes"  # as another engine makes it
+    path, frame = str(warehouse / "db.db" / name), spark.sql("SELECT 1 k, X'0102' p")
+    fields = [DataField(0, "k", parse_type("INT")), DataField(1, "p", parse_type("BYTES"))]
+    create_table(path, create_schema(fields, (), ("p",), {}, None))
+    doors: tuple[Callable[[], object], ...] = (
+        lambda: create("k INT, p BINARY", "p"),
+        lambda: spark.sql(f"INSERT INTO {name} VALUES (1, X'0102')"),
+        lambda: spark.sql(f"INSERT OVERWRITE {name} VALUES (1, X'0102')"),
+        lambda: frame.write.format("paimon").mode("append").save(path),
+        lambda: frame.write.format("paimon").mode("append").option("partition", "p").save(f"{path}_new"),
+        lambda: paimon_spark.PaimonTable.for_path(spark, path).append(frame),
+        lambda: paimon_spark.sql(spark, f"INSERT INTO paimon.db.{name} VALUES (1, X'0102')", warehouse=str(warehouse)),
+    )
+    for door in doors:
+        with pytest.raises((PySparkException, UnsupportedError), match=r"no stable directory names") as refused:
+            door()
+        assert "Partition column 'p' of type BYTES" in str(refused.value)
+        assert "Python worker" not in str(refused.value)
+    assert list(Path(path).glob("p=*")) == []
+    spark.sql(
+        f"CREATE TABLE {name}_named (k INT, p BINARY) PARTITIONED BY (p) "
+        "TBLPROPERTIES ('partition.legacy-name'='false')"
+    )
+    spark.sql(f"INSERT INTO {name}_named VALUES (1, X'6162'), (2, NULL)")
+    assert rows(f"{name}_named") == [(1, b"ab"), (2, None)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "named_struct('x', 1, 'X', 2) s",
+        "named_struct('x', 1, 'y', 2, 'x', 3) s",
+        "array(named_struct('x', 1, 'x', 2)) a",
+        "map('k', named_struct('x', 1, 'x', 2)) m",
+    ],
+)
+def test_ambiguous_fields_of_structs_are_refused_by_name(
+    spark: SparkSession, warehouse: Path, create: Callable[..., str], rows: Callable[[str], Rows], value: str
+) -> None:
+    struct = "STRUCT<x: INT, y: INT>"
+    name = create(f"id INT, s {struct}, a ARRAY<{struct}>, m MAP<STRING, {struct}>")
+    query = f"SELECT 1 id, {value}"
+    path, frame = str(warehouse / "db.db" / name), spark.sql(query)
+    doors: tuple[Callable[[], object], ...] = (
+        lambda: spark.sql(f"INSERT INTO {name} BY NAME {query}"),
+        lambda: frame.writeTo(name).append(),
+        lambda: frame.write.format("paimon").mode("append").save(path),
+        lambda: paimon_spark.PaimonTable.for_path(spark, path).append(frame),
+        lambda: paimon_spark.sql(spark, f"INSERT INTO paimon.db.{name} BY NAME {query}", warehouse=str(warehouse)),
+    )
+    for door in doors:
+        with pytest.raises((PySparkException, PaimonError), match=r"AMBIGUOUS_COLUMN_NAME|both stand for 'x'"):
+            door()
+    assert rows(name) == []

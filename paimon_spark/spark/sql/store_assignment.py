@@ -163,7 +163,8 @@ def _by_name(
             given = {field.name.lower(): field for field in source.fields}
             names = {name.lower() for name in target.names}
             fits = given.keys() == names if filling is None else given.keys() <= names
-            if not fits or len(given) != len(source.fields):
+            _refuse_ambiguous(source, path)
+            if not fits:
                 raise analysis_error(
                     "INCOMPATIBLE_DATA_FOR_TABLE.CANNOT_FIND_DATA",
                     f"Cannot write incompatible data: the STRUCT {quoted(path)} has the fields "
@@ -186,6 +187,17 @@ def _by_name(
                 is_there |= filling.old.isNotNull()
             return sf.when(is_there, sf.struct(*parts))
     return column
+
+
+def _refuse_ambiguous(source: t.StructType, path: Sequence[str]) -> None:
+    names = [name.lower() for name in source.names]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise analysis_error(
+            "INCOMPATIBLE_DATA_FOR_TABLE.AMBIGUOUS_COLUMN_NAME",
+            f"Cannot write incompatible data: the STRUCT {quoted(path)} of the data has several fields of one name, "
+            f"{', '.join(twice)}.",
+        )
 
 
 def assigned_literal(expression: str, field: t.StructField, *, ansi: bool) -> Column:
