@@ -101,3 +101,16 @@ def test_a_wrong_cast_fails_where_it_is_evaluated(catalog: SparkSession) -> None
     assert touched(catalog, query) == ["v=[a.b]"]
     assert [row.m for row in catalog.sql(query).collect()] == [1]
     assert [row.b for row in catalog.sql("SELECT v:a.b::int AS b FROM t WHERE v:d::string = 'y'").collect()] == [1]
+
+
+def test_the_optimizer_comes_to_an_end(catalog: SparkSession) -> None:
+    """A batch of rules that goes on changing the plan is an error while ``spark.testing`` is set, else only slow."""
+    system = catalog._jvm.java.lang.System  # type: ignore[union-attr]
+    system.setProperty("spark.testing", "true")
+    try:
+        found = catalog.sql(
+            "SELECT variant_get(v, '$.a.b', 'int') AS b FROM t WHERE id = 1 AND upper(v:d::string) = 'Y'"
+        )
+        assert [row.b for row in found.collect()] == [1]
+    finally:
+        system.clearProperty("spark.testing")

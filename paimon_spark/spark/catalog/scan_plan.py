@@ -151,9 +151,10 @@ class ScanPlan:
     def of_paths(self, touched: Touched) -> ScanPlan | None:
         """The same scan of the same files, of which only some paths of VARIANT columns are wanted.
 
-        None where the whole values count: changes between two snapshots are found by comparing them.
+        None where the whole values count (changes between two snapshots are found by comparing them), and where the
+        paths are known already: a rule that always found another scan would never end.
         """
-        if self.view is not ROWS or not isinstance(self.source, Snapshot):
+        if self.touched or self.view is not ROWS or not isinstance(self.source, Snapshot):
             return None
         found = replace(self, touched=touched).on(self.source)
         if "plan" in self.__dict__:
