@@ -34,6 +34,7 @@ from paimon_spark.table.schema_change import (
     UpdateColumnType,
     UpdateComment,
 )
+from paimon_spark.table.support import check_stored_branch
 
 if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
@@ -58,6 +59,7 @@ def alter_table(table: FileStoreTable, changes: Sequence[SchemaChange]) -> FileS
     def next_schema(latest: TableSchema) -> TableSchema:
         changed = changed_schema(latest, changes, has_snapshots=has_snapshots, table_name=_table_name(table))
         _check_branches(table, changed)
+        check_stored_branch(options, table.branch)
         accept_stored(table.path, options)
         return changed
 

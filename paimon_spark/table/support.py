@@ -11,8 +11,11 @@ from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Stage, refuse
 from paimon_spark.options.advice import USE_ANOTHER_ENGINE
 from paimon_spark.spec.data_types import BinaryType, BlobType, VarBinaryType, contains_type, holds_blobs
+from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.table.table import FileStoreTable
 
@@ -38,6 +41,24 @@ def check_writable(schema: TableSchema) -> None:
     _check_types(schema)
     _check_partition_names(schema)
     _check_record_expiry(schema)
+
+
+def check_stored_branch(options: Mapping[str, str], branch: str = MAIN_BRANCH) -> None:
+    """Refuse to keep the option `branch` in a table: Java would then read and write that branch by the table's name.
+
+    Args:
+        options: that are about to be stored.
+        branch: whose schema they become.
+
+    Raises:
+        UnsupportedError: the option names another branch.
+    """
+    named = options.get("branch", "").strip() or branch
+    if named != branch:
+        raise UnsupportedError(
+            f"Option 'branch' = '{named}' is not kept in a table. Name the branch where it is read or written: "
+            f"`t$branch_{named}` in SQL, or the option 'branch' of a load or save by path."
+        )
 
 
 def _check_record_expiry(schema: TableSchema) -> None:

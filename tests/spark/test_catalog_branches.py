@@ -1,16 +1,18 @@
 """CALL on branches, branches read and written by name, and the same as methods of PaimonTable."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 import paimon_spark
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import PaimonError
 from paimon_spark.maintain.refs import branches
+from paimon_spark.table.schema_change import SetOption
+from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import load_table
 from tests.support.commits import data_file, make_table, message
 
@@ -116,3 +118,29 @@ def test_partitions_of_both_branches_are_shown_and_only_own_ones_dropped(sql: Sp
     assert [tuple(row) for row in listed] == shown
     sql.sql("ALTER TABLE two DROP PARTITION (dt = '1')")
     assert [row.v for row in sql.sql("SELECT v FROM two").collect()] == ["b", "b"]
+
+
+def test_no_table_keeps_the_option_branch(sql: SparkSession, warehouse: Path) -> None:
+    """Java would then read and write that branch by the table's name, and this package the main one."""
+    path = str(warehouse / "db.db" / "kept")
+    branches.create_branch(make_table(path), "b")
+
+    def plain(statement: str) -> DataFrame:
+        return paimon_spark.sql(sql, statement, warehouse=str(warehouse), catalog="br", database="db")
+
+    main, side = load_table(path), load_table(path, branch="b")
+    doors: tuple[Callable[[], object], ...] = (
+        lambda: sql.sql("ALTER TABLE kept SET TBLPROPERTIES ('branch' = 'b')"),
+        lambda: plain("ALTER TABLE kept SET TBLPROPERTIES ('branch' = 'b')"),
+        lambda: alter_table(main, [SetOption("branch", "b")]),
+        lambda: alter_table(side, [SetOption("branch", "main")]),
+        lambda: sql.sql("CREATE TABLE kept_too (k INT) TBLPROPERTIES ('branch' = 'b')"),
+        lambda: plain("CREATE TABLE kept_too (k INT) TBLPROPERTIES ('branch' = 'b')"),
+    )
+    for door in doors:
+        with pytest.raises((PySparkException, PaimonError), match=r"'branch' = '(b|main)' is not kept in a table"):
+            door()
+    assert not (warehouse / "db.db" / "kept_too").exists()
+    assert "branch" not in load_table(path).schema.options
+    alter_table(side, [SetOption("branch", "b")])  # its own name says nothing new
+    sql.sql("ALTER TABLE kept SET TBLPROPERTIES ('branch' = 'main')")

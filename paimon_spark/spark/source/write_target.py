@@ -24,7 +24,7 @@ from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.schema_validation import validate
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.paths import MAIN_BRANCH, parse_table_path, refuse_system_database
-from paimon_spark.table.support import check_readable, check_writable
+from paimon_spark.table.support import check_readable, check_stored_branch, check_writable
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 
 if TYPE_CHECKING:
@@ -139,6 +139,7 @@ def new_table_schema(
     for key in passing:
         _LOG.warning("Option '%s' is one of a read, a write or the store: the table does not keep it.", key)
     check_new_options(kept, columns)
+    check_stored_branch(kept)
     for key in _KEY_OPTIONS.keys() & kept.keys():
         kept[key] = ",".join(_column_case(name, columns) for name in _names(kept[key]))
     keys = [_column_case(name, columns) for name in primary_keys]
