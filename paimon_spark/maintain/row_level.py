@@ -143,7 +143,7 @@ def _check_changeable(table: FileStoreTable, statement: str) -> None:
     if evolves and statement == "DELETE" and not marks:
         raise UnsupportedError(
             "Can only perform deletion operation on data evolution tables with DeletionVector enabled. "
-            "Set option 'deletion-vectors.enabled' = 'true'."
+            "DELETE is not supported without. Set option 'deletion-vectors.enabled' = 'true'."
         )
     check_no_global_index(table, statement)
     snapshot = table.snapshots.latest_to_follow() if merges_waiting(table) else None
