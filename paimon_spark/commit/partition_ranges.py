@@ -1,6 +1,6 @@
-"""Ranges of partitions, to leave out manifests that cannot hold any of them.
+"""Conditions over partition columns for sets of partitions: their ranges, to leave out manifests, or exactly them.
 
-Equals Java's ``PartitionPredicate.fromMultiple``: the range of every partition column.
+The ranges equal Java's ``PartitionPredicate.fromMultiple``: the range of every partition column.
 """
 
 from __future__ import annotations
@@ -35,3 +35,19 @@ def range_predicate(table: FileStoreTable, partitions: Collection[bytes]) -> Pre
             within.append(Leaf("between", name, (ends[0].as_py(), ends[-1].as_py())))
         ranges.append(within[0] if len(within) == 1 else Or(tuple(within)))
     return And(tuple(ranges))
+
+
+def exact_predicate(table: FileStoreTable, partitions: Collection[bytes]) -> Predicate | None:
+    """Return a predicate over partition columns that is true for exactly ``partitions``.
+
+    None when the table is not partitioned.
+    """
+    if not table.schema.partition_keys:
+        return None
+    rows = table.manifests.partition_batch(sorted(partitions)).to_pylist()
+    return Or(
+        tuple(
+            And(tuple(Leaf("is_null", n, ()) if v is None else Leaf("eq", n, (v,)) for n, v in row.items()))
+            for row in rows
+        )
+    )

@@ -18,6 +18,7 @@ from paimon_spark.maintain.expire.partitions import expire_partitions_if_due
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, is_changelog_decoupled
 from paimon_spark.maintain.refs.auto_tags import check_automatic_tags, create_batch_tag, run_automatic_tags
 from paimon_spark.options import OPTIONS
+from paimon_spark.spec.file_names import POSTPONE_BUCKET
 
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
@@ -30,7 +31,8 @@ _GONE = (SnapshotNotFoundError, ExpiredFileError, FileNotFoundError)
 def maintenance(table: FileStoreTable) -> Callable[[Snapshot], None] | None:
     """Return what to run after each snapshot of a commit (`commit`'s ``after_commit``); None for nothing.
 
-    With ``write-only`` there are only the tags of batch writes, as in Java.
+    With ``write-only`` there are only the tags of batch writes, as in Java; where buckets are postponed no snapshot
+    expires (Java: ``PrimaryKeyFileStoreTable.newExpireRunnable``): `CALL sys.compact` does that.
 
     Errors are logged as warnings. With ``snapshot.expire.execution-mode`` `async` a thread does the work. The thread
     ends with its process; the next commit continues the work.
@@ -61,8 +63,7 @@ def maintain(table: FileStoreTable, snapshot: Snapshot) -> None:
         run_automatic_tags,
         lambda table: expire_partitions_if_due(table, snapshot.commit_identifier),
         _expire_consumers,
-        expire_snapshots,
-        _expire_changelogs,
+        *(() if table.options.bucket == POSTPONE_BUCKET else (expire_snapshots, _expire_changelogs)),
         *((create_batch_tag,) if _tags_batches(table) else ()),
     )
     for work in works:

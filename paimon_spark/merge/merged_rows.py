@@ -40,6 +40,10 @@ class MergeInput:
             self._columns[name] = whole_column(self.rows, name)
         return self._columns[name]
 
+    def moved_column(self, name: str) -> pa.Array:
+        """A column as one array that is not kept, for a single use: columns may be large."""
+        return self._columns[name] if name in self._columns else whole_column(self.rows, name)
+
     @cached_property
     def kinds(self) -> npt.NDArray[np.int8]:
         """Row kinds (`RowKind`)."""
@@ -133,7 +137,7 @@ def rows_table(merging: MergeInput, winners: Indices, names: Sequence[str], *, k
     wanted = [*names, *((SEQUENCE_NUMBER, VALUE_KIND) if key_value_columns else ())]
     if len(winners) == merging.rows.num_rows and bool((winners[1:] > winners[:-1]).all()):
         return merging.rows.select(wanted)
-    taken = {name: take_rows(merging.column(name), winners) for name in wanted}
+    taken = {name: take_rows(merging.moved_column(name), winners) for name in wanted}
     return output_table(
         [(name, taken[name]) for name in names], merging.rows.schema, taken.get(SEQUENCE_NUMBER), taken.get(VALUE_KIND)
     )

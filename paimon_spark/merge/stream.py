@@ -18,18 +18,20 @@ from paimon_spark.merge.normalized_keys import fixed_values
 from paimon_spark.merge.sort import sort_order
 
 _LEAST_BLOCK_BYTES = 64 << 10
-_BLOCKS_SHARE = 2
-"""Loaded blocks may take this part of the budget; the rest is for the merge's own arrays."""
+_PARTS = 8
+"""The budget in blocks of each run: two are loaded, what is merged of them is copied twice (whole columns, and those of
+the result), and two are for what decodes them and for whoever takes the result.
+"""
 
 
 def block_bytes(budget_bytes: int, runs: int) -> int:
-    """How large one batch of each run may be so that the blocks of all runs fit the budget.
+    """How large one batch of each run may be so that all that a merge of the runs holds fits the budget.
 
     Args:
         budget_bytes: ``read.merge.memory-budget``.
         runs: Number of sorted runs merged together.
     """
-    return max(_LEAST_BLOCK_BYTES, budget_bytes // (_BLOCKS_SHARE * max(runs, 1)))
+    return max(_LEAST_BLOCK_BYTES, budget_bytes // (_PARTS * max(runs, 1)))
 
 
 def merge_sorted_runs(
@@ -48,7 +50,7 @@ def merge_sorted_runs(
         runs: For each run, oldest first, its KeyValue rows sorted by key. Batches larger than the budget's share of a
             run (see ``block_bytes``) are taken as they are. Columns that the engine only moves may be dictionaries.
         engine: The merge engine of the table.
-        budget_bytes: Memory for the rows that are loaded at one time.
+        budget_bytes: Memory for all that the merge holds: loaded rows, their copies, decoders.
         drop_deletes: Leave out keys whose merged row is -U or -D.
         columns: Value columns of the result, in order; None: all.
         key_value_columns: Whether the result has the KeyValue columns at its end.
@@ -79,14 +81,14 @@ def aligned_batches(
     Args:
         runs: For each run its rows sorted by key; runs may have different columns besides the keys.
         keys: Key columns, in key order.
-        budget_bytes: Memory for the rows that are loaded at one time.
+        budget_bytes: Memory for the rows that are loaded at one time, and for the merge of each piece.
         followers: The first so many runs are only of interest where the others have rows: reading ends with these.
 
     Yields:
         For each run the batches of the next piece, in key order over all pieces; not all are empty.
     """
     blocks = [_RunBlocks(run, keys) for run in runs]
-    share = max(budget_bytes // (_BLOCKS_SHARE * max(len(blocks), 1)), 1)
+    share = max(budget_bytes // (_PARTS * max(len(blocks), 1)), 1)
     while True:
         for block in blocks[followers:]:
             block.load(share)
@@ -99,6 +101,8 @@ def aligned_batches(
         ready = [block.take_below(bound) for block in blocks]
         if any(ready):
             yield ready
+            del ready
+            pa.default_memory_pool().release_unused()  # freed blocks would add to the next ones
             continue
         # one key fills a whole block: load more of the run that ends first
         for block in blocks:

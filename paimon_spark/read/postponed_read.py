@@ -170,7 +170,7 @@ def _shared(
     every = [*waiting, *(file for files in real.values() for file in files)]
     size = sum(max(file.size, cost) for file in every)
     share = fair_share(every, target, cost, parallelism) if parallelism > 1 else target
-    number = min(max(1, -(-size // share)), max(1, parallelism) if not totals else max(totals))
+    number = min(max(1, -(-size // max(1, share))), max(1, parallelism) if not totals else max(totals))
     if len(totals) > 1:
         number = 1  # never written so; one task takes all
     total = max(totals, default=number)

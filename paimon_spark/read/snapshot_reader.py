@@ -52,6 +52,8 @@ def plan_snapshot(scan: TableScan) -> ReadPlan:
         postponed = None
         if not scan.view.name and merges_waiting(table):
             postponed = postponed_splits(table, snapshot, predicate, scan.parallelism)
+        if postponed is not None:
+            _check_no_full_scan(table, snapshot, len({file.path for split in postponed for file in split.files}))
         splits = _splits(scan, snapshot) if postponed is None else postponed
     residual = residual_filter(table.schema, predicate)
     if scan.limit is not None and residual is None:
@@ -63,22 +65,22 @@ def plan_snapshot(scan: TableScan) -> ReadPlan:
 def _splits(scan: TableScan, snapshot: Snapshot) -> list[DataSplit]:
     table = scan.table
     files = scan_files(table, snapshot, scan.predicate)
-    _check_no_full_scan(table, snapshot, files)
+    _check_no_full_scan(table, snapshot, len(files))
     if scan.top_level_only and table.schema.primary_keys:
         files = files.filter(files.levels == table.options.num_levels - 1)
     vectors = vectors_of(table, snapshot)
     return generate_splits(table, snapshot.id, files, scan.parallelism, vectors=vectors)
 
 
-def _check_no_full_scan(table: FileStoreTable, snapshot: Snapshot, files: ManifestColumns) -> None:
+def _check_no_full_scan(table: FileStoreTable, snapshot: Snapshot, files: int) -> None:
     """Java: ``PaimonBaseScan.ensureNoFullScan``.
 
     Raises:
         OptionError: no file of a partitioned table is left out, and `read.allow.fullScan` does not allow that.
     """
-    if table.options.value("read.allow.fullScan") or not table.schema.partition_keys or not len(files):
+    if table.options.value("read.allow.fullScan") or not table.schema.partition_keys or not files:
         return
-    if len(files) == len(table.manifests.live_columns(snapshot)):
+    if files == len(table.manifests.live_columns(snapshot)):
         raise OptionError(
             f"Full scan is not supported. This read needs all files of {table.path}. Give a condition on its "
             f"partitions ({', '.join(table.schema.partition_keys)}), or set 'read.allow.fullScan' = 'true'."

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.table.table import FileStoreTable
 
+_MOST_SMALL_SLICES = 16
+_SMALL_SLICE_BYTES = 4 << 20
+"""Slices below this size are at most so many of a file."""
 _SLACK = 1.05
 """Files of one size must not miss an even share by a few bytes."""
 
@@ -113,8 +116,12 @@ def _evolved_bins(
 
 
 def _sliced(file: SplitFile, target: int) -> list[SplitFile]:
-    """Cut a large Parquet file into equal slices of its row groups."""
+    """Cut a large Parquet file into equal slices of its row groups.
+
+    How many it has is not known here. A small target does not cut a file into slices that mostly hold no row group.
+    """
     count = round(file.size / target) if target > 0 else 1
+    count = min(count, file.row_count, max(_MOST_SMALL_SLICES, file.size // _SMALL_SLICE_BYTES))
     if file.format != "parquet" or count < 2:
         return [file]
     return [file._replace(row_groups=(i, count)) for i in range(count)]

@@ -22,7 +22,7 @@ from paimon_spark.storage.store_errors import named_errors
 
 DEFAULT_BATCH_ROWS = 131_072
 """Rows of a batch: batches under 64k rows cost Spark throughput."""
-DEFAULT_BATCH_BYTES = 128 << 20
+DEFAULT_BATCH_BYTES = 32 << 20
 """Default bytes of a batch in memory."""
 
 

@@ -34,7 +34,7 @@ from paimon_spark.storage.parquet_dictionary import dictionary_coded, dictionary
 from paimon_spark.storage.parquet_footer import FooterSink, metadata_with_int96_as_bytes
 from paimon_spark.storage.parquet_pages import PageReader
 from paimon_spark.storage.parquet_settings import ParquetSettings
-from paimon_spark.storage.parquet_sizes import decoded_bytes, group_batches
+from paimon_spark.storage.parquet_sizes import decoded_bytes, group_batches, stream_buffer
 
 _FIELD_ID: Final = "PARQUET:field_id"
 
@@ -46,6 +46,7 @@ class ParquetReader(DataFileReader):
         self.path = path
         with corrupt_as(path, "Parquet"):
             self._source = file_io.open_input(path, size)
+            self._buffer_bytes = 0
             self.size_bytes = self._source.size()
             self._file = self._reopened()
             self.schema = self._file.schema_arrow
@@ -69,19 +70,24 @@ class ParquetReader(DataFileReader):
     ) -> Iterator[pa.RecordBatch]:
         """The wanted columns (see DataFileReader)."""
         file, plan = self._file, ColumnPlan.of(self.schema, fields, self.path)
+        groups = list(range(self.num_row_groups)) if row_groups is None else list(row_groups)
+        self._buffer_bytes = stream_buffer(file.metadata, groups, plan.sources, batch_bytes, remote=self._is_remote)
+        int96 = False
         if self._int96_columns.intersection(plan.sources):
             with corrupt_as(self.path, "Parquet"):
                 file = self._file_with_int96_as_bytes()
-                plan = ColumnPlan.of(file.schema_arrow, fields, self.path)
-        groups = list(range(self.num_row_groups)) if row_groups is None else list(row_groups)
+                plan, int96 = ColumnPlan.of(file.schema_arrow, fields, self.path), True
         coded: list[str] = []
-        if dictionaries and file is self._file:
+        if dictionaries and not int96:
             texts = {f.name for f in plan.schema if f.name in dictionaries and f.type == pa.string()}
             coded = dictionary_coded(file.metadata, groups, texts)
         if coded:
             with corrupt_as(self.path, "Parquet"):
                 file = self._with_dictionaries(coded)
             plan = ColumnPlan.of(file.schema_arrow, fields, self.path, dictionaries=coded)
+        elif self._buffer_bytes and not int96:
+            with corrupt_as(self.path, "Parquet"):
+                file = self._reopened(metadata=self._file.metadata)
         if not plan.sources:
             yield from plan.rows_without_columns(sum(self.row_group_rows[at] for at in groups), batch_rows)
             return
@@ -93,7 +99,7 @@ class ParquetReader(DataFileReader):
             return self._batches(file, some, leaves, (batch_rows, batch_bytes), use_threads=use_threads)
 
         with corrupt_as(self.path, "Parquet"):
-            if pages is None or file is not self._file:
+            if pages is None or coded or int96:
                 batches = whole(groups)
             else:
                 reader = PageReader(self._source, file, self.path)
@@ -178,8 +184,12 @@ class ParquetReader(DataFileReader):
 
     def _reopened(self, **settings: Any) -> pq.ParquetFile:
         # Coalesced reads pay on object stores; on local disks the page cache does that.
-        remote = isinstance(self._source, pa.PythonFile)
-        return pq.ParquetFile(self._source, pre_buffer=remote, page_checksum_verification=True, **settings)
+        settings |= {"buffer_size": self._buffer_bytes, "pre_buffer": self._is_remote and not self._buffer_bytes}
+        return pq.ParquetFile(self._source, page_checksum_verification=True, **settings)
+
+    @property
+    def _is_remote(self) -> bool:
+        return isinstance(self._source, pa.PythonFile)
 
 
 def _stats_arrays(found: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, pa.Array, pa.Array]:

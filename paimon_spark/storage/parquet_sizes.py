@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES
 from paimon_spark.storage.thrift_compact import Struct, decode
 
 _ROW_GROUPS: Final = 4
@@ -21,9 +22,13 @@ _ROW_GROUPS: Final = 4
 _COLUMNS, _META_DATA, _SIZE_STATISTICS, _UNENCODED_BYTES = 1, 3, 16, 1
 """Fields of RowGroup, ColumnChunk, ColumnMetaData and SizeStatistics."""
 _WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "INT96": 12}
+_DELTAS: Final = frozenset({"DELTA_BYTE_ARRAY"})
+"""Encodings that hold less than the bytes of the strings."""
 _OFFSET_BYTES: Final = 4
 _DECIMAL_BYTES: Final = 16
-_COUNT_ROWS: Final = 65_536
+_COUNT_ROWS: Final = 8_192
+_LEAST_BUFFER, _LEAST_REMOTE_BUFFER, _MOST_BUFFER = 16 << 10, 256 << 10, 1 << 20
+"""Bytes of a column chunk that are read at a time."""
 
 DictionaryFile = Callable[[list[str]], pq.ParquetFile]
 """Opens the file again so that some leaf columns come as dictionaries."""
@@ -60,11 +65,40 @@ def decoded_bytes(
             found.append(bound)
             continue
         footer = footer or decoded_footer(metadata)
-        sizes = {at: _unencoded_bytes(footer, group, at) for at, _ in texts}
+        sizes = {at: _unencoded_bytes(footer, group, at, c) for at, c in texts}
         unknown = [metadata.schema.column(at).path for at, size in sizes.items() if size is None]
         known += sum(size or 0 for size in sizes.values())
         found.append(known + (_counted(reopened(unknown), group, unknown) if unknown else 0))
     return found
+
+
+def stream_buffer(
+    metadata: pq.FileMetaData, groups: Sequence[int], columns: Sequence[str], batch_bytes: int, *, remote: bool
+) -> int:
+    """How many bytes of each column chunk are read at a time; 0: all, where that takes less than a batch may.
+
+    pyarrow otherwise keeps the stored bytes of a whole row group, and those of all row groups of a remote file.
+
+    Args:
+        metadata: the footer.
+        groups: row groups that are read.
+        columns: wanted columns, or paths of leaves.
+        batch_bytes: the most that a batch may take in memory.
+        remote: whether each read is a request to a store: then only reads within a budget do without read-ahead.
+    """
+    wanted = frozenset(columns)
+    leaves = [at for at in range(metadata.num_columns) if _wanted(metadata.schema.column(at).path, wanted)]
+    stored = [
+        sum(metadata.row_group(group).column(at).total_compressed_size for at in leaves)
+        if len(leaves) < metadata.num_columns
+        else metadata.row_group(group).total_byte_size
+        for group in groups
+    ]
+    held = sum(stored) if remote else max(stored, default=0)
+    if held <= batch_bytes or (remote and batch_bytes >= DEFAULT_BATCH_BYTES):
+        return 0
+    least = _LEAST_REMOTE_BUFFER if remote else _LEAST_BUFFER
+    return min(max(least, batch_bytes // (2 * len(leaves))), _MOST_BUFFER)
 
 
 def _wanted(path: str, columns: Set[str]) -> bool:
@@ -92,8 +126,10 @@ def decoded_footer(metadata: pq.FileMetaData) -> Struct:
     return decode(data[-8 - length : -8])
 
 
-def _unencoded_bytes(footer: Struct, group: int, leaf: int) -> int | None:
+def _unencoded_bytes(footer: Struct, group: int, leaf: int, column: pq.ColumnChunkMetaData) -> int | None:
     chunk = footer[_ROW_GROUPS][1].items[group][_COLUMNS][1].items[leaf][_META_DATA][1]
+    if not column.has_dictionary_page and not _DELTAS.intersection(column.encodings):
+        return int(column.total_uncompressed_size)
     if _SIZE_STATISTICS not in chunk:
         return None
     value = chunk[_SIZE_STATISTICS][1].get(_UNENCODED_BYTES)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.merge.key_pieces import key_pieces
 from paimon_spark.merge.merged_rows import take_rows
 from paimon_spark.merge.sort import whole_column
 from paimon_spark.spec.arrow_types import to_arrow_field
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from paimon_spark.write.data_file_spec import DataFileSpec
 
 _LOG = logging.getLogger(__name__)
+
+
+_FLUSH_BYTES = 64 << 20
+"""Rows that the file format may keep for its row groups while the buffer is full."""
 
 
 class KeyValueWriter:
@@ -92,20 +97,33 @@ class KeyValueWriter:
         if not self._rows:
             return
         rows = self._take_buffer()
-        if self._open_changelog is not None:
-            rows = _sorted(rows, self._engine)
-            self._changelog.extend(self._write(self._open_changelog(), rows))
-        merged = self._engine.merge(rows, drop_deletes=False, columns=None)
-        if self._taken_by is not None:
-            retracts = is_retract(whole_column(merged, VALUE_KIND.name).to_numpy())
-            self._taken_by.merge(merged.filter(pa.array(retracts)), drop_deletes=False)
-        del rows
-        self._files.extend(self._write(self._open_files(), merged))
+        files = self._opened(self._open_files)
+        changelog = None if self._open_changelog is None else self._opened(self._open_changelog)
+        unflushed = 0
+        for piece in key_pieces(rows, self._engine.keys):
+            part = piece
+            if changelog is not None:
+                part = _sorted(part, self._engine)
+                changelog.write(physical_rows(part, self._spec))
+            merged = self._engine.merge(part, drop_deletes=False, columns=None)
+            if self._taken_by is not None:
+                retracts = is_retract(whole_column(merged, VALUE_KIND.name).to_numpy())
+                self._taken_by.merge(merged.filter(pa.array(retracts)), drop_deletes=False)
+            files.write(physical_rows(merged, self._spec))
+            unflushed += merged.nbytes
+            if unflushed >= _FLUSH_BYTES and merged is not piece:
+                files.flush()
+                unflushed = 0
+        del rows, part, piece, merged
+        if changelog is not None:
+            self._changelog.extend(changelog.close())
+        self._files.extend(files.close())
+        pa.default_memory_pool().release_unused()  # else the process keeps a buffer's memory for its next task
 
-    def _write(self, files: RollingFiles, rows: pa.Table) -> tuple[DataFileMeta, ...]:
+    def _opened(self, make: Callable[[], RollingFiles]) -> RollingFiles:
+        files = make()
         self._flushed.append(files)
-        files.write(physical_rows(rows, self._spec))
-        return files.close()
+        return files
 
     def _take_buffer(self) -> pa.Table:
         """All buffered rows as key-value rows; the buffer is empty afterwards."""

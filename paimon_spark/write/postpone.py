@@ -123,28 +123,47 @@ def known_buckets(entries: Iterable[ManifestEntry]) -> dict[bytes, int]:
     return {e.partition: e.total_buckets for e in entries if e.bucket != POSTPONE_BUCKET and e.total_buckets > 0}
 
 
-def buckets_of_waiting(options: CoreOptions, rows: int, size_bytes: int) -> int:
-    """How many buckets a compaction gives to a partition that has none yet.
+def buckets_of_waiting(options: CoreOptions, rows: int, size_bytes: int, existing: int | None = None) -> int:
+    """How many buckets a compaction gives to a partition that has none yet; others keep theirs.
 
     Raises:
         OptionError: an option is not above zero.
     """
-    default = options.value("postpone.default-bucket-num")
-    return _positive("postpone.default-bucket-num", default) if default else _required(options, rows, size_bytes)
-
-
-def buckets_of_batch(options: CoreOptions, rows: int, size_bytes: int) -> int:
-    """How many buckets a batch write gives to a partition that has none yet: a power of two, if nobody says otherwise.
-
-    Raises:
-        OptionError: an option is not above zero.
-    """
+    if existing is not None:
+        return existing
     default = options.value("postpone.default-bucket-num")
     if default is not None:
         return _positive("postpone.default-bucket-num", default)
-    key = "postpone.batch-write-fixed-bucket.max-parallelism"
-    most = _positive(key, options.value(key))
-    return min(1 << (min(_required(options, rows, size_bytes), most) - 1).bit_length(), most)
+    return _required(options, rows, size_bytes)
+
+
+def buckets_of_batch(options: CoreOptions, rows: int, size_bytes: int, existing: int | None = None) -> int:
+    """How many buckets a partition gets by a batch write: a power of two, if nobody says otherwise.
+
+    Java: ``PostponeUtils.decideFixedBucketNum``. A partition keeps its buckets unless the batch needs more than
+    ``postpone.batch-write-fixed-bucket.rescale-load-factor`` times as many: then it is rescaled first.
+
+    Args:
+        options: of the table.
+        rows: of the batch in the partition.
+        size_bytes: of its waiting files.
+        existing: the number of buckets that the partition has; None if it has none.
+
+    Raises:
+        OptionError: an option is not above zero.
+    """
+    default = options.value("postpone.default-bucket-num")
+    if existing is None and default is not None:
+        return _positive("postpone.default-bucket-num", default)
+    prefix = "postpone.batch-write-fixed-bucket."
+    most, factor = (
+        _positive(prefix + key, options.value(prefix + key)) for key in ("max-parallelism", "rescale-load-factor")
+    )
+    required = _required(options, rows, size_bytes)
+    suggested = min(1 << (min(required, most) - 1).bit_length(), most)
+    if existing is None or (required > existing * factor and suggested > existing):
+        return suggested
+    return existing
 
 
 def _required(options: CoreOptions, rows: int, size_bytes: int) -> int:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 _CHUNK_ROWS = 1 << 18
-_CHUNK_BYTES = 64 << 20
+_CHUNK_BYTES = 32 << 20
 _APPEND_FLUSH_BYTES = 64 << 20
 _MAX_OPEN_FILES = 64
 _MAX_SEQUENCE = 2**63 - 1
@@ -152,7 +152,8 @@ class _TaskWrite:
         self._buffered = 0
         self._num_buckets = schema.core_options.bucket
         self._partitions: set[bytes] = set()
-        self.budget = int(schema.core_options.value("write-buffer-size"))
+        # the rest is for what is routed, merged and encoded while the buffer is full
+        self.budget = int(schema.core_options.value("write-buffer-size")) * 3 // 4
 
     def _dynamic_buckets(self) -> DynamicBuckets | None:
         dynamic, table = self._plan.dynamic, self._plan.table
@@ -182,6 +183,8 @@ class _TaskWrite:
             chunk = chunk.remove_column(chunk.num_columns - 1)
         for routed in self._router.route(self._plan.mapping.apply(chunk, places)):
             writer = self._writer(routed)
+            if self._buffered and self._buffered + routed.rows.nbytes > self.budget:
+                self._flush_largest()
             before = writer.buffered_bytes
             writer.write(routed.rows, routed.kinds)
             self._buffered += writer.buffered_bytes - before

@@ -227,6 +227,17 @@ def test_after_a_commit_what_is_old_goes(tmp_path: Path) -> None:
     assert maintenance(quiet) is None
 
 
+def test_writes_to_postponed_buckets_expire_no_snapshots(tmp_path: Path) -> None:
+    """Java: ``PrimaryKeyFileStoreTable.newExpireRunnable``; a compaction into real buckets expires them."""
+    options = {"snapshot__num_retained__min": "1", "snapshot__num_retained__max": "1"}
+    table = make_table(tmp_path / "t", primary_key=("k",), bucket="-2", **options)
+    for _ in range(4):
+        commit(table, [], overwrite=TRUNCATE, after_commit=maintenance(table))
+    assert table.snapshots.ids() == [1, 2, 3, 4]
+    commit(table, [], overwrite=TRUNCATE, after_commit=maintenance(table.as_if({"bucket": "1"})))
+    assert table.snapshots.ids() == [5]
+
+
 def test_what_fails_after_a_commit_does_not_fail_it(table: FileStoreTable, caplog: pytest.LogCaptureFixture) -> None:
     Path(table.paths.tag_dir).mkdir()
     Path(table.paths.tag_path("broken")).write_text("{")

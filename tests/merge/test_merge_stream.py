@@ -121,5 +121,5 @@ def test_a_run_is_not_read_ahead_of_the_budget() -> None:
 
 
 def test_blocks_share_the_budget() -> None:
-    assert block_bytes(256 * 2**20, 4) == 32 * 2**20
+    assert block_bytes(256 * 2**20, 4) == 8 * 2**20
     assert block_bytes(1, 100) == 65_536

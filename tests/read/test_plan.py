@@ -188,6 +188,19 @@ def test_a_large_parquet_file_is_cut_by_row_groups() -> None:
     assert total == rows(plan).num_rows
 
 
+@pytest.mark.parametrize("sizes", [("1 b", "1 b"), ("1 b", "0 b"), ("0 b", "0 b"), ("128 mb", "0 b")])
+def test_tiny_target_sizes_do_not_cut_files_into_slices_without_rows(sizes: tuple[str, str]) -> None:
+    table = golden_table("append_types_parquet")
+    plan = plan_of(table)
+    files = [file for split in plan.splits for file in split.files]
+    cut = plan_of(load_table(table.path, options=dict(zip(_SIZES, sizes, strict=True))))
+    assert len(cut.splits) <= sum(min(file.row_count, 16) for file in files)
+    assert row_multiset(rows(cut)) == row_multiset(rows(plan))
+
+
+_SIZES = ("source.split.target-size", "source.split.open-file-cost")
+
+
 @pytest.mark.parametrize(
     "name", ["pk_many_levels", "pk_partial_update_groups_multi", "pk_dedup_string", "pk_sequence_desc"]
 )

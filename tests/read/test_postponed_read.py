@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.errors import UnsupportedError
+from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.maintain.row_level import check_row_delete, check_update
 from paimon_spark.read.count import count_split
 from paimon_spark.read.postponed_read import PostponedSplit
@@ -141,6 +141,18 @@ def test_ten_times_the_budget_and_shares(tmp_path: Path) -> None:
         k: -max(n for n in range(k, 30_000, 9000)) for k in range(9000)
     }
     assert rows.num_rows == 9000
+
+
+def test_a_full_scan_that_is_not_allowed(tmp_path: Path) -> None:
+    table = make(tmp_path, "t", **{"bucket": "-2"})
+    write(table, [(1, 0, 0, 1, 0), (1, 1, 0, 1, 0)], 1)
+    write(table, [(2, 0, 0, 2, 0), (2, 1, 0, 2, 0)], None)
+    careful = {**MERGED, "read.allow.fullScan": "false"}
+    for where in (None, "v IS NOT NULL"):
+        with pytest.raises(OptionError, match="Full scan is not supported"):
+            read(table.path, where=where, **careful)
+    assert read(table.path, where="p = 1", **careful).num_rows == 2
+    assert read(table.path, where="p = 1", **careful, **{"source.split.target-size": "0 b"}).num_rows == 2
 
 
 def test_what_is_refused_and_what_shows_no_waiting_rows(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator
@@ -129,6 +130,32 @@ def test_partitions_with_other_numbers_of_buckets(spark: SparkSession, create: C
     table.append(spark.createDataFrame([(k, 1, "a") for k in range(15)] + [(1, 0, "b")], "k int, p int, v string"))
     assert {(place, n) for (place, _), n in buckets_of(table).items()} == {("p=0", 4), ("p=1", 2)}
     assert table.to_df().selectExpr("count(*)", "count_if(v = 'b')").first() == (55, 1)
+
+
+def test_a_much_larger_batch_rescales_its_partitions(spark: SparkSession, create: Create) -> None:
+    """Official: "staged rescale supports per-partition layouts"; rows that wait stay, and count once."""
+    sums = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "postpone.merge-on-read": "true"}
+    options = {"bucket": "-2", "primary-key": "k,p", "partition": "p", ROWS: "1", **sums}
+    options["postpone.batch-write-fixed-bucket.max-parallelism"] = "64"
+    path = create({}).path + "s"
+    table = PaimonTable.create(spark, path, "k int not null, p int not null, n int", options=options)
+
+    def add(*parts: tuple[int, int]) -> None:
+        parted = [spark.range(end).selectExpr("cast(id as int) k", f"{p} p", "1 n") for p, end in parts]
+        table.append(functools.reduce(DataFrame.unionAll, parted))
+
+    add((0, 1), (1, 8), (3, 1))
+    waits = spark.createDataFrame([(0, 0, 10), (8888, 2, 10)], "k int, p int, n int")
+    table.append(waits, **WAITING)
+    add((0, 130), (1, 9), (3, 33))
+    of = {(place, n) for (place, bucket), n in buckets_of(table).items() if bucket >= 0}
+    assert of == {("p=0", 64), ("p=1", 8), ("p=3", 64)}
+    kinds = [s.commit_kind.value for s in load_table(table.path).snapshots.newest_first()]
+    assert kinds == ["APPEND", "OVERWRITE", "APPEND", "APPEND"]
+    asked = "count(*)", "sum(n)", "max(n)"
+    assert table.to_df().selectExpr(*asked).first() == (173, 202, 12)
+    table.rescale(bucket_num=3, partitions="p = 0")
+    assert table.to_df().selectExpr(*asked).first() == (173, 202, 12)
 
 
 def test_waiting_rows_are_merged_when_read(spark: SparkSession, create: Create) -> None:

@@ -252,7 +252,7 @@ def test_large_values_are_copied_in_parts(tmp_path: Path) -> None:
         tracemalloc.stop()
         assert peak.bytes + most < size * 3 // 4
         plan = plan_of(load_table(path, options={"blob-as-descriptor": "true"}), columns=["d"])
-        (batch,) = plan.read(plan.table, plan.splits[0], plan.fields, None)
+        batch = pa.Table.from_batches(plan.read(plan.table, plan.splits[0], plan.fields, None))
         assert {value[-8:] for value in batch.column(0).to_pylist()} == {size.to_bytes(8, "little")}
 
 

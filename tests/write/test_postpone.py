@@ -26,6 +26,7 @@ from paimon_spark.write.task_write import write_batches
 ROWS = "postpone.target-row-num-per-bucket"
 SIZE = "postpone.target-size-per-bucket"
 DEFAULT = "postpone.default-bucket-num"
+FACTOR = "postpone.batch-write-fixed-bucket.rescale-load-factor"
 MOST = "postpone.batch-write-fixed-bucket.max-parallelism"
 WAITING = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
 
@@ -48,7 +49,29 @@ def test_numbers_of_buckets(options: dict[str, str], rows: int, size: int, batch
     assert (buckets_of_batch(core, rows, size), buckets_of_waiting(core, rows, size)) == (batch, waiting)
 
 
-@pytest.mark.parametrize("key", [ROWS, DEFAULT, MOST])
+@pytest.mark.parametrize(
+    ("options", "rows", "existing", "number"),
+    [
+        ({ROWS: "1"}, 32, 1, 1),
+        ({ROWS: "1"}, 33, 1, 64),
+        ({ROWS: "1", MOST: "16"}, 33, 1, 16),
+        ({ROWS: "1", MOST: "16"}, 1000, 16, 16),
+        ({ROWS: "1", FACTOR: "2"}, 5, 2, 8),
+        ({ROWS: "1", DEFAULT: "3"}, 33, 1, 64),
+    ],
+)
+def test_a_partition_is_rescaled_for_a_much_larger_batch(
+    options: dict[str, str], rows: int, existing: int, number: int
+) -> None:
+    """Java: ``PostponeUtils.decideFixedBucketNum``; a compaction never rescales."""
+    core = CoreOptions(options)
+    assert (buckets_of_batch(core, rows, 1, existing), buckets_of_waiting(core, rows, 1, existing)) == (
+        number,
+        existing,
+    )
+
+
+@pytest.mark.parametrize("key", [ROWS, DEFAULT, MOST, FACTOR])
 def test_numbers_are_above_zero(key: str) -> None:
     with pytest.raises(OptionError, match=f"Option '{key}' must be greater than 0"):
         buckets_of_batch(CoreOptions({key: "0"}), 1, 1)

@@ -15,6 +15,7 @@ from paimon_spark.commit.concurrent_changes import RowsRead
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import CommitStateUnknownError, UnsupportedError
+from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.compaction import Executor, check_compactable, rewrite_here
 from paimon_spark.maintain.compact.rewrite import EvolvedRows, Rewrite
 from paimon_spark.maintain.compact.step import BucketFiles, split_files
@@ -134,6 +135,7 @@ def _replace(table: FileStoreTable, snapshot: Snapshot, packs: Sequence[_Pack], 
             planned_on=SnapshotIdentity.of(snapshot),
             rows_read=True,
             of_rows=RowsRead.of(table.schema, ranges, None),
+            after_commit=maintenance(table),
         )
     except CommitStateUnknownError:
         raise

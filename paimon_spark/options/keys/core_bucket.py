@@ -90,8 +90,8 @@ CORE_BUCKET: tuple[Option, ...] = (
         "postpone.batch-write-fixed-bucket.rescale-load-factor",
         K.INT,
         32,
-        "Growth that makes a postpone table's buckets be rescaled.",
-        instead="A partition keeps the number of buckets that it has; an overwrite gives it another.",
+        "How many times as many buckets as it has a partition must need for a batch before it is rescaled.",
+        honoured=True,
     ),
     Option(
         "postpone.default-bucket-num",

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 MATCHED, NOT_MATCHED = "_PAIMON_MATCHED", "_PAIMON_NOT_MATCHED"
 """Columns behind those of the values: the number of the clause for a row, from 1, if its key is there or not; or 0."""
 _AT = "_PAIMON_AT"
+_STEP_BYTES = 16 << 20
+"""Rows whose values are put together at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,25 +94,30 @@ class KeyedMerge:
         return write_batches(plan, self._merged(plan, rows), task_id)
 
     def _merged(self, plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        limit = max(1, int(plan.table.options.value("write-buffer-size")) // (8 if self._keeps else 2))
+        limit = max(1, int(plan.table.options.value("write-buffer-size")) // 8)
         waiting: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
             waiting.append(batch)
             size += batch.nbytes
             if size >= limit:
-                yield from self._decided(plan, pa.Table.from_batches(waiting)).to_batches()
-                waiting, size = [], 0
+                rows, waiting, size = pa.Table.from_batches(waiting), [], 0
+                yield from self._decided_rows(plan, rows)
         if waiting:
-            yield from self._decided(plan, pa.Table.from_batches(waiting)).to_batches()
+            yield from self._decided_rows(plan, pa.Table.from_batches(waiting))
 
-    @property
-    def _keeps(self) -> bool:
-        return len(self.lookup.plan.fields) > len(self.lookup.keys)
-
-    def _decided(self, plan: WritePlan, rows: pa.Table) -> pa.Table:
-        """What is written for rows of the source, at least one."""
+    def _decided_rows(self, plan: WritePlan, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Yield what is written for rows of the source, at least one; they are looked up together."""
         found, old, at_old = self._looked_up(plan, rows)
+        step = max(1, _STEP_BYTES * rows.num_rows // max(1, rows.nbytes))
+        for start in range(0, rows.num_rows, step):
+            part = slice(start, start + step)
+            yield from self._decided(rows.slice(start, step), found[part], old, at_old[part]).to_batches()
+
+    def _decided(
+        self, rows: pa.Table, found: npt.NDArray[np.bool_], old: pa.Table | None, at_old: npt.NDArray[np.int64]
+    ) -> pa.Table:
+        """What is written for rows of the source."""
         number = np.where(found, _numbers(rows, MATCHED), _numbers(rows, NOT_MATCHED))
         taken = np.flatnonzero(number)
         if len(taken) < len(number):

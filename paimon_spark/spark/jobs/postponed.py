@@ -9,10 +9,10 @@ no value passes through Spark's types.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -136,7 +136,17 @@ def _write(
     try:
         snapshot = at.find(table.snapshots)
         entries = [] if snapshot is None or overwrite is not None else table.manifests.live_entries(snapshot)
-        numbers = _numbers(table, known_buckets(entries), staged, buckets_of_batch)
+        known = known_buckets(entries)
+        numbers = _numbers(table, known, staged, buckets_of_batch)
+        larger = {partition: n for partition, n in numbers.items() if n > known.get(partition, n)}
+        if larger and rows_read:  # another snapshot between a read and its write would be a conflict
+            numbers = {partition: known.get(partition, n) for partition, n in numbers.items()}
+        elif larger:
+            from paimon_spark.spark.jobs.rescale import rescale_partitions  # few writes need it
+
+            assert snapshot is not None
+            at = rescale_partitions(df.sparkSession, table, snapshot, larger)
+            staging = _waiting(df, table, None, None, at)
         written = _taken_in(df.sparkSession, table, by_writer(table, staged), numbers, at, overwrite)
         from paimon_spark.spark.jobs.compact_job import executor_of  # most writes do without it
 
@@ -153,7 +163,10 @@ def _write(
 
 
 def _numbers(
-    table: FileStoreTable, known: dict[bytes, int], files: Iterable[tuple[bytes, str, DataFileMeta]], decide: Any
+    table: FileStoreTable,
+    known: dict[bytes, int],
+    files: Iterable[tuple[bytes, str, DataFileMeta]],
+    decide: Callable[..., int],
 ) -> dict[bytes, int]:
     """The number of buckets of each partition that has some of the files."""
     sums: dict[bytes, list[int]] = {}
@@ -161,7 +174,7 @@ def _numbers(
         counted = sums.setdefault(partition, [0, 0])
         counted[0] += file.row_count
         counted[1] += file.file_size
-    return {partition: known.get(partition) or decide(table.options, *counted) for partition, counted in sums.items()}
+    return {partition: decide(table.options, *counted, known.get(partition)) for partition, counted in sums.items()}
 
 
 def _taken_in(
@@ -263,6 +276,8 @@ def take_in_waiting(spark: SparkSession, table: FileStoreTable) -> int | None:
             )
         # as in Java: another change of the partitions since then would have other sequence numbers
         strict = table.as_if({LAST_SAFE: str(snapshot.id)})
-        return commit(strict, messages, planned_on=SnapshotIdentity.of(snapshot), after_commit=maintenance(table))
+        # Java's rewrite commits as a table of fixed buckets, which expires snapshots
+        after = maintenance(table.as_if({"bucket": "1"}))
+        return commit(strict, messages, planned_on=SnapshotIdentity.of(snapshot), after_commit=after)
 
     return run_again(table, attempt)

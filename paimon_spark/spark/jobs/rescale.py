@@ -10,15 +10,19 @@ import logging
 from typing import TYPE_CHECKING
 
 from paimon_spark.commit.overwrite import OverwriteSpec
+from paimon_spark.commit.partition_ranges import exact_predicate
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.jobs.snapshot_rows import table_rows
 from paimon_spark.spec.schema import BucketMode
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.two_branches import partitions_with_files
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
     from paimon_spark.spec.predicate import Predicate
@@ -66,10 +70,44 @@ def rescale(
             raise OptionError(f"Table {table.path} has no snapshot, no need to rescale.")
         if not partitions_with_files((table, snapshot), partitions):
             return None  # as in Java, so that nothing is committed
-        rows = table_rows(spark, table, snapshot.id, partitions)
-        rescaled = table.as_if({"bucket": str(number), LAST_SAFE: str(snapshot.id)})
-        overwrite = OverwriteSpec.static() if partitions is None else OverwriteSpec.matching(partitions)
-        return write_shuffled(rows, rescaled, overwrite)
+        return _rescale(spark, table, snapshot, number, partitions)
 
-    _LOG.info("Rescaling %s to %d buckets.", table.path, number)
     return run_again(table, attempt)
+
+
+def rescale_partitions(
+    spark: SparkSession, table: FileStoreTable, snapshot: Snapshot, numbers: Mapping[bytes, int]
+) -> SnapshotIdentity:
+    """Give partitions of a postponed table other numbers of buckets, one commit for each number.
+
+    Rows that wait stay as they are.
+
+    Args:
+        spark: a classic or a Connect session.
+        table: with its dynamic options.
+        snapshot: the latest one.
+        numbers: of buckets, by partition.
+
+    Returns:
+        The snapshot that is left.
+
+    Raises:
+        CommitConflictError: others changed the same partitions; some may be rescaled.
+    """
+    at = snapshot
+    for number in sorted(set(numbers.values())):
+        partitions = exact_predicate(table, [partition for partition, own in numbers.items() if own == number])
+        done = _rescale(spark, table, at, number, partitions)
+        at = at if done is None else table.snapshots.get(done)
+    return SnapshotIdentity.of(at)
+
+
+def _rescale(
+    spark: SparkSession, table: FileStoreTable, snapshot: Snapshot, number: int, partitions: Predicate | None
+) -> int | None:
+    _LOG.info("Rescaling %s to %d buckets.", table.path, number)
+    in_buckets = table.as_if({"postpone.merge-on-read": "false"})  # rows that wait are not replaced, so not read
+    rows = table_rows(spark, in_buckets, snapshot.id, partitions)
+    rescaled = table.as_if({"bucket": str(number), LAST_SAFE: str(snapshot.id)})
+    overwrite = OverwriteSpec.static() if partitions is None else OverwriteSpec.matching(partitions)
+    return write_shuffled(rows, rescaled, overwrite)
