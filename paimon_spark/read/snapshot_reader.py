@@ -25,7 +25,6 @@ from paimon_spark.table.deletion_vectors import vectors_of
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
     from paimon_spark.read.table_scan import TableScan
-    from paimon_spark.spec.manifest_columns import ManifestColumns
     from paimon_spark.table.table import FileStoreTable
 
 
