@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark import OptionError, PaimonTable, SchemaMismatchError, UnsupportedError
-from paimon_spark.spark.jobs import shuffled_write, write_tasks
+from paimon_spark.spark.jobs import bucket_shuffle, write_tasks
 from paimon_spark.spark.jobs.stream_sink import StreamSink
 from paimon_spark.spark.session.pyspark_members import java_frame
 from paimon_spark.spark.source.data_source import PaimonDataSource
@@ -124,7 +124,7 @@ def test_a_small_micro_batch_of_one_task_is_not_shuffled(
         plans.append(java_frame(rows).queryExecution().logical().toString())
         return write_tasks.run_write(rows, *more, **given)
 
-    monkeypatch.setattr(shuffled_write, "run_write", run_write)
+    monkeypatch.setattr(bucket_shuffle, "run_write", run_write)
     source.run(**KINDS[kind])
     source.feed(3)
     source.feed(3)

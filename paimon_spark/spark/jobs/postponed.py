@@ -28,6 +28,7 @@ from paimon_spark.read.waiting_files import WaitingFiles, by_writer, read_waitin
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, targets_of
+from paimon_spark.spark.jobs.rescale import rescale_partitions
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks_of, run_tasks, run_write
 from paimon_spark.spark.source.table_write import TableWrite, planned
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, waiting_writer
@@ -142,8 +143,6 @@ def _write(
         if larger and rows_read:  # another snapshot between a read and its write would be a conflict
             numbers = {partition: known.get(partition, n) for partition, n in numbers.items()}
         elif larger:
-            from paimon_spark.spark.jobs.rescale import rescale_partitions  # few writes need it
-
             assert snapshot is not None
             at = rescale_partitions(df.sparkSession, table, snapshot, larger)
             staging = _waiting(df, table, None, None, at)

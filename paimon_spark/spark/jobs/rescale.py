@@ -14,7 +14,7 @@ from paimon_spark.commit.partition_ranges import exact_predicate
 from paimon_spark.commit.run_again import run_again
 from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.spark.jobs.shuffled_write import write_shuffled
+from paimon_spark.spark.jobs.bucket_shuffle import write_to_buckets
 from paimon_spark.spark.jobs.snapshot_rows import table_rows
 from paimon_spark.spec.schema import BucketMode
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -110,4 +110,4 @@ def _rescale(
     rows = table_rows(spark, in_buckets, snapshot.id, partitions)
     rescaled = table.as_if({"bucket": str(number), LAST_SAFE: str(snapshot.id)})
     overwrite = OverwriteSpec.static() if partitions is None else OverwriteSpec.matching(partitions)
-    return write_shuffled(rows, rescaled, overwrite)
+    return write_to_buckets(rows, rescaled, overwrite)

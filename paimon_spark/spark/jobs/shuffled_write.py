@@ -7,28 +7,14 @@ and answers with the task's commit message.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyspark.sql import functions as sf
-
 from paimon_spark.maintain.compact.row_order import clusters_writes
-from paimon_spark.spark.columns.bucket_expression import bucket_expression, kept_as_given
-from paimon_spark.spark.columns.types import spark_arrow_schema
-from paimon_spark.spark.jobs.clustered_rows import clustered_rows
-from paimon_spark.spark.jobs.clustering import clustering, packed
+from paimon_spark.spark.jobs.bucket_shuffle import write_to_buckets
 from paimon_spark.spark.jobs.moving_keys import write_moving_keys
 from paimon_spark.spark.jobs.postponed import write_postponed
-from paimon_spark.spark.jobs.write_tasks import number_of_tasks, run_write
-from paimon_spark.spark.session.pyspark_members import sql_columns
-from paimon_spark.spark.session.session_settings import is_connect
-from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spec.schema import BucketMode
-from paimon_spark.write.packed_rows import TASK
-from paimon_spark.write.plan import WritePlan, plan_write
 from paimon_spark.write.routing import partitions_together
 
 if TYPE_CHECKING:
@@ -84,78 +70,14 @@ def write_shuffled(
         return write_moving_keys(df, table, overwrite, operation=operation, rows_of=rows_of, stream=stream)
     if table.schema.bucket_mode is BucketMode.POSTPONE_MODE:
         return write_postponed(df, table, overwrite, operation=operation, rows_of=rows_of, stream=stream)
-    given = spark_arrow_schema(df.schema)
-    if merge is not None:
-        given = pa.schema([column.with_name(name) for column, name in zip(given, merge.names, strict=True)])
-    arrow_schema = given if merge is None else merge.data_schema
-    tasks = number_of_tasks(df, table)
-    # mapInArrow takes names of columns for expressions: one with a dot or a back quote it would not find
-    rows = df.toDF(*(str(number) for number in range(len(df.columns))))
-    placing = None
-    if table.schema.bucket_mode is BucketMode.HASH_DYNAMIC:
-        mode = None if overwrite is None else overwrite.kind
-        placing = plan_write(table, overwrite=mode, data_schema=arrow_schema, rows_of=rows_of)
-    write = planned(
-        table, arrow_schema, overwrite, shuffled=True, placing=placing, operation=operation, rows_of=rows_of
+    return write_to_buckets(
+        df,
+        table,
+        overwrite,
+        operation=operation,
+        rows_of=rows_of,
+        stream=stream,
+        together=together,
+        accepts=accepts,
+        merge=merge,
     )
-    write = replace(write, stream=stream)
-    if clusters_writes(table.schema):
-        return run_write(clustered_rows(rows, write.plan), write, accepts=accepts)
-    if together:
-        if placing is not None:
-            rows, write = packed(rows, arrow_schema, placing, 1), replace(write, packed=True)
-        return run_write(rows, write, accepts=accepts)
-    keys = _clustered_by(write.plan, tasks, given)
-    if keys is None:
-        write = replace(write, packed=True)
-        rows, keys = packed(rows, given, placing or write.plan, tasks), [TASK]
-    columns = [sf.expr(key) for key in keys] if is_connect(df.sparkSession) else sql_columns(df.sparkSession, keys)
-    shuffled = rows.repartition(*columns) if _joins_tasks(df, table) else rows.repartition(tasks, *columns)
-    task = None if merge is None else partial(merge.write_task, write.plan, given, packed=write.packed)
-    return run_write(shuffled, write, task, accepts=accepts)
-
-
-def _joins_tasks(df: DataFrame, table: FileStoreTable) -> bool:
-    """Whether Spark joins small partitions of the shuffle (AQE), where it alone knows how many tasks run at once."""
-    spark = df.sparkSession
-    if not is_connect(spark) or (table.options.bucket > 0 and not table.schema.partition_keys):
-        return False
-    settings = ("spark.sql.adaptive.enabled", "spark.sql.adaptive.coalescePartitions.enabled")
-    return all(str(spark.conf.get(name, "true")).lower() == "true" for name in settings)
-
-
-def _clustered_by(plan: WritePlan, tasks: int, given: pa.Schema) -> list[str] | None:
-    """SQL by which a shuffle brings the rows of one (partition, bucket) to one task; None where there is none.
-
-    Args:
-        plan: of the write.
-        tasks: number of tasks.
-        given: the columns of the rows, which have the names of those that are written.
-    """
-    schema = plan.table.schema
-    if schema.bucket_mode is not BucketMode.HASH_FIXED:
-        return None
-    names = dict(zip(schema.field_names, plan.mapping.sources, strict=True))
-    positions = {
-        name: None if source is None else given.get_field_index(plan.data_schema.names[source])
-        for name, source in names.items()
-    }
-    partitions = _columns_as_stored(plan, schema.partition_keys, positions, given)
-    keys = _columns_as_stored(plan, schema.bucket_keys, positions, given)
-    if partitions is None or keys is None:
-        return None
-    bucket = bucket_expression(schema, dict(zip(schema.bucket_keys, keys, strict=True)))
-    return None if bucket is None else clustering(partitions, bucket, tasks, schema.core_options.bucket)
-
-
-def _columns_as_stored(
-    plan: WritePlan, names: Iterable[str], positions: dict[str, int | None], given: pa.Schema
-) -> list[str] | None:
-    """Return the numbered columns of these columns of the table; None where the table stores other values."""
-    found = []
-    for name in names:
-        position, field = positions[name], plan.table.schema.field(name)
-        if position is None or not kept_as_given(field, given.field(position).type):
-            return None
-        found.append(f"`{position}`")
-    return found
