@@ -59,14 +59,14 @@ def test_what_others_commit_meanwhile_is_not_lost(
 ) -> None:
     spark.sql("CREATE TABLE rescaled.db.raced (k INT, v STRING) TBLPROPERTIES ('primary-key'='k', 'bucket'='1')")
     spark.sql("INSERT INTO rescaled.db.raced SELECT id, 'a' FROM range(10)")
-    write, waiting = rescale_job.write_shuffled, [100]
+    write, waiting = rescale_job.write_to_buckets, [100]
 
     def late(*arguments: Any) -> Any:
         if waiting:
             spark.sql(f"INSERT INTO rescaled.db.raced VALUES ({waiting.pop()}, 'late')")
         return write(*arguments)
 
-    monkeypatch.setattr(rescale_job, "write_shuffled", late)
+    monkeypatch.setattr(rescale_job, "write_to_buckets", late)
     table = PaimonTable.for_path(spark, str(warehouse / "db.db" / "raced"))
     table.rescale(4)
     assert sorted(row.k for row in table.to_df().collect()) == [*range(10), 100]
