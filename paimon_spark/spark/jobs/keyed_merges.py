@@ -7,7 +7,7 @@ joined, shuffled or sorted: a task reads their keys, and of those that are match
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -91,7 +91,9 @@ class KeyedMerge:
             rows = unpack_rows(batches)
         else:
             rows = batches_from_spark((batch.rename_columns(given.names) for batch in batches), given)
-        return write_batches(plan, self._merged(plan, rows), task_id)
+        budget = int(plan.table.options.value("write-buffer-size"))
+        table = plan.table.as_if({"write-buffer-size": f"{budget * 3 // 4} b"})  # the rest is for look-ups
+        return write_batches(replace(plan, table=table), self._merged(plan, rows), task_id)
 
     def _merged(self, plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         limit = max(1, int(plan.table.options.value("write-buffer-size")) // 8)
