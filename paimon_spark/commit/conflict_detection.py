@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataType
 
 _ANOTHER_TABLE = "is not the table that this commit was planned for"
-FINAL = ("Commit failed after", _ANOTHER_TABLE)
+_NEWER_COLUMNS = "are newer than the table was when it was opened"
+FINAL = ("Commit failed after", _ANOTHER_TABLE, _NEWER_COLUMNS)
 """Key words of conflicts that another run of the whole statement would not resolve."""
 
 _CAUSES = (
@@ -67,6 +68,15 @@ def another_table(table_path: str, schema_id: int) -> CommitConflictError:
         f"The table at {table_path} {_ANOTHER_TABLE}: its schema file {schema_id} is gone or another one. "
         f"It was dropped and made again, or replaced, meanwhile. None of this commit's changes took place, and "
         f"its files may be gone with the old table: open the table anew and run the write again."
+    )
+
+
+def newer_columns(table_path: str, schema_id: int, names: Sequence[str]) -> CommitConflictError:
+    """Return the error of rows that were read without columns that others have added or widened meanwhile."""
+    return CommitConflictError(
+        f"Columns of rows that were read {_NEWER_COLUMNS}: {', '.join(names)} (schema {schema_id} of table "
+        f"{table_path}). Their values would be lost. None of this commit's changes took place: open the table anew "
+        f"(REFRESH TABLE in SQL) and run the statement again."
     )
 
 

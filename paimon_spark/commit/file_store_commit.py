@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from paimon_spark.commit.changes import CollectedChanges, collect_changes
+from paimon_spark.commit.kept_columns import check_columns_kept
 from paimon_spark.commit.manifest_write import ManifestWriter
 from paimon_spark.commit.overwrite import OverwriteSpec, overwrite_scope, upgraded_files
 from paimon_spark.commit.publish import publish_snapshot
@@ -94,6 +95,7 @@ def commit(
     settings = CommitSettings.of(table.options)
     user = commit_user or new_user(table.options)
     parts = collect_changes(messages)
+    check_columns_kept(table, parts, planned_on if rows_read else None)
     first = CommitPart(
         CommitKind.OVERWRITE if overwrite is not None or parts.append.makes_overwrite else CommitKind.APPEND,
         parts.append,

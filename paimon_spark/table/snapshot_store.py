@@ -20,7 +20,7 @@ from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.paths import TablePaths
@@ -29,7 +29,9 @@ ROLLED_BACK = "ROLLED-BACK"
 """A file beside the hints: the snapshot that the last rollback left as the latest, and the last one it deleted."""
 
 _MAX_HINT_BYTES = 32
-_MAX_MARK_BYTES = 64
+_MAX_MARK_BYTES = 256
+_MOST_MARKS = 4
+"""Rollbacks at once of which each is known, even where one ends while another is at work."""
 _HINT_ATTEMPTS = 5
 _LOG = logging.getLogger(__name__)
 
@@ -133,13 +135,22 @@ class SnapshotStore:
         return hint <= self._rolled_back_from(latest)
 
     def _rolled_back_from(self, kept_id: int) -> int:
-        """Return the last snapshot that the last rollback deleted, if it went back to ``kept_id``; otherwise 0."""
+        """Return the last snapshot that a late rollback to ``kept_id`` deleted; 0 if none of them went there."""
+        return self._rollbacks().get(kept_id, 0)
+
+    def _rollbacks(self) -> dict[int, int]:
+        """Return the late rollbacks, the last first: the snapshot to which one went, the last one that it deleted."""
         try:
             numbers = self._file_io.read_bytes(self._rolled_back_path)[:_MAX_MARK_BYTES].split()
         except OSError:
-            return 0
-        is_valid = len(numbers) == 2 and all(number.isdigit() for number in numbers)
-        return int(numbers[1]) if is_valid and int(numbers[0]) == kept_id else 0
+            return {}
+        if len(numbers) % 2 or not all(number.isdigit() for number in numbers):
+            return {}
+        return dict(zip(map(int, numbers[::2]), map(int, numbers[1::2]), strict=True))
+
+    def _note_rollbacks(self, rollbacks: Mapping[int, int]) -> None:
+        text = "\n".join(f"{kept_id} {newest_id}" for kept_id, newest_id in list(rollbacks.items())[:_MOST_MARKS])
+        self._file_io.write_bytes(self._rolled_back_path, text.encode("ascii"), overwrite=True)
 
     @property
     def _rolled_back_path(self) -> str:
@@ -252,17 +263,21 @@ class SnapshotStore:
         Raises:
             OSError: LATEST could not be written, or another writer has written it meanwhile; nothing may be deleted.
         """
-        mark, hint = self._rolled_back_path, self._paths.latest_hint_path
+        hint = self._paths.latest_hint_path
         final = later_id or kept_id
-        newest = max(newest_id, final, self._rolled_back_from(final))  # a rollback that was stopped is run again
+        others = self._rollbacks()
+        newest = max(newest_id, final, others.pop(final, 0))  # a rollback that was stopped is run again
         try:
-            self._file_io.write_bytes(mark, f"{final} {newest}".encode("ascii"), overwrite=True)
+            self._note_rollbacks({final: newest, **others})
             self._file_io.write_bytes(hint, str(kept_id).encode("ascii"), overwrite=True)
             found = self._read_hint(hint)
-            if found != kept_id:
+            if found != kept_id or final not in self._rollbacks():
                 raise OSError(f"{hint} names snapshot {found} after {kept_id} was written into it")
         except OSError:
-            self._file_io.delete_quietly(mark)
+            self._file_io.delete_quietly(self._rolled_back_path)
+            if others:
+                with contextlib.suppress(OSError):
+                    self._note_rollbacks(others)
             raise
 
     def write_earliest_hint(self, snapshot_id: int) -> None:

@@ -145,6 +145,13 @@ class FileStoreTable:
         then = self.schemas.get(snapshot.schema_id)
         return self._with_schema(then.with_options(options_at(self.latest, self._latest_options(), then)))
 
+    def rewriting(self, snapshot: Snapshot) -> FileStoreTable:
+        """Return the table as jobs that write its files anew read ``snapshot``: with the columns that it has by now.
+
+        Another process may have added columns, and written values of them, since the table was opened.
+        """
+        return self.at_snapshot(snapshot) if snapshot.schema_id > self.schema.id else self
+
     def with_latest_schema(self) -> FileStoreTable:
         """Return the table with the latest schema and its options as they are now, dynamic options dropped."""
         latest = _latest_schema(self.schemas, self.path, self.branch)

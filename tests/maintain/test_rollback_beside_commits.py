@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,15 +10,16 @@ from typing import Any
 import pytest
 
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.errors import CommitError, CorruptTableError
+from paimon_spark.errors import CommitError, CorruptTableError, SnapshotNotFoundError
 from paimon_spark.maintain.expire.snapshots import expire_snapshots, retain_latest_only
 from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.snapshot_store import SnapshotStore
-from paimon_spark.table.table import FileStoreTable
+from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
 from tests.support.history import rows, table_files
+from tests.support.interrupting import beside_a_rival
 
 
 def add(table: FileStoreTable, number: int) -> int | None:
@@ -199,3 +201,25 @@ def test_a_commit_that_comes_while_a_rollback_deletes_is_rolled_back_too(
     for number in range(8, 12):
         add(table, number)
     assert sorted(rows(table)) == [1, 2, 3, *range(8, 12)]
+
+
+@pytest.mark.parametrize(("target", "other"), [(4, 2), (2, 4)])
+def test_a_rollback_beside_another_at_every_call(
+    table: FileStoreTable, tmp_path: Path, target: int, other: int
+) -> None:
+    (origin := tmp_path / "origin").mkdir()
+    Path(table.path).rename(origin / "t")
+
+    def back(directory: Path, to: int) -> None:
+        rollback.rollback_to_snapshot(load_table(str(directory / "t")), to)
+
+    def rival(directory: Path) -> None:
+        with contextlib.suppress(CommitError, SnapshotNotFoundError):
+            back(directory, other)
+
+    blocked = []
+    for number, (copy, _) in enumerate(beside_a_rival(origin, lambda at: back(at, target), rival, tmp_path)):
+        left = load_table(str(copy / "t"))
+        if left.snapshots.lost_id() is not None or add(left, 7) != len(left.snapshots.ids()):
+            blocked.append((number, left.snapshots.ids(), latest_hint(left)))
+    assert not blocked

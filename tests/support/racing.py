@@ -46,14 +46,14 @@ class Deed:
 Worker = Callable[[str, int, int], list[Deed]]
 
 
-def race(worker: Worker, path: str, processes: int, commits: int) -> list[Deed]:
+def race(worker: Worker, path: str, processes: int, commits: int, *, timeout_seconds: float = 300) -> list[Deed]:
     """Run ``worker`` in several processes at once; return what they did, ordered by snapshot."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     with context.Pool(processes) as pool:
         start = time.time() + 0.5
         work = [(worker, path, number, commits, start) for number in range(processes)]
-        done = pool.map_async(_run, work, chunksize=1).get(timeout=300)
+        done = pool.map_async(_run, work, chunksize=1).get(timeout=timeout_seconds)
     return sorted((deed for deeds in done for deed in deeds), key=lambda deed: deed.snapshot_id)
 
 

@@ -75,6 +75,9 @@ def compact(
         CommitStateUnknownError: it is not known whether the commit took place.
         CorruptTableError: a file is missing or damaged.
     """
+    snapshot = table.snapshots.latest_to_follow()
+    if snapshot is not None:
+        table = table.rewriting(snapshot)
     check_compactable(table)
     if clusters_by_steps(table):
         raise UnsupportedError(
@@ -84,7 +87,6 @@ def compact(
     # Java: only writes make the tags of batches
     batches = table.options.value("tag.automatic-creation") == "batch"
     after = maintenance(table.without_options(("tag.automatic-creation",)) if batches else table)
-    snapshot = table.snapshots.latest_to_follow()
     if snapshot is None:
         return None
     buckets = (scope or CompactScope()).bucket_files(table, snapshot)

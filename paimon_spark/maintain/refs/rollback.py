@@ -98,8 +98,14 @@ def _latest_id(table: FileStoreTable) -> int:
 def _go_back(table: FileStoreTable, previous: int, kept: Snapshot) -> Rollback:
     check_nothing_lost(table)
     io, paths, ids = table.file_io, table.paths, table.snapshots.ids()
+    gone = kept.id not in ids
+    if gone and all(tag.snapshot.id != kept.id for tag in table.tags.list().values()):
+        raise CommitError(
+            f"Table {table.path} is not rolled back to snapshot {kept.id}, and nothing was deleted: that snapshot is "
+            "gone, by another rollback or by expiry meanwhile. See which are left ($snapshots), then try again."
+        )
     # Java: writes the snapshot of an expired tag last; written first, the table is never without a snapshot
-    made = kept.id not in ids and io.create_exclusive(paths.snapshot_path(kept.id), kept.to_json().encode())
+    made = gone and io.create_exclusive(paths.snapshot_path(kept.id), kept.to_json().encode())
     try:
         table.snapshots.take_back(kept.id, max([kept.id, *ids]))
     except OSError as error:
@@ -125,6 +131,8 @@ def _go_back(table: FileStoreTable, previous: int, kept: Snapshot) -> Rollback:
             f"Rollback of {table.path} to snapshot {kept.id} is not complete: tags of later snapshots could not be "
             f"deleted: {', '.join(left)}. See that the directory of the tags can be written, then try again."
         )
+    if latest is not None and latest < kept.id:  # another rollback went further back; it may be done already
+        table.snapshots.write_latest_hint(latest)
     if latest != kept.id:
         raise CommitError(
             f"Rollback of {table.path} to snapshot {kept.id} is not complete: its latest snapshot is {latest} now. "

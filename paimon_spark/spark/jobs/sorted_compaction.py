@@ -71,10 +71,11 @@ def sort_table(spark: SparkSession, table: FileStoreTable, scope: CompactScope, 
         OptionError: a column is unknown or has no order.
         CommitConflictError: another commit took away a file that was read; nothing was changed.
     """
+    snapshot = table.snapshots.latest_to_follow()
+    table = table if snapshot is None else table.rewriting(snapshot)
     check_sortable(table)
     check_compactable(table)
     order = RowOrder.of(table, *asked)
-    snapshot = table.snapshots.latest_to_follow()
     if snapshot is None:
         return None
     units = all_of_each_partition(table, snapshot, scope)
@@ -91,9 +92,10 @@ def cluster_table(spark: SparkSession, table: FileStoreTable, scope: CompactScop
         scope: which part of it.
         full: everything that is not clustered by these columns.
     """
+    snapshot = table.snapshots.latest_to_follow()
+    table = table if snapshot is None else table.rewriting(snapshot)
     check_sortable(table)
     check_compactable(table)
-    snapshot = table.snapshots.latest_to_follow()
     if snapshot is None:
         return None
     units = clustering_units(table, snapshot, scope, full=full)

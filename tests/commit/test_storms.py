@@ -1,0 +1,59 @@
+"""Storms on one table by several processes: its history stays whole, and Java reads the same rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.commits import data_file, make_table, message
+from tests.support.history import rows
+from tests.support.racing import race
+from tests.support.storms import SECONDS, commit_beside_drops, storm
+
+pytestmark = [pytest.mark.oracle, pytest.mark.thorough]
+
+
+def live(table: FileStoreTable, snapshot_id: int) -> set[Any]:
+    return {entry.identifier() for entry in table.manifests.live_entries(table.snapshots.get(snapshot_id))}
+
+
+def check_history(table: FileStoreTable) -> None:
+    """Each snapshot holds the files of the one before it, but for its own changes; all its files are there."""
+    ids = table.snapshots.ids()
+    assert ids == list(range(ids[0], ids[-1] + 1))
+    for snapshot_id in ids:
+        files = live(table, snapshot_id)
+        assert len(rows(table, snapshot_id=snapshot_id)) == table.snapshots.get(snapshot_id).total_record_count
+        if snapshot_id > ids[0]:
+            manifests = table.manifests.delta_manifests(table.snapshots.get(snapshot_id))
+            changed = {e.identifier() for meta in manifests for e in table.manifests.read_manifest(meta)}
+            assert files ^ live(table, snapshot_id - 1) <= changed
+
+
+@pytest.mark.parametrize("turn", range(2))
+def test_a_storm_leaves_a_whole_history(tmp_path: Path, oracle: Any, turn: int) -> None:
+    table = make_table(tmp_path / f"t{turn}", bucket="-1", write_only="true", manifest__merge_min_count="4")
+    commit(table, [message(table, data_file(table, {-1: "first"}))])
+    deeds = race(storm, table.path, 4, 15, timeout_seconds=300 + SECONDS)
+    assert len({deed.kind for deed in deeds}) >= 4
+    table = load_table(table.path)
+    check_history(table)
+    before = rows(table)
+    for name, tag in table.tags.list().items():
+        assert len(rows(table, tag=name)) == tag.snapshot.total_record_count
+    commit(table, [message(table, data_file(table, {10**9: "last"}))])
+    check_history(table)
+    assert dict(oracle.rows(table.path)) == rows(table) == before | {10**9: "last"}
+
+
+def test_commits_beside_drops_leave_no_foreign_snapshot(tmp_path: Path, oracle: Any) -> None:
+    table = make_table(tmp_path / "t", bucket="-1")
+    race(commit_beside_drops, table.path, 3, 25, timeout_seconds=300 + SECONDS)
+    table = load_table(table.path)
+    commit(table, [message(table, data_file(table, {10**9: "last"}))])
+    check_history(table)
+    assert dict(oracle.rows(table.path)) == rows(table)

@@ -1,0 +1,117 @@
+"""Workers of the storm tests: each process commits, rolls back, tags, branches, expires or makes the table anew.
+
+`PAIMON_SPARK_TESTS_STORM_SECONDS=300 python -m pytest tests/commit/test_storms.py` lets each storm last that long.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.errors import CommitStateUnknownError, CorruptTableError, PaimonError
+from paimon_spark.maintain.compact.compaction import compact
+from paimon_spark.maintain.expire.snapshots import Retention, expire_snapshots
+from paimon_spark.maintain.refs import branches, rollback, tags
+from paimon_spark.maintain.refs.fast_forward import fast_forward
+from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
+from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.commits import data_file, make_table, message
+from tests.support.racing import PATIENT, Deed
+from tests.support.seeds import chance
+
+SECONDS = float(os.environ.get("PAIMON_SPARK_TESTS_STORM_SECONDS", "0"))
+WILD = bool(os.environ.get("PAIMON_SPARK_TESTS_STORM_WILD"))
+_MOST_TURNS = 1_000_000
+DEEDS = (
+    "commit",
+    "commit",
+    "commit",
+    "compact",
+    "rollback",
+    "as latest",
+    "tag",
+    "delete tag",
+    "rename",
+    "branch",
+    "expire",
+)
+_WILD = ("rollback", "branch", "rename", "delete tag")
+"""Several of these at once can still leave LATEST, a tag or a gap behind: only in a storm that is asked to last."""
+
+
+def turns(number: int, steps: int) -> Iterator[int]:
+    """Number the steps of one process, so that no other has these numbers: as many as asked, or for `SECONDS`."""
+    end = time.monotonic() + SECONDS
+    turn = 0
+    while turn < steps or time.monotonic() < end:
+        yield number * _MOST_TURNS + turn
+        turn += 1
+
+
+def storm(path: str, number: int, steps: int) -> list[Deed]:
+    """Do things at random beside other processes; what loses against them is refused, and nothing else happens.
+
+    What is in `_WILD` is done only if `PAIMON_SPARK_TESTS_STORM_WILD` is set.
+    """
+    random = chance("storm", path.rpartition("/")[2], number)
+    done = []
+    for turn in turns(number, steps):
+        table = load_table(path, options=PATIENT)
+        deed = random.choice(DEEDS if WILD else [deed for deed in DEEDS if deed not in _WILD])
+        try:
+            _do(table, deed, random, turn)
+        except (CorruptTableError, CommitStateUnknownError):
+            raise
+        except PaimonError:  # it lost, and says so
+            continue
+        done.append(Deed(0, deed, {}))
+    return done
+
+
+def _do(table: FileStoreTable, deed: str, random: random.Random, key: int) -> None:
+    ids = table.snapshots.ids() or [1]
+    some, name = random.choice(ids[-4:]), f"n{random.randrange(4)}"
+    match deed:
+        case "commit":
+            commit(table, [message(table, data_file(table, {key: "x"}))])
+        case "compact":
+            compact(table, full=True)
+        case "rollback":
+            rollback.rollback_to_snapshot(table, some)
+        case "as latest":
+            rollback_to_as_latest(table, snapshot_id=some)
+        case "tag":
+            tags.create_tag(table, name, snapshot_id=some)
+        case "delete tag":
+            tags.delete_tag(table, name)
+        case "rename":
+            table.tags.rename(name, f"m{random.randrange(4)}")
+        case "branch":
+            branches.create_branch(table, f"b{key}", tag=name)
+            if random.random() < 0.3:
+                fast_forward(table, f"b{key}")
+        case "expire":
+            expire_snapshots(table, Retention.of_snapshots(table.options).with_arguments(retain_max=5, retain_min=5))
+
+
+def commit_beside_drops(path: str, number: int, steps: int) -> list[Deed]:
+    """The first process drops the table and makes it anew; the others commit rows."""
+    done = []
+    for key in turns(number, steps):
+        try:
+            if number == 0:
+                shutil.rmtree(path, ignore_errors=True)
+                shutil.rmtree(path, ignore_errors=True)
+                make_table(Path(path), bucket="-1")
+                continue
+            table = load_table(path, options=PATIENT)
+            made = commit(table, [message(table, data_file(table, {key: "x"}))])
+        except (PaimonError, FileNotFoundError, FileExistsError):  # refused, or its own file went with the table
+            continue
+        done.append(Deed(made or 0, "commit", {key: "x"}))
+    return done
