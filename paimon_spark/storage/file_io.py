@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.storage import deletes, local_files, unused_settings
+from paimon_spark.storage.directory_markers import NO_DIRECTORIES, make_directory
 from paimon_spark.storage.exclusive_creation import (
     CONDITIONAL_PUT,
     UNSAFE_RENAME,
@@ -27,6 +28,7 @@ from paimon_spark.storage.exclusive_creation import (
 )
 from paimon_spark.storage.file_status import FileStatus as FileStatus
 from paimon_spark.storage.file_status import status_of
+from paimon_spark.storage.moves import move
 from paimon_spark.storage.store_errors import NamedErrorsFile, named, not_opened, says_no_bucket
 from paimon_spark.storage.store_options import (
     FSSPEC_SCHEME,
@@ -116,7 +118,7 @@ class FileIO(abc.ABC):
 
     @abc.abstractmethod
     def mkdirs(self, path: str) -> None:
-        """Make a directory and those above it; nothing to do on stores without directories."""
+        """Make a directory and those above it, which is there though nothing is in it."""
 
     @abc.abstractmethod
     def rename(self, source: str, target: str) -> None:
@@ -256,9 +258,7 @@ class FsspecFileIO(FileIO):
         options = dict(self.storage_options)
         if self.scheme in ("hdfs", "webhdfs", "sftp", "smb", "ftp"):
             options = {**fsspec.utils.infer_storage_options(path), **options}
-            options = {
-                key: value for key, value in options.items() if key in _HOST_OPTIONS or key in self.storage_options
-            }
+            options = {k: v for k, v in options.items() if k in _HOST_OPTIONS or k in self.storage_options}
         try:
             check_known(self.scheme, fsspec.get_filesystem_class(self.scheme), self.storage_options)
             store = fsspec.filesystem(self.scheme, use_listings_cache=False, **options)
@@ -342,9 +342,8 @@ class FsspecFileIO(FileIO):
 
     @named
     def mkdirs(self, path: str) -> None:
-        """Make a directory where the store has directories."""
-        if self.scheme not in _NO_DIRECTORIES:
-            self.filesystem(path).makedirs(self._key(path), exist_ok=True)
+        """Make a directory; where the store has none, an object stands for it (`directory_markers`)."""
+        make_directory(self.filesystem(path), self.scheme, self._key(path))
 
     @named
     def rename(self, source: str, target: str) -> None:
@@ -354,7 +353,7 @@ class FsspecFileIO(FileIO):
                 f"'{redact(source)}' cannot be moved to '{redact(target)}': stores of '{self.scheme}:' take the "
                 "characters * ? [ in a name for a pattern. Choose a name without them."
             )
-        self.filesystem(source).mv(self._key(source), self._key(target), recursive=True)
+        move(self.filesystem(source), self.scheme, self._key(source), self._key(target), self.threads)
 
     def delete_quietly(self, path: str, *, recursive: bool = False) -> bool:
         """Delete, ignoring what the store says."""
@@ -383,7 +382,8 @@ class FsspecFileIO(FileIO):
         return self.filesystem(path)._strip_protocol(self.scheme + path[len(scheme) :] if scheme else path)  # type: ignore[no-any-return]
 
     def _make_parent(self, path: str) -> None:
-        self.mkdirs(path.rsplit("/", 1)[0])
+        if self.scheme not in NO_DIRECTORIES:
+            self.mkdirs(path.rsplit("/", 1)[0])
 
     def secrets(self) -> tuple[str, ...]:
         """Texts of the options that no message may show."""
@@ -391,7 +391,6 @@ class FsspecFileIO(FileIO):
 
 
 _HOST_OPTIONS: Final = frozenset({"host", "port", "username", "password", "user"})
-_NO_DIRECTORIES: Final = frozenset({"s3", "gs", "abfs", "oss"})
 _SIZE_SAVES_A_REQUEST: Final = frozenset({"s3", "gs", "abfs"})
 
 

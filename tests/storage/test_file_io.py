@@ -257,10 +257,10 @@ def test_a_store_that_cannot_create_exclusively_is_refused() -> None:
 def test_a_missing_package_is_named_with_its_pip_command() -> None:
     pytest.importorskip("fsspec")
     try:
-        import s3fs  # noqa: F401
+        import gcsfs  # noqa: F401
     except ImportError:
-        with pytest.raises(PaimonError, match=r"pip install 'paimon-spark\[s3\]'"):
-            FileIO.for_path("s3://bucket/x").exists("s3://bucket/x")
+        with pytest.raises(PaimonError, match=r"pip install 'paimon-spark\[gcs\]'"):
+            FileIO.for_path("gs://bucket/x").exists("gs://bucket/x")
     with pytest.raises(PaimonError, match="pip install ossfs"):
         FileIO.for_path("oss://bucket/x").exists("oss://bucket/x")
 

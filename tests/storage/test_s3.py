@@ -1,0 +1,127 @@
+"""A store with S3's protocol: directories that are objects, moves that copy, and one winner of each creation."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.storage import moves
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from tests.support.s3_server import BUCKET, S3Server, s3_server
+
+ROOT = f"s3a://{BUCKET}/wh"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with s3_server() as running:
+        yield running
+
+
+@pytest.fixture
+def file_io(server: S3Server) -> Iterator[FileIO]:
+    file_io = FileIO.for_path(ROOT, server.options)
+    yield file_io
+    file_io.delete_quietly(ROOT, recursive=True)
+    assert server.store().find(BUCKET) == []
+
+
+def names(file_io: FileIO, path: str) -> list[str]:
+    return sorted(status.name for status in file_io.list_names(path))
+
+
+def test_an_empty_database_is_there(server: S3Server, file_io: FileIO) -> None:
+    catalog = FilesystemCatalog(ROOT, server.options)
+    catalog.create_database("d")
+    assert catalog.databases() == ["d", "default"]
+    assert catalog.database_exists("d")
+    assert catalog.is_empty("d")
+    assert server.store().call_s3("list_objects_v2", Bucket=BUCKET)["Contents"][0]["Key"] == "wh/d.db/"  # as s3a's
+    with pytest.raises(PaimonError, match="already exists"):
+        catalog.create_database("d")
+    catalog.drop_database("d")
+    assert catalog.databases() == ["default"]
+    assert not file_io.exists(f"{ROOT}/d.db")
+
+
+def test_a_directory_that_holds_something_gets_no_object(server: S3Server, file_io: FileIO) -> None:
+    file_io.write_bytes(f"{ROOT}/d/a/file", b"1")
+    file_io.mkdirs(f"{ROOT}/d")
+    file_io.mkdirs(f"s3a://{BUCKET}")
+    assert server.store().find(BUCKET) == [f"{BUCKET}/wh/d/a/file"]
+
+
+def fill(file_io: FileIO) -> None:
+    for name in ("schema/schema-0", "snapshot/snapshot-1", "bucket-0/data-[1]*.parquet", "bucket-0/data-2.parquet"):
+        file_io.write_bytes(f"{ROOT}/old/{name}", name.encode())
+
+
+def test_a_move_copies_and_deletes(server: S3Server, file_io: FileIO) -> None:
+    fill(file_io)
+    file_io.write_bytes(f"{ROOT}/older/file", b"stays")
+    file_io.rename(f"{ROOT}/old", f"{ROOT}/new")
+    assert names(file_io, ROOT) == ["new", "older"]
+    assert names(file_io, f"{ROOT}/new/bucket-0") == ["data-2.parquet", "data-[1]*.parquet"]
+    assert file_io.read_bytes(f"{ROOT}/new/bucket-0/data-[1]*.parquet") == b"bucket-0/data-[1]*.parquet"
+
+
+def test_a_move_to_a_place_that_holds_files_is_refused(file_io: FileIO) -> None:
+    fill(file_io)
+    file_io.write_bytes(f"{ROOT}/new/left", b"")
+    with pytest.raises(PaimonError, match="holds files already, 'left' among them"):
+        file_io.rename(f"{ROOT}/old", f"{ROOT}/new")
+    assert len(names(file_io, f"{ROOT}/old")) == 3
+    with pytest.raises(FileNotFoundError):
+        file_io.rename(f"{ROOT}/none", f"{ROOT}/else")
+
+
+def test_a_move_that_fails_leaves_the_old_table(file_io: FileIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(file_io)
+    copy, done = moves._copy, []
+
+    def failing(store: Any, source: str, target: str, given: list[str], threads: int) -> None:
+        done.append(given)
+        if len(done) == 2:
+            raise OSError("the store is gone")
+        copy(store, source, target, given, threads)
+
+    monkeypatch.setattr(moves, "_copy", failing)
+    with pytest.raises(OSError, match="the store is gone"):
+        file_io.rename(f"{ROOT}/old", f"{ROOT}/new")
+    assert done[1] == ["schema/schema-0"]  # last: without it nothing is a table
+    assert names(file_io, ROOT) == ["old"]
+    assert len(names(file_io, f"{ROOT}/old")) == 3
+
+
+def test_a_commit_during_a_move_stops_it(file_io: FileIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(file_io)
+    copy = moves._copy
+
+    def beside(*given: Any) -> None:
+        copy(*given)
+        file_io.write_bytes(f"{ROOT}/old/snapshot/snapshot-2", b"2", overwrite=True)
+
+    monkeypatch.setattr(moves, "_copy", beside)
+    with pytest.raises(PaimonError, match="was changed by another job while it was copied"):
+        file_io.rename(f"{ROOT}/old", f"{ROOT}/new")
+    assert names(file_io, ROOT) == ["old"]
+    assert names(file_io, f"{ROOT}/old/snapshot") == ["snapshot-1", "snapshot-2"]
+
+
+def created(work: tuple[dict[str, str], int]) -> list[bool]:
+    options, worker = work
+    file_io = FileIO.for_path(ROOT, options)
+    return [file_io.create_exclusive(f"{ROOT}/race/snapshot-{n}", str(worker).encode()) for n in range(10)]
+
+
+def test_of_several_processes_one_creates_an_object(server: S3Server, file_io: FileIO) -> None:
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        won = pool.map(created, [(server.options, worker) for worker in range(4)])
+    for n, results in enumerate(zip(*won, strict=True)):
+        assert sum(results) == 1
+        assert file_io.read_bytes(f"{ROOT}/race/snapshot-{n}") == str(results.index(True)).encode()
