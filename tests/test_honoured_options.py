@@ -50,6 +50,7 @@ ELSEWHERE = {
     "write.compact-append-tables": "tests/maintain/test_automatic_compaction.py",
     "postpone.batch-write-fixed-bucket": "tests/write/test_postpone.py",
     "postpone.batch-write-fixed-bucket.max-parallelism": "tests/write/test_postpone.py",
+    "postpone.batch-write-fixed-bucket.rescale-load-factor": "tests/write/test_postpone.py",
     "postpone.default-bucket-num": "tests/write/test_postpone.py",
     "postpone.merge-on-read": "tests/read/test_postponed_read.py",
     "postpone.target-row-num-per-bucket": "tests/write/test_postpone.py",

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta
     from paimon_spark.spec.schema import TableSchema
 
+_MOST = "postpone.batch-write-fixed-bucket.max-parallelism"
+_FACTOR = "postpone.batch-write-fixed-bucket.rescale-load-factor"
 _MOST_WRITERS = 2**31 - 1
 _NO_SEQUENCE = -1
 
@@ -155,10 +157,7 @@ def buckets_of_batch(options: CoreOptions, rows: int, size_bytes: int, existing:
     default = options.value("postpone.default-bucket-num")
     if existing is None and default is not None:
         return _positive("postpone.default-bucket-num", default)
-    prefix = "postpone.batch-write-fixed-bucket."
-    most, factor = (
-        _positive(prefix + key, options.value(prefix + key)) for key in ("max-parallelism", "rescale-load-factor")
-    )
+    most, factor = (_positive(key, options.value(key)) for key in (_MOST, _FACTOR))
     required = _required(options, rows, size_bytes)
     suggested = min(1 << (min(required, most) - 1).bit_length(), most)
     if existing is None or (required > existing * factor and suggested > existing):

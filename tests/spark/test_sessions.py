@@ -47,11 +47,18 @@ def test_threads_write_and_read_one_table(spark: SparkSession, tmp_path: Path) -
     spark.range(0).write.format("paimon").options(**options).mode("append").save(path)
 
     def append(number: int) -> int:
-        paimon_spark.register(spark)  # in a new thread Spark does not look for Python sources in any session
         rows = spark.range(number * 10, number * 10 + 10, 1, 1)
         rows.write.format("paimon").mode("append").save(path)
         return spark.read.format("paimon").load(path).count()
 
+    def replace(number: int) -> None:
+        spark.range(number).write.format("paimon").mode("overwrite").saveAsTable("threads.d.t")
+
+    paimon_spark.register_catalog(spark, "threads", warehouse=str(tmp_path / "wh"))
+    spark.sql("CREATE DATABASE threads.d")
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(replace, 3).result()
+    assert spark.table("threads.d.t").count() == 3
     with ThreadPoolExecutor(4) as threads:
         counts = list(threads.map(append, range(6)))
     assert all(count % 10 == 0 and count > 0 for count in counts)

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from paimon_spark.errors import OptionError
+from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.pyspark_members import java_state, jvm_of
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
 
@@ -121,7 +122,10 @@ def carry_settings(spark: SparkSession) -> None:
 
 
 def remember_format(kind: Any) -> None:
-    """Let ``format()`` of a class of readers or writers note the name, which a classic session tells the JVM only."""
+    """Let ``format()`` of a class of readers or writers note the name, which a classic session tells the JVM only.
+
+    And let the thread find Paimon's: threads of a pool, and the one in which KeyboardInterrupt broke a statement off.
+    """
     kind.format = _remembering(kind.format)
 
 
@@ -137,6 +141,9 @@ def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(plain)
     def remembering(self: Any, source: str) -> Any:
         self._paimon_format = source
+        session = getattr(self, "_spark", None)  # Connect looks for sources in no thread
+        if session is not None and is_paimon(self, (), {}):
+            activate(session)
         return plain(self, source)
 
     return remembering
