@@ -124,7 +124,8 @@ def carry_settings(spark: SparkSession) -> None:
 def remember_format(kind: Any) -> None:
     """Let ``format()`` of a class of readers or writers note the name, which a classic session tells the JVM only.
 
-    And let the thread find Paimon's: threads of a pool, and the one in which KeyboardInterrupt broke a statement off.
+    And let the thread find Paimon's for writers: threads of a pool, and the one in which KeyboardInterrupt broke a
+    statement off.
     """
     kind.format = _remembering(kind.format)
 
@@ -141,7 +142,8 @@ def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(plain)
     def remembering(self: Any, source: str) -> Any:
         self._paimon_format = source
-        session = getattr(self, "_spark", None)  # Connect looks for sources in no thread
+        # readers find their source without, and Connect looks for none in a thread
+        session = getattr(self, "_spark", None) if type(self).__name__.endswith("Writer") else None
         if session is not None and is_paimon(self, (), {}):
             activate(session)
         return plain(self, source)
