@@ -1,8 +1,8 @@
 """DELETE and UPDATE: which tables take them row by row, and the commit that drops whole partitions.
 
-In a primary-key table a changed row is written again: as -D, or with its new values as +U. In other tables the files
-with such rows are rewritten, and one commit replaces the old files. Equals Java's ``validatePKUpsertDeletable``,
-``RowLevelOp`` and ``TruncatePaimonTableWithFilterExec``. Runs on the driver.
+In a primary-key table a changed row is written again: as -D, or with its new values as +U. In other tables, and where
+the merge engine knows no -D, the files with such rows are rewritten, and one commit replaces the old files. Equals
+Java's ``validatePKUpsertDeletable``, ``RowLevelOp`` and ``TruncatePaimonTableWithFilterExec``. Runs on the driver.
 """
 
 from __future__ import annotations
@@ -33,37 +33,69 @@ _UPDATABLE = ("deduplicate", "partial-update")
 
 
 def check_row_delete(table: FileStoreTable) -> None:
-    """Refuse a DELETE of single rows where writing them as -D would not remove them.
+    """Refuse a DELETE of single rows that neither a -D nor rewriting files can do.
 
     Raises:
         UnsupportedError: names the option that prevents it, and what to do.
     """
     _check_changeable(table, "DELETE")
-    schema = table.schema
-    options = schema.core_options
-    if not schema.primary_keys:
-        return
-    kind_field = options.rowkind_field
+    if table.schema.primary_keys and _reason_against_deletes(table.schema) is None:
+        _check_row_kinds(table.schema)
+
+
+def deletes_by_rewriting(table: FileStoreTable) -> bool:
+    """Whether a DELETE rewrites the files of a primary-key table, since a -D would not remove a row.
+
+    Equals Java's ``usePKUpsertDelete``.
+    """
+    return bool(table.schema.primary_keys) and _reason_against_deletes(table.schema) is not None
+
+
+def only_compacted(table: FileStoreTable) -> UnsupportedError:
+    """The error of a DELETE by rewriting that finds rows which are merged from several files."""
+    return UnsupportedError(
+        f"DELETE is not supported while rows of table {table.path} are merged from several files: only a compacted "
+        f"table with merge engine {_merge_engine(table.schema)} can be deleted from. Please use procedure 'COMPACT' "
+        f"first (CALL sys.compact). {_reason_against_deletes(table.schema)}"
+    )
+
+
+def _check_deleted_rows(table: FileStoreTable) -> None:
+    """Refuse to write rows as -D where that does not remove them."""
+    reason = _reason_against_deletes(table.schema)
+    if reason is not None:
+        raise UnsupportedError(reason)
+    _check_row_kinds(table.schema)
+
+
+def _check_row_kinds(schema: TableSchema) -> None:
+    """Refuse to write rows as -D where a column says of which kind they are."""
+    kind_field = schema.core_options.rowkind_field
     if kind_field is not None:
         raise UnsupportedError(
             f"DELETE is not supported with option 'rowkind.field' = '{kind_field}': column {kind_field} of each row "
             f"says whether it is deleted. INSERT the rows with '-D' in it."
         )
-    engine = _merge_engine(schema)
+
+
+def _reason_against_deletes(schema: TableSchema) -> str | None:
+    """Why a -D does not remove a row; None where it does."""
+    options, engine = schema.core_options, _merge_engine(schema)
     if engine == "partial-update":
         if not options.value(_REMOVES) and options.get(_REMOVES_BY_GROUP) is None:
-            raise _cannot_delete(
+            return _cannot_delete(
                 engine,
                 f"set {_REMOVES} to true when there is no fields.<field>.sequence-group, or set {_REMOVES_BY_GROUP}",
             )
     elif engine == "aggregation":
         if not options.value(_AGGREGATION_REMOVES):
-            raise _cannot_delete(engine, f"set {_AGGREGATION_REMOVES} to true")
+            return _cannot_delete(engine, f"set {_AGGREGATION_REMOVES} to true")
     elif engine != "deduplicate":
-        raise UnsupportedError(
+        return (
             f"Merge engine {engine} does not support batch delete. Whole partitions can be deleted: "
             f"compare partition columns only."
         )
+    return None
 
 
 def check_update(table: FileStoreTable, columns: Collection[str]) -> None:
@@ -133,7 +165,7 @@ def check_merge(table: FileStoreTable, *, updates: bool, deletes: bool) -> None:
             f"can support it. INSERT the rows instead: the merge engine updates those of equal keys."
         )
     if deletes:
-        check_row_delete(table)
+        _check_deleted_rows(table)
 
 
 def _check_changeable(table: FileStoreTable, statement: str) -> None:
@@ -163,8 +195,8 @@ def _merge_engine(schema: TableSchema) -> str:
     return str(schema.options.get("merge-engine", "deduplicate")).strip().lower()
 
 
-def _cannot_delete(engine: str, advice: str) -> UnsupportedError:
-    return UnsupportedError(
+def _cannot_delete(engine: str, advice: str) -> str:
+    return (
         f"Merge engine {engine} doesn't support batch delete by default. To support batch delete, please {advice}. "
         f"Whole partitions can be deleted: compare partition columns only."
     )

@@ -1,6 +1,7 @@
-"""Files of append tables are written anew without some of their rows: those that a statement takes out.
+"""Files are written anew without some of their rows: those that a statement takes out.
 
-The rows are told by file and position, as for deletion vectors; what becomes of them is written by the statement.
+The rows are told by file and position, as for deletion vectors; what becomes of them is written by the statement. Files
+of a primary-key table keep their level, and their rows their sequence numbers: so they merge with others as before.
 Equals the end of Java's copy-on-write commands. Runs on the driver; tasks rewrite.
 """
 
@@ -12,20 +13,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitConflictError
+from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.compaction import Executor, rewrite_here
 from paimon_spark.maintain.compact.rewrite import Rewrite
+from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.read.split import SplitFile
 from paimon_spark.spec.deletion_vector import Positions, decode_vector, encode_vector, positions_of
 from paimon_spark.spec.manifest import FileSource
 from paimon_spark.spec.schema import BucketMode
-from paimon_spark.table.deletion_vectors import VectorPlace
+from paimon_spark.table.deletion_vectors import NO_VECTORS, VectorPlace, Vectors, deleted_rows, vectors_of
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
+from paimon_spark.write.deletion_vectors import changed_vectors, delete_index_files
 from paimon_spark.write.message import CommitMessage, TaskMessage
 
 if TYPE_CHECKING:
     from paimon_spark.maintain.row_marks import MarkedFile
-    from paimon_spark.spec.manifest import ManifestEntry
-    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.spec.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry
+    from paimon_spark.spec.snapshot import Operation, Snapshot
     from paimon_spark.table.table import FileStoreTable
 
 
@@ -43,7 +49,7 @@ def rows_of_files(table: FileStoreTable, snapshot: Snapshot, marked: Sequence[Ma
     """Put together the rows that tasks have told, file by file.
 
     Args:
-        table: without primary key.
+        table: the table.
         snapshot: the one in which the rows were found.
         marked: a file may come several times.
 
@@ -69,13 +75,17 @@ def _rows_of_file(entry: ManifestEntry, parts: Iterable[bytes]) -> RowsOfFile:
 
 
 def write_without(
-    table: FileStoreTable, removed: Sequence[RowsOfFile], execute: Executor = rewrite_here
+    table: FileStoreTable,
+    removed: Sequence[RowsOfFile],
+    execute: Executor = rewrite_here,
+    vectors: Vectors = NO_VECTORS,
 ) -> TaskMessage:
     """Write files anew without some of their rows; return the files that come and go.
 
     Args:
-        table: without primary key and deletion vectors.
+        table: the table. Files of one without primary key have no deletion vectors.
         removed: the rows, at most once for each file.
+        vectors: those that the files have already, which go with the files.
         execute: does the rewriting.
 
     Raises:
@@ -85,9 +95,9 @@ def write_without(
     for rows in removed:
         places.setdefault((rows.entry.partition, rows.entry.bucket, rows.entry.total_buckets), []).append(rows)
     units = [(place, pack) for place, found in places.items() for pack in _packs(table, found)]
-    rewrites = [_rewrite(table, pack) for _, pack in units]
+    rewrites = [_rewrite(table, pack, vectors) for _, pack in units]
     made: Mapping[int, CommitMessage] = {
-        at: CommitMessage(*units[at][0], tuple(replace(file, file_source=FileSource.APPEND) for file in result.files))
+        at: CommitMessage(*units[at][0], _as_sources(table, result.files))
         for at, result in enumerate(execute(table, rewrites))
     }
     gone = [
@@ -98,8 +108,20 @@ def write_without(
     return TaskMessage((*made.values(), *gone), kept)
 
 
+def _as_sources(table: FileStoreTable, files: Sequence[DataFileMeta]) -> tuple[DataFileMeta, ...]:
+    """Files of append tables count as written; those of levels above 0 as compacted."""
+    if table.schema.primary_keys:
+        return tuple(files)
+    return tuple(replace(file, file_source=FileSource.APPEND) for file in files)
+
+
 def _packs(table: FileStoreTable, files: Sequence[RowsOfFile]) -> list[list[RowsOfFile]]:
-    """Put files together up to the target size; those of which no row stays are left out."""
+    """Put files together up to the target size; those of which no row stays are left out.
+
+    Files with keys stay alone: each has its level, and others may lie between two of them.
+    """
+    if table.schema.primary_keys:
+        return [[rows] for rows in files if len(rows.positions) < rows.entry.file.row_count]
     target = table.options.target_file_size_bytes(False)
     packs: list[list[RowsOfFile]] = []
     size = target
@@ -114,21 +136,82 @@ def _packs(table: FileStoreTable, files: Sequence[RowsOfFile]) -> list[list[Rows
     return packs
 
 
-def _rewrite(table: FileStoreTable, pack: Sequence[RowsOfFile]) -> Rewrite:
+def _rewrite(table: FileStoreTable, pack: Sequence[RowsOfFile], vectors: Vectors) -> Rewrite:
     entry = pack[0].entry
-    counts = table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
+    keyed = bool(table.schema.primary_keys)
+    counts = not keyed and table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
     return Rewrite(
         entry.partition,
         entry.bucket,
-        0,
-        tuple((_file_without(table, rows),) for rows in pack),
+        entry.file.level if keyed else 0,
+        tuple((_file_without(table, rows, vectors),) for rows in pack),
         first_sequence=entry.file.min_sequence_number if counts else 0,
     )
 
 
-def _file_without(table: FileStoreTable, rows: RowsOfFile) -> SplitFile:
-    entry = rows.entry
-    data, length = encode_vector(rows.positions, wide=True)
+def _file_without(table: FileStoreTable, rows: RowsOfFile, vectors: Vectors) -> SplitFile:
+    entry, positions = rows.entry, rows.positions
+    before = vectors.get((entry.partition, entry.bucket, entry.file.file_name))
+    if before is not None:
+        count = entry.file.row_count
+        positions = np.union1d(positions, positions_of(deleted_rows(table.file_io, before, count), count))
+    data, length = encode_vector(positions, wide=True)
     path = table.paths.data_file_path(entry.partition, entry.bucket, entry.file)
-    vector = VectorPlace(path, 0, length, len(rows.positions), data)
+    vector = VectorPlace(path, 0, length, len(positions), data)
     return SplitFile.of(entry.file, path)._replace(deletion_vector=vector)
+
+
+def remove_rows(
+    table: FileStoreTable,
+    snapshot: Snapshot,
+    marked: Sequence[MarkedFile],
+    operation: Operation,
+    execute: Executor = rewrite_here,
+) -> int | None:
+    """Write files of a primary-key table anew without some rows, in one commit; return its snapshot id.
+
+    Level and sequence numbers stay, so the rows that are left merge with others as before. There is no changelog.
+
+    Args:
+        table: with a primary key.
+        snapshot: the one in which the rows were found.
+        marked: the rows; a file may come several times.
+        operation: the statement.
+        execute: does the rewriting.
+
+    Raises:
+        CommitConflictError: another commit changed rows of these files meanwhile; nothing was committed.
+        PaimonError: as of every write.
+    """
+    removed = rows_of_files(table, snapshot, marked)
+    if not removed:
+        return None
+    messages: list[TaskMessage | CommitMessage] = [write_without(table, removed, execute, vectors_of(table, snapshot))]
+    dropped = [(rows.entry.partition, rows.entry.bucket, rows.entry.file.file_name) for rows in removed]
+    changes = changed_vectors(table, table.manifests.index_entries(snapshot), dropped=dropped)
+    if changes:
+        first = removed[0].entry
+        messages.append(CommitMessage(first.partition, first.bucket, first.total_buckets, (), index_changes=changes))
+    try:
+        return commit(
+            table,
+            messages,
+            operation=operation,
+            planned_on=SnapshotIdentity.of(snapshot),
+            rows_read=True,
+            after_commit=maintenance(table),
+        )
+    except CommitConflictError:
+        _discard(table, messages, changes)
+        raise
+
+
+def _discard(
+    table: FileStoreTable,
+    messages: Sequence[TaskMessage | CommitMessage],
+    changes: Sequence[IndexManifestEntry],
+) -> None:
+    """Delete what was written for a commit that did not take place."""
+    made = (each for message in messages if isinstance(message, TaskMessage) for each in message.messages)
+    delete_written(table, [(each.partition, each.bucket, file) for each in made for file in each.new_files])
+    delete_index_files(table, changes)

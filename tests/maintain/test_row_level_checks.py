@@ -8,9 +8,11 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitConflictError, UnsupportedError
 from paimon_spark.maintain.refs.branches import create_branch
 from paimon_spark.maintain.row_level import (
+    check_merge,
     check_row_delete,
     check_update,
     delete_partitions,
+    deletes_by_rewriting,
     is_partition_delete,
     live_partitions_of,
     replaced_files,
@@ -29,13 +31,15 @@ def keyed(tmp_path: Path, **options: str) -> FileStoreTable:
 
 @pytest.mark.parametrize("options", [{}, {"merge_engine": "deduplicate"}, REMOVES])
 def test_engines_that_know_a_deleted_row(tmp_path: Path, options: dict[str, str]) -> None:
-    check_row_delete(keyed(tmp_path, **options))
+    table = keyed(tmp_path, **options)
+    check_row_delete(table)
+    check_merge(table, updates=False, deletes=True)
+    assert not deletes_by_rewriting(table)
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"merge_engine": "partial-update"}, r"To support batch delete, please set partial-update\.remove-record-on"),
         ({"rowkind__field": "v"}, "'rowkind.field' = 'v'.*INSERT the rows with '-D'"),
     ],
 )
@@ -44,6 +48,15 @@ def test_engines_that_do_not(tmp_path: Path, options: dict[str, str], reason: st
     with pytest.raises(UnsupportedError, match=reason):
         check_row_delete(table)
     check_update(table, ["v"])
+
+
+@pytest.mark.parametrize("engine", ["partial-update", "aggregation", "first-row"])
+def test_engines_that_know_no_deleted_row_rewrite_files(tmp_path: Path, engine: str) -> None:
+    table = keyed(tmp_path, merge_engine=engine)
+    check_row_delete(table)
+    assert deletes_by_rewriting(table)
+    with pytest.raises(UnsupportedError, match=f"Merge engine {engine} does.* batch delete"):
+        check_merge(table, updates=False, deletes=True)
 
 
 def test_a_second_branch(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""DELETE and UPDATE of tables without primary key that have deletion vectors: rows are marked. On any session.
+"""DELETE and UPDATE by the places of rows: deletion vectors mark them, or files are written without. On any session.
+
+Rows of tables without primary key that have deletion vectors are marked. Where the merge engine of a primary-key table
+knows no deleted rows, a DELETE writes the files anew, as long as each row lies in one file.
 
 A first pass finds the places of the rows, the second one of an UPDATE writes their new values; one commit adds the
 vectors and the new files. Both passes read the same snapshot. Equals Java's Spark connector.
@@ -6,7 +9,7 @@ vectors and the new files. Both passes read the same snapshot. Equals Java's Spa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,11 +20,13 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.row_marks import commit_marks, encode_positions
-from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX
+from paimon_spark.maintain.row_level import only_compacted
+from paimon_spark.maintain.row_marks import MarkedFile, commit_marks, encode_positions
+from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, WITHOUT_PLACE
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
+from paimon_spark.spark.jobs.compact_job import executor_of
 from paimon_spark.spark.jobs.row_rewrites import tracked_columns
 from paimon_spark.spark.jobs.write_tasks import run_write
 from paimon_spark.spark.source.table_write import MarkedRows, planned
@@ -60,14 +65,7 @@ def mark_rows(
         CommitConflictError: another commit deleted rows of the same file meanwhile; nothing was committed.
         PaimonError: as of every write.
     """
-    hidden = next((name for name in (FILE_PATH, ROW_INDEX) if table.schema.has_field(name)), None)
-    if hidden is not None:
-        raise UnsupportedError(
-            f"{operation.value} is not supported for table {table.path}: its column {hidden} has the name of the "
-            "metadata column by which rows are found. Rename the column."
-        )
-    places = located.select(FILE_PATH, ROW_INDEX)
-    found = tuple((row.path, bytes(row.positions)) for row in map_in_arrow(places, _packed_places, _FOUND).collect())
+    found = _places_of(located, table, operation)
     if not found:
         return
     if operation is Operation.DELETE:
@@ -87,6 +85,43 @@ def mark_rows(
     marked = MarkedRows(snapshot.id, found)
     write = planned(table, spark_arrow_schema(rows.schema), operation=operation, marked=marked)
     run_write(rows.toDF(*(str(number) for number in range(len(rows.columns)))), write)
+
+
+def delete_by_rewriting(locate: Callable[[], DataFrame], table: FileStoreTable, snapshot: Snapshot) -> None:
+    """Write the files of a primary-key table anew that have some rows, without these (Java: copy-on-write).
+
+    Args:
+        locate: gives the rows with the columns `FILE_PATH` and `ROW_INDEX`.
+        table: the table with the options of the statement.
+        snapshot: what `locate` reads.
+
+    Raises:
+        UnsupportedError: rows that may have to go are merged from several files; nothing was written.
+        CommitConflictError: another commit changed these files meanwhile; nothing was committed.
+        PaimonError: as of every write.
+    """
+    from paimon_spark.maintain.row_removal import remove_rows  # the tasks do without it
+
+    try:
+        located = locate()
+        found = _places_of(located, table, Operation.DELETE)
+    except Exception as error:
+        if WITHOUT_PLACE in str(error):  # Spark passes on only the text
+            raise only_compacted(table) from error
+        raise
+    remove_rows(table, snapshot, found, Operation.DELETE, executor_of(located.sparkSession))
+
+
+def _places_of(located: DataFrame, table: FileStoreTable, operation: Operation) -> tuple[MarkedFile, ...]:
+    """The places of rows, file by file; a file may come several times."""
+    hidden = next((name for name in (FILE_PATH, ROW_INDEX) if table.schema.has_field(name)), None)
+    if hidden is not None:
+        raise UnsupportedError(
+            f"{operation.value} is not supported for table {table.path}: its column {hidden} has the name of the "
+            "metadata column by which rows are found. Rename the column."
+        )
+    places = located.select(FILE_PATH, ROW_INDEX)
+    return tuple((row.path, bytes(row.positions)) for row in map_in_arrow(places, _packed_places, _FOUND).collect())
 
 
 def _packed_places(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -2,8 +2,9 @@
 
 A front (the catalog, `paimon_spark.sql`, `PaimonTable`) finds the rows of a statement: it gives `MatchedRows`. The
 first way that fits is taken: without a condition the table is emptied; a condition over partition columns only drops
-partitions; rows of a primary-key table are written with their row kind; in other tables deletion vectors mark the rows,
-and without vectors the files that hold such rows are written anew. Each is one snapshot.
+partitions; rows of a primary-key table are written with their row kind, or, where its merge engine knows no deleted
+rows, left out of the files that held them; in other tables deletion vectors mark the rows, and without vectors the
+files that hold such rows are written anew. Each is one snapshot.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from paimon_spark.maintain.row_level import (
     check_update,
     columns_kept_by_engine,
     delete_partitions,
+    deletes_by_rewriting,
     is_partition_delete,
     truncate,
 )
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jobs.column_updates import update_rows
-from paimon_spark.spark.jobs.row_marks import mark_rows
+from paimon_spark.spark.jobs.row_marks import delete_by_rewriting, mark_rows
 from paimon_spark.spark.jobs.row_rewrites import rewrite_rows
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME
@@ -126,7 +128,20 @@ def run_delete(table: FileStoreTable, matched: MatchedRows) -> None:
         delete_partitions(table, partitions)
         return
     check_row_delete(table)
+    if deletes_by_rewriting(table):
+        _delete_by_rewriting(table, matched)
+        return
     change_rows(table, matched, sf.lit(RowKind.DELETE.value), Operation.DELETE)
+
+
+def _delete_by_rewriting(table: FileStoreTable, matched: MatchedRows) -> None:
+    """Write the files anew that hold matched rows: a row that is written as deleted would not remove them."""
+
+    def attempt(snapshot: Snapshot | None) -> None:
+        if snapshot is not None:
+            delete_by_rewriting(partial(matched.located, snapshot.id), table, snapshot)
+
+    run_again(table, attempt)
 
 
 def run_update(table: FileStoreTable, columns: Collection[str], matched: MatchedRows) -> None:
