@@ -243,6 +243,7 @@ def test_values_are_stored_as_an_insert_stores_them(
 def test_what_is_refused_by_name(run: Run, create: Callable[..., str], warehouse: Path) -> None:
     keyed = create("k INT NOT NULL, v STRING, dt STRING NOT NULL", "(1, 'a', 'x')", by="dt", key="k,dt")
     partial = create(KV, ABC, **{"merge-engine": "partial-update"})
+    run(f"INSERT INTO {partial} VALUES (1, 'b', NULL)")
     by_field = create(KV, "(1, '+I', 1)", **{"rowkind.field": "v"})
     tables = (keyed, partial, by_field)
     before = {name: sorted((warehouse / "db.db" / name).rglob("*")) for name in tables}
