@@ -22,7 +22,7 @@ BEGIN = "<!-- kinds: made by tests/readme/kind_table.py -->\n"
 END = "<!-- end of kinds -->\n"
 HEAD = ("kind of table", "options", "written, read", "compacted", "`UPDATE`", "`DELETE`")
 YES, NO, LATER, NEVER = "yes", "not yet", "rows are seen after `compact`", "refused, as in Java"
-COMPACTED = "of compacted rows, as in Java"
+COMPACTED = "of compacted rows"
 
 Row = tuple[int, int, str | None]
 FIRST: tuple[Row, ...] = ((1, 10, "a"), (2, 20, "b"))

@@ -20,13 +20,11 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.row_level import only_compacted
 from paimon_spark.maintain.row_marks import MarkedFile, commit_marks, encode_positions
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, WITHOUT_PLACE
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
-from paimon_spark.spark.jobs.compact_job import executor_of
 from paimon_spark.spark.jobs.row_rewrites import tracked_columns
 from paimon_spark.spark.jobs.write_tasks import run_write
 from paimon_spark.spark.source.table_write import MarkedRows, planned
@@ -100,7 +98,10 @@ def delete_by_rewriting(locate: Callable[[], DataFrame], table: FileStoreTable, 
         CommitConflictError: another commit changed these files meanwhile; nothing was committed.
         PaimonError: as of every write.
     """
-    from paimon_spark.maintain.row_removal import remove_rows  # the tasks do without it
+    # the tasks, and most statements, do without these
+    from paimon_spark.maintain.row_level import only_compacted
+    from paimon_spark.maintain.row_removal import remove_rows
+    from paimon_spark.spark.jobs.compact_job import executor_of
 
     try:
         located = locate()
