@@ -137,6 +137,12 @@ class ConfinedFileIO(FileIO):
         self._check(target)
         self.inner.rename(source, target)
 
+    def finish_rename(self, source: str, target: str) -> bool:
+        """Finish a move within the table that was stopped."""
+        self._check(source)
+        self._check(target)
+        return self.inner.finish_rename(source, target)
+
     def delete_quietly(self, path: str, *, recursive: bool = False) -> bool:
         """Delete what lies below the table, or a data file of its own elsewhere; else the log says why not."""
         kept = "only files are deleted there" if recursive and self._is_outside(path) else self._why_kept(path, {}, {})

@@ -37,6 +37,15 @@ def delete_tree(store: Any, key: str) -> None:
         store.rmdir(key)
 
 
+def delete_markers(store: Any, key: str) -> None:
+    """Delete the objects that stand for a directory and those below it, where nothing else is below them."""
+    found = store.find(key, withdirs=True, detail=True)
+    for name in sorted(found, reverse=True):
+        if name.endswith("/") or found[name].get("type") == "directory":
+            with contextlib.suppress(OSError):  # a directory that is only a part of names, or one that holds files
+                store.rm_file(name)
+
+
 def delete_in_bulk(store: Any, keys: Sequence[str]) -> list[int]:
     """Delete many objects with few requests; return the positions of those that may still be there."""
     left: list[int] = []

@@ -1,8 +1,8 @@
 """Directories of stores that have none: an object that stands for a directory while nothing is below it.
 
-So a database without tables is kept. The objects are those of Hadoop's file systems: ``dir/`` without bytes on S3 and
-Google Cloud Storage, ``dir`` with the metadata ``hdi_isfolder`` on Azure (a real directory where the account has a
-hierarchical namespace). Keys are paths in fsspec's own spelling.
+So a database without tables is kept. The objects are those of Hadoop's file systems: ``dir/`` without bytes on S3,
+Google Cloud Storage and OSS, ``dir`` with the metadata ``hdi_isfolder`` on Azure (a real directory where the account
+has a hierarchical namespace). Keys are paths in fsspec's own spelling.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def make_directory(store: Any, scheme: str, key: str) -> None:
     if scheme == "s3":
         bucket, name, _ = store.split_path(key)
         store.call_s3("put_object", Bucket=bucket, Key=f"{name}/", Body=b"")
-    elif scheme == "gs":
+    elif scheme in ("gs", "oss"):
         store.pipe_file(f"{key}/", b"")
     elif scheme == "abfs":
         with store.open(key, "wb", metadata={"is_directory": "true", "hdi_isfolder": "true"}):

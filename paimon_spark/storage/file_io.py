@@ -1,8 +1,8 @@
 """Where a table's bytes live: one small set of operations over local disks and over every fsspec store.
 
-Local paths (plain and `file:`) use the operating system directly; all other schemes go through fsspec, whose
-packages are optional. A FileIO holds a scheme and options only, so it travels to tasks; connections are made when first
-used. Paths are full paths as text, in the table's own spelling. Credentials appear in no message and no repr.
+Local paths (plain and `file:`) use the operating system; all other schemes go through fsspec, whose packages are
+optional. A FileIO holds a scheme and options only, so it travels to tasks; connections are made when first used.
+Paths are full paths as text, in the table's own spelling. Credentials appear in no message and no repr.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.errors import PaimonError
 from paimon_spark.storage import deletes, local_files, unused_settings
 from paimon_spark.storage.directory_markers import NO_DIRECTORIES, make_directory
 from paimon_spark.storage.exclusive_creation import (
@@ -28,20 +28,21 @@ from paimon_spark.storage.exclusive_creation import (
 )
 from paimon_spark.storage.file_status import FileStatus as FileStatus
 from paimon_spark.storage.file_status import status_of
-from paimon_spark.storage.moves import move
+from paimon_spark.storage.moves import Move
 from paimon_spark.storage.store_errors import NamedErrorsFile, named, not_opened, says_no_bucket
 from paimon_spark.storage.store_options import (
     FSSPEC_SCHEME,
     check_known,
     fsspec_options,
+    is_true,
     redact,
     scheme_of,
     secret_values,
     store_options,
 )
 
-_THREADS: Final = 16
-"""How many requests a remote store is sent at once."""
+_HOST_OPTIONS: Final = ("host", "port", "username", "password", "user")
+_SIZE_SAVES_A_REQUEST: Final = ("s3", "gs", "abfs")
 
 
 class FileIO(abc.ABC):
@@ -67,9 +68,9 @@ class FileIO(abc.ABC):
         kept = store_options(options or {})
         if scheme in ("", "file"):
             unused_settings.check_default_store({} if scheme else kept)
-            return LocalFileIO(_is_true(kept, UNSAFE_RENAME))
+            return LocalFileIO(is_true(kept, UNSAFE_RENAME))
         known = FSSPEC_SCHEME.get(scheme, scheme)
-        return FsspecFileIO(known, fsspec_options(known, path, kept), _is_true(kept, UNSAFE_RENAME))
+        return FsspecFileIO(known, fsspec_options(known, path, kept), is_true(kept, UNSAFE_RENAME))
 
     @abc.abstractmethod
     def read_bytes(self, path: str) -> bytes:
@@ -124,14 +125,18 @@ class FileIO(abc.ABC):
     def rename(self, source: str, target: str) -> None:
         """Move a file or directory; what happens to an existing target depends on the store."""
 
+    def finish_rename(self, source: str, target: str) -> bool:
+        """Finish a move of a directory that was stopped late; return whether there was one."""
+        return False
+
     @abc.abstractmethod
     def delete_quietly(self, path: str, *, recursive: bool = False) -> bool:
         """Delete a file (a directory with `recursive`); return whether it is gone, one that was missing too."""
 
     @property
     def threads(self) -> int:
-        """How many files are worth working on at once: many, where each request waits for its answer."""
-        return _THREADS
+        """How many requests are worth sending at once: many, where each waits for its answer."""
+        return 16
 
     def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> list[str]:
         """Delete many files, in no order; those that are missing are passed over.
@@ -348,12 +353,16 @@ class FsspecFileIO(FileIO):
     @named
     def rename(self, source: str, target: str) -> None:
         """Move (copy and delete on object stores)."""
-        if deletes.is_pattern(source + target):
-            raise UnsupportedError(
-                f"'{redact(source)}' cannot be moved to '{redact(target)}': stores of '{self.scheme}:' take the "
-                "characters * ? [ in a name for a pattern. Choose a name without them."
-            )
-        move(self.filesystem(source), self.scheme, self._key(source), self._key(target), self.threads)
+        self._move(source, target).run()
+
+    @named
+    def finish_rename(self, source: str, target: str) -> bool:
+        """Finish a move that copies (`moves`)."""
+        return self._move(source, target).finish()
+
+    def _move(self, source: str, target: str) -> Move:
+        old, new = (self._key(path).rstrip("/") for path in (source, target))
+        return Move(self.filesystem(source), self.scheme, old, new, self.create_exclusive, self.threads)
 
     def delete_quietly(self, path: str, *, recursive: bool = False) -> bool:
         """Delete, ignoring what the store says."""
@@ -388,11 +397,3 @@ class FsspecFileIO(FileIO):
     def secrets(self) -> tuple[str, ...]:
         """Texts of the options that no message may show."""
         return secret_values(self.storage_options.items())
-
-
-_HOST_OPTIONS: Final = frozenset({"host", "port", "username", "password", "user"})
-_SIZE_SAVES_A_REQUEST: Final = frozenset({"s3", "gs", "abfs"})
-
-
-def _is_true(options: Mapping[str, str], key: str) -> bool:
-    return any(name.lower() == key and value.strip().lower() == "true" for name, value in options.items())

@@ -260,6 +260,11 @@ def _azure(path: str, options: Mapping[str, str], used: set[str]) -> dict[str, A
     return translated
 
 
+def is_true(options: Mapping[str, str], key: str) -> bool:
+    """Tell whether an option is set to true, whatever the case of its letters."""
+    return any(name.lower() == key and value.strip().lower() == "true" for name, value in options.items())
+
+
 def _put(target: dict[str, Any], name: str, value: Any) -> None:
     head, dot, rest = name.partition(".")
     if not dot:

@@ -181,7 +181,7 @@ class FilesystemCatalog:
             )
 
     def rename_table(self, database: str, table: str, to_database: str, to_table: str) -> None:
-        """Give a table another name, or another database.
+        """Give a table another name, or another database; finish a rename of these names that was stopped.
 
         Raises:
             TableNotFoundError: there is none.
@@ -189,6 +189,9 @@ class FilesystemCatalog:
             PaimonError: there is no such database to move to, or it is that of the system tables.
         """
         _refuse_system(to_database)
+        source, target = self.table_path(database, table), self.table_path(to_database, to_table)
+        if self.file_io.finish_rename(source, target):
+            return
         if not self.table_exists(database, table):
             raise TableNotFoundError(f"Table {database}.{table} does not exist.")
         if not self.database_exists(to_database):
@@ -197,7 +200,7 @@ class FilesystemCatalog:
         if self.table_exists(to_database, to_table):
             raise SchemaError(f"Table {to_database}.{to_table} already exists.")
         self.file_io.mkdirs(self.database_path(to_database))
-        self.file_io.rename(self.table_path(database, table), self.table_path(to_database, to_table))
+        self.file_io.rename(source, target)
 
     def database_path(self, database: str) -> str:
         """The directory of a database."""

@@ -87,8 +87,9 @@ class SchemaStore:
         if left and not self.ids():
             raise SchemaError(
                 f"{self._paths.branch_root} has snapshots ({self._paths.snapshot_path(left[-1])}) but no schema: it is "
-                "what a damaged table left, or one that was written while it was dropped. A new table there would show "
-                "their rows. Delete the directory, or restore its schema files."
+                "what a damaged table left, one that was written while it was dropped, or a rename that was stopped. A "
+                "new table there would show their rows. Run the same rename again, delete the directory, or restore "
+                "its schema files."
             )
         if self.ids() or not self._file_io.create_exclusive(self._paths.schema_path(schema.id), data):
             raise SchemaError(

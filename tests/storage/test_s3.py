@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import PaimonError, TableNotFoundError
+from paimon_spark.maintain.refs.branches import create_branch, rename_branch
+from paimon_spark.spec.data_types import DataField, IntType
+from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage import moves
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
@@ -80,37 +83,79 @@ def test_a_move_to_a_place_that_holds_files_is_refused(file_io: FileIO) -> None:
         file_io.rename(f"{ROOT}/none", f"{ROOT}/else")
 
 
+def test_objects_that_stand_for_directories_go_with_a_move(server: S3Server, file_io: FileIO) -> None:
+    fill(file_io)
+    for name in ("", "bucket-0/", "schema/", "empty/"):  # as s3a leaves them
+        server.store().call_s3("put_object", Bucket=BUCKET, Key=f"wh/old/{name}", Body=b"")
+    file_io.rename(f"{ROOT}/old", f"{ROOT}/new")
+    assert names(file_io, ROOT) == ["new"]
+    assert sorted(names(file_io, f"{ROOT}/new")) == ["bucket-0", "schema", "snapshot"]
+
+
 def test_a_move_that_fails_leaves_the_old_table(file_io: FileIO, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(file_io)
-    copy, done = moves._copy, []
+    check = moves.Move._check
 
-    def failing(store: Any, source: str, target: str, given: list[str], threads: int) -> None:
-        done.append(given)
-        if len(done) == 2:
-            raise OSError("the store is gone")
-        copy(store, source, target, given, threads)
+    def failing(move: moves.Move, before: Any) -> None:
+        check(move, before)
+        assert not file_io.list_names(f"{ROOT}/new/schema")  # last: without it nothing is a table
+        raise OSError("the store is gone")
 
-    monkeypatch.setattr(moves, "_copy", failing)
+    monkeypatch.setattr(moves.Move, "_check", failing)
     with pytest.raises(OSError, match="the store is gone"):
         file_io.rename(f"{ROOT}/old", f"{ROOT}/new")
-    assert done[1] == ["schema/schema-0"]  # last: without it nothing is a table
     assert names(file_io, ROOT) == ["old"]
     assert len(names(file_io, f"{ROOT}/old")) == 3
 
 
 def test_a_commit_during_a_move_stops_it(file_io: FileIO, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(file_io)
-    copy = moves._copy
+    copy = moves.Move._copy
 
     def beside(*given: Any) -> None:
         copy(*given)
         file_io.write_bytes(f"{ROOT}/old/snapshot/snapshot-2", b"2", overwrite=True)
 
-    monkeypatch.setattr(moves, "_copy", beside)
+    monkeypatch.setattr(moves.Move, "_copy", beside)
     with pytest.raises(PaimonError, match="was changed by another job while it was copied"):
         file_io.rename(f"{ROOT}/old", f"{ROOT}/new")
     assert names(file_io, ROOT) == ["old"]
     assert names(file_io, f"{ROOT}/old/snapshot") == ["snapshot-1", "snapshot-2"]
+
+
+class Stopped(BaseException):
+    """The process ends."""
+
+
+@pytest.mark.parametrize("step", ["_clear", "_release"])
+def test_a_rename_that_was_stopped_is_finished_by_the_next(
+    server: S3Server, file_io: FileIO, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    catalog = FilesystemCatalog(ROOT, server.options)
+    catalog.create_database("d")
+    table = catalog.create_table("d", "old", create_schema([DataField(0, "a", IntType())]))
+    create_branch(table, "b")
+
+    def stopped(*given: Any) -> None:
+        raise Stopped
+
+    with monkeypatch.context() as patch:
+        patch.setattr(moves.Move, step, stopped)
+        with pytest.raises(Stopped):
+            rename_branch(table, "b", "c")
+        assert table.branches.names() == ["b", "c"]
+    rename_branch(table, "b", "c")
+    assert table.branches.names() == ["c"]
+    with monkeypatch.context() as patch:
+        patch.setattr(moves.Move, step, stopped)
+        with pytest.raises(Stopped):
+            catalog.rename_table("d", "old", "d", "new")
+    assert catalog.tables("d") == (["new", "old"] if step == "_clear" else ["new"])
+    catalog.rename_table("d", "old", "d", "new")
+    assert names(file_io, f"{ROOT}/d.db") == ["new"]
+    assert names(file_io, f"{ROOT}/d.db/new") == ["branch", "schema"]
+    with pytest.raises(TableNotFoundError):
+        catalog.rename_table("d", "old", "d", "new")
 
 
 def created(work: tuple[dict[str, str], int]) -> list[bool]:

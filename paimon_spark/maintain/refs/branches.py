@@ -206,7 +206,7 @@ def _delete_directory(table: FileStoreTable, paths: TablePaths) -> None:
 
 
 def rename_branch(table: FileStoreTable, name: str, new_name: str) -> None:
-    """Rename a branch.
+    """Rename a branch, or finish a rename of these names that was stopped.
 
     Raises:
         PaimonError: there is no such branch, one of the new name, or that name is not allowed; or the table's options
@@ -217,7 +217,10 @@ def rename_branch(table: FileStoreTable, name: str, new_name: str) -> None:
     branches = table.branches
     branches.check(name)
     check_new_branch_name(new_name)
+    source, target = table.paths.for_branch(name).branch_root, table.paths.for_branch(new_name).branch_root
+    if table.file_io.finish_rename(source, target):
+        return
     if branches.exists(new_name):
         raise PaimonError(f"Branch name '{new_name}' already exists.")
     _check_not_read(table, name, "rename")
-    table.file_io.rename(table.paths.for_branch(name).branch_root, table.paths.for_branch(new_name).branch_root)
+    table.file_io.rename(source, target)
