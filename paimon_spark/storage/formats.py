@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
@@ -40,7 +41,7 @@ __all__ = [
     "DataFileReader",
     "DataFileWriter",
     "FileResult",
-    "check_local_sizes",
+    "check_sizes",
     "create_data_file",
     "open_blob_file",
     "open_data_file",
@@ -82,8 +83,8 @@ def open_blob_file(file_io: FileIO, path: str, size: int, rows: int) -> BlobRead
     return _checked(BlobReader(file_io, path, size), size, rows)
 
 
-def check_local_sizes(file_io: FileIO, sizes: Mapping[str, int]) -> None:
-    """Check the sizes of files that other software is to read; for local files, whose sizes cost no requests.
+def check_sizes(file_io: FileIO, sizes: Mapping[str, int]) -> None:
+    """Check the sizes of files that other software is to read; on stores by listing their directories.
 
     Args:
         file_io: The store.
@@ -92,9 +93,18 @@ def check_local_sizes(file_io: FileIO, sizes: Mapping[str, int]) -> None:
     Raises:
         CorruptTableError: a file has another size.
     """
-    for path, expected in sizes.items():
-        with contextlib.suppress(FileNotFoundError):
-            _check_recorded(path, "bytes", file_io.size(path), expected)
+    if file_io.threads == 1:  # a disk
+        for path, expected in sizes.items():
+            with contextlib.suppress(FileNotFoundError):
+                _check_recorded(path, "bytes", file_io.size(path), expected)
+        return
+    directories = list(dict.fromkeys(path.rpartition("/")[0] for path in sizes))
+    with ThreadPoolExecutor(min(file_io.threads, len(directories) or 1)) as pool:
+        for directory, entries in zip(directories, pool.map(file_io.list_names, directories), strict=True):
+            for entry in entries:
+                path = f"{directory}/{entry.name}"
+                if path in sizes and not entry.is_dir:
+                    _check_recorded(path, "bytes", entry.size, sizes[path])
 
 
 def _checked(reader: _Reader, size: int | None, rows: int | None) -> _Reader:

@@ -60,7 +60,7 @@ _S3_NAMES: Final[Mapping[str, str]] = {
     "attempts.maximum": "config_kwargs.retries",
 }
 _S3_SECONDS: Final = ("connect_timeout", "read_timeout")
-_S3_BOUNDS: Final[Mapping[str, Any]] = {
+S3_BOUNDS: Final[Mapping[str, Any]] = {
     "connect_timeout": 5,
     "read_timeout": 15,
     "retries": {"mode": "standard", "total_max_attempts": 3},
@@ -166,7 +166,7 @@ def fsspec_options(scheme: str, path: str, options: Mapping[str, str]) -> dict[s
         if lowered.startswith("fs.") and not lowered.startswith(_HADOOP_PREFIXES):
             _put(translated, key[3:], _value(key, value))
     if scheme == "s3" and isinstance(translated.setdefault("config_kwargs", {}), dict):
-        translated["config_kwargs"] = {**_S3_BOUNDS, **translated["config_kwargs"]}
+        translated["config_kwargs"] = {**S3_BOUNDS, **translated["config_kwargs"]}
     return translated
 
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from paimon_spark.errors import PaimonError, TableNotFoundError
+from paimon_spark.errors import CorruptTableError, PaimonError, TableNotFoundError
 from paimon_spark.maintain.refs.branches import create_branch, rename_branch
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage import moves
-from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.file_io import FileIO, FsspecFileIO
+from paimon_spark.storage.formats import check_sizes
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from tests.support.s3_server import BUCKET, S3Server, s3_server
 
@@ -156,6 +157,17 @@ def test_a_rename_that_was_stopped_is_finished_by_the_next(
     assert names(file_io, f"{ROOT}/d.db/new") == ["branch", "schema"]
     with pytest.raises(TableNotFoundError):
         catalog.rename_table("d", "old", "d", "new")
+
+
+def test_sizes_of_files_are_checked_by_listing(file_io: FileIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {f"{ROOT}/t/bucket-{bucket}/data-{n}.parquet": 3 for bucket in range(2) for n in range(3)}
+    for path in sizes:
+        file_io.write_bytes(path, b"123")
+    monkeypatch.setattr(FsspecFileIO, "size", None)  # one request for each file
+    check_sizes(file_io, {**sizes, f"{ROOT}/t/bucket-7/missing.parquet": 3})
+    file_io.write_bytes(next(iter(sizes)), b"1234", overwrite=True)
+    with pytest.raises(CorruptTableError, match="has 4 bytes, but its manifest entry says 3"):
+        check_sizes(file_io, sizes)
 
 
 def created(work: tuple[dict[str, str], int]) -> list[bool]:

@@ -14,7 +14,7 @@ SPARK: tuple[Option, ...] = (
         "read.spark-parquet",
         K.BOOL,
         True,
-        "Whether the SQL catalog and `to_df` leave local Parquet files to Spark's own reader, where it can.",
+        "Whether the SQL catalog and `to_df` leave Parquet files to Spark's own reader, where it can.",
         scope=Scope.READ,
         honoured=True,
     ),

@@ -40,6 +40,7 @@ def task_files(
     first_marks: Mapping[str, int] | None = None,
     *,
     paths: bool = False,
+    uri: Callable[[str], str] | None = None,
 ) -> TaskFiles:
     """The files of the splits of each task, with the values of the partition columns that are read.
 
@@ -49,15 +50,18 @@ def task_files(
         tasks: the splits.
         first_marks: a number by the path of a file, which is read as one more such column; -1 for files without.
         paths: the path of a file is read as one more such column.
+        uri: by the path of a file what Hadoop opens; the file is local when not given.
     """
     if first_marks is not None:
-        return _with_constant(task_files(table, columns, tasks), tasks, lambda path: first_marks.get(path, -1), "long")
+        found = task_files(table, columns, tasks, uri=uri)
+        return _with_constant(found, tasks, lambda path: first_marks.get(path, -1), "long")
     if paths:
-        return _with_constant(task_files(table, columns, tasks), tasks, str, "")
+        return _with_constant(task_files(table, columns, tasks, uri=uri), tasks, str, "")
     partitions = dict.fromkeys(split.partition for splits in tasks for split in splits)
     position = {partition: at for at, partition in enumerate(partitions)}
     files = [
-        [(position[split.partition], *_slice(file)) for split in splits for file in split.files] for splits in tasks
+        [(position[split.partition], *_slice(file, uri or file_uri)) for split in splits for file in split.files]
+        for splits in tasks
     ]
     return TaskFiles(*partition_rows(table, columns, partitions), files)
 
@@ -99,11 +103,11 @@ def _as_spark_keeps(value: Any) -> Any:
     return value.toordinal() - _EPOCH_DAY if isinstance(value, date) else value
 
 
-def _slice(file: SplitFile) -> tuple[str, int, int, int]:
+def _slice(file: SplitFile, uri: Callable[[str], str]) -> tuple[str, int, int, int]:
     """Return a file or a range of its bytes. A row group belongs to the range that holds its middle."""
     part, parts = file.row_groups or (0, 1)
     start, end = file.size * part // parts, file.size * (part + 1) // parts
-    return file_uri(file.path), start, end - start, file.size
+    return uri(file.path), start, end - start, file.size
 
 
 def file_uri(path: str) -> str:

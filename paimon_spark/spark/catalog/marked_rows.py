@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -97,9 +98,12 @@ def marks_of(plan: ReadPlan) -> Marks | None:
         return None
     with snapshot_expiry_errors(plan.table, 0 if plan.snapshot is None else plan.snapshot.id):
         found = superseded_rows(plan.table, merged, cores_here()) if merged else {}
-        for path, file in files.items():
-            if path not in found and file.deletion_vector is not None:
-                found[path] = deleted_rows(plan.table.file_io, file.deletion_vector, file.row_count)
+        vectors = {path: file for path, file in files.items() if path not in found and file.deletion_vector is not None}
+        with ThreadPoolExecutor(plan.table.file_io.threads) as pool:
+            bits = pool.map(
+                lambda file: deleted_rows(plan.table.file_io, file.deletion_vector, file.row_count), vectors.values()
+            )
+            found.update(zip(vectors, bits, strict=True))
     return _laid_out({path: bits for path, bits in found.items() if bits.any()})
 
 

@@ -8,7 +8,7 @@ partition is, is in the plan. No setting of the session may change the rows, as 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,8 @@ from pyspark.sql.types import StructType
 from paimon_spark.read.metadata_columns import FILE_PATH
 from paimon_spark.read.plain_files import holds_plain_rows, merged_splits
 from paimon_spark.spark.catalog.driver_read import is_small
-from paimon_spark.spark.catalog.file_partitions import file_uri, task_files
+from paimon_spark.spark.catalog.file_partitions import task_files
+from paimon_spark.spark.catalog.hadoop_files import LOCAL, hadoop_files
 from paimon_spark.spark.catalog.marked_rows import FIRST_MARK, POSITION, is_worth_marking, marks_of
 from paimon_spark.spark.jvm.faces import Value, has_faces
 from paimon_spark.spark.jvm.gateway import Gateway
@@ -26,7 +27,7 @@ from paimon_spark.spark.jvm.spark_errors import misfit_reason
 from paimon_spark.spark.source.split_packing import pack_splits
 from paimon_spark.spec.data_types import DoubleType, FloatType
 from paimon_spark.spec.predicate import And, Leaf, Not, Or, Predicate, fields
-from paimon_spark.storage.formats import check_local_sizes
+from paimon_spark.storage.formats import check_sizes
 
 if TYPE_CHECKING:
     from paimon_spark.read.split import DataSplit
@@ -54,6 +55,7 @@ WANTED_SETTINGS: Final = (_SHIFTS_TIMES,)
 
 
 def parquet_batch(
+    gateway: Gateway,
     scan: ScanPlan,
     pushed: Sequence[Predicate],
     *,
@@ -63,6 +65,7 @@ def parquet_batch(
     """A batch of Spark's Parquet reader, for `faces`; ``PaimonParquet`` makes it, where this Spark lets it.
 
     Args:
+        gateway: the JVM.
         scan: what is read; partition columns come last in its struct.
         pushed: predicates that Spark evaluates once more: here they only prune row groups.
         marks: of rows, by which Spark filters them: columns for that are added.
@@ -79,10 +82,11 @@ def parquet_batch(
     if marks is not None:
         data, partition = data.add(POSITION), partition.add(FIRST_MARK)
     tasks = _packed(scan, marks) if tasks is None else tasks
-    sizes = {file.path: file.size for splits in tasks for split in splits for file in split.files}
-    check_local_sizes(scan.table.file_io, sizes)
+    sizes = _sizes(split for splits in tasks for split in splits)
+    check_sizes(scan.table.file_io, sizes)
+    way = hadoop_files(gateway, scan.table.file_io, sizes) or LOCAL
     first_marks = None if marks is None else marks.first
-    files = task_files(scan.table, partition_fields, tasks, first_marks, paths=bool(scan.metadata))
+    files = task_files(scan.table, partition_fields, tasks, first_marks, paths=bool(scan.metadata), uri=way.uri)
     return [
         "parquet batch",
         {
@@ -90,6 +94,7 @@ def parquet_batch(
             "partition": partition.json() if len(partition) else None,
             "filters": _usable_filters(scan, pushed),
             "options": _OPTIONS,
+            "store": way.store,
             "kinds": files.kinds,
             "rows": files.rows,
             "tasks": files.tasks,
@@ -103,7 +108,7 @@ def note_refusal(error: Exception | str) -> None:
 
 
 def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, marked: bool = False) -> bool:
-    """Whether a scan is left to Spark's Parquet reader: rows of local files as they are.
+    """Whether a scan is left to Spark's Parquet reader: rows, as they are, of files that the JVM can open.
 
     Args:
         gateway: the JVM.
@@ -111,7 +116,7 @@ def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, 
         settings: of the session, `WANTED_SETTINGS` as far as they are set.
         marked: Spark filters rows that deletion vectors mark.
     """
-    if not scan.table.options.value("read.spark-parquet") or not _is_local(scan.table.path):
+    if not scan.table.options.value("read.spark-parquet"):
         return False
     if scan.metadata and (marked or scan.metadata != (FILE_PATH,)):
         return False
@@ -120,8 +125,11 @@ def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, 
     plain = holds_plain_rows(scan.plan, marked=True) if marked else scan.has_plain_rows
     if not plain or not scan.partition_columns_are_last:
         return False
-    paths = {file.path for split in scan.plan.splits for file in split.files}
-    return all(map(_is_local, paths)) and _can_open(gateway, paths)
+    sizes = _sizes(scan.plan.splits)
+    if not sizes and not _is_local(scan.table.path):
+        return False
+    way = hadoop_files(gateway, scan.table.file_io, sizes)
+    return way is not None and _can_name(gateway, sizes, local=way == LOCAL)
 
 
 def native_marks(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) -> Marks | None:
@@ -131,8 +139,10 @@ def native_marks(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str]) 
     """
     if scan.has_plain_rows or not is_native(gateway, scan, settings, marked=True):
         return None
-    if merged_splits(scan.plan) and (is_small(gateway, scan) or not is_worth_marking(scan)):
-        return None
+    if merged_splits(scan.plan) and (
+        not _is_local(scan.table.path) or is_small(gateway, scan) or not is_worth_marking(scan)
+    ):
+        return None  # the driver would read the keys of all files, over the network too
     return marks_of(scan.plan)
 
 
@@ -150,12 +160,17 @@ def _is_local(path: str) -> bool:
     return path.startswith("/") or path[:5].lower() == "file:"
 
 
-def _can_open(gateway: Gateway, paths: set[str]) -> bool:
-    """Return whether the JVM can open files of these names: its locale may be ASCII only."""
+def _sizes(splits: Iterable[DataSplit]) -> dict[str, int]:
+    return {file.path: file.size for split in splits for file in split.files}
+
+
+def _can_name(gateway: Gateway, paths: Iterable[str], *, local: bool) -> bool:
+    """Return whether the JVM can name these files: of local ones its locale may be ASCII only."""
     if all(map(str.isascii, paths)):
         return True
-    encoding = gateway.jvm.java.lang.System.getProperty("sun.jnu.encoding")
-    return str(encoding).upper() in ("UTF-8", "UTF8") and all(map(_is_unicode, map(file_uri, paths)))
+    if not all(map(_is_unicode, paths)):
+        return False
+    return not local or str(gateway.jvm.java.lang.System.getProperty("sun.jnu.encoding")).upper() in ("UTF-8", "UTF8")
 
 
 def _is_unicode(path: str) -> bool:

@@ -317,7 +317,7 @@ class ScanProxy(BasicScanProxy):
         """Spark's Parquet batch where the files are the rows; few rows by their keys; else a Python batch."""
         reader = self.plan.reader()
         if self._is_native(question.settings):
-            value = parquet_batch(self.plan, self.pushed, marks=self._marks)
+            value = parquet_batch(self.gateway, self.plan, self.pushed, marks=self._marks)
         elif is_small(self.gateway, self.plan):
             value = rows_here(self.plan.struct, reader)
         else:

@@ -131,16 +131,17 @@ class StreamProxy(FacedProxy):
     def _asked_partitions(self, question: Question) -> Reply:
         """The tasks of a batch, which Spark plans twice; what makes their readers is asked next, and known then."""
         start, end = map(_parsed, question.arguments)
-        batch = self.stream.scan.batch(start, end, cores_here())
-        tasks = self._tasks = self.stream.tasks(batch)
-        self._reader = self.stream.reader_of(batch)
+        read = self.stream.scan.batch(start, end, cores_here())
+        tasks = self._tasks = self.stream.tasks(read)
+        self._reader = self.stream.reader_of(read)
         files = [file for splits in tasks for split in splits for file in split.files]
         self._planned.clear()
         self._planned.update(files=len(files), bytes=sum(file.size // file.share for file in files))
         if self._native_fits[0] and self._filters_are_sparks:
             plain = ScanPlan(self.source.table, self.struct, view=self.source.view).of(self.stream.scan.plan, tasks)
             if is_native(self.gateway, plain, question.settings):
-                return Reply(["partitions of", parquet_batch(plain, self.pushed, tasks=tasks)], repeated=True)
+                batch = parquet_batch(self.gateway, plain, self.pushed, tasks=tasks)
+                return Reply(["partitions of", batch], repeated=True)
         return self._own_batch()
 
     def _asked_own_batch(self, question: Question) -> Reply:

@@ -337,6 +337,7 @@ NO_FILE_CACHE = SparkClass(f"{_SOURCES}.NoopCache", is_object=True)
 PARQUET_SCAN_BUILDER = SparkClass(
     f"{_SOURCES}.v2.parquet.ParquetScanBuilder", methods=("build", "pushedDataFilters_$eq"), constructors=(5,)
 )
+HADOOP_SETTINGS = SparkClass(SESSION_STATE.name, methods=("newHadoopConf",))
 READ_PARTITION_SCHEMA = SparkField(f"{_SOURCES}.v2.parquet.ParquetScan", ("readPartitionSchema",))
 V1_FILTERS = SparkClass(f"{_SQL}.internal.connector.PredicateUtils", methods=("toV1",))
 MEMORY_PARTITION = SparkClass(

@@ -75,7 +75,7 @@ NATIVE_READS = Feature(
     "reads by Spark's Parquet reader", "all files are read by Paimon's reader, which is slower",
     (
         c.FILE_PARTITION, c.PARTITIONED_FILE, c.SPARK_PATH, c.FILE_INDEX, c.NO_FILE_CACHE, c.PARQUET_SCAN_BUILDER,
-        c.READ_PARTITION_SCHEMA, c.V1_FILTERS, c.SOURCE_LOADER,
+        c.READ_PARTITION_SCHEMA, c.V1_FILTERS, c.HADOOP_SETTINGS, c.SOURCE_LOADER,
     ),
 )  # fmt: skip
 FACES = Feature(

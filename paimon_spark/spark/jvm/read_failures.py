@@ -18,7 +18,9 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 _MARK = "_paimon_explains"
-_FAILED = re.compile(r"FAILED_READ_FILE.*?((?:file:)?/\S*/bucket-[^/\s]+/[^/\s]+\.parquet)", re.DOTALL)
+_FAILED = re.compile(r"FAILED_READ_FILE.*?((?:[a-z][a-z0-9-]*:)?/\S*/bucket-[^/\s]+/[^/\s]+\.parquet)", re.DOTALL)
+_OWN_SCHEME = re.compile(r"^s3a-paimon-[0-9a-f]+:")
+"""What stands for ``s3a:`` where Spark reads with settings of our own (`catalog/hadoop_files`)."""
 
 
 def explain_read_failures() -> None:
@@ -54,8 +56,9 @@ def read_failure_note(message: str) -> str | None:
     found = _FAILED.search(message)
     if found is None:
         return None
+    path = _OWN_SCHEME.sub("s3a:", found[1])
     return (
-        f"Data file {found[1]} of a Paimon table is damaged or missing. If its snapshot expired while the query ran, "
+        f"Data file {path} of a Paimon table is damaged or missing. If its snapshot expired while the query ran, "
         "run the query again; else restore the file. With SET spark.paimon.read.spark-parquet = false Paimon's own "
         "reader says what is wrong with it."
     )

@@ -29,7 +29,9 @@ public final class PaimonParquet {
         for (int at = 0; at < filters.length; at++) {
             filters[at] = (Predicate) pushed[((Number) ((List) given.get("filters")).get(at)).intValue()];
         }
-        ParquetScan reader = scan(data, filters, (Map) given.get("options"));
+        Map options = new HashMap((Map) given.get("options"));
+        options.putAll(PaimonStores.settings((String) given.get("store")));
+        ParquetScan reader = scan(data, filters, options);
         if (given.get("partition") != null) {
             PaimonAnswers.set(reader, "readPartitionSchema", PaimonAnswers.type((String) given.get("partition")));
         }

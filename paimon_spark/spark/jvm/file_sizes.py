@@ -1,0 +1,53 @@
+"""The size of a file of a store, as Hadoop in the JVM sees it, and the settings by which it is reached."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from py4j.protocol import Py4JError
+
+from paimon_spark.spark.jvm.java_sources import new_object
+
+if TYPE_CHECKING:
+    from paimon_spark.spark.jvm.gateway import Gateway
+
+_PY4J_LOGS: Final = ("py4j.java_gateway", "py4j.clientserver")
+
+
+def size_of_file(gateway: Gateway, store: str | None, settings: Mapping[str, str], uri: str) -> int | str:
+    """Return how many bytes a file has, asked as a reader of the session would; or why that is not known.
+
+    Args:
+        gateway: the JVM.
+        store: the name by which ``PaimonStores`` keeps the settings; None where it is to keep nothing.
+        settings: of Hadoop, beside those of the session; they may hold secrets.
+        uri: of the file.
+    """
+    try:
+        stores = new_object(gateway, "PaimonStores")
+        with _unlogged():
+            asked = gateway.jvm.java.util.HashMap()
+            asked.put("store", store)
+            asked.put("settings", gateway.string_map(settings))
+            asked.put("uri", uri)
+            found: int | str = stores.apply(asked)
+    except (Py4JError, TypeError) as error:
+        return type(error).__name__
+    return found
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep py4j from logging what it sends, which it does at level DEBUG."""
+    loggers = [logging.getLogger(name) for name in _PY4J_LOGS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled

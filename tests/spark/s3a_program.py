@@ -1,0 +1,89 @@
+"""A session with Hadoop's file system of S3: which queries Spark's own reader reads, and their rows, as JSON.
+
+Arguments: the jars, a folder, and the addresses of two servers with a bucket of one name.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+import paimon_spark
+from tests.support.s3_server import BUCKET, S3Server
+
+NATIVE = "reader=spark-parquet"
+
+
+def session(jars: str, own: S3Server) -> SparkSession:
+    settings = {
+        "spark.driver.extraClassPath": jars,
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.hadoop.fs.s3a.endpoint": own.url,
+        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        # what only this bucket has counts more than what is set for all: ours must count more still
+        f"spark.hadoop.fs.s3a.bucket.{BUCKET}.access.key": "key",
+        f"spark.hadoop.fs.s3a.bucket.{BUCKET}.secret.key": "of-the-session",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def told(frame: DataFrame) -> dict[str, Any]:
+    rows = sorted(tuple(row) for row in frame.collect())
+    plan = str(frame._jdf.queryExecution().toString())
+    return {"native": NATIVE in plan, "rows": rows, "hidden": "hidden" in plan}
+
+
+def main(jars: str, folder: Path, one: S3Server, two: S3Server) -> dict[str, Any]:
+    spark = session(jars, one)
+    spark.sparkContext.setLogLevel("OFF")
+    catalogs = {"one": one.options, "two": two.options, "odd": {**one.options, "fs.max_concurrency": "5"}}
+    for name, options in catalogs.items():
+        paimon_spark.register_catalog(spark, name, warehouse=f"s3://{BUCKET}/wh", **options)
+    logging.basicConfig(filename=folder / "log", level=logging.DEBUG)
+    for at, name in enumerate(("one", "two")):
+        spark.sql(f"CREATE DATABASE {name}.d")
+        spark.sql(f"CREATE TABLE {name}.d.a AS SELECT id + {at} AS id, 'é' AS s, id % 2 AS p FROM range(6)")
+    spark.sql(
+        "CREATE TABLE one.d.k (k INT NOT NULL, p STRING NOT NULL) PARTITIONED BY (p) "
+        "TBLPROPERTIES ('primary-key'='k,p', 'bucket'='1', 'deletion-vectors.enabled'='true')"
+    )
+    spark.sql("INSERT INTO one.d.k SELECT id, 'a b=ü' FROM range(6)")
+    spark.sql("DELETE FROM one.d.k WHERE k < 3")
+    found = {
+        "one": told(spark.sql("SELECT * FROM one.d.a WHERE id > 3")),
+        "two": told(spark.sql("SELECT * FROM two.d.a WHERE id > 3")),
+        "ours": told(spark.sql("SELECT * FROM one.d.a WITH (`read.spark-parquet` = 'false') WHERE id > 3")),
+        "odd": told(spark.sql("SELECT * FROM odd.d.a WHERE id > 3")),
+        "vectors": told(spark.sql("SELECT * FROM one.d.k")),
+        "paths": told(spark.sql("SELECT DISTINCT left(__paimon_file_path, 18) FROM one.d.a")),
+        "session": told(spark.read.format("paimon").load(f"s3://{BUCKET}/wh/d.db/a").where("id > 3")),
+    }
+    stream = spark.readStream.table("one.d.a").writeStream.format("memory").queryName("streamed")
+    stream.trigger(availableNow=True).start().awaitTermination()
+    found["stream"] = {"rows": sorted(tuple(row) for row in spark.table("streamed").collect())}
+    logging.getLogger().handlers[0].flush()
+    found["logged"] = {"hidden": "hidden" in (folder / "log").read_text(), "debug": (folder / "log").stat().st_size}
+    store = one.store()
+    for path in store.find(f"{BUCKET}/wh/d.db/a/bucket-0"):
+        store.pipe_file(path, store.cat_file(path) + b" ")
+    try:
+        spark.sql("SELECT * FROM one.d.a").collect()
+    except Exception as error:  # noqa: BLE001 - of whatever kind
+        found["exchanged"] = {"error": str(error)[:300]}
+    return found
+
+
+if __name__ == "__main__":
+    jars, folder, *urls = sys.argv[1:]
+    found = main(jars, Path(folder), *map(S3Server, urls))
+    (Path(folder) / "found.json").write_text(json.dumps(found))
