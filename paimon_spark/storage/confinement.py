@@ -118,6 +118,10 @@ class ConfinedFileIO(FileIO):
         """Whether there is a file or directory."""
         return self.inner.exists(path)
 
+    def file_exists(self, path: str) -> bool:
+        """Whether there is a file."""
+        return self.inner.file_exists(path)
+
     def size(self, path: str) -> int:
         """Bytes of a file."""
         return self.inner.size(path)

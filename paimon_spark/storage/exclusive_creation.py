@@ -22,6 +22,26 @@ _PROVEN_ENDPOINTS: Final[set[str]] = set()
 _MEMORY_LOCK: Final = threading.Lock()
 
 
+def create(store: Any, scheme: str, key: str, data: bytes, path: str, endpoint: str, *, unsafe: bool) -> bool:
+    """Create an object unless there is one; return whether it was created.
+
+    Raises:
+        UnsupportedError: the store cannot do it so that one writer wins, and ``unsafe`` does not say that there is one.
+    """
+    if scheme in CONDITIONAL_PUT:
+        if scheme == "s3" and not unsafe:
+            check_conditional_put(store, key, path, endpoint)
+        return put_if_absent(store, key, data, path)
+    if scheme == "webhdfs":
+        return rename_if_absent(store, key, data)
+    if not unsafe:
+        raise not_exclusive(path, f"The store '{scheme}:'")
+    if store.exists(key):
+        return False
+    store.pipe_file(key, data)
+    return True
+
+
 def put_if_absent(store: Any, key: str, data: bytes, path: str) -> bool:
     """Put an object unless there is one; return whether it was put.
 

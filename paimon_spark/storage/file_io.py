@@ -18,14 +18,7 @@ import pyarrow as pa
 from paimon_spark.errors import PaimonError
 from paimon_spark.storage import deletes, local_files, unused_settings
 from paimon_spark.storage.directory_markers import NO_DIRECTORIES, make_directory
-from paimon_spark.storage.exclusive_creation import (
-    CONDITIONAL_PUT,
-    UNSAFE_RENAME,
-    check_conditional_put,
-    not_exclusive,
-    put_if_absent,
-    rename_if_absent,
-)
+from paimon_spark.storage.exclusive_creation import UNSAFE_RENAME, create, not_exclusive
 from paimon_spark.storage.file_status import FileStatus as FileStatus
 from paimon_spark.storage.file_status import status_of
 from paimon_spark.storage.moves import Move
@@ -40,9 +33,9 @@ from paimon_spark.storage.store_options import (
     secret_values,
     store_options,
 )
+from paimon_spark.storage.store_requests import KEPT, exists, is_object, is_unique, listed, open_object, read_whole
 
 _HOST_OPTIONS: Final = ("host", "port", "username", "password", "user")
-_SIZE_SAVES_A_REQUEST: Final = ("s3", "gs", "abfs")
 
 
 class FileIO(abc.ABC):
@@ -108,6 +101,10 @@ class FileIO(abc.ABC):
     @abc.abstractmethod
     def exists(self, path: str) -> bool:
         """Whether there is a file or directory."""
+
+    def file_exists(self, path: str) -> bool:
+        """Whether there is a file, of a path that is no directory's."""
+        return self.exists(path)
 
     @abc.abstractmethod
     def size(self, path: str) -> int:
@@ -278,13 +275,16 @@ class FsspecFileIO(FileIO):
     @named
     def read_bytes(self, path: str) -> bytes:
         """The whole object."""
-        return bytes(self.filesystem(path).cat_file(self._key(path)))
+        data = KEPT.get(self, path)
+        if data is None:
+            data = read_whole(self.filesystem(path), self.scheme, self._key(path))
+            KEPT.put(self, self.scheme, path, data)
+        return data
 
     @named
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """An object as a seekable file; pyarrow itself asks for large ranges, so fsspec does not read ahead."""
-        known = {"size": size} if size is not None and self.scheme in _SIZE_SAVES_A_REQUEST else {}
-        file = self.filesystem(path).open(self._key(path), "rb", cache_type="none", **known)
+        file = open_object(self.filesystem(path), self.scheme, self._key(path), size)
         return pa.PythonFile(NamedErrorsFile(file, path, self.secrets()), mode="r")
 
     @named
@@ -298,34 +298,29 @@ class FsspecFileIO(FileIO):
     def write_bytes(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
         """Write a whole object in one request where the store can."""
         store = self.filesystem(path)
-        if not overwrite and store.exists(self._key(path)):
+        if not overwrite and not is_unique(path) and store.exists(self._key(path)):
             raise FileExistsError(f"The file exists already: {redact(path)}")
         self._make_parent(path)
         store.pipe_file(self._key(path), data)
+        KEPT.put(self, self.scheme, path, data)
 
     @named
     def create_exclusive(self, path: str, data: bytes) -> bool:
         """Conditional put (`"xb"`), or a rename that fails on an existing target (WebHDFS)."""
-        store = self.filesystem(path)
         self._make_parent(path)
-        if self.scheme in CONDITIONAL_PUT:
-            if self.scheme == "s3" and not self.unsafe_rename:
-                endpoint = str(self.storage_options.get("endpoint_url", ""))
-                check_conditional_put(store, self._key(path), path, endpoint)
-            return put_if_absent(store, self._key(path), data, path)
-        if self.scheme == "webhdfs":
-            return rename_if_absent(store, self._key(path), data)
-        if not self.unsafe_rename:
-            raise not_exclusive(path, f"The store '{self.scheme}:'")
-        if store.exists(self._key(path)):
-            return False
-        store.pipe_file(self._key(path), data)
-        return True
+        endpoint = str(self.storage_options.get("endpoint_url", ""))
+        store, key = self.filesystem(path), self._key(path)
+        return create(store, self.scheme, key, data, path, endpoint, unsafe=self.unsafe_rename)
 
     @named
     def exists(self, path: str) -> bool:
         """Whether there is an object or a prefix."""
-        return bool(self.filesystem(path).exists(self._key(path)))
+        return exists(self.filesystem(path), self.scheme, self._key(path))
+
+    @named
+    def file_exists(self, path: str) -> bool:
+        """Whether there is an object."""
+        return is_object(self.filesystem(path), self.scheme, self._key(path))
 
     @named
     def size(self, path: str) -> int:
@@ -337,7 +332,7 @@ class FsspecFileIO(FileIO):
         """The entries directly below a prefix."""
         directory = self._key(path).rstrip("/")
         try:
-            entries = self.filesystem(path).ls(directory, detail=True)
+            entries = listed(self.filesystem(path), self.scheme, directory)
         except FileNotFoundError as missing:
             if says_no_bucket(missing):
                 raise
@@ -366,6 +361,7 @@ class FsspecFileIO(FileIO):
 
     def delete_quietly(self, path: str, *, recursive: bool = False) -> bool:
         """Delete, ignoring what the store says."""
+        KEPT.drop_below(self, path) if recursive else KEPT.drop(self, [path])
         try:
             store, key = self.filesystem(path), self._key(path)
             if recursive:
@@ -380,6 +376,7 @@ class FsspecFileIO(FileIO):
 
     def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> list[str]:
         """Delete many objects: a thousand with one request where the store can, else several at once."""
+        KEPT.drop(self, paths)
         if self.scheme in deletes.BULK and len(paths) > 1 and threads != 1:
             left = deletes.delete_in_bulk(self.filesystem(paths[0]), [self._key(path) for path in paths])
             paths = [paths[place] for place in left]

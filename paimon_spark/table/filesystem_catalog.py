@@ -6,6 +6,7 @@ Equals Java's ``FileSystemCatalog``: a database is a directory, a table one with
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -128,13 +129,16 @@ class FilesystemCatalog:
         Raises:
             PaimonError: there is no such database.
         """
-        if not self.database_exists(database):
-            raise PaimonError(f"Database {database} does not exist.")
         if database == SYSTEM_DATABASE:
             return list(SYSTEM_DATABASE_TABLES)
-        path = self.database_path(database)
-        names = (name for name, _, is_dir, _ in self.file_io.list_names(path) if is_dir)
-        return sorted(name for name in names if self._has_schema(f"{path}/{name}"))
+        path = self.database_path(database) if is_plain_name(database) else None
+        listed = [] if path is None else self.file_io.list_names(path)
+        if not listed and not self.database_exists(database):
+            raise PaimonError(f"Database {database} does not exist.")
+        names = [name for name, _, is_dir, _ in listed if is_dir]
+        with ThreadPoolExecutor(max(1, min(self.file_io.threads, len(names)))) as pool:
+            found = pool.map(lambda name: self._has_schema(f"{path}/{name}"), names)
+            return sorted(name for name, is_table in zip(names, found, strict=True) if is_table)
 
     def table_exists(self, database: str, table: str) -> bool:
         """Tell whether there is such a table."""

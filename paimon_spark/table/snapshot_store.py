@@ -67,7 +67,7 @@ class SnapshotStore:
 
     def exists(self, snapshot_id: int) -> bool:
         """Tell whether the snapshot lives."""
-        return self._file_io.exists(self._paths.snapshot_path(snapshot_id))
+        return self._file_io.file_exists(self._paths.snapshot_path(snapshot_id))
 
     def latest_id(self) -> int | None:
         """Return the highest snapshot id, None when nothing was committed.
@@ -115,6 +115,11 @@ class SnapshotStore:
             self.write_latest_hint(ids[-1])
         else:
             self._file_io.delete_quietly(self._paths.latest_hint_path)
+
+    def _hinted(self) -> Snapshot | None:
+        """Read the snapshot that LATEST names; None where it is not there, or the next one is."""
+        hint = self._read_hint(self._paths.latest_hint_path)
+        return None if hint is None or self.exists(hint + 1) else self.find(hint)
 
     def _look(self) -> tuple[int | None, int | None]:
         """The highest snapshot id, and the id of the latest snapshot if that is lost."""
@@ -187,6 +192,9 @@ class SnapshotStore:
 
     def latest(self) -> Snapshot | None:
         """Return the latest snapshot, None when nothing was committed; raises as `latest_id` and `get`."""
+        hinted = self._hinted()
+        if hinted is not None:
+            return hinted
         snapshot_id = self.latest_id()
         return None if snapshot_id is None else self.get(snapshot_id)
 
@@ -197,6 +205,9 @@ class SnapshotStore:
             TableNotFoundError: the table was dropped.
             CorruptTableError: the latest snapshot is lost, so that the commit would take its id.
         """
+        hinted = self._hinted()
+        if hinted is not None:
+            return hinted
         found, lost = self._look()
         if found is None:
             self.check_table_there()

@@ -40,7 +40,7 @@ class TagStore:
 
     def exists(self, name: str) -> bool:
         """Tell whether there is a tag ``name``."""
-        return self._file_io.exists(self._paths.tag_path(name))
+        return self._file_io.file_exists(self._paths.tag_path(name))
 
     def get(self, name: str) -> Tag:
         """Return the tag ``name``.
@@ -138,7 +138,7 @@ class TagStore:
             SnapshotNotFoundError: there is no such tag.
         """
         path = self._paths.tag_path(name)
-        if not self._file_io.exists(path):
+        if not self._file_io.file_exists(path):
             raise SnapshotNotFoundError(self._missing(name))
         self._delete(path)
 

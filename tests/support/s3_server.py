@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 BUCKET = "warehouse"
 _PATIENCE_SECONDS = 60
@@ -40,6 +41,29 @@ class S3Server:
         return s3fs.S3FileSystem(
             key="key", secret="hidden", endpoint_url=self.url, client_kwargs=region, use_listings_cache=False
         )
+
+
+@contextmanager
+def requests_of(store: Any) -> Iterator[list[str]]:
+    """Note the requests that a file system of fsspec sends while the context is open, as ``GET wh/t/schema-0``.
+
+    A listing is a ``LIST`` of its prefix.
+    """
+    seen: list[str] = []
+
+    def note(request: Any, **_: Any) -> None:
+        url = urlsplit(request.url)
+        asked = parse_qs(url.query)
+        key = unquote(url.path).removeprefix(f"/{BUCKET}").lstrip("/")
+        seen.append(f"LIST {asked['prefix'][0]}" if "list-type" in asked else f"{request.method} {key}")
+
+    store.connect()
+    events = store.s3.meta.events
+    events.register("before-send.s3", note)
+    try:
+        yield seen
+    finally:
+        events.unregister("before-send.s3", note)
 
 
 @contextmanager

@@ -11,6 +11,16 @@ import org.apache.spark.sql.classic.SparkSession;
 /** Stores that Python reaches with options of its own: their settings for Hadoop, by the name that Python gives them. */
 public final class PaimonStores implements Function {
     private static final Map STORES = new ConcurrentHashMap();
+    /** A store that does not answer is given up soon: a query waits. */
+    private static final String[][] SOON = {
+        {"fs.s3a.attempts.maximum", "1"},
+        {"fs.s3a.retry.limit", "1"},
+        {"fs.s3a.connection.establish.timeout", "5000"},
+        {"fs.s3a.connection.timeout", "15000"},
+        {"ipc.client.connect.max.retries", "1"},
+        {"ipc.client.connect.max.retries.on.timeouts", "1"},
+        {"dfs.client.failover.max.attempts", "3"},
+    };
 
     static Map settings(String store) {
         return store == null ? new HashMap() : (Map) STORES.get(store);
@@ -28,6 +38,9 @@ public final class PaimonStores implements Function {
             for (Iterator each = settings.entrySet().iterator(); each.hasNext();) {
                 Map.Entry entry = (Map.Entry) each.next();
                 conf.set((String) entry.getKey(), (String) entry.getValue());
+            }
+            for (int at = 0; at < SOON.length; at++) {
+                conf.set(SOON[at][0], SOON[at][1]);
             }
             Path path = new Path((String) asked.get("uri"));
             FileSystem files = FileSystem.newInstance(path.toUri(), conf);

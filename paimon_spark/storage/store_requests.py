@@ -1,0 +1,228 @@
+"""Fewer requests to a store than fsspec needs: files whose names say that they never change, and known kinds of paths.
+
+Manifests and their lists have a unique name each: what was read or written once is kept by the process, within a byte
+budget, as no other content can have that name. Keys are paths in fsspec's own spelling.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any, Final, cast
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.storage.directory_markers import NO_DIRECTORIES
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_KEPT_NAME: Final = re.compile(rf"(index-)?manifest-(list-)?{_UUID.pattern}-\d+")
+_MOST_KEPT_BYTES: Final = 64 << 20
+_LARGEST_KEPT_BYTES: Final = 8 << 20
+_LARGEST_WHOLE_BYTES: Final = 1 << 20
+"""A request more takes as long as so many bytes."""
+
+
+def is_unique(path: str) -> bool:
+    """Tell whether a file's name was made so that no other file has it."""
+    return _UUID.search(path.rpartition("/")[2]) is not None
+
+
+def read_whole(store: Any, scheme: str, key: str) -> bytes:
+    """Read an object with one request; s3fs would ask for its size first, to read large ones in parts."""
+    if scheme == "s3" and _reads_in_parts(cast("Hashable", type(store))):
+        return bytes(store.cat_file(key, max_concurrency=1))
+    return bytes(store.cat_file(key))
+
+
+def open_object(store: Any, scheme: str, key: str, size: int | None) -> Any:
+    """Open an object for pyarrow, which itself asks for large ranges: nothing is read ahead.
+
+    Args:
+        store: fsspec's file system.
+        scheme: in fsspec's spelling.
+        key: of the object.
+        size: its bytes, where known: then it is not asked for.
+    """
+    if size is not None and scheme == "s3":
+        return SizedObject(store, scheme, key, size)
+    known = {"size": size} if size is not None and scheme in ("gs", "abfs") else {}
+    return store.open(key, "rb", cache_type="none", **known)
+
+
+def listed(store: Any, scheme: str, directory: str) -> list[dict[str, Any]]:
+    """Return the entries of a directory as fsspec spells them, with one request for a thousand.
+
+    s3fs would look for a file of the name where nothing is below it.
+    """
+    if scheme != "s3" or "/" not in directory:
+        found: list[dict[str, Any]] = store.ls(directory, detail=True)
+        return found
+    entries: list[dict[str, Any]] = []
+    for page in _pages(store, f"{directory}/"):
+        entries += _entries(page, directory.partition("/")[0])
+    return entries
+
+
+def exists(store: Any, scheme: str, key: str) -> bool:
+    """Tell whether there is an object or something below it, with one request where names are few."""
+    if scheme != "s3" or "/" not in key.strip("/"):
+        return bool(store.exists(key))
+    key = key.rstrip("/")
+    try:
+        for page in _pages(store, key):
+            names = [entry["name"] for entry in _entries(page, key.partition("/")[0])]
+            if key in names or f"{key}/" in names:
+                return True
+            if any(name > f"{key}/" for name in names):  # S3 lists in the order of names
+                return False
+    except FileNotFoundError:
+        return False
+    except PermissionError:  # of listing, perhaps only
+        return bool(store.exists(key))
+    return False
+
+
+def _pages(store: Any, prefix: str) -> Iterator[dict[str, Any]]:
+    bucket, _, name = prefix.partition("/")
+    asked = {"Bucket": bucket, "Prefix": name, "Delimiter": "/", **store.req_kw}
+    while True:
+        page = store.call_s3("list_objects_v2", **asked)
+        yield page
+        if not page.get("IsTruncated"):
+            return
+        asked["ContinuationToken"] = page["NextContinuationToken"]
+
+
+def _entries(page: dict[str, Any], bucket: str) -> list[dict[str, Any]]:
+    directories = [{"name": f"{bucket}/{one['Prefix']}", "type": "directory"} for one in page.get("CommonPrefixes", ())]
+    files = [
+        {"name": f"{bucket}/{one['Key']}", "type": "file", "size": one["Size"], "LastModified": one["LastModified"]}
+        for one in page.get("Contents", ())
+    ]
+    return [*directories, *files]
+
+
+def is_object(store: Any, scheme: str, key: str) -> bool:
+    """Tell whether there is an object with one request; fsspec would then look for a directory of the name."""
+    if scheme != "s3":
+        return bool(store.exists(key))
+    bucket, name, _ = store.split_path(key)
+    try:
+        store.call_s3("head_object", Bucket=bucket, Key=name)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+class SizedObject:
+    """An object of known size for pyarrow: each read is one request, and a small object comes with the first one."""
+
+    def __init__(self, store: Any, scheme: str, key: str, size: int) -> None:
+        self._store = store
+        self._scheme = scheme
+        self._key = key
+        self._size = size
+        self._position = 0
+        self._whole: bytes | None = None
+        self.closed = False
+
+    def read(self, length: int = -1) -> bytes:
+        """Bytes from where it stands.
+
+        Raises:
+            CorruptTableError: the object has another size.
+        """
+        start = self._position
+        end = self._size if length is None or length < 0 else min(start + length, self._size)
+        if start >= end:
+            return b""
+        if self._whole is None and self._size <= _LARGEST_WHOLE_BYTES:
+            self._whole = read_whole(self._store, self._scheme, self._key)
+            if len(self._whole) != self._size:
+                raise CorruptTableError(
+                    f"The file has {len(self._whole)} bytes, but its manifest entry says {self._size}: "
+                    "it was damaged or exchanged for another",
+                    path=self._key,
+                )
+        data = self._store.cat_file(self._key, start=start, end=end) if self._whole is None else self._whole[start:end]
+        self._position = start + len(data)
+        return bytes(data)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go to a place."""
+        self._position = offset + (0, self._position, self._size)[whence]
+        return self._position
+
+    def tell(self) -> int:
+        """Where it stands."""
+        return self._position
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def writable(self) -> bool:
+        """No."""
+        return False
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Forget what was read."""
+        self._whole = None
+        self.closed = True
+
+
+@functools.cache
+def _reads_in_parts(kind: Hashable) -> bool:
+    return "max_concurrency" in inspect.signature(kind._cat_file).parameters  # type: ignore[attr-defined]
+
+
+class KeptFiles:
+    """Contents of manifests, the most recently used ones; shared by all threads."""
+
+    def __init__(self, most_bytes: int = _MOST_KEPT_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._lock = threading.Lock()
+        self._files: OrderedDict[tuple[Hashable, str], bytes] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, owner: Hashable, path: str) -> bytes | None:
+        """Return what is kept of a file, None where nothing is."""
+        with self._lock:
+            found = self._files.get((owner, path))
+            if found is not None:
+                self._files.move_to_end((owner, path))
+            return found
+
+    def put(self, owner: Hashable, scheme: str, path: str, data: bytes) -> None:
+        """Keep a file's content, if its name says that it never changes."""
+        if scheme not in NO_DIRECTORIES or len(data) > _LARGEST_KEPT_BYTES:
+            return
+        if not _KEPT_NAME.fullmatch(path.rpartition("/")[2]):
+            return
+        with self._lock:
+            self._bytes += len(data) - len(self._files.pop((owner, path), b""))
+            self._files[owner, path] = data
+            while self._bytes > self._most_bytes:
+                self._bytes -= len(self._files.popitem(last=False)[1])
+
+    def drop(self, owner: Hashable, paths: Iterable[str]) -> None:
+        """Forget files that are deleted."""
+        with self._lock:
+            for path in paths:
+                self._bytes -= len(self._files.pop((owner, path), b""))
+
+    def drop_below(self, owner: Hashable, directory: str) -> None:
+        """Forget the files of a directory that is deleted."""
+        with self._lock:
+            below = [path for other, path in self._files if other == owner and path.startswith(f"{directory}/")]
+        self.drop(owner, below)
+
+
+KEPT: Final = KeptFiles()
+"""What this process keeps."""

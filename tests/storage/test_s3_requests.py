@@ -1,0 +1,174 @@
+"""How many requests a store is sent: each one is a user's wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.maintain.refs.tags import create_tag
+from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.split_read import read_split
+from paimon_spark.read.table_scan import TableScan
+from paimon_spark.spec.data_types import DataField, IntType
+from paimon_spark.spec.schema import create_schema
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.store_requests import KeptFiles
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.write.plan import plan_write
+from paimon_spark.write.task_write import write_batches
+from tests.support.s3_server import BUCKET, requests_of, s3_server
+
+ROOT = f"s3a://{BUCKET}/wh"
+SCHEMA = pa.schema([("k", pa.int32()), ("v", pa.int32())])
+
+
+@pytest.fixture(scope="module")
+def catalog() -> Iterator[FilesystemCatalog]:
+    """A database `d` with a table `t` of four buckets, into which rows were written twice."""
+    with s3_server() as server:
+        catalog = FilesystemCatalog(ROOT, server.options)
+        catalog.create_database("d")
+        fields = [DataField(0, "k", IntType(nullable=False)), DataField(1, "v", IntType())]
+        catalog.create_table("d", "t", create_schema(fields, ["k"], [], {"bucket": "4"}))
+        insert(catalog, range(8))
+        insert(catalog, range(8))
+        yield catalog
+
+
+def insert(catalog: FilesystemCatalog, keys: range) -> None:
+    table = catalog.load_table("d", "t")
+    plan = plan_write(table, data_schema=SCHEMA)
+    rows = pa.RecordBatch.from_pydict({"k": list(keys), "v": list(keys)}, schema=SCHEMA)
+    commit(table, [write_batches(plan, iter([rows]), 0)])
+
+
+def read(catalog: FilesystemCatalog) -> tuple[Any, list[pa.RecordBatch]]:
+    plan = TableScan.of(catalog.load_table("d", "t"), ROWS).select().plan()
+    return plan, [batch for split in plan.splits for batch in read_split(plan.table, split, plan.fields)]
+
+
+@pytest.fixture
+def seen(catalog: FilesystemCatalog) -> Iterator[list[str]]:
+    """The requests of this test; what a table holds is known to the process."""
+    read(catalog)
+    with requests_of(catalog.file_io.filesystem(ROOT)) as seen:  # type: ignore[attr-defined]
+        yield seen
+
+
+def kinds(seen: list[str]) -> dict[str, int]:
+    found = [request.split()[0] for request in seen]
+    return {kind: found.count(kind) for kind in sorted(set(found))}
+
+
+def test_a_table_is_planned_with_what_can_have_changed(catalog: FilesystemCatalog, seen: list[str]) -> None:
+    TableScan.of(catalog.load_table("d", "t"), ROWS).select().plan()
+    snapshots = catalog.load_table("d", "t").snapshots.ids()
+    assert seen[:5] == [
+        "LIST wh/d.db/t/schema/",
+        "GET wh/d.db/t/schema/schema-0",
+        "GET wh/d.db/t/snapshot/LATEST",
+        f"HEAD wh/d.db/t/snapshot/snapshot-{snapshots[-1] + 1}",
+        f"GET wh/d.db/t/snapshot/snapshot-{snapshots[-1]}",
+    ]
+
+
+def test_a_small_file_is_read_with_one_request(catalog: FilesystemCatalog, seen: list[str]) -> None:
+    plan, batches = read(catalog)
+    files = [file for split in plan.splits for file in split.files]
+    assert sum(batch.num_rows for batch in batches) == 8
+    assert len([request for request in seen if "/bucket-" in request]) == len(files)
+    assert len(seen) == 5 + len(files)
+
+
+def test_a_write_into_four_buckets(catalog: FilesystemCatalog, seen: list[str]) -> None:
+    insert(catalog, range(8))
+    # four data files, a manifest, two lists, the snapshot, the hint
+    assert kinds(seen) == {"GET": 8, "HEAD": 3, "LIST": 2, "PUT": 9}
+
+
+def test_tags_and_names(catalog: FilesystemCatalog, seen: list[str]) -> None:
+    assert catalog.tables("d") == ["t"]
+    assert kinds(seen) == {"LIST": 2}
+    seen.clear()
+    create_tag(catalog.load_table("d", "t"), "one")
+    assert kinds(seen) == {"GET": 3, "HEAD": 3, "LIST": 1, "PUT": 1}
+
+
+def test_what_another_process_commits_is_seen(catalog: FilesystemCatalog) -> None:
+    """Nothing that can change is kept."""
+    before = len(read(catalog)[0].splits[0].files)
+    insert(catalog, range(8))
+    assert len(read(catalog)[0].splits[0].files) == before + 1
+
+
+def test_a_small_file_of_another_size_is_refused(catalog: FilesystemCatalog) -> None:
+    file_io = FileIO.for_path(ROOT, catalog.options)
+    path = f"{ROOT}/data.parquet"
+    file_io.write_bytes(path, b"123")
+    with file_io.open_input(path, 4) as file, pytest.raises(CorruptTableError, match="has 3 bytes, but its manifest"):
+        file.read(2)
+
+
+def test_a_large_file_is_read_in_ranges(catalog: FilesystemCatalog, seen: list[str]) -> None:
+    file_io = FileIO.for_path(ROOT, catalog.options)
+    data = bytes(range(256)) * (1 << 13)
+    file_io.write_bytes(f"{ROOT}/large", data, overwrite=True)
+    seen.clear()
+    with file_io.open_input(f"{ROOT}/large", len(data)) as file:
+        file.seek(len(data) - 10)
+        assert file.read(20) == data[-10:]
+        assert file.read_at(300, 1000) == data[1000:1300]
+    assert seen == ["GET wh/large"] * 2
+
+
+def test_directories_are_listed_with_one_request(catalog: FilesystemCatalog, seen: list[str]) -> None:
+    file_io = FileIO.for_path(ROOT, catalog.options)
+    for name in ("e", "e-1", "e.x", "f/a", "f/b/c", "f-1/a"):
+        file_io.write_bytes(f"{ROOT}/listed/{name}", b"12", overwrite=True)
+    seen.clear()
+    found = sorted((entry.name, entry.size, entry.is_dir) for entry in file_io.list_names(f"{ROOT}/listed/f"))
+    assert found == [("a", 2, False), ("b", 0, True)]
+    assert all(entry.mtime_millis > 1 << 40 for entry in file_io.list_names(f"{ROOT}/listed") if not entry.is_dir)
+    assert file_io.list_names(f"{ROOT}/listed/none") == []
+    assert [name for name in ("e", "f", "f/b", "e.x", "g", "e-", "f-") if file_io.exists(f"{ROOT}/listed/{name}")] == [
+        "e", "f", "f/b", "e.x"
+    ]  # fmt: skip
+    assert kinds(seen) == {"LIST": 3 + 7}
+    assert not file_io.exists("s3a://no-such-bucket/wh")
+
+
+def test_long_directories_come_in_pages(catalog: FilesystemCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    file_io = FileIO.for_path(ROOT, catalog.options)
+    for name in range(5):
+        file_io.write_bytes(f"{ROOT}/paged/{name}-{'x' * name}/a", b"1", overwrite=True)
+    store = file_io.filesystem(ROOT)  # type: ignore[attr-defined]
+    monkeypatch.setattr(store, "req_kw", {"MaxKeys": 2})
+    assert len(file_io.list_names(f"{ROOT}/paged")) == 5
+    assert file_io.exists(f"{ROOT}/paged/4-xxxx")
+    assert not file_io.exists(f"{ROOT}/paged/4")
+
+
+NAMES = [f"b/manifest/manifest-0aa0a0a0-0000-0000-0000-00000000000{n}-0" for n in range(5)]
+
+
+def test_kept_files_have_a_budget_and_end_with_their_deletion() -> None:
+    kept = KeptFiles(most_bytes=10)
+    for name in NAMES:
+        kept.put("store", "s3", name, b"1234")
+    assert [kept.get("store", name) is not None for name in NAMES] == [False, False, False, True, True]
+    assert kept.get("another store", NAMES[4]) is None
+    kept.drop("store", NAMES[4:])
+    assert kept.get("store", NAMES[4]) is None
+    kept.drop_below("store", "b/manifest")
+    assert kept.get("store", NAMES[3]) is None
+    kept.put("store", "s3", NAMES[0], b"1234567890")
+    assert kept.get("store", NAMES[0]) == b"1234567890"
+    kept.put("store", "file", NAMES[1], b"1")
+    kept.put("store", "s3", "b/snapshot/snapshot-1", b"1")
+    kept.put("store", "s3", "b/schema/schema-0", b"1")
+    assert [kept.get("store", name) for name in (NAMES[1], "b/snapshot/snapshot-1", "b/schema/schema-0")] == [None] * 3
