@@ -94,6 +94,23 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def warehouse(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory of a new warehouse, shared by the tests of a module.
+
+    With `pytest.mark.catalog(name, database="db", current=False, by_text=False)` among the module's marks the fixture
+    `spark` has it as an SQL catalog of that name, in which the database is made (`tests/support/warehouses.py`).
+    """
+    path = tmp_path_factory.mktemp("warehouse")
+    mark = request.node.get_closest_marker("catalog")
+    if mark is None:
+        yield path
+        return
+    from tests.support.warehouses import in_use
+
+    yield from in_use(request.getfixturevalue("spark"), *mark.args, path, **{"current": False, **mark.kwargs})
+
+
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "SparkSession":
     """One classic Spark session on two cores, time zone UTC, that knows the format `paimon`.

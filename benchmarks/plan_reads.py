@@ -16,14 +16,12 @@ from datetime import timedelta
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-from support.synthetic import FIRST_DAY, metadata_table
 
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.predicate import And, Leaf, Predicate
 from paimon_spark.table.table import load_table
+from tests.support.synthetic import FIRST_DAY, metadata_table
 
 PREDICATES: dict[str, Predicate | None] = {
     "no filter": None,

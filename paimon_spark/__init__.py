@@ -19,6 +19,7 @@ from paimon_spark.errors import (
     SchemaMismatchError,
     SnapshotNotFoundError,
     StorageError,
+    TableBusyError,
     TableNotFoundError,
     UnsupportedError,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "SchemaMismatchError",
     "SnapshotNotFoundError",
     "StorageError",
+    "TableBusyError",
     "TableNotFoundError",
     "UnsupportedError",
     "register",

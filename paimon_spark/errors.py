@@ -111,5 +111,9 @@ class CommitStateUnknownError(CommitError):
     """It is unknown whether the commit took place, so none of its files may be deleted."""
 
 
+class TableBusyError(PaimonError):
+    """Another process changes the table's snapshots, tags or branches and did not end in time; nothing was done."""
+
+
 class DataError(PaimonError):
     """A row holds a value that the table cannot take: null in a NOT NULL column, a bad row kind, an overflow."""

@@ -6,8 +6,14 @@ one process). Every step that fails is named at the end; the exit code says whet
 
 `python3 tests/run.py --quick` is for the loop of a person at work: one test of each behaviour, no peers, no JVM but a
 Spark session in each of two processes.
+
+`python3 tests/run.py --spark 4.1` tries an older Spark: the wheel in its environment, every statement, the acceptance
+cases. With the newest version it is the same as without.
+
+`python3 tests/run.py --coverage` measures which lines the tests run, and prints the share of each package.
 """
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -16,9 +22,12 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "peers"))
+sys.path.insert(0, str(ROOT))
 
-import make_environments  # noqa: E402
+from tests.peers import make_environments  # noqa: E402
+
+NEWEST_SPARK = "4.3"
+"""The version in requirements.lock, with which everything runs."""
 
 
 def check_machine() -> None:
@@ -52,6 +61,16 @@ def sharing(*, quick: bool) -> list[str]:
     return ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"]
 
 
+def older_spark(version: str) -> list[str]:
+    """Arguments of pytest for the tests of one older Spark, whose environment is made; none for the newest version."""
+    if version == NEWEST_SPARK:
+        make_environments.main([])
+        return []
+    os.environ[make_environments.SPARKS] = version
+    make_environments.main([make_environments.name_of(version)])
+    return ["tests/matrix", "tests/packaging", "-k", "older"]
+
+
 def steps(python: Path, pytest_arguments: list[str]) -> dict[str, list[str]]:
     """Each check by its name: the command that runs it."""
     module = [str(python), "-m"]
@@ -63,13 +82,28 @@ def steps(python: Path, pytest_arguments: list[str]) -> dict[str, list[str]]:
     }
 
 
-def main(pytest_arguments: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Run everything; return the exit code."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n")[0], epilog="Other arguments go to pytest.", allow_abbrev=False
+    )
+    parser.add_argument(
+        "--spark",
+        metavar="VERSION",
+        help="try this version only",
+        choices=[*make_environments.OLDER_SPARKS, NEWEST_SPARK],
+    )
+    parser.add_argument("--coverage", action="store_true", help="measure which lines run")
+    ours, pytest_arguments = parser.parse_known_args(arguments)
     check_machine()
     begin = time.monotonic()
     python = make_venv()
-    if "--quick" not in pytest_arguments:
+    if ours.spark:
+        pytest_arguments = older_spark(ours.spark) + pytest_arguments
+    elif "--quick" not in pytest_arguments:
         make_environments.main([])
+    if ours.coverage:
+        pytest_arguments = ["--cov", "--cov-report=term", *pytest_arguments]
     failed = []
     for name, command in steps(python, pytest_arguments).items():
         print(f"\n== {name} ({time.monotonic() - begin:.0f} s)", flush=True)

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from oracle.paimon_oracle import bundle_jar
 
 from conftest import absent
+from tests.oracle.paimon_oracle import bundle_jar
 
 FAILING = """#!/bin/sh
 echo 'Picked up JAVA_TOOL_OPTIONS: x'

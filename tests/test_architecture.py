@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,7 +66,7 @@ ONLY_FOR = {"merge": {"errors", "options", "spec"}}  # narrower than its height
 PLACES = {
     "pyspark": ("paimon_spark/spark/", "pyspark_paimon/"),
     "py4j": ("paimon_spark/spark/jvm/",),
-    "fsspec": ("paimon_spark/storage/file_io.py",),
+    "fsspec": ("paimon_spark/storage/store_opening.py",),
     "fastavro": ("paimon_spark/spec/avro_codec.py", "paimon_spark/storage/avro_format.py"),
     # conditions; and whole statements, whose tables paimon_spark.sql finds where Spark offers no catalog
     "sqlglot": ("paimon_spark/spec/sql_filter.py", "paimon_spark/spark/text/parsing.py"),
@@ -262,7 +263,54 @@ def test_cycles_are_found() -> None:
     assert cycle({"a": {"b"}, "b": set()}) == []
 
 
+TEST_FOLDERS = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir()}
+
+
+def offences_of_tests(path: str, names: set[str]) -> Iterator[str]:
+    """Tests that import a test: what tests share stands in `tests/support` (or beside the data it belongs to)."""
+    for name in sorted(names):
+        module = next((part for part in name.split(".") if part.startswith("test_")), None)
+        if module:
+            yield f"{path} imports {name}: move what is shared to tests/support"
+        elif name.split(".")[0] in TEST_FOLDERS:
+            yield f"{path} imports {name}: modules of the tests are imported as tests.{name}"
+
+
+def test_no_test_imports_a_test() -> None:
+    found: list[str] = []
+    for file in sorted((ROOT / "tests").rglob("*.py")):
+        path = file.relative_to(ROOT).as_posix()
+        tree = ast.parse(file.read_text(encoding="utf-8"), path)
+        names = imported_names(tree, path.removesuffix(".py").replace("/", "."), is_package=False)
+        found += offences_of_tests(path, names)
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from tests.spark.test_golden import FULL\n",
+        "import test_golden\n",
+        "from .test_golden import FULL\n",
+        "from support.golden import row_multiset\n",
+    ],
+)
+def test_the_rule_finds_tests_that_import_tests(text: str) -> None:
+    names = imported_names(ast.parse(text), "tests.spark.test_other", is_package=False)
+    assert [*offences_of_tests("tests/spark/test_other.py", names)]
+
+
+def test_no_file_of_the_checkout_is_imported_under_two_names() -> None:
+    """A module that is loaded twice has its state, its classes and its cost twice."""
+    names: dict[str, list[str]] = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        if file.startswith(tuple(f"{ROOT}/{folder}/" for folder in ("tests", "paimon_spark", "pyspark_paimon"))):
+            names.setdefault(file, []).append(name)
+    assert [found for found in names.values() if len(found) > 1] == []
+
+
 def test_test_files_have_names_of_their_own() -> None:
-    """Two test files of one name in two folders hinder pytest, which imports them by their bare names."""
+    """So that the name of a file is enough to find it."""
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert sorted(name for name in set(names) if names.count(name) > 1) == []

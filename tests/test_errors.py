@@ -9,6 +9,7 @@ from paimon_spark import errors
 
 TREE = {
     "TableNotFoundError": ("PaimonError",),
+    "TableBusyError": ("PaimonError",),
     "OptionError": ("PaimonError", "ValueError"),
     "UnsupportedError": ("PaimonError", "NotImplementedError"),
     "CorruptTableError": ("PaimonError",),

@@ -16,8 +16,7 @@ from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
 from paimon_spark.maintain.compact.compaction import check_compactable
 from paimon_spark.maintain.refs.tags import create_tag
-from paimon_spark.options import OPTIONS, PATTERNS, Option, OptionKind, Refusal, Scope, Stage, refusal
-from paimon_spark.options.patterns import fill_pattern, free_parts
+from paimon_spark.options import Option, OptionKind, Refusal, Scope, Stage, refusal
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.catalog_options import check_catalog_options
@@ -25,37 +24,9 @@ from paimon_spark.table.schema_change import SetOption
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.support import check_readable, check_writable
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
+from tests.support.options_tried import EVERY, key_of, value_of
 
-EVERY = (*OPTIONS.values(), *PATTERNS)
-FREE = {"field": "v", "type": "bloom-filter", "option": "x", "class": "a.B"}
-SAMPLES = {
-    OptionKind.BOOL: "true",
-    OptionKind.INT: "3",
-    OptionKind.LONG: "3",
-    OptionKind.FLOAT: "0.3",
-    OptionKind.MEMORY: "3 mb",
-    OptionKind.DURATION: "3 h",
-    OptionKind.STRING: "v",
-    OptionKind.MAP: "1:v",
-}
 ON_TABLES = (Stage.TABLE, Stage.READ, Stage.WRITE, Stage.COMMIT)
-
-
-def key_of(option: Option) -> str:
-    """A key that the option stands for."""
-    parts = free_parts(option.key) if "<" in option.key or option.key.endswith("*") else ()
-    return fill_pattern(option.key, tuple(FREE[part] for part in parts)) if parts else option.key
-
-
-def value_of(option: Option, refused: Refusal | None = None) -> str:
-    """A value that is not the default, and is one of those that are refused."""
-    values = option.choices or (("true", "false") if option.type is OptionKind.BOOL else (SAMPLES[option.type],))
-    candidates = [*(refused.only if refused else ()), *values]
-    return next(
-        text
-        for text in candidates
-        if option.parse(text) != option.default and (refused is None or refused.concerns(text))
-    )
 
 
 @pytest.fixture(autouse=True)
@@ -115,22 +86,6 @@ def test_each_option_is_of_one_kind() -> None:
             )
         if any(refused.stage is Stage.GIVEN for refused in option.refusals):
             assert option.instead or option.honoured, option.key  # streams honour what batch reads refuse
-
-
-def test_files_of_options_are_told_by_what_their_keys_begin_with() -> None:
-    from importlib import import_module
-    from pkgutil import iter_modules
-
-    from paimon_spark.options import keys
-
-    homes: dict[str, set[str]] = {}
-    for module in iter_modules(keys.__path__):
-        held = getattr(import_module(f"{keys.__name__}.{module.name}"), module.name.upper())
-        assert held
-        for option in held:
-            if module.name.startswith("core_"):
-                homes.setdefault(option.key.split(".")[0], set()).add(module.name)
-    assert {word: files for word, files in homes.items() if len(files) > 1} == {}
 
 
 def done(table: FileStoreTable, stage: Stage) -> None:

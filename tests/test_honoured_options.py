@@ -10,12 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitConflictError, PaimonError
-from paimon_spark.maintain.after_commit import maintain
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.expire.partitions import expire_partitions
 from paimon_spark.maintain.files.orphan_files import remove_orphan_files
@@ -24,11 +21,8 @@ from paimon_spark.maintain.refs.merge_branch import merge_branch
 from paimon_spark.maintain.refs.tags import create_tag
 from paimon_spark.maintain.row_level import is_partition_delete
 from paimon_spark.options import OPTIONS, PATTERNS, CoreOptions, Option, find_option
-from paimon_spark.read.row_views import find_view
-from paimon_spark.read.split_read import read_split
 from paimon_spark.spark.session.overwrite_mode import asks_for_dynamic
 from paimon_spark.spark.source.source_options import read_request, write_request
-from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, IntType, parse_type
 from paimon_spark.spec.schema import TableSchema, create_schema
 from paimon_spark.spec.schema_merge import MergeRules
@@ -36,9 +30,8 @@ from paimon_spark.storage.store_options import fsspec_options
 from paimon_spark.table.schema_change import AddColumn, SetOption, UpdateColumnNullability, UpdateColumnType
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
-from paimon_spark.write.plan import OverwriteMode, plan_write
-from paimon_spark.write.task_write import write_batches
-from tests.support.plans import plan_of
+from paimon_spark.write.plan import OverwriteMode
+from tests.support.options_tried import read, write
 
 HONOURED = [option for option in (*OPTIONS.values(), *PATTERNS) if option.honoured]
 NOT_ACTING = (
@@ -197,26 +190,6 @@ def make(
     keys = {"primary-key": key, "partition": parts}
     named = {**options, **{name: value for name, value in keys.items() if value}}
     return create_table(str(path / "t"), create_schema(fields, (), (), named, None))
-
-
-def write(table: FileStoreTable, rows: list[dict[str, Any]], *, watermark: int | None = None, **plan: Any) -> None:
-    data = pa.Table.from_pylist(rows, to_arrow_schema(table.schema.fields))
-    planned = plan_write(table, data_schema=data.schema, **plan)
-    commit(
-        table,
-        [write_batches(planned, data.to_batches(), 0)],
-        watermark=watermark,
-        after_commit=lambda s: maintain(table, s),
-    )
-
-
-def read(table: FileStoreTable, view: str | None = None) -> list[dict[str, Any]]:
-    found = find_view(view)
-    assert found is not None
-    plan = plan_of(table, found)
-    read_of = read_split if view is None else plan.read
-    batches = [batch for split in plan.splits for batch in read_of(plan.table, split, plan.fields, plan.residual)]
-    return [row for batch in batches for row in batch.to_pylist()]
 
 
 KPV = {"k": "INT NOT NULL", "dt": "STRING NOT NULL", "v": "BIGINT"}

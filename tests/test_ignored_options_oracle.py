@@ -8,8 +8,7 @@ import pytest
 
 from paimon_spark.options import Scope
 from paimon_spark.table.table import load_table
-from tests.test_every_option import EVERY, key_of, value_of
-from tests.test_honoured_options import read, write
+from tests.support.options_tried import EVERY, key_of, read, value_of, write
 
 pytestmark = pytest.mark.oracle
 

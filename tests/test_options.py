@@ -1,6 +1,8 @@
 """Options: the table of keys, the values, the view of a table's options."""
 
+import csv
 import pickle
+import pkgutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,6 +32,26 @@ def test_the_table_is_complete_and_documented() -> None:
         assert (option.type is OptionKind.ENUM) == bool(option.choices), option.key
         if option.default is not None and option.type is OptionKind.ENUM:
             assert option.default in option.choices, option.key
+
+
+@pytest.mark.parametrize(("name", "free"), [("options.csv", {"description", "instead"}), ("refusals.csv", {"advice"})])
+def test_the_cells_of_the_tables(name: str, free: set[str]) -> None:
+    data = pkgutil.get_data("paimon_spark.options", name)
+    assert data is not None
+    rows = list(csv.DictReader(data.decode().splitlines(), strict=True))
+    assert len({row["key"] for row in rows}) >= len(rows) - (name == "refusals.csv")
+    known = {option.key for option in (*OPTIONS.values(), *PATTERNS)}
+    for row in rows:
+        assert row["key"] in known
+        assert not {None} & {*row, *row.values()}, row["key"]
+        assert all(text == " ".join(text.split()) for text in row.values()), row["key"]
+        assert all(
+            " " not in text or column in free | {"default", "choices", "fallback_keys", "only", "unless"}
+            for column, text in row.items()
+        ), row["key"]
+        assert {row.get("immutable", ""), row.get("honoured", "")} <= {"", "yes"}, row["key"]
+        assert not (row.get("only") and row.get("unless")), row["key"]
+        assert all(not row[column] or row[column].endswith((".", ">")) for column in free), row["key"]
 
 
 def test_java_immutable_options() -> None:

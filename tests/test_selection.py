@@ -30,6 +30,7 @@ class Item:
     [
         ((), True),
         (("spark", "fixture spark"), True),
+        (("spark", "catalog", "fixture warehouse"), True),
         (("spark",), False),  # it starts a session of its own
         (("fixture oracle",), False),
         (("spark", "fixture spark", "fixture connect"), False),

@@ -146,6 +146,8 @@ class ConcurrentChanges:
                 f"The table was rolled back: this commit was planned on snapshot {planned.id}, and the latest one is "
                 f"{latest.id if latest else 'none'}. Give up committing."
             )
+        if latest is not None and SnapshotIdentity.of(latest) == planned:
+            return
         try:
             planned.find(self._table.snapshots)
         except SnapshotNotFoundError as error:

@@ -25,6 +25,7 @@ from paimon_spark.spec.json_text import json_bytes
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.storage.store_errors import FINAL_ERRNOS
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
+from paimon_spark.table.watchers import changed
 
 if TYPE_CHECKING:
     from paimon_spark.commit.retry import Retries
@@ -88,13 +89,22 @@ def publish_snapshot(
     if gone is not None:
         _withdraw(table, snapshot)
         raise gone
-    if follows is not None and _is_rolled_back(table, follows) and not table.snapshots.exists(snapshot.id + 1):
+    before = None if follows is None else _read_again(table, follows)
+    if follows is not None and _is_rolled_back(table, follows, before) and not table.snapshots.exists(snapshot.id + 1):
         _withdraw(table, snapshot)
         if table.snapshots.exists(snapshot.id) and _owner(table, path, snapshot, retries, None) is _Owner.OURS:
             raise _unknown(table, snapshot, None)
         return False
+    if follows is not None and before is None and _may_be_overtaken(table, snapshot):
+        raise CommitStateUnknownError(
+            f"It is unknown whether the rows of snapshot {snapshot.id} are in table {table.path}: others "
+            f"committed meanwhile and snapshot {follows.id} expired, so that its id may have been given twice. No file "
+            f"was deleted. Look whether the rows are there; if not, run the write again. Keep snapshots for longer "
+            f"than a commit takes (snapshot.time-retained, snapshot.num-retained.min)."
+        )
     with contextlib.suppress(Exception):  # published: the commit has taken place even if the hint cannot be written
         table.snapshots.announce(snapshot.id)
+    changed(table)
     return True
 
 
@@ -111,15 +121,30 @@ def _table_gone(table: FileStoreTable) -> PaimonError | None:
     return another_table(table.path, table.schema.id)
 
 
-def _is_rolled_back(table: FileStoreTable, follows: Snapshot) -> bool:
-    """Whether a snapshot was rolled back; one that has expired went after all that were before it."""
+def _read_again(table: FileStoreTable, follows: Snapshot) -> Snapshot | None:
+    """What has the id of a snapshot now; None where nothing has."""
     try:
-        found = table.snapshots.find(follows.id)
-        if found is not None:
-            return SnapshotIdentity.of(found) != SnapshotIdentity.of(follows)
+        return table.snapshots.find(follows.id)
+    except (OSError, PaimonError):
+        return follows  # it was there a moment ago, and nothing says otherwise
+
+
+def _is_rolled_back(table: FileStoreTable, follows: Snapshot, found: Snapshot | None) -> bool:
+    """Whether a snapshot was rolled back; one that has expired went after all that were before it."""
+    if found is not None:
+        return SnapshotIdentity.of(found) != SnapshotIdentity.of(follows)
+    try:
         return any(snapshot_id < follows.id for snapshot_id in table.snapshots.ids())
     except (OSError, PaimonError):
-        return False  # it was there a moment ago, and nothing says otherwise
+        return False
+
+
+def _may_be_overtaken(table: FileStoreTable, snapshot: Snapshot) -> bool:
+    """Whether a snapshot of the same id, after one that has expired, may have been published and have expired too."""
+    try:
+        return table.snapshots.latest_id() != snapshot.id
+    except (OSError, PaimonError):
+        return False
 
 
 def _withdraw(table: FileStoreTable, snapshot: Snapshot) -> None:

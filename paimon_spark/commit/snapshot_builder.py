@@ -213,10 +213,10 @@ class SnapshotBuilder:
     def _schema_id(self, latest: Snapshot | None) -> int:
         """Return the latest schema of the table that was planned for, not of one made anew in its place."""
         table = self._table
-        schema = table.schemas.latest()
+        schema, is_same = table.schemas.latest_beside(table.schema.id)
         if schema is None:
             raise TableNotFoundError(f"The table {table.path} was dropped while it was written: no schema file.")
-        if not table.schemas.is_still(table.schema.id):
+        if not is_same:
             raise another_table(table.path, table.schema.id)
         return schema.id
 

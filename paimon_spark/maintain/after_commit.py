@@ -11,11 +11,12 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import ExpiredFileError, SnapshotNotFoundError
+from paimon_spark.errors import ExpiredFileError, SnapshotNotFoundError, TableBusyError
 from paimon_spark.maintain.expire.changelogs import expire_changelogs
 from paimon_spark.maintain.expire.consumers import expire_consumers
 from paimon_spark.maintain.expire.partitions import expire_partitions_if_due
-from paimon_spark.maintain.expire.snapshots import expire_snapshots, is_changelog_decoupled
+from paimon_spark.maintain.expire.snapshots import expire_after_commit, is_changelog_decoupled
+from paimon_spark.maintain.files.one_at_a_time import waiting_at_most
 from paimon_spark.maintain.refs.auto_tags import check_automatic_tags, create_batch_tag, run_automatic_tags
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 _LOG = logging.getLogger(__name__)
-_GONE = (SnapshotNotFoundError, ExpiredFileError, FileNotFoundError)
+_MET = (SnapshotNotFoundError, ExpiredFileError, FileNotFoundError, TableBusyError)
+_TAGS_WAIT_SECONDS = 30.0
+"""How long the tag of a batch write waits for others; expiry waits for nobody, as the next commit continues it."""
 
 
 def maintenance(table: FileStoreTable) -> Callable[[Snapshot], None] | None:
@@ -63,7 +66,7 @@ def maintain(table: FileStoreTable, snapshot: Snapshot) -> None:
         run_automatic_tags,
         lambda table: expire_partitions_if_due(table, snapshot.commit_identifier),
         _expire_consumers,
-        *(() if table.options.bucket == POSTPONE_BUCKET else (expire_snapshots, _expire_changelogs)),
+        *(() if table.options.bucket == POSTPONE_BUCKET else (expire_after_commit, _expire_changelogs)),
         *((create_batch_tag,) if _tags_batches(table) else ()),
     )
     for work in works:
@@ -72,17 +75,18 @@ def maintain(table: FileStoreTable, snapshot: Snapshot) -> None:
 
 def _work(table: FileStoreTable, snapshot: Snapshot, work: Callable[[FileStoreTable], object]) -> None:
     try:
-        work(table)
+        with waiting_at_most(_TAGS_WAIT_SECONDS if work is create_batch_tag else 0):
+            work(table)
     except Exception as error:  # noqa: BLE001 - the rows are committed, and the next commit tries again
-        if _met_another(error):
+        if _met_another(error) and work is not create_batch_tag:
             _LOG.info("%s: another writer does the work after snapshot %s: %s", table.path, snapshot.id, error)
         else:
             _LOG.warning("%s: the work after snapshot %s is not done: %s", table.path, snapshot.id, error)
 
 
 def _met_another(error: BaseException) -> bool:
-    """Whether another expiry has deleted the missing files: the next commit continues then."""
-    return any(isinstance(one, _GONE) for one in (error, error.__cause__))
+    """Whether another process is at work, or has deleted the missing files: the next commit continues then."""
+    return any(isinstance(one, _MET) for one in (error, error.__cause__))
 
 
 def _tags_batches(table: FileStoreTable) -> bool:

@@ -249,6 +249,7 @@ def copy_file(source: FileIO, target: FileIO, copy: FileCopy) -> None:
     try:
         size = 0
         with source.open_input(copy.source) as reading, target.open_output(copy.target) as writing:
+            found = reading.size()
             while chunk := reading.read(_CHUNK_BYTES):
                 writing.write(chunk)
                 size += len(chunk)
@@ -256,6 +257,8 @@ def copy_file(source: FileIO, target: FileIO, copy: FileCopy) -> None:
             raise CorruptTableError(
                 f"File {copy.source} has {size} bytes, but its table says {copy.size_bytes}.", path=copy.source
             )
+        if size != found:
+            raise CorruptTableError(f"File {copy.source} had {found} bytes, and {size} when read.", path=copy.source)
     except BaseException:
         with contextlib.suppress(Exception):
             target.delete_quietly(copy.target)

@@ -8,32 +8,12 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from paimon_spark.errors import OptionError
-from paimon_spark.options.keys.catalog import CATALOG
-from paimon_spark.options.keys.core_bucket import CORE_BUCKET
-from paimon_spark.options.keys.core_compaction import CORE_COMPACTION
-from paimon_spark.options.keys.core_file import CORE_FILE
-from paimon_spark.options.keys.core_index import CORE_INDEX
-from paimon_spark.options.keys.core_lookup import CORE_LOOKUP
-from paimon_spark.options.keys.core_manifest import CORE_MANIFEST
-from paimon_spark.options.keys.core_merge import CORE_MERGE
-from paimon_spark.options.keys.core_partition import CORE_PARTITION
-from paimon_spark.options.keys.core_scan import CORE_SCAN
-from paimon_spark.options.keys.core_snapshot import CORE_SNAPSHOT
-from paimon_spark.options.keys.core_table import CORE_TABLE
-from paimon_spark.options.keys.core_variant_blob_vector import CORE_VARIANT_BLOB_VECTOR
-from paimon_spark.options.keys.core_write import CORE_WRITE
-from paimon_spark.options.keys.flink import FLINK
-from paimon_spark.options.keys.spark import SPARK
-from paimon_spark.options.keys.store import STORE
+from paimon_spark.options.definitions import defined_options
 from paimon_spark.options.near import near_keys
 from paimon_spark.options.option import Option, Scope
 from paimon_spark.options.patterns import fill_pattern, free_parts, match_pattern
 
-_CORE: tuple[Option, ...] = (
-    *(*CORE_TABLE, *CORE_BUCKET, *CORE_FILE, *CORE_VARIANT_BLOB_VECTOR, *CORE_MANIFEST, *CORE_INDEX, *CORE_SCAN),
-    *(*CORE_LOOKUP, *CORE_MERGE, *CORE_WRITE, *CORE_COMPACTION, *CORE_PARTITION, *CORE_SNAPSHOT),
-)
-_ALL: tuple[Option, ...] = (*_CORE, *SPARK, *STORE, *CATALOG, *FLINK)
+_ALL: tuple[Option, ...] = tuple(defined_options())
 
 
 def _is_pattern(option: Option) -> bool:

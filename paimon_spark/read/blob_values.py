@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import CorruptTableError
+from paimon_spark.errors import CorruptTableError, DataError
 from paimon_spark.read.blob_views import Views
 from paimon_spark.read.incremental_read import filter_and_project
 from paimon_spark.read.managed_blobs import Packs
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 1 << 40
 """Of one value; more is found to be too much when the file is opened."""
+_MOST_TOGETHER = (1 << 31) - 1
+"""Bytes of an Arrow array of values: of one row, since batches are cut where rows together have more."""
 _REST = -1
 Longs = npt.NDArray[np.int64]
 
@@ -165,19 +167,29 @@ class Values:
         """The values that descriptors name; null for null."""
         offsets, lengths = _places(described)
         found: list[bytes | None] = [None] * len(described)
+        left = _MOST_TOGETHER
         for at, uri in _by_file(described):
-            for i, value in zip(at.tolist(), self._read(uri, offsets[at], lengths[at]), strict=True):
+            for i, value in zip(at.tolist(), self._read(uri, offsets[at], lengths[at], left), strict=True):
                 found[i] = value
+                left -= len(value)
         return pa.array(found, described.type)
 
-    def _read(self, uri: str, offsets: Longs, lengths: Longs) -> Iterator[bytes]:
+    def _read(self, uri: str, offsets: Longs, lengths: Longs, most_bytes: int) -> Iterator[bytes]:
         with self._files.open(uri) as file:
             size = file.size()
             if (offsets > size).any() or (lengths > size - offsets).any():
                 raise self._files.too_short(uri, size)
             counts = np.where(lengths == _REST, size - offsets, lengths)
+            if float(np.sum(counts, dtype=np.float64)) > most_bytes:
+                raise DataError(
+                    f"The BLOB values of one row have more than {_MOST_TOGETHER} bytes together, which Arrow cannot "
+                    "hold. Read where they lie instead, with option 'blob-as-descriptor' = 'true'."
+                )
             for offset, count in zip(offsets.tolist(), counts.tolist(), strict=True):
-                yield bytes(file.read_at(count, offset))
+                value = bytes(file.read_at(count, offset))
+                if len(value) != count:  # the file was cut meanwhile
+                    raise self._files.too_short(uri, offset + len(value))
+                yield value
 
 
 def _by_file(described: pa.Array) -> Iterator[tuple[npt.NDArray[np.intp], str]]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError
 from paimon_spark.read.change_range import ChangeRange, asks_for_changes, resolve_changes
+from paimon_spark.read.changed_table import check_still_shows
 from paimon_spark.read.plan import ReadPlan
 from paimon_spark.spec.predicate import Predicate, fields
 from paimon_spark.spec.snapshot import Snapshot
@@ -139,7 +140,11 @@ def resolve_source(table: FileStoreTable) -> tuple[FileStoreTable, ReadSource]:
         OptionError: scan options contradict each other.
         SnapshotNotFoundError: a snapshot or tag does not exist.
         UnsupportedError: the scan mode is not supported.
+        SchemaMismatchError: the table's columns were changed since it was loaded.
+        TableNotFoundError: another table is in its place.
     """
     if asks_for_changes(table.options):
         return table, resolve_changes(table)
-    return travel(table)
+    shown, snapshot = travel(table)
+    check_still_shows(shown, snapshot)
+    return shown, snapshot

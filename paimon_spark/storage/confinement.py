@@ -93,6 +93,15 @@ class ConfinedFileIO(FileIO):
         """The whole file."""
         return self.inner.read_bytes(path)
 
+    def read_listed(self, path: str, entry: FileStatus) -> bytes:
+        """The whole file that a listing has just found."""
+        return self.inner.read_listed(path, entry)
+
+    @property
+    def lists_versions(self) -> bool:
+        """Whether listings say which version of a file there is."""
+        return self.inner.lists_versions
+
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """The file, seekable."""
         return self.inner.open_input(path, size)

@@ -22,8 +22,11 @@ def is_pattern(path: str) -> bool:
     return any(character in path for character in "*?[")
 
 
-def delete_tree(store: Any, key: str) -> None:
+def delete_tree(store: Any, scheme: str, key: str) -> None:
     """Delete a directory with all that is below it, whatever its name."""
+    if scheme == "abfs":
+        _delete_tree_of_blobs(store, key)
+        return
     if not is_pattern(key):
         store.rm(key, recursive=True)
         return
@@ -35,6 +38,22 @@ def delete_tree(store: Any, key: str) -> None:
             store.rm_file(name)
     with contextlib.suppress(OSError, NotImplementedError):
         store.rmdir(key)
+
+
+def _delete_tree_of_blobs(store: Any, key: str) -> None:
+    """Delete blobs, then the objects that stand for directories, the deepest first.
+
+    adlfs takes each part of a name for such an object, and stops at the first that is none.
+    """
+    found = store.find(key, withdirs=True, detail=True)
+    found = found if isinstance(found, dict) else {}  # a list, where the key is a file's
+    files = [name for name in found if found[name]["type"] != "directory"]
+    for start in range(0, len(files), _MOST_IN_BULK):
+        store.rm(files[start : start + _MOST_IN_BULK], expand_path=False)
+    directories = [name for name in found if found[name]["type"] == "directory"]
+    for name in [*sorted(directories, reverse=True), key.rstrip("/")]:
+        with contextlib.suppress(FileNotFoundError):  # only a part of names
+            store.rm_file(name)
 
 
 def delete_markers(store: Any, key: str) -> None:

@@ -7,6 +7,7 @@ reader are read.
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from collections.abc import Iterator
@@ -119,21 +120,43 @@ class DescribedFiles:
             if part.offset > size or end > size:
                 raise too_short(part.uri, size)
             for start in range(part.offset, end, _CHUNK_BYTES):
-                yield bytes(file.read_at(min(_CHUNK_BYTES, end - start), start))
+                count = min(_CHUNK_BYTES, end - start)
+                chunk = bytes(file.read_at(count, start))
+                if len(chunk) != count:  # the file was cut meanwhile
+                    raise too_short(part.uri, start + len(chunk))
+                yield chunk
 
     def _path(self, uri: str) -> str:
         plain = _plain(uri)
         bad = {"..", "."} & set(unquote(plain).split("/")) or "\0" in plain
         if bad or not any(place == ANYWHERE or plain.startswith(place) for place in self.places):
-            raise UnsupportedError(
-                f"A BLOB descriptor of table {redact(self.root)} names the file {redact(uri)}, which lies neither in "
-                f"the table nor in its warehouse, and is not read. Name its directory with option '{OPTION}' = "
-                f"'{redact(uri.rpartition('/')[0])}' ('{ANYWHERE}' for all), or read the descriptors themselves with "
-                "option 'blob-as-descriptor' = 'true'."
-            )
-        return local_path(uri) if scheme_of(uri) in ("", "file") else uri
+            raise self._outside(uri)
+        if scheme_of(uri) not in ("", "file"):
+            return uri
+        self._check_local(uri, local_path(uri))
+        return local_path(uri)
+
+    def _check_local(self, uri: str, path: str) -> None:
+        """Check where a local path leads, and to what: opening a pipe would wait for ever."""
+        real = os.path.realpath(path)
+        places = (os.path.realpath(place) for place in self.places if place.startswith("/"))
+        if ANYWHERE not in self.places and not any(real.startswith(f"{place.rstrip('/')}/") for place in places):
+            raise self._outside(uri)
+        if os.path.exists(real) and not (os.path.isfile(real) or os.path.isdir(real)):
+            raise DataError(f"The file {redact(uri)} that a BLOB descriptor names is a device or a pipe.")
+
+    def _outside(self, uri: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"A BLOB descriptor of table {redact(self.root)} names the file {redact(uri)}, which lies neither in "
+            f"the table nor in its warehouse, and is not read. Name its directory with option '{OPTION}' = "
+            f"'{redact(uri.rpartition('/')[0])}' ('{ANYWHERE}' for all), or read the descriptors themselves with "
+            "option 'blob-as-descriptor' = 'true'."
+        )
 
     def _store(self, path: str) -> FileIO:
+        owned = [self.root, warehouse_of(self.root)]
+        if any(place and _plain(path).startswith(f"{_plain(place).rstrip('/')}/") for place in owned):
+            return self.own  # whatever options the table has for other stores
         if not self.separate and _origin(path) == _origin(self.root):
             return self.own
         return FileIO.for_path(path, self.options)

@@ -11,21 +11,20 @@ import abc
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
-from paimon_spark.errors import PaimonError
 from paimon_spark.storage import deletes, local_files, unused_settings
 from paimon_spark.storage.directory_markers import NO_DIRECTORIES, make_directory
 from paimon_spark.storage.exclusive_creation import UNSAFE_RENAME, create, not_exclusive
 from paimon_spark.storage.file_status import FileStatus as FileStatus
 from paimon_spark.storage.file_status import status_of
 from paimon_spark.storage.moves import Move
-from paimon_spark.storage.store_errors import NamedErrorsFile, named, not_opened, says_no_bucket
+from paimon_spark.storage.store_errors import NamedErrorsFile, named, says_no_bucket
+from paimon_spark.storage.store_opening import open_store
 from paimon_spark.storage.store_options import (
     FSSPEC_SCHEME,
-    check_known,
     fsspec_options,
     is_true,
     redact,
@@ -34,8 +33,6 @@ from paimon_spark.storage.store_options import (
     store_options,
 )
 from paimon_spark.storage.store_requests import KEPT, exists, is_object, is_unique, listed, open_object, read_whole
-
-_HOST_OPTIONS: Final = ("host", "port", "username", "password", "user")
 
 
 class FileIO(abc.ABC):
@@ -68,6 +65,15 @@ class FileIO(abc.ABC):
     @abc.abstractmethod
     def read_bytes(self, path: str) -> bytes:
         """The whole file. Raises FileNotFoundError when there is none."""
+
+    def read_listed(self, path: str, entry: FileStatus) -> bytes:
+        """The whole file that a listing has just found, as ``entry`` says; it may save a request to the store."""
+        return self.read_bytes(path)
+
+    @property
+    def lists_versions(self) -> bool:
+        """Whether listings say which version of a file there is: then `read_listed` seldom asks for one again."""
+        return False
 
     @abc.abstractmethod
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
@@ -255,31 +261,25 @@ class FsspecFileIO(FileIO):
 
     def filesystem(self, path: str) -> Any:
         """The fsspec file system (fsspec keeps one per scheme and options)."""
-        import fsspec  # not needed for local disks, and each Python worker would pay for it
+        return open_store(self.scheme, path, self.storage_options)
 
-        options = dict(self.storage_options)
-        if self.scheme in ("hdfs", "webhdfs", "sftp", "smb", "ftp"):
-            options = {**fsspec.utils.infer_storage_options(path), **options}
-            options = {k: v for k, v in options.items() if k in _HOST_OPTIONS or k in self.storage_options}
-        try:
-            check_known(self.scheme, fsspec.get_filesystem_class(self.scheme), self.storage_options)
-            store = fsspec.filesystem(self.scheme, use_listings_cache=False, **options)
-        except PaimonError:
-            raise
-        except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
-            raise not_opened(error, self.scheme, path, self.secrets()) from None
-        if self.scheme == "s3":
-            store.retries = 1  # s3fs would do all of botocore's attempts five times over
-        return store
-
-    @named
     def read_bytes(self, path: str) -> bytes:
         """The whole object."""
-        data = KEPT.get(self, path)
+        return self.read_listed(path)
+
+    @named
+    def read_listed(self, path: str, entry: FileStatus | None = None) -> bytes:
+        """The whole object; what is kept of the version that was listed is not read again."""
+        data = KEPT.get(self, path, entry)
         if data is None:
             data = read_whole(self.filesystem(path), self.scheme, self._key(path))
-            KEPT.put(self, self.scheme, path, data)
+            KEPT.put(self, self.scheme, path, data, entry)
         return data
+
+    @property
+    def lists_versions(self) -> bool:
+        """Object stores do."""
+        return self.scheme in NO_DIRECTORIES
 
     @named
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
@@ -310,7 +310,10 @@ class FsspecFileIO(FileIO):
         self._make_parent(path)
         endpoint = str(self.storage_options.get("endpoint_url", ""))
         store, key = self.filesystem(path), self._key(path)
-        return create(store, self.scheme, key, data, path, endpoint, unsafe=self.unsafe_rename)
+        if not create(store, self.scheme, key, data, path, endpoint, unsafe=self.unsafe_rename):
+            return False
+        KEPT.put(self, self.scheme, path, data)
+        return True
 
     @named
     def exists(self, path: str) -> bool:
@@ -365,7 +368,7 @@ class FsspecFileIO(FileIO):
         try:
             store, key = self.filesystem(path), self._key(path)
             if recursive:
-                deletes.delete_tree(store, key)
+                deletes.delete_tree(store, self.scheme, key)
             else:
                 store.rm_file(key)
         except FileNotFoundError:

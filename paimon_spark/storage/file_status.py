@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -14,13 +15,24 @@ class FileStatus(NamedTuple):
     size: int
     is_dir: bool
     mtime_millis: int
+    version: str = ""
+    """What the store says of the content: another file of this name has another version; empty where it says nothing.
+    The text before the first space may be the MD5 of the content."""
 
 
 def status_of(entry: Mapping[str, Any]) -> FileStatus:
     """The entry of one of fsspec's listings."""
     changed = next((entry[key] for key in _CHANGED_KEYS if entry.get(key)), 0)
     name = entry["name"].rstrip("/").rpartition("/")[2]
-    return FileStatus(name, int(entry.get("size") or 0), entry.get("type") == "directory", _millis(changed))
+    is_dir, millis = entry.get("type") == "directory", _millis(changed)
+    return FileStatus(name, int(entry.get("size") or 0), is_dir, millis, "" if is_dir else _version(entry, millis))
+
+
+def _version(entry: Mapping[str, Any], millis: int) -> str:
+    tag = str(entry.get("ETag") or entry.get("etag") or "").strip('"')
+    if entry.get("md5Hash"):
+        tag = f"{b64decode(entry['md5Hash']).hex()} {tag}"
+    return f"{tag} {millis}" if tag else ""
 
 
 _CHANGED_KEYS: Final = ("mtime", "modificationTime", "LastModified", "last_modified", "updated", "created")

@@ -13,7 +13,7 @@ import pyarrow.parquet
 
 from paimon_spark.errors import DataError
 from paimon_spark.storage.local_files import local_path
-from paimon_spark.storage.store_options import scheme_of
+from paimon_spark.storage.store_options import redact, scheme_of
 
 if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO
@@ -77,6 +77,9 @@ def bring(file_io: FileIO, source: str, target: str, *, link: bool) -> None:
         source: the file, which stays.
         target: where there is no file yet.
         link: whether a link will do, since nobody changes the file in its old place any more.
+
+    Raises:
+        DataError: the file became shorter or longer meanwhile.
     """
     if link and scheme_of(target) in ("", "file") and scheme_of(source) in ("", "file"):
         here, there = local_path(source), local_path(target)
@@ -85,9 +88,14 @@ def bring(file_io: FileIO, source: str, target: str, *, link: bool) -> None:
             os.link(here, there, follow_symlinks=False)
             return
     try:
+        copied = 0
         with file_io.open_input(source) as reading, file_io.open_output(target) as writing:
+            size = reading.size()
             while chunk := reading.read(_CHUNK_BYTES):
                 writing.write(chunk)
+                copied += len(chunk)
+        if copied != size:
+            raise DataError(f"File {redact(source)} had {size} bytes, and {copied} when it was copied. Try again.")
     except BaseException:
         with contextlib.suppress(Exception):
             file_io.delete_quietly(target)

@@ -67,6 +67,7 @@ _NO_KEYS: Final = (
 _DENIED: Final = ("InvalidAccessKeyId", "Access Key Id", "SignatureDoesNotMatch", "AccessDenied", "Forbidden", "403")
 
 
+_DENIED_STATUS: Final = (401, 403)
 _ERRNO_IN_TEXT: Final = re.compile(r"\[errno (\d+)\]", re.IGNORECASE)
 
 
@@ -125,7 +126,7 @@ def translated(error: Exception, path: str, secrets: tuple[str, ...] = ()) -> Pa
         return MissingFileError(f"There is no file '{shown}'", number)
     if number in _ADVICE:
         return StorageError(_ADVICE[number].format(path=shown), number)
-    if isinstance(error, PermissionError) or any(word in reason for word in _DENIED):
+    if isinstance(error, PermissionError) or _status(error) in _DENIED_STATUS or any(w in reason for w in _DENIED):
         return StorageDeniedError(
             f"'{shown}' may not be read or written ({reason}). Give the user who runs Spark the right to it; of an "
             "object store check the keys ('s3.access-key', 's3.secret-key')",
@@ -152,6 +153,19 @@ def translated(error: Exception, path: str, secrets: tuple[str, ...] = ()) -> Pa
     )
 
 
+def _status(error: BaseException) -> int | None:
+    """The answer of HTTP that an error of a store's library tells of, or one that it was raised for."""
+    seen: list[BaseException] = []
+    while error not in seen:
+        seen.append(error)
+        for name in ("status_code", "status", "code"):
+            found = getattr(error, name, None)
+            if isinstance(found, int | str) and str(found).isdecimal():
+                return int(found)
+        error = error.__cause__ or error.__context__ or error
+    return None
+
+
 def not_opened(error: Exception, scheme: str, path: str, secrets: tuple[str, ...]) -> PaimonError:
     """What to raise where a store cannot even be made."""
     reason = _reason(error, secrets)
@@ -162,8 +176,14 @@ def not_opened(error: Exception, scheme: str, path: str, secrets: tuple[str, ...
         )
     if scheme == "hdfs" and ("libjvm" in str(error) or "libhdfs" in str(error)):
         return StorageError(
-            f"'{redact(path)}' needs Hadoop's native client on every node, which is not there ({reason}). Set "
-            "JAVA_HOME, HADOOP_HOME and CLASSPATH (hadoop classpath --glob), or write webhdfs://<namenode>:9870/…"
+            f"'{redact(path)}' needs a client of HDFS on every node, and none is there ({reason}). Run: "
+            f"{PIP_COMMAND[scheme]}. Or write webhdfs://<namenode>:9870/…"
+        )
+    if scheme == "hdfs" and "No NameNode hosts found" in str(error):
+        return StorageError(
+            f"'{redact(path)}' names a nameservice of which no NameNode is known. Give its settings "
+            "(hadoop.dfs.nameservices, hadoop.dfs.ha.namenodes.<name>, hadoop.dfs.namenode.rpc-address.<name>.<node>), "
+            "or HADOOP_CONF_DIR in the environment of the driver and the executors"
         )
     return StorageError(
         f"The store of '{redact(path)}' cannot be opened: {reason}. Check the path's scheme and the options that start "

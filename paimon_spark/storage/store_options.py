@@ -17,6 +17,7 @@ from typing import Any, Final
 from paimon_spark.errors import OptionError
 from paimon_spark.options import Scope, with_scope
 from paimon_spark.options.option import parse_duration
+from paimon_spark.storage.hdfs import hdfs_options
 from paimon_spark.storage.unused_settings import check_unused
 
 FSSPEC_SCHEME: Final[Mapping[str, str]] = {
@@ -35,6 +36,7 @@ PIP_COMMAND: Final[Mapping[str, str]] = {
     "s3": "pip install 'paimon-spark[s3]'",
     "gs": "pip install 'paimon-spark[gcs]'",
     "abfs": "pip install 'paimon-spark[azure]'",
+    "hdfs": "pip install 'paimon-spark[hdfs]'",
     "oss": "pip install ossfs",
     "webhdfs": "pip install requests",
     "sftp": "pip install paramiko",
@@ -160,6 +162,8 @@ def fsspec_options(scheme: str, path: str, options: Mapping[str, str]) -> dict[s
         _finish_s3(translated)
     if scheme == "abfs":
         translated.update(_azure(path, options, used))
+    if scheme == "hdfs":
+        translated.update(hdfs_options(options))
     check_unused(scheme, options, used)
     for key, value in options.items():
         lowered = key.lower()

@@ -1,28 +1,36 @@
 """Fewer requests to a store than fsspec needs: files whose names say that they never change, and known kinds of paths.
 
 Manifests and their lists have a unique name each: what was read or written once is kept by the process, within a byte
-budget, as no other content can have that name. Keys are paths in fsspec's own spelling.
+budget, as no other content can have that name. Schemas, snapshots, tags and hints can be other files under the same
+name: they are kept too, and used when a listing that was just made names the same version. Keys are paths in fsspec's
+own spelling.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import re
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.storage.directory_markers import NO_DIRECTORIES
+from paimon_spark.storage.file_status import FileStatus
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _KEPT_NAME: Final = re.compile(rf"(index-)?manifest-(list-)?{_UUID.pattern}-\d+")
+_CHECKED_NAME: Final = re.compile(r"(schema|snapshot)-\d+|tag-.+|LATEST|EARLIEST")
+"""Files that are kept for listings that prove them unchanged."""
 _MOST_KEPT_BYTES: Final = 64 << 20
 _LARGEST_KEPT_BYTES: Final = 8 << 20
 _LARGEST_WHOLE_BYTES: Final = 1 << 20
 """A request more takes as long as so many bytes."""
+_KNOWN_BUCKETS: Final[set[tuple[str, str]]] = set()
+"""Stores and buckets that are there."""
 
 
 def is_unique(path: str) -> bool:
@@ -58,12 +66,34 @@ def listed(store: Any, scheme: str, directory: str) -> list[dict[str, Any]]:
     s3fs would look for a file of the name where nothing is below it.
     """
     if scheme != "s3" or "/" not in directory:
-        found: list[dict[str, Any]] = store.ls(directory, detail=True)
+        try:
+            found: list[dict[str, Any]] = store.ls(directory, detail=True)
+        except FileNotFoundError:
+            _check_bucket(store, scheme, directory.strip("/").partition("/")[0])
+            raise
         return found
     entries: list[dict[str, Any]] = []
     for page in _pages(store, f"{directory}/"):
         entries += _entries(page, directory.partition("/")[0])
     return entries
+
+
+def _check_bucket(store: Any, scheme: str, bucket: str) -> None:
+    """Check, once in a process, that there is a bucket: gcsfs and adlfs take one that is missing for an empty one.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    known = (store._fs_token, bucket)
+    if scheme not in ("gs", "abfs") or known in _KNOWN_BUCKETS:
+        return
+    try:
+        there = store.exists(bucket)
+    except Exception:  # noqa: BLE001 - whoever may read objects may perhaps not ask for buckets
+        there = True
+    if not there:
+        raise FileNotFoundError("The specified bucket does not exist")
+    _KNOWN_BUCKETS.add(known)
 
 
 def exists(store: Any, scheme: str, key: str) -> bool:
@@ -99,7 +129,7 @@ def _pages(store: Any, prefix: str) -> Iterator[dict[str, Any]]:
 def _entries(page: dict[str, Any], bucket: str) -> list[dict[str, Any]]:
     directories = [{"name": f"{bucket}/{one['Prefix']}", "type": "directory"} for one in page.get("CommonPrefixes", ())]
     files = [
-        {"name": f"{bucket}/{one['Key']}", "type": "file", "size": one["Size"], "LastModified": one["LastModified"]}
+        {"name": f"{bucket}/{one['Key']}", "type": "file", "size": one["Size"], **one}
         for one in page.get("Contents", ())
     ]
     return [*directories, *files]
@@ -115,6 +145,18 @@ def is_object(store: Any, scheme: str, key: str) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+class _Kept(NamedTuple):
+    data: bytes
+    version: str
+    """Of a listing, or the MD5 of the data; empty: the name says that it never changes."""
+
+
+def _is_version(kept: _Kept, entry: FileStatus | None) -> bool:
+    if entry is None or not entry.version or len(kept.data) != entry.size:
+        return False
+    return kept.version in (entry.version, entry.version.partition(" ")[0])
 
 
 class SizedObject:
@@ -183,39 +225,67 @@ def _reads_in_parts(kind: Hashable) -> bool:
 
 
 class KeptFiles:
-    """Contents of manifests, the most recently used ones; shared by all threads."""
+    """Contents of small files, the most recently used ones; shared by all threads.
+
+    Those of manifests never change. Those of others are given only to who holds a listing that names their version.
+    """
 
     def __init__(self, most_bytes: int = _MOST_KEPT_BYTES) -> None:
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
-        self._files: OrderedDict[tuple[Hashable, str], bytes] = OrderedDict()
+        self._files: OrderedDict[tuple[Hashable, str], _Kept] = OrderedDict()
         self._bytes = 0
 
-    def get(self, owner: Hashable, path: str) -> bytes | None:
-        """Return what is kept of a file, None where nothing is."""
+    def get(self, owner: Hashable, path: str, entry: FileStatus | None = None) -> bytes | None:
+        """Return what is kept of a file that never changes, or is what a listing has just found; else None."""
         with self._lock:
             found = self._files.get((owner, path))
-            if found is not None:
-                self._files.move_to_end((owner, path))
-            return found
+            if found is None or (found.version and not _is_version(found, entry)):
+                return None
+            self._files.move_to_end((owner, path))
+            return found.data
 
-    def put(self, owner: Hashable, scheme: str, path: str, data: bytes) -> None:
-        """Keep a file's content, if its name says that it never changes."""
+    def put(self, owner: Hashable, scheme: str, path: str, data: bytes, entry: FileStatus | None = None) -> None:
+        """Keep a file's content, if its name says that it never changes or is one that listings are asked for.
+
+        Args:
+            owner: the store.
+            scheme: in fsspec's spelling.
+            path: of the file.
+            data: what was read, or written.
+            entry: what a listing said of it just before it was read; None: it was read, or was written by this process.
+        """
+        name = path.rpartition("/")[2]
         if scheme not in NO_DIRECTORIES or len(data) > _LARGEST_KEPT_BYTES:
             return
-        if not _KEPT_NAME.fullmatch(path.rpartition("/")[2]):
-            return
+        version = ""
+        if not _KEPT_NAME.fullmatch(name):
+            if not _CHECKED_NAME.fullmatch(name):
+                return
+            version = entry.version if entry else hashlib.md5(data, usedforsecurity=False).hexdigest()
+            if not version or (entry and entry.size != len(data)):
+                return
         with self._lock:
-            self._bytes += len(data) - len(self._files.pop((owner, path), b""))
-            self._files[owner, path] = data
+            self._bytes += len(data) - self._pop(owner, path)
+            self._files[owner, path] = _Kept(data, version)
             while self._bytes > self._most_bytes:
-                self._bytes -= len(self._files.popitem(last=False)[1])
+                self._bytes -= len(self._files.popitem(last=False)[1].data)
+
+    def _pop(self, owner: Hashable, path: str) -> int:
+        found = self._files.pop((owner, path), None)
+        return 0 if found is None else len(found.data)
+
+    def clear(self) -> None:
+        """Forget all files."""
+        with self._lock:
+            self._files.clear()
+            self._bytes = 0
 
     def drop(self, owner: Hashable, paths: Iterable[str]) -> None:
         """Forget files that are deleted."""
         with self._lock:
             for path in paths:
-                self._bytes -= len(self._files.pop((owner, path), b""))
+                self._bytes -= self._pop(owner, path)
 
     def drop_below(self, owner: Hashable, directory: str) -> None:
         """Forget the files of a directory that is deleted."""

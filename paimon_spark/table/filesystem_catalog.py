@@ -47,7 +47,7 @@ class FilesystemCatalog:
         entries = self.file_io.list_names(self.warehouse)
         found = {
             name.removesuffix(DATABASE_SUFFIX)
-            for name, _, is_dir, _ in entries
+            for name, _, is_dir, _, _ in entries
             if is_dir and name.endswith(DATABASE_SUFFIX) and name != DATABASE_SUFFIX
         }
         return sorted(found | {DEFAULT_DATABASE})
@@ -129,13 +129,20 @@ class FilesystemCatalog:
         Raises:
             PaimonError: there is no such database.
         """
+        found = self.tables_if_there(database)
+        if found is None:
+            raise PaimonError(f"Database {database} does not exist.")
+        return found
+
+    def tables_if_there(self, database: str) -> list[str] | None:
+        """Names of the tables in a database, sorted; None where there is no such database."""
         if database == SYSTEM_DATABASE:
             return list(SYSTEM_DATABASE_TABLES)
         path = self.database_path(database) if is_plain_name(database) else None
         listed = [] if path is None else self.file_io.list_names(path)
         if not listed and not self.database_exists(database):
-            raise PaimonError(f"Database {database} does not exist.")
-        names = [name for name, _, is_dir, _ in listed if is_dir]
+            return None
+        names = [name for name, _, is_dir, _, _ in listed if is_dir]
         with ThreadPoolExecutor(max(1, min(self.file_io.threads, len(names)))) as pool:
             found = pool.map(lambda name: self._has_schema(f"{path}/{name}"), names)
             return sorted(name for name, is_table in zip(names, found, strict=True) if is_table)

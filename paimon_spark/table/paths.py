@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import PaimonError, SchemaError, UnsupportedError
@@ -42,6 +42,8 @@ class TableName:
     branch: str = MAIN_BRANCH
     system_table: str | None = None
     """Name of the system table (``snapshots``), None for the table itself."""
+    names_branch: bool = field(default=False, compare=False)
+    """Whether the path says which branch, be it the main one."""
 
 
 def parse_table_path(path: str) -> TableName:
@@ -53,14 +55,14 @@ def parse_table_path(path: str) -> TableName:
     trimmed = path.rstrip("/")
     parent, slash, last = trimmed.rpartition("/")
     name, *suffixes = last.split("$")
-    branch, system_table = MAIN_BRANCH, None
+    branch, system_table, names_branch = MAIN_BRANCH, None, False
     if suffixes and suffixes[0].startswith(_BRANCH_PREFIX):
-        branch = suffixes.pop(0)[len(_BRANCH_PREFIX) :]
+        branch, names_branch = suffixes.pop(0)[len(_BRANCH_PREFIX) :], True
     if suffixes:
         system_table = suffixes.pop(0)
     if suffixes or not name or name in (".", ".."):
         raise PaimonError(f"Cannot read a table name from '{path}': it is <table>[$branch_<branch>][$<system table>].")
-    return TableName(f"{parent}{slash}{name}", branch, system_table)
+    return TableName(f"{parent}{slash}{name}", branch, system_table, names_branch)
 
 
 def refuse_system_database(root: str) -> None:

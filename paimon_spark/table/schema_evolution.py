@@ -19,6 +19,7 @@ from paimon_spark.spec.schema import TableSchema, assign_field_ids
 from paimon_spark.spec.schema_validation import validate
 from paimon_spark.table.column_options import renamed_options
 from paimon_spark.table.option_change import check_option_change, check_option_removal
+from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.schema_change import (
     AddColumn,
     DropColumn,
@@ -34,6 +35,7 @@ from paimon_spark.table.schema_change import (
     UpdateColumnType,
     UpdateComment,
 )
+from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.support import check_stored_branch
 
 if TYPE_CHECKING:
@@ -53,18 +55,37 @@ def alter_table(table: FileStoreTable, changes: Sequence[SchemaChange]) -> FileS
         UnsupportedError: the table could not be read or written with an option.
     """
     options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
+    schemas, branch = _schemas_to_change(table, changes)
     # All changes of one ALTER make one new schema.
     has_snapshots = table.snapshots.latest_id() is not None
 
     def next_schema(latest: TableSchema) -> TableSchema:
         changed = changed_schema(latest, changes, has_snapshots=has_snapshots, table_name=_table_name(table))
         _check_branches(table, changed)
-        check_stored_branch(options, table.branch)
+        check_stored_branch(options, branch)
         accept_stored(table.path, options)
         return changed
 
-    table.schemas.commit_next(next_schema)
+    schemas.commit_next(next_schema)
     return table.with_latest_schema()
+
+
+def _schemas_to_change(table: FileStoreTable, changes: Sequence[SchemaChange]) -> tuple[SchemaStore, str]:
+    """Return the schemas that changes are for, and their branch.
+
+    The option `branch` that a table has stored leads to another branch: changes of this option are for the table.
+    """
+    of_branch = [isinstance(change, SetOption | RemoveOption) and change.key == "branch" for change in changes]
+    if table.branch != MAIN_BRANCH and any(of_branch):
+        main = SchemaStore(table.file_io, table.paths.for_branch(MAIN_BRANCH))
+        latest = main.latest()
+        if latest is not None and latest.options.get("branch", "").strip() == table.branch:
+            if not all(of_branch):
+                raise SchemaChangeError(
+                    "Change the option 'branch' by a statement of its own: it is of another branch."
+                )
+            return main, MAIN_BRANCH
+    return table.schemas, table.branch
 
 
 def _check_branches(table: FileStoreTable, schema: TableSchema) -> None:

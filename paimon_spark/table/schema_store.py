@@ -6,6 +6,7 @@ Equals Java's ``SchemaManager`` (docs/format.md §1).
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,12 @@ from paimon_spark.spec.schema import TableSchema
 from paimon_spark.table.snapshot_store import SnapshotStore
 
 if TYPE_CHECKING:
-    from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.storage.file_io import FileIO, FileStatus
     from paimon_spark.table.paths import TablePaths
 
 _MAX_ATTEMPTS = 50
+FRESH_SECONDS = 1.0
+"""So long a schema that was read is taken for that of the table without another look."""
 
 
 class SchemaStore:
@@ -31,17 +34,31 @@ class SchemaStore:
         self._known: dict[int, TableSchema] = {}
         self._digests: dict[int, bytes] = {}
         """Digest of the bytes of each schema that was read; tables differ, at least by the time in them."""
+        self._read_at: dict[int, float] = {}
+        """When each schema was read or written, or found unchanged, by the clock of this process."""
 
     def ids(self) -> list[int]:
         """Return the ids of all schemas, ascending; empty when there is no table."""
+        return sorted(self._entries())
+
+    def _entries(self) -> dict[int, FileStatus]:
         listed = self._file_io.list_names(self._paths.schema_dir)
-        found = [numbered_name_id(entry.name, SCHEMA_PREFIX) for entry in listed if not entry.is_dir]
-        return sorted(schema_id for schema_id in found if schema_id is not None)
+        found = ((numbered_name_id(entry.name, SCHEMA_PREFIX), entry) for entry in listed if not entry.is_dir)
+        return {schema_id: entry for schema_id, entry in found if schema_id is not None}
 
     def latest(self) -> TableSchema | None:
         """Return the schema with the highest id, None when there is no table."""
-        ids = self.ids()
-        return self.get(ids[-1]) if ids else None
+        entries = self._entries()
+        return self._get(max(entries), entries[max(entries)]) if entries else None
+
+    def latest_beside(self, schema_id: int) -> tuple[TableSchema | None, bool]:
+        """Return the schema with the highest id, and whether ``schema_id`` is still what was read: `is_still`."""
+        self.get(schema_id)
+        entries = self._entries()
+        if not entries:
+            return None, False
+        is_still = schema_id in entries and self._is_still(schema_id, entries[schema_id])
+        return self._get(max(entries), entries[max(entries)]), is_still
 
     def get(self, schema_id: int) -> TableSchema:
         """Return the schema ``schema_id``.
@@ -49,28 +66,48 @@ class SchemaStore:
         Raises:
             CorruptTableError: the schema file is missing or cannot be read as a schema.
         """
+        return self._get(schema_id)
+
+    def _get(self, schema_id: int, entry: FileStatus | None = None) -> TableSchema:
         known = self._known.get(schema_id)
         if known is None:
             path = self._paths.schema_path(schema_id)
             try:
-                data = self._file_io.read_bytes(path)
+                data = self._read(path, entry)
             except FileNotFoundError as error:
                 raise CorruptTableError(f"Schema file {path} is missing.", path=path) from error
             known = TableSchema.from_json(data, path=path)
             if known.id != schema_id:
                 raise CorruptTableError(f"Schema file {path} holds the schema id {known.id}.", path=path)
-            self._known[schema_id] = known
-            self._digests[schema_id] = _digest(data)
+            self._keep(known, data)
         return known
+
+    def is_fresh(self, schema_id: int) -> bool:
+        """Tell whether a schema was read a moment ago, so that `is_still` is not worth a request to the store."""
+        self.get(schema_id)
+        return time.monotonic() - self._read_at[schema_id] < FRESH_SECONDS
 
     def is_still(self, schema_id: int) -> bool:
         """Tell whether a schema file still holds the bytes that were read; otherwise this is another table."""
         self.get(schema_id)
+        return self._is_still(schema_id)
+
+    def _is_still(self, schema_id: int, entry: FileStatus | None = None) -> bool:
         try:
-            data = self._file_io.read_bytes(self._paths.schema_path(schema_id))
+            data = self._read(self._paths.schema_path(schema_id), entry)
         except FileNotFoundError:
             return False
-        return _digest(data) == self._digests[schema_id]
+        found = _digest(data) == self._digests[schema_id]
+        if found:
+            self._read_at[schema_id] = time.monotonic()
+        return found
+
+    def _keep(self, schema: TableSchema, data: bytes) -> None:
+        self._known[schema.id], self._digests[schema.id] = schema, _digest(data)
+        self._read_at[schema.id] = time.monotonic()
+
+    def _read(self, path: str, entry: FileStatus | None) -> bytes:
+        return self._file_io.read_bytes(path) if entry is None else self._file_io.read_listed(path, entry)
 
     def all(self) -> list[TableSchema]:
         """Return every schema, by ascending id."""
@@ -95,7 +132,7 @@ class SchemaStore:
             raise SchemaError(
                 f"Schema in filesystem exists, creation is not allowed: {self._paths.branch_root} is a table already."
             )
-        self._known[schema.id], self._digests[schema.id] = schema, _digest(data)
+        self._keep(schema, data)
         return schema
 
     def commit_next(self, change: Callable[[TableSchema], TableSchema]) -> TableSchema:
@@ -122,7 +159,7 @@ class SchemaStore:
                 )
             data = _encoded(changed)
             if self._file_io.create_exclusive(self._paths.schema_path(changed.id), data):
-                self._known[changed.id], self._digests[changed.id] = changed, _digest(data)
+                self._keep(changed, data)
                 return changed
         raise SchemaError(
             f"Gave up changing the schema of {self._paths.branch_root}: {_MAX_ATTEMPTS} times others were faster."

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CorruptTableError, SnapshotNotFoundError, TableNotFoundError
-from paimon_spark.spec.file_names import SNAPSHOT_PREFIX, numbered_name_id
+from paimon_spark.spec.file_names import EARLIEST_HINT, LATEST_HINT, SNAPSHOT_PREFIX, numbered_name_id
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.paths import MAIN_BRANCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.storage.file_io import FileIO, FileStatus
     from paimon_spark.table.paths import TablePaths
 
 ROLLED_BACK = "ROLLED-BACK"
@@ -33,6 +34,12 @@ _MAX_MARK_BYTES = 256
 _MOST_MARKS = 4
 """Rollbacks at once of which each is known, even where one ends while another is at work."""
 _HINT_ATTEMPTS = 5
+_HINT_PAUSES_SECONDS = (0.05, 0.2, 0.5, 1.0)
+_MOST_LISTED = 200
+_LONG: set[str] = set()
+"""Directories that had more names when this process listed them: they are not listed for the latest snapshot again."""
+_KNOWN_LOST: set[tuple[str, int]] = set()
+"""Snapshots of which this process has waited long enough: the directory and the id."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -48,6 +55,12 @@ class SnapshotStore:
         listed = self._file_io.list_names(self._paths.snapshot_dir)
         found = [numbered_name_id(entry.name, SNAPSHOT_PREFIX) for entry in listed if not entry.is_dir]
         return sorted(snapshot_id for snapshot_id in found if snapshot_id is not None)
+
+    def few_are_whole(self, most: int) -> bool:
+        """Tell whether no more than so many snapshots live, without a gap, and the hints are there: one listing."""
+        names = {entry.name for entry in self._file_io.list_names(self._paths.snapshot_dir) if not entry.is_dir}
+        ids = [found for name in names if (found := numbered_name_id(name, SNAPSHOT_PREFIX)) is not None]
+        return 0 < len(ids) <= most and max(ids) - min(ids) < len(ids) and {LATEST_HINT, EARLIEST_HINT} <= names
 
     def newest_first(self) -> Iterator[Snapshot]:
         """Yield the living snapshots, the newest first; those that expire meanwhile are passed over.
@@ -118,11 +131,39 @@ class SnapshotStore:
 
     def _hinted(self) -> Snapshot | None:
         """Read the snapshot that LATEST names; None where it is not there, or the next one is."""
+        if self._file_io.lists_versions and self._paths.snapshot_dir not in _LONG:
+            return self._listed()
         hint = self._read_hint(self._paths.latest_hint_path)
         return None if hint is None or self.exists(hint + 1) else self.find(hint)
 
+    def _listed(self) -> Snapshot | None:
+        """As `_hinted`, by one listing: what it shows unchanged is not read again."""
+        entries = {entry.name: entry for entry in self._file_io.list_names(self._paths.snapshot_dir)}
+        if len(entries) > _MOST_LISTED:
+            _LONG.add(self._paths.snapshot_dir)
+        latest = entries.get(LATEST_HINT)
+        hint = None if latest is None else self._read_hint(self._paths.latest_hint_path, latest)
+        if hint is None or f"{SNAPSHOT_PREFIX}{hint + 1}" in entries or f"{SNAPSHOT_PREFIX}{hint}" not in entries:
+            return None
+        return self.find(hint, entries[f"{SNAPSHOT_PREFIX}{hint}"])
+
     def _look(self) -> tuple[int | None, int | None]:
-        """The highest snapshot id, and the id of the latest snapshot if that is lost."""
+        """The highest snapshot id, and the id of the latest snapshot if that is lost.
+
+        A commit that is slow writes its hint after a rollback has deleted its snapshot, then finds that and writes
+        another one (`announce`). So a hint is believed only when it stays.
+        """
+        found, lost = self._look_once()
+        for pause in _HINT_PAUSES_SECONDS:
+            if lost is None or (self._paths.snapshot_dir, lost) in _KNOWN_LOST:
+                return found, lost
+            time.sleep(pause)
+            found, lost = self._look_once()
+        if lost is not None:
+            _KNOWN_LOST.add((self._paths.snapshot_dir, lost))
+        return found, lost
+
+    def _look_once(self) -> tuple[int | None, int | None]:
         hint = self._read_hint(self._paths.latest_hint_path)
         if hint is not None and not self.exists(hint + 1) and self.exists(hint):
             return hint, None
@@ -130,7 +171,7 @@ class SnapshotStore:
         if ids and (hint is None or hint <= ids[-1]):
             return ids[-1], None
         if hint is not None and self._read_hint(self._paths.latest_hint_path) != hint:
-            return self._look()  # a rollback has moved it meanwhile
+            return self._look_once()  # a rollback has moved it meanwhile
         if ids and hint is not None and self._is_rolled_back(ids[-1], hint):
             return ids[-1], None
         return ids[-1] if ids else None, hint
@@ -215,15 +256,19 @@ class SnapshotStore:
             raise self._lost_error(lost, found, "Nothing is committed")
         return None if found is None else self.get(found)
 
-    def find(self, snapshot_id: int) -> Snapshot | None:
+    def find(self, snapshot_id: int, entry: FileStatus | None = None) -> Snapshot | None:
         """Return the snapshot ``snapshot_id``, None where its file is not there: one read.
+
+        Args:
+            snapshot_id: of the snapshot.
+            entry: what a listing that was just made says of its file.
 
         Raises:
             CorruptTableError: its file cannot be read as a snapshot, or is that of another one.
         """
         path = self._paths.snapshot_path(snapshot_id)
         try:
-            data = self._file_io.read_bytes(path)
+            data = self._read(path, entry)
         except FileNotFoundError:
             return None
         snapshot = Snapshot.from_json(data, path=path)
@@ -299,9 +344,12 @@ class SnapshotStore:
         with contextlib.suppress(OSError):
             self._file_io.write_bytes(path, str(snapshot_id).encode("ascii"), overwrite=True)
 
-    def _read_hint(self, path: str) -> int | None:
+    def _read(self, path: str, entry: FileStatus | None) -> bytes:
+        return self._file_io.read_bytes(path) if entry is None else self._file_io.read_listed(path, entry)
+
+    def _read_hint(self, path: str, entry: FileStatus | None = None) -> int | None:
         try:
-            text = self._file_io.read_bytes(path)[:_MAX_HINT_BYTES].strip()
+            text = self._read(path, entry)[:_MAX_HINT_BYTES].strip()
         except OSError:
             return None
         return int(text) if text.isdigit() and int(text) > 0 else None

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import Stage, refuse
-from paimon_spark.options.advice import USE_ANOTHER_ENGINE
 from paimon_spark.spec.data_types import BinaryType, BlobType, VarBinaryType, contains_type, holds_blobs
 from paimon_spark.table.paths import MAIN_BRANCH
 
@@ -115,5 +114,6 @@ def _check_types(schema: TableSchema) -> None:
         nested_blob = contains_type(field.type, BlobType) and not holds_blobs(field.type)
         if root in ("GEOMETRY", "GEOGRAPHY") or nested_blob:
             raise UnsupportedError(
-                f"Column '{field.name}' has the type {root}, which is not supported yet. {USE_ANOTHER_ENGINE}"
+                f"Column '{field.name}' has the type {root}, which is not supported yet. "
+                "Read and write this table with another Paimon engine."
             )

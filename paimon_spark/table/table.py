@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import OptionError, TableNotFoundError
+from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
 from paimon_spark.options import (
     OPTIONS,
     CoreOptions,
@@ -81,6 +81,16 @@ class FileStoreTable:
     def tags(self) -> TagStore:
         """The tags of the branch."""
         return TagStore(self.file_io, self.paths)
+
+    @property
+    def branch_option(self) -> dict[str, str]:
+        """The option by which the same branch is opened again, where the path alone does not lead there."""
+        is_plain = self.branch == MAIN_BRANCH and not stored_branch_of(self.schema)
+        return {} if is_plain else {"branch": self.branch}
+
+    def on_branch(self, name: str) -> FileStoreTable:
+        """Return another branch of the table with its latest schema; options given dynamically are dropped."""
+        return load_table(self.path, branch=name, file_io=self.file_io)
 
     @cached_property
     def branches(self) -> BranchStore:
@@ -152,6 +162,13 @@ class FileStoreTable:
         """
         return self.at_snapshot(snapshot) if snapshot.schema_id > self.schema.id else self
 
+    def as_opened(self) -> FileStoreTable:
+        """Return the table with the latest schema of when it was opened, without dynamic options."""
+        schema = self.latest
+        table = FileStoreTable(self.path, self.branch, self.file_io, schema, schema.core_options, self.schemas, schema)
+        stored = [key for key in (DESCRIPTOR_PATHS, MAY_DELETE) if key in table.options]
+        return table.without_options(stored) if stored else table  # the caller's word alone counts
+
     def with_latest_schema(self) -> FileStoreTable:
         """Return the table with the latest schema and its options as they are now, dynamic options dropped."""
         latest = _latest_schema(self.schemas, self.path, self.branch)
@@ -183,6 +200,8 @@ def load_table(
 ) -> FileStoreTable:
     """Open the table at ``path`` with its latest schema.
 
+    Where nothing names a branch, the option ``branch`` that the table has stored does, as in Java.
+
     Args:
         path: the table directory, or ``<table>$branch_<branch>``.
         options: dynamic options, and those of the store (``s3.*``, ``fs.*``).
@@ -204,15 +223,16 @@ def _load(path: str, options: Mapping[str, str], branch: str | None, file_io: Fi
     chosen = branch or dynamic.get("branch") or name.branch
     schemas = SchemaStore(io, TablePaths(name.root, chosen))
     schema = _latest_schema(schemas, name.root, chosen)
+    stored_branch = "" if branch or "branch" in dynamic or name.names_branch else stored_branch_of(schema)
+    if stored_branch not in ("", chosen):
+        chosen, schemas = stored_branch, SchemaStore(io, TablePaths(name.root, stored_branch))
+        schema = _schema_of_stored_branch(schemas, name.root, chosen)
     io = confined(io, name.root, external_roots(schema.options))
-    table = FileStoreTable(name.root, chosen, io, schema, schema.core_options, schemas, schema)
+    table = FileStoreTable(name.root, chosen, io, schema, schema.core_options, schemas, schema).as_opened()
     log_ignored(name.root, schema.options, logging.INFO)
     of_store = with_scope(dynamic, Scope.STORE)
     accept_given(name.root, of_store)
     elsewhere = {"branch", *of_store}
-    stored = [key for key in (DESCRIPTOR_PATHS, MAY_DELETE) if key in table.options]
-    if stored:  # the caller's word alone counts
-        table = table.without_options(stored)
     return table.with_options({key: value for key, value in dynamic.items() if key not in elsewhere})
 
 
@@ -236,6 +256,21 @@ def table_exists(path: str, *, options: Mapping[str, str] | None = None) -> bool
     """Tell whether there is a table (a schema file) at ``path``."""
     name = parse_table_path(path)
     return bool(SchemaStore(FileIO.for_path(name.root, dict(options or {})), TablePaths(name.root, name.branch)).ids())
+
+
+def stored_branch_of(schema: TableSchema) -> str:
+    """The branch that the option ``branch`` of a schema names; empty without the option."""
+    return schema.options.get("branch", "").strip()
+
+
+def _schema_of_stored_branch(schemas: SchemaStore, root: str, branch: str) -> TableSchema:
+    schema = schemas.latest()
+    if schema is None:
+        raise SchemaError(
+            f"The table at {root} has stored the option 'branch' = '{branch}', and there is no such branch. Unset the "
+            f"option 'branch' of `{root.rpartition('/')[2]}$branch_{MAIN_BRANCH}`, or create the branch there."
+        )
+    return schema
 
 
 def _latest_schema(schemas: SchemaStore, root: str, branch: str) -> TableSchema:

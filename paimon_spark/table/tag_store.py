@@ -14,8 +14,10 @@ from paimon_spark.spec.tag import Tag
 from paimon_spark.table.paths import LONGEST_FILE_PART, why_no_new_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from paimon_spark.spec.snapshot import Snapshot
-    from paimon_spark.storage.file_io import FileIO
+    from paimon_spark.storage.file_io import FileIO, FileStatus
     from paimon_spark.table.paths import TablePaths
 
 _PREFIX = "tag-"
@@ -31,12 +33,16 @@ class TagStore:
 
     def names(self) -> list[str]:
         """Return the names of all tags, sorted."""
+        return sorted(self.files())
+
+    def files(self) -> dict[str, FileStatus]:
+        """Return the files of all tags by their names."""
         listed = self._file_io.list_names(self._paths.tag_dir)
-        return sorted(
-            name[len(_PREFIX) :]
-            for name, _, is_dir, _ in listed
-            if not is_dir and name.startswith(_PREFIX) and name != _PREFIX
-        )
+        return {
+            entry.name[len(_PREFIX) :]: entry
+            for entry in listed
+            if not entry.is_dir and entry.name.startswith(_PREFIX) and entry.name != _PREFIX
+        }
 
     def exists(self, name: str) -> bool:
         """Tell whether there is a tag ``name``."""
@@ -56,12 +62,17 @@ class TagStore:
             raise SnapshotNotFoundError(self._missing(name)) from error
         return Tag.from_json(data, path=path)
 
-    def list(self) -> dict[str, Tag]:
-        """Return all tags by name, ordered by the snapshot they hold, then by name."""
+    def list(self, files: Mapping[str, FileStatus] | None = None) -> dict[str, Tag]:
+        """Return all tags by name, ordered by the snapshot they hold, then by name.
+
+        Args:
+            files: what `files` has just returned, where it was called.
+        """
         found = {}
-        for name in self.names():
-            with contextlib.suppress(SnapshotNotFoundError):  # deleted meanwhile
-                found[name] = self.get(name)
+        for name, entry in sorted((self.files() if files is None else files).items()):
+            path = self._paths.tag_path(name)
+            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                found[name] = Tag.from_json(self._file_io.read_listed(path, entry), path=path)
         return dict(sorted(found.items(), key=lambda item: (item[1].snapshot.id, item[0])))
 
     def begin_deletion(self, name: str) -> None:

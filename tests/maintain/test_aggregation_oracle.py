@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.merge_cases import KEY_TIME, NESTED, canonical, rows_of, rows_table
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.maintain.compact.compaction import compact
@@ -16,6 +15,7 @@ from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
+from tests.support.merge_cases import KEY_TIME, NESTED, canonical, rows_of, rows_table
 from tests.support.plans import plan_of
 from tests.support.seeds import chance
 

@@ -9,46 +9,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from paimon_spark.commit.file_store_commit import OverwriteSpec
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.maintain.compact import compaction, due
-from paimon_spark.maintain.compact.compaction import Executor, rewrite_here
+from paimon_spark.maintain.compact.compaction import rewrite_here
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult
-from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spec.manifest import FileKind
-from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.automatic_compaction import KEEP, write
 from tests.support.commits import make_table
 from tests.support.history import rows
 from tests.support.seeds import chance
-
-KEEP = {"snapshot.num-retained.min": "1000", "snapshot.num-retained.max": "1000"}
-
-
-def write(
-    table: FileStoreTable,
-    some: dict[int, str],
-    *,
-    partition: str | None = None,
-    kinds: Sequence[int] | None = None,
-    execute: Executor | None = None,
-    overwrite: bool = False,
-) -> int | None:
-    """Write as every door does."""
-    columns: dict[str, Any] = {"k": pa.array(list(some), pa.int32()), "v": pa.array(list(some.values()))}
-    if table.schema.partition_keys:
-        columns["dt"] = pa.array([partition] * len(some))
-    if kinds is not None:
-        columns["_VALUE_KIND"] = pa.array(kinds, pa.int8())
-    batch = pa.RecordBatch.from_pydict(columns)
-    replaced = OverwriteSpec(OverwriteMode.DYNAMIC) if overwrite else None
-    one = planned(table, batch.schema, replaced, shuffled=True)
-    return one.commit([one.write_task([batch], 0)], execute)
 
 
 def kinds_of(table: FileStoreTable) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.table.table import FileStoreTable, load_table
-from tests.maintain.test_automatic_compaction import KEEP, write
+from tests.support.automatic_compaction import KEEP, write
 from tests.support.commits import make_table
 from tests.support.history import rows
 from tests.support.seeds import chance

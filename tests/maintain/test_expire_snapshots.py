@@ -270,7 +270,7 @@ def test_meeting_another_expiry_is_no_alarm(
     def fail(_: FileStoreTable) -> None:
         raise problem
 
-    monkeypatch.setattr(after_commit, "expire_snapshots", fail)
+    monkeypatch.setattr(after_commit, "expire_after_commit", fail)
     snapshot = table.snapshots.get(1)
     for cause, levels in ((SnapshotNotFoundError("gone"), []), (None, ["WARNING"])):
         problem.__cause__ = cause

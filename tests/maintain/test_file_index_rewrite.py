@@ -21,8 +21,7 @@ from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.schema_change import RenameColumn, SetOption
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import FileStoreTable, load_table
-from tests.read.test_pruned_by_file_indexes import OFF, multiset, read
-from tests.write.test_file_indexes import INDEXES, bodies, expected, files_of, make, rows, write
+from tests.support.file_indexes import INDEXES, OFF, bodies, expected, files_of, make, multiset, read, rows, write
 
 
 def bare(path: Path, **options: str) -> FileStoreTable:

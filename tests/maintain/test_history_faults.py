@@ -15,6 +15,7 @@ from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
 from paimon_spark.read.split_read import read_split
+from paimon_spark.storage import lease
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
@@ -151,11 +152,14 @@ def over(path: str, io: FileIO) -> FileStoreTable:
 
 
 def picture(path: str) -> dict[str, bytes | None]:
-    """The files of a table: metadata of branches with contents (hints as what they lead to), other files by name."""
+    """The files of a table: metadata of branches with contents (hints as what they lead to), other files by name.
+
+    The lease of a process that ended is left until somebody else takes it, who deletes it.
+    """
     found: dict[str, bytes | None] = {}
     for file in Path(path).rglob("*"):
         name = str(file.relative_to(path))
-        if file.is_file() and file.name not in ("LATEST", "EARLIEST"):
+        if file.is_file() and file.name not in ("LATEST", "EARLIEST") and not file.name.startswith(lease.PREFIX):
             small = file.parent.name in ("snapshot", "schema", "tag")
             found[name] = file.read_bytes() if small else None
     for branch in ("main", *load_table(path).branches.names()):

@@ -13,15 +13,15 @@ from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.table.deletion_vectors import FileKey, vectors_of
 from paimon_spark.table.table import FileStoreTable, load_table
-from tests.maintain.test_compact_oracle import GROUPS, KEEP, Twins, facts, ours, theirs
-from tests.maintain.test_lookup import changes as model_changes
-from tests.maintain.test_lookup import check_levels, logged, write
+from tests.support.changelogs import FORMATS, changelog_facts, changes, shape
 from tests.support.commits import make_table
 from tests.support.golden import row_multiset
 from tests.support.history import rows
+from tests.support.lookup import changes as model_changes
+from tests.support.lookup import check_levels, logged, write
 from tests.support.plans import plan_of
 from tests.support.seeds import chance
-from tests.write.test_changelog_oracle import FORMATS, changelog_facts, changes, shape
+from tests.support.twins import GROUPS, KEEP, Twins, facts, ours, theirs
 
 pytestmark = pytest.mark.oracle
 

@@ -116,6 +116,31 @@ def test_a_rollback_deletes_nothing_before_the_hint_is_written(
     assert add(table, 6) == 4
 
 
+def test_a_commit_after_a_deleted_snapshot_goes_though_its_id_was_taken_again(
+    table: FileStoreTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One commit follows snapshot 4 just before that is deleted; another takes the id 4 right after."""
+    real, made = type(table.file_io).delete_quietly, []
+
+    def deleted(io: Any, path: str) -> bool:
+        if path != table.paths.snapshot_path(4) or made:
+            return real(io, path)
+        made.append(add(table, 6))
+        Path(table.paths.latest_hint_path).write_text("3")  # the hint of that commit comes later
+        done = real(io, path)
+        made.append(add(table, 7))
+        return done
+
+    monkeypatch.setattr(type(table.file_io), "delete_quietly", deleted)
+    with pytest.raises(CommitError, match=r"its latest snapshot is 4 now\. Another writer has committed meanwhile"):
+        rollback.rollback_to_snapshot(table, 3)
+    monkeypatch.undo()
+    assert made == [5, 4]
+    assert set(rows(table)) == {1, 2, 3, 7}
+    assert table.snapshots.ids() == [1, 2, 3, 4]
+    assert add(table, 8) == 5
+
+
 def test_a_rollback_to_an_expired_tag_leaves_no_snapshot_of_it_when_it_fails(
     table: FileStoreTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,9 +17,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "peers")]
+sys.path.insert(0, str(ROOT))
 
-import make_environments  # noqa: E402
+from tests.peers import make_environments  # noqa: E402
 
 RESULT = Path(__file__).with_name("result.json")
 PAGE = ROOT / "docs/statements.md"
@@ -34,14 +34,14 @@ def python_for(version: str) -> Path:
     """The interpreter with that PySpark."""
     if version == NEWEST:
         return Path(sys.executable)
-    return make_environments.ensure(f"pyspark{version.replace('.', '')}")
+    return make_environments.ensure(make_environments.name_of(version))
 
 
 def run(version: str, *arguments: str) -> dict[str, dict[str, str | None]]:
     """What `run_here.py` says on that Spark."""
     python = python_for(version)
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_", "PYTHON"))}
-    environment = {**kept, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    environment = {**kept, "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "result.json"
         command = [str(python), str(Path(__file__).with_name("run_here.py")), str(out), *arguments]
@@ -61,7 +61,7 @@ def read_results() -> dict[str, dict[str, str]]:
 
 def table(results: dict[str, dict[str, str]]) -> str:
     """The results in Markdown: a row for each statement, a column for each Spark."""
-    from matrix.statements import STATEMENTS
+    from tests.matrix.statements import STATEMENTS
 
     versions = [version for version in VERSIONS if version in results]
     lines: list[str] = []

@@ -1,6 +1,6 @@
 """Try statements and acceptance cases with the PySpark of this interpreter; write what came of them as JSON.
 
-PYTHONPATH=.:tests .venvs/pyspark40/bin/python tests/matrix/run_here.py OUT.json [--short] [--cases CASE.slt …]
+PYTHONPATH=. .venvs/pyspark40/bin/python tests/matrix/run_here.py OUT.json [--short] [--cases CASE.slt …]
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from matrix.statement import Statement
     from pyspark.sql import SparkSession
+
+    from tests.matrix.statement import Statement
 
 
 @dataclass
@@ -55,7 +56,7 @@ def start() -> SparkSession:
 
 def outcomes(spark: SparkSession, warehouse: str, statements: Iterable[Statement]) -> dict[str, str]:
     """What came of each statement, by the text that shows it."""
-    from matrix.statement import Session
+    from tests.matrix.statement import Session
 
     session = Session(spark, warehouse)
     try:
@@ -66,9 +67,8 @@ def outcomes(spark: SparkSession, warehouse: str, statements: Iterable[Statement
 
 def failures(spark: SparkSession, folder: str, cases: list[str]) -> dict[str, str | None]:
     """What failed of each acceptance case; None where it holds."""
-    from acceptance.run import run_file
-
     import paimon_spark
+    from tests.acceptance.run import run_file
 
     warehouse = f"{folder}/acceptance"
     paimon_spark.register_catalog(spark, "c", warehouse=warehouse)
@@ -86,7 +86,7 @@ def main() -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["TZ"] = "UTC"
     time.tzset()
-    from matrix.statements import STATEMENTS
+    from tests.matrix.statements import STATEMENTS
 
     spark = start()
     with tempfile.TemporaryDirectory() as folder:

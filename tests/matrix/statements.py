@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from matrix.statement import Session, Statement
+from tests.matrix.statement import Session, Statement
 
 AB = [(1, "a"), (2, "b")]
 NOW = [(1, "a"), (2, "B")]

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from matrix.make_matrix import NEWEST, PAGE, read_results, run, with_table
-from matrix.run_here import outcomes
-from matrix.statements import STATEMENTS
 
-from tests.spark.test_acceptance import FILES, NOT_YET
+from tests.acceptance.cases import FILES, NOT_YET
+from tests.matrix.make_matrix import NEWEST, PAGE, read_results, run, with_table
+from tests.matrix.run_here import outcomes
+from tests.matrix.statements import STATEMENTS
+from tests.peers.make_environments import sparks_to_try
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AGAIN = "run: python tests/matrix/make_matrix.py"
-OLDER = ("4.0", "4.1")
+OLDER = sparks_to_try()
 SHORT_CASES = ("agp_metadata", "pu_seed_groups", "se_evolution", "tg_tags", "tt_version", "wr_columns", "wr_save")
 """The acceptance cases that CI runs on 4.1; on 4.0, the oldest, and on 4.3 it runs all."""
 

@@ -7,11 +7,11 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.merge_cases import engine_of
 
 from paimon_spark.merge.coded_columns import bytes_of
 from paimon_spark.merge.stream import merge_sorted_runs
 from paimon_spark.read import split_read
+from tests.support.merge_cases import engine_of
 from tests.support.seeds import chance
 
 COLUMNS = {"k": "BIGINT NOT NULL", "s": "STRING", "t": "STRING", "g": "BIGINT", "v": "BIGINT"}

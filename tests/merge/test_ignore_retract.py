@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.merge_cases import KEY_TIME, NESTED, canonical, engine_of, rows_of, rows_table
+
+from tests.support.merge_cases import KEY_TIME, NESTED, canonical, engine_of, rows_of, rows_table
 
 ORDERS = ([4, 1, 3, 5, 2], [1, 2, 3, 4, 5], [3, None, 2, 1, 3], [2, 1, 1, 3, 2])
 """Sequences of one key each: a row is late when a greater one came before it."""

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.merge_cases import engine_of, rows_of, rows_table
 
 from paimon_spark.errors import DataError, OptionError, SchemaError, UnsupportedError
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.spec.data_types import DataField, IntType
 from paimon_spark.spec.schema import create_schema
+from tests.support.merge_cases import engine_of, rows_of, rows_table
 
 PARTIAL = {"merge-engine": "partial-update"}
 GROUP = {**PARTIAL, "fields.g.sequence-group": "v"}

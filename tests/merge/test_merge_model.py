@@ -9,7 +9,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.merge_cases import (
+
+from paimon_spark.errors import DataError
+from paimon_spark.merge.stream import merge_sorted_runs
+from tests.support.merge_cases import (
     TYPES_OF,
     MergeCase,
     aggregate_options,
@@ -21,10 +24,7 @@ from support.merge_cases import (
     rows_for,
     rows_of,
 )
-from support.merge_model import ModelError, ModelTable
-
-from paimon_spark.errors import DataError
-from paimon_spark.merge.stream import merge_sorted_runs
+from tests.support.merge_model import ModelError, ModelTable
 
 EXAMPLES = int(os.environ.get("PAIMON_SPARK_EXAMPLES", "40"))
 CHECKS = settings(deadline=None, max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))

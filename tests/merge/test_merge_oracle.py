@@ -12,7 +12,13 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
-from support.merge_cases import (
+
+from paimon_spark.errors import DataError
+from paimon_spark.spec.data_types import DataField, parse_type
+from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.formats import open_data_file
+from tests.support.merge_cases import (
     CALM_VALUES,
     NESTED,
     MergeCase,
@@ -23,12 +29,6 @@ from support.merge_cases import (
     rows_of,
     rows_table,
 )
-
-from paimon_spark.errors import DataError
-from paimon_spark.spec.data_types import DataField, parse_type
-from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
-from paimon_spark.storage.file_io import FileIO
-from paimon_spark.storage.formats import open_data_file
 
 pytestmark = pytest.mark.oracle
 NEWER_OPTIONS = ("nested-sequence-field", "nested-key-null-strategy", "count-limit")

@@ -10,11 +10,11 @@ from typing import Any
 import datasketches as sketches
 import pyarrow as pa
 import pytest
-from support.merge_cases import engine_of, rows_table
 
 from paimon_spark.errors import DataError
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.table.table import load_table
+from tests.support.merge_cases import engine_of, rows_table
 from tests.support.plans import plan_of
 
 COLUMNS = {"k": "INT NOT NULL", "h": "BYTES", "t": "BYTES"}

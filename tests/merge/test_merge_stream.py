@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,54 +11,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.merge_cases import engine_of
 
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
-
-COLUMNS = {"k": "BIGINT NOT NULL", "a": "BIGINT", "b": "DOUBLE", "s": "STRING"}
-BATCH = 4096
-
-
-def key_value_batch(keys: np.ndarray, sequence: int) -> pa.RecordBatch:
-    count = len(keys)
-    return pa.record_batch(
-        {
-            "k": keys,
-            "a": pa.array(keys, mask=keys % 3 == sequence % 3),
-            "b": pa.array(np.full(count, float(sequence))),
-            "s": pa.array(np.char.add("text of a row ", keys.astype(str))),
-            "_SEQUENCE_NUMBER": pa.array(np.full(count, sequence)),
-            "_VALUE_KIND": pa.array(np.zeros(count, np.int8)),
-        }
-    )
-
-
-def run_of(count: int, step: int, sequence: int) -> Iterator[pa.RecordBatch]:
-    """A run made while it is read, so that memory holds only what the merge keeps."""
-    for first in range(0, count, BATCH):
-        yield key_value_batch(np.arange(first, min(first + BATCH, count), dtype=np.int64) * step, sequence)
-
-
-SIZES = ((1_500_000, 1, 0), (750_000, 2, 1), (375_000, 4, 2), (400_000, 3, 3))
-
-
-def merge_and_measure(options: dict[str, str], budget: int) -> None:
-    """Merges runs that are made while they are read; prints rows and how far its own process grew."""
-    engine = engine_of(COLUMNS, ["k"], options)
-
-    def merged(sizes: tuple[tuple[int, int, int], ...], budget_bytes: int) -> Iterator[pa.RecordBatch]:
-        runs = [run_of(*size) for size in sizes]
-        return merge_sorted_runs(runs, engine, budget_bytes=budget_bytes, drop_deletes=True)
-
-    list(merged(((BATCH, 1, 0), (BATCH, 2, 1)), 2**20))  # what is loaded and allocated once
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    rows, last = 0, -1
-    for batch in merged(SIZES, budget):
-        keys = batch.column("k").to_numpy()
-        if keys[0] <= last or not (np.diff(keys) > 0).all():
-            raise AssertionError("keys are not in order")
-        last, rows = int(keys[-1]), rows + batch.num_rows
-    print(rows, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+from tests.support.merge_cases import engine_of
+from tests.support.merge_memory import BATCH, COLUMNS, SIZES, key_value_batch, run_of
 
 
 @pytest.mark.parametrize(
@@ -74,11 +29,11 @@ def merge_and_measure(options: dict[str, str], budget: int) -> None:
 )
 def test_a_section_of_ten_times_the_budget_stays_within_twice_the_budget(options: dict[str, str]) -> None:
     budget = sum(batch.nbytes for size in SIZES for batch in run_of(*size)) // 10
-    code = f"from merge.test_merge_stream import merge_and_measure as m; m({options!r}, {budget})"
+    code = f"from tests.support.merge_memory import merge_and_measure as m; m({options!r}, {budget})"
     root = Path(__file__).parents[2]
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "tests")])},
+        env={**os.environ, "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
         check=True,

@@ -6,26 +6,53 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+import paimon_spark
+from tests.peers import make_environments
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "peers"))
-
-import make_environments  # noqa: E402
-
 SMOKE = ROOT / "tests" / "packaging" / "smoke.py"
+BESIDE_THE_PACKAGES = (
+    ".gitignore",
+    "CHANGELOG.md",
+    "LICENSE",
+    "PKG-INFO",
+    "README.md",
+    "SECURITY.md",
+    "pyproject.toml",
+)
+"""What the sdist holds beside the packages; hatchling adds the first, which says what a build leaves out."""
+
+
+def package_files() -> list[str]:
+    """Every file of the two packages in this checkout."""
+    found = (path for folder in ("paimon_spark", "pyspark_paimon") for path in (ROOT / folder).rglob("*"))
+    return sorted(
+        path.relative_to(ROOT).as_posix() for path in found if path.is_file() and "__pycache__" not in path.parts
+    )
+
+
+def build(kind: str, source: Path, out: Path) -> Path:
+    """Build without isolation, so without a registry."""
+    command = [sys.executable, "-m", "build", kind, "--no-isolation", "--outdir", str(out), str(source)]
+    subprocess.run(command, check=True, capture_output=True)
+    (built,) = out.iterdir()
+    return built
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(ROOT)]
-    subprocess.run(command, check=True, capture_output=True)
-    (built,) = out.glob("*.whl")
-    return built
+    return build("--wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="session")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("--sdist", ROOT, tmp_path_factory.mktemp("sdist"))
 
 
 def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
@@ -51,12 +78,35 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: Path) -> None:
         "backports-zstd",
         "sqlglot",
     }
-    sources = {
-        path.relative_to(ROOT).as_posix() for path in ROOT.glob("paimon_spark/**/*") if path.suffix in (".py", ".java")
-    }
-    java = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("paimon_spark/spark/jvm/java/*.java")}
-    assert java
-    assert sources | java <= set(names)
+    assert metadata["Version"] == paimon_spark.__version__
+    assert sorted(name for name in names if ".dist-info/" not in name) == package_files()
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+    for kind in (".java", ".csv", "/py.typed"):  # what is no Python module must not be forgotten
+        assert any(name.endswith(kind) for name in names), kind
+
+
+def test_the_sdist_holds_what_builds_the_wheel_and_no_tests(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        members = archive.getmembers()
+    top = f"paimon_spark-{paimon_spark.__version__}"
+    names = sorted(member.name.removeprefix(f"{top}/") for member in members if member.isfile())
+    assert all(member.name.startswith(f"{top}/") for member in members)
+    assert names == sorted([*package_files(), *BESIDE_THE_PACKAGES])
+
+
+def test_what_is_built_from_the_sdist_is_the_same_wheel(wheel: Path, sdist: Path, tmp_path: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    again = build("--wheel", tmp_path / f"paimon_spark-{paimon_spark.__version__}", tmp_path / "dist")
+    with zipfile.ZipFile(wheel) as ours, zipfile.ZipFile(again) as theirs:
+        assert {name: ours.read(name) for name in ours.namelist()} == {
+            name: theirs.read(name) for name in theirs.namelist()
+        }
+
+
+@pytest.mark.parametrize("folder", ["paimon_spark", "pyspark_paimon"])
+def test_the_packages_say_that_they_are_typed(folder: str) -> None:
+    assert (ROOT / folder / "py.typed").exists()
 
 
 def run_smoke(python: Path, where: Path, *, python_path: str = "") -> str:
@@ -82,10 +132,10 @@ def test_the_wheel_in_a_fresh_environment(wheel: Path, tmp_path: Path) -> None:
 
 @pytest.mark.peer
 @pytest.mark.spark
-@pytest.mark.parametrize("name", ["pyspark40", "pyspark41"])
-def test_older_pyspark(wheel: Path, tmp_path: Path, name: str) -> None:
-    python = make_environments.ensure(name)
+@pytest.mark.parametrize("version", make_environments.sparks_to_try())
+def test_older_pyspark(wheel: Path, tmp_path: Path, version: str) -> None:
+    python = make_environments.ensure(make_environments.name_of(version))
     zipped = shutil.copy(wheel, tmp_path / "paimon_spark.zip")  # as `--py-files` gives it: nothing is unpacked
     output = run_smoke(python, tmp_path, python_path=str(zipped))
     assert "smoke test passed" in output
-    assert f"PySpark {name[-2]}.{name[-1]}." in output
+    assert f"PySpark {version}." in output

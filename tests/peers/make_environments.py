@@ -20,7 +20,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(os.environ.get("PAIMON_SPARK_ENVIRONMENTS", ROOT / ".venvs"))
 ON_REQUEST = ("pyspark42",)
-"""Made only when named: the matrix of statements (`tests/matrix`) is run there by hand."""
+"""Made only when named: by `tests/run.py --spark 4.2`, and for the matrix of statements (`tests/matrix`)."""
+OLDER_SPARKS = ("4.0", "4.1", "4.2")
+SPARKS = "PAIMON_SPARK_TESTS_SPARKS"
+"""Variable with the older versions that tests try, with commas between them; `4.0` and `4.1` where it is not set."""
+
+
+def name_of(version: str) -> str:
+    """The environment with that PySpark."""
+    return f"pyspark{version.replace('.', '')}"
+
+
+def sparks_to_try() -> tuple[str, ...]:
+    """The older versions of Spark that the tests try."""
+    return tuple(os.environ.get(SPARKS, "4.0,4.1").split(","))
 
 
 def our_dependencies() -> list[str]:

@@ -3,7 +3,6 @@
 import datetime
 import decimal
 import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,12 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from paimon_spark import PaimonTable
+from tests.peers import make_environments
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-
-import make_environments  # noqa: E402
-
 pytestmark = [pytest.mark.peer, pytest.mark.spark]
 
 COLUMNS = "k long, dt string, i int, d decimal(12,2), s string, day date, ts timestamp_ntz, a array<int>"

@@ -13,10 +13,9 @@ from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.compact.index_rewrite import rewrite_file_index
 from paimon_spark.spec.predicate import And, Leaf
 from paimon_spark.table.table import FileStoreTable, load_table
-from tests.read.test_pruned_by_file_indexes import OFF, read
 from tests.support import seeds
+from tests.support.file_indexes import COLUMNS, INDEXES, OFF, read, rows, write
 from tests.support.plans import plan_of
-from tests.write.test_file_indexes import COLUMNS, INDEXES, rows, write
 
 pytestmark = pytest.mark.oracle
 OPERATORS = {"=": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge", "in": "in", "null": "is_null"}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import tracemalloc
 from pathlib import Path
 
-from support.synthetic import metadata_table
-
 from tests.support.plans import plan_of
+from tests.support.synthetic import metadata_table
 
 _FILES = 6000
 

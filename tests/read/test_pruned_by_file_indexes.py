@@ -1,9 +1,11 @@
-"""Indexes of data files leave out files and rows, and never a row that matches."""
+"""Indexes of data files leave out files and rows, and never a row that matches.
+
+Reads with `file-index.read.enabled` = `false` (`OFF`) show what there is to leave out.
+"""
 
 from __future__ import annotations
 
 import random
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +23,12 @@ from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.schema_change import AddColumn, RenameColumn, UpdateColumnType
 from paimon_spark.table.schema_evolution import alter_table
-from paimon_spark.table.table import FileStoreTable, create_table, load_table
+from paimon_spark.table.table import create_table, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
+from tests.support.file_indexes import INDEXES, OFF, make, multiset, read, rows, write
 from tests.support.plans import plan_of
-from tests.write.test_file_indexes import INDEXES, make, rows, write
 
-OFF = {"file-index.read.enabled": "false"}
 OPERATORS = ("eq", "eq", "in", "ne", "lt", "ge", "between", "is_null", "is_not_null", "not_in", "eq_null_safe")
 SMALL = {"file-index.bloom-filter.v.items": "100", "file-index.bloom-filter.k.items": "100"}
 
@@ -44,16 +45,6 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(file_read, "open_data_file", counting)
     return paths
-
-
-def read(table: FileStoreTable, predicate: Predicate | None = None) -> list[dict[str, Any]]:
-    plan = plan_of(table, predicate=predicate)
-    batches = [b for split in plan.splits for b in plan.read(plan.table, split, plan.fields, plan.residual)]
-    return [row for batch in batches for row in batch.to_pylist()]
-
-
-def multiset(found: list[dict[str, Any]]) -> Counter[str]:
-    return Counter(map(repr, found))
 
 
 @pytest.mark.parametrize("threshold", ["0 b", "1 mb"])

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from readme import kind_table, option_table
-from readme.notebook import NOTEBOOKS, comparable, run_cells, stored_outputs
-from readme.procedure_table import PAGE, with_procedures
 
+from tests.readme import kind_table, option_table
+from tests.readme.notebook import NOTEBOOKS, comparable, run_cells, stored_outputs
+from tests.readme.procedure_table import PAGE, with_procedures
 from tests.support.programs import run_program
 
 if TYPE_CHECKING:

@@ -85,5 +85,5 @@ def main(jars: str, folder: Path, one: S3Server, two: S3Server) -> dict[str, Any
 
 if __name__ == "__main__":
     jars, folder, *urls = sys.argv[1:]
-    found = main(jars, Path(folder), *map(S3Server, urls))
+    found = main(jars, Path(folder), *map(S3Server.at, urls))
     (Path(folder) / "found.json").write_text(json.dumps(found))

@@ -18,20 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import paimon_spark
+from tests.acceptance.cases import CASES, FILES, GROUPS, NOT_YET
 from tests.acceptance.run import run_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-CASES = Path(__file__).resolve().parents[1] / "acceptance"
-GROUPS = (
-    *("pu", "sq", "tt", "tg", "rb", "br", "ex", "wr", "se", "sc", "sn", "agp", "sy", "inc", "an", "cp", "ro"),
-    *("ag", "fr", "dv", "bu", "st", "mg"),
-)
-FILES = sorted(path for group in GROUPS for path in CASES.glob(f"{group}_*.slt"))
-
-NOT_YET: dict[str, tuple[str, str]] = {}
-"""Case -> why it does not hold yet, and what its failure must say."""
 
 
 @dataclass

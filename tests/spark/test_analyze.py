@@ -55,11 +55,6 @@ FOUND: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("analyze")
-
-
-@pytest.fixture(scope="module")
 def session(spark: SparkSession, warehouse: Path) -> SparkSession:
     """A session that knows the same warehouse under the same name by both fronts."""
     found = session_of(spark, "an", warehouse)

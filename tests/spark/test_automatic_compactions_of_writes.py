@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,8 @@ import paimon_spark
 from paimon_spark.spark.jobs import compact_job
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.table import load_table
+
+pytestmark = pytest.mark.catalog("automatic", database="d")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,17 +23,9 @@ SOON = {
 }
 
 
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = str(tmp_path_factory.mktemp("automatic"))
-    paimon_spark.register_catalog(spark, "automatic", warehouse=path)
-    spark.sql("CREATE DATABASE automatic.d")
-    return path
-
-
 @pytest.mark.parametrize("kind", SOON)
 def test_every_door(
-    spark: SparkSession, warehouse: str, oracle: Any, monkeypatch: pytest.MonkeyPatch, kind: str
+    spark: SparkSession, warehouse: Path, oracle: Any, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     name, path = f"automatic.d.{kind}", f"{warehouse}/d.db/{kind}"
     spark.sql(f"CREATE TABLE {name} (id INT NOT NULL, v STRING) TBLPROPERTIES ({SOON[kind]})")
@@ -46,11 +41,13 @@ def test_every_door(
         "writeTo": lambda: frame.writeTo(name).append(),
         "saveAsTable": lambda: frame.write.mode("append").saveAsTable(name),
         "append": lambda: table.append(frame),
-        "sql": lambda: paimon_spark.sql(spark, f"INSERT INTO paimon.d.{kind} VALUES (4, 'd')", warehouse=warehouse),
+        "sql": lambda: paimon_spark.sql(
+            spark, f"INSERT INTO paimon.d.{kind} VALUES (4, 'd')", warehouse=str(warehouse)
+        ),
         "update": lambda: spark.sql(f"UPDATE {name} SET v = 'u' WHERE id = 2"),
         "delete": lambda: spark.sql(f"DELETE FROM {name} WHERE id = 1"),
         "sql update": lambda: paimon_spark.sql(
-            spark, f"UPDATE paimon.d.{kind} SET v = 'w' WHERE id = 4", warehouse=warehouse
+            spark, f"UPDATE paimon.d.{kind} SET v = 'w' WHERE id = 4", warehouse=str(warehouse)
         ),
     }
     rewritten = {"update", "delete", "sql update"} if kind == "append" else set()  # the one file is written anew
@@ -73,7 +70,7 @@ def test_every_door(
     assert sorted(map(tuple, oracle.rows(path))) == expected
 
 
-def test_an_overwrite_with_many_files(spark: SparkSession, warehouse: str) -> None:
+def test_an_overwrite_with_many_files(spark: SparkSession, warehouse: Path) -> None:
     spark.sql(
         "CREATE TABLE automatic.d.many (id INT, p INT) PARTITIONED BY (p) TBLPROPERTIES ('compaction.min.file-num' = "
         "'3', 'partition.sink-strategy' = 'none')"
@@ -85,7 +82,7 @@ def test_an_overwrite_with_many_files(spark: SparkSession, warehouse: str) -> No
     assert len(files) == 1
 
 
-def test_a_session_leaves_append_tables_alone(spark: SparkSession, warehouse: str) -> None:
+def test_a_session_leaves_append_tables_alone(spark: SparkSession, warehouse: Path) -> None:
     name, path = "automatic.d.alone", f"{warehouse}/d.db/alone"
     spark.sql(f"CREATE TABLE {name} (id INT NOT NULL, v STRING) TBLPROPERTIES ('compaction.min.file-num' = '2')")
     frame = spark.createDataFrame([(3, "c")], "id INT, v STRING").coalesce(1)
@@ -94,7 +91,7 @@ def test_a_session_leaves_append_tables_alone(spark: SparkSession, warehouse: st
         lambda: frame.write.format("paimon").mode("append").save(path),
         lambda: frame.writeTo(name).append(),
         lambda: paimon_spark.PaimonTable.for_path(spark, path).append(frame),
-        lambda: paimon_spark.sql(spark, "INSERT INTO paimon.d.alone VALUES (4, 'd')", warehouse=warehouse),
+        lambda: paimon_spark.sql(spark, "INSERT INTO paimon.d.alone VALUES (4, 'd')", warehouse=str(warehouse)),
     )
     spark.conf.set("spark.paimon.write.compact-append-tables", "false")
     try:

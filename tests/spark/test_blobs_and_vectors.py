@@ -15,17 +15,9 @@ from paimon_spark.storage.blob_descriptor import descriptor
 from paimon_spark.storage.blob_views import blob_view
 from paimon_spark.table.table import load_table
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("blobs")]
 
 EVOLVES = "'row-tracking.enabled'='true', 'data-evolution.enabled'='true'"
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("blobs")
-    paimon_spark.register_catalog(spark, "blobs", warehouse=str(path))
-    spark.sql("CREATE DATABASE blobs.db")
-    return path
 
 
 @pytest.fixture(params=["catalog", "statement"])

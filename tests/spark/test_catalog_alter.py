@@ -2,7 +2,6 @@
 
 import getpass
 import itertools
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,17 +10,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.table.table import load_table
-from tests.support.warehouses import in_use
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("alters", current=True)]
 
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A warehouse with a database `db`, which is the current one of the session."""
-    yield from in_use(spark, "alters", tmp_path_factory.mktemp("catalog_alter"))
 
 
 @pytest.fixture

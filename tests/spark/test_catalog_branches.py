@@ -1,27 +1,24 @@
 """CALL on branches, branches read and written by name, and the same as methods of PaimonTable."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 import paimon_spark
 from paimon_spark.commit.file_store_commit import commit
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import PaimonError, SchemaError
 from paimon_spark.maintain.refs import branches
-from paimon_spark.table.schema_change import SetOption
+from paimon_spark.table.schema_change import RemoveOption, SetOption
 from paimon_spark.table.schema_evolution import alter_table
 from paimon_spark.table.table import load_table
 from tests.support.commits import data_file, make_table, message
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("branches")
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +141,88 @@ def test_no_table_keeps_the_option_branch(sql: SparkSession, warehouse: Path) ->
     assert "branch" not in load_table(path).schema.options
     alter_table(side, [SetOption("branch", "b")])  # its own name says nothing new
     sql.sql("ALTER TABLE kept SET TBLPROPERTIES ('branch' = 'main')")
+
+
+def test_a_stored_option_branch_is_what_the_name_of_the_table_means(sql: SparkSession, warehouse: Path) -> None:
+    """As in Java, whose ALTER TABLE stores it."""
+    path = str(warehouse / "db.db" / "redirected")
+    main = make_table(path, bucket="-1")
+    branches.create_branch(main, "b")
+    side = load_table(path, branch="b")
+    commit(main, [message(main, data_file(main, {1: "main"}))])
+    commit(side, [message(side, data_file(side, {2: "side"}))])
+    main.schemas.commit_next(
+        lambda latest: replace(latest, id=latest.id + 1, options={**latest.options, "branch": "b"})
+    )
+
+    def plain(statement: str) -> DataFrame:
+        return paimon_spark.sql(sql, statement, warehouse=str(warehouse), catalog="text", database="db")
+
+    def by_doors(name: str) -> list[list[int]]:
+        frames = (
+            sql.table(f"`{name}`"),
+            plain(f"SELECT * FROM text.db.`{name}`"),
+            sql.read.format("paimon").load(str(warehouse / "db.db" / name)),
+            paimon_spark.PaimonTable.for_path(sql, str(warehouse / "db.db" / name)).to_df(),
+        )
+        return [sorted(row.k for row in frame.collect()) for frame in frames]
+
+    assert by_doors("redirected") == [[2]] * 4
+    assert by_doors("redirected$branch_b") == [[2]] * 4
+    assert by_doors("redirected$branch_main") == [[1]] * 4
+    sql.sql("INSERT INTO redirected VALUES (3, 'x')")
+    plain("INSERT INTO text.db.redirected VALUES (4, 'x')")
+    sql.createDataFrame([(5, "x")], "k int, v string").write.format("paimon").mode("append").save(path)
+    sql.sql("DELETE FROM redirected WHERE k = 2")
+    sql.sql("INSERT INTO `redirected$branch_main` VALUES (9, 'x')")
+    assert by_doors("redirected") == [[3, 4, 5]] * 4
+    assert by_doors("redirected$branch_main") == [[1, 9]] * 4
+    sql.sql("ALTER TABLE redirected UNSET TBLPROPERTIES ('branch')")
+    assert by_doors("redirected") == [[1, 9]] * 4
+
+
+def test_a_stored_option_branch_without_that_branch_says_what_to_do(tmp_path: Path) -> None:
+    made = make_table(tmp_path / "t")
+    made.schemas.commit_next(
+        lambda latest: replace(latest, id=latest.id + 1, options={**latest.options, "branch": "gone"})
+    )
+    with pytest.raises(SchemaError, match=r"'branch' = 'gone'.*t\$branch_main"):
+        load_table(str(tmp_path / "t"))
+    alter_table(load_table(str(tmp_path / "t$branch_main")), [RemoveOption("branch")])
+    assert load_table(str(tmp_path / "t")).branch == "main"
+
+
+def test_the_option_branch_of_session_and_read_names_the_branch(sql: SparkSession, warehouse: Path, table: str) -> None:
+    sql.sql(f"CALL sys.create_branch('{table}', 'b')")
+    sql.sql(f"INSERT INTO `{table}$branch_b` VALUES (7, 'x')")
+
+    def plain(statement: str) -> DataFrame:
+        return paimon_spark.sql(sql, statement, warehouse=str(warehouse), catalog="text", database="db")
+
+    assert [row.k for row in sql.sql(f"SELECT k FROM {table} WITH ('branch' = 'b')").collect()] == [7]
+    assert [row.k for row in sql.read.option("branch", "b").table(table).collect()] == [7]
+    assert [row.k for row in plain(f"SELECT k FROM text.db.{table} WITH ('branch' = 'b')").collect()] == [7]
+    sql.conf.set("spark.paimon.branch", "b")
+    try:
+        assert keys(sql, table) == [7]
+        assert [row.k for row in plain(f"SELECT k FROM text.db.{table}").collect()] == [7]
+        for statement in (
+            "INSERT INTO {} VALUES (8, 'x')",
+            "DELETE FROM {} WHERE k IN (1, 7)",
+            "UPDATE {} SET v = 'y'",
+            "TRUNCATE TABLE {}",
+            "INSERT OVERWRITE {} VALUES (8, 'x')",
+            "MERGE INTO {} AS t USING (SELECT 1L AS k) AS s ON t.k = s.k WHEN MATCHED THEN DELETE",
+        ):
+            for front, name in ((sql.sql, table), (plain, f"text.db.{table}")):
+                with pytest.raises((PySparkException, PaimonError, Py4JJavaError), match="to write to the branch name"):
+                    front(statement.format(name))
+        sql.sql(f"INSERT INTO `{table}$branch_b` VALUES (9, 'x')")
+        plain(f"INSERT INTO text.db.`{table}$branch_b` VALUES (10, 'x')")
+        sql.conf.set("spark.paimon.branch", "main")
+        with pytest.raises((PySparkException, PaimonError), match="contradicts"):
+            keys(sql, f"{table}$branch_b")
+    finally:
+        sql.conf.unset("spark.paimon.branch")
+    assert keys(sql, table) == [1, 2]
+    assert keys(sql, f"{table}$branch_b") == [7, 9, 10]

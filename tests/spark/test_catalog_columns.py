@@ -4,7 +4,6 @@ import datetime
 import itertools
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,17 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from paimon_spark.spark.catalog.scan import ScanProxy
 from paimon_spark.spark.catalog.scan_plan import ScanPlan
 from paimon_spark.spark.jvm.faces import Question, Reply
-from tests.support.warehouses import in_use
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("columns", current=True)]
 
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A warehouse with a database `db`, which is the current one of the session."""
-    yield from in_use(spark, "columns", tmp_path_factory.mktemp("catalog_columns"))
 
 
 @pytest.fixture

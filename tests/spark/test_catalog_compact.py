@@ -25,11 +25,6 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("compacting")
-
-
-@pytest.fixture(scope="module")
 def sql(spark: SparkSession, warehouse: Path) -> Iterator[SparkSession]:
     """A session of its own with the catalog ``co``, where it is current."""
     session = SparkSession(spark.sparkContext, spark._jsparkSession.newSession())

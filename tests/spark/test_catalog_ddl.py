@@ -6,7 +6,7 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,17 +17,10 @@ from pyspark.sql.functions import col
 import paimon_spark
 from paimon_spark.errors import PaimonError
 from paimon_spark.table.table import load_table
-from tests.support.warehouses import in_use
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("ddl", current=True)]
 
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A warehouse with a database `db`, which is the current one of the session."""
-    yield from in_use(spark, "ddl", tmp_path_factory.mktemp("catalog_ddl"))
 
 
 @pytest.fixture

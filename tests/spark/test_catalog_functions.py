@@ -19,11 +19,6 @@ AS_VIEW = ", 'blob-view-field' = 'b'"
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("functions")
-
-
-@pytest.fixture(scope="module")
 def catalog(spark: SparkSession, warehouse: Path) -> Iterator[SparkSession]:
     """The session with the current database `functions.db`, whose tables are partitioned in several ways."""
     paimon_spark.register_catalog(spark, "functions", warehouse=str(warehouse))

@@ -8,6 +8,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
+from paimon_spark.table import schema_store
+from tests.support.plan_texts import calls_of
 
 pytestmark = pytest.mark.spark
 
@@ -197,6 +199,39 @@ def test_a_cached_frame_is_found_again_and_sees_writes_of_its_session(catalog: S
         frame.unpersist()
 
 
+def test_a_frame_of_a_table_that_another_process_has_changed(
+    catalog: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A statement that reads later than it was described gives right rows or says what happened, never other rows."""
+    monkeypatch.setattr(schema_store, "FRESH_SECONDS", 0.0)
+    root = catalog.sql("DESCRIBE EXTENDED t").where("col_name = 'Location'").first()["data_type"].rpartition("/")[0]
+    rival = catalog.newSession()
+    paimon_spark.register_catalog(rival, "rival", warehouse=root.rpartition("/")[0])
+    catalog.sql("CREATE TABLE held (a INT, b STRING)")
+    catalog.sql("INSERT INTO held VALUES (1, 'x')")
+    held = catalog.table("held")
+    frames = [held, held.where("a > 1"), held.selectExpr("max(a)"), held.groupBy().count(), held.select("b")]
+    other = "rival.db.held"
+    for statement in ("ALTER TABLE {t} ADD COLUMN c INT", "ALTER TABLE {t} RENAME COLUMN b TO d"):
+        rival.sql(statement.format(t=other))
+    rival.sql(f"INSERT INTO {other} VALUES (2, 'y', 3)")
+    assert [sorted(map(tuple, frame.collect())) for frame in frames] == [
+        [(1, "x"), (2, "y")], [(2, "y")], [(2,)], [(2,)], [("x",), ("y",)]
+    ]  # fmt: skip
+    frames, again = ([frame.select("*") for frame in frames] for _ in range(2))
+    rival.sql(f"ALTER TABLE {other} ALTER COLUMN a TYPE BIGINT")
+    rival.sql(f"INSERT INTO {other} VALUES (5000000000, 'z', 3)")
+    for frame in frames:
+        with pytest.raises(Exception, match="column a was changed from INT to BIGINT"):
+            frame.collect()
+    rival.sql(f"DROP TABLE {other}")
+    rival.sql(f"CREATE TABLE {other} (x INT, y STRING)")
+    rival.sql(f"INSERT INTO {other} VALUES (7, 'new')")
+    for frame in again:
+        with pytest.raises(Exception, match="was dropped or made anew"):
+            frame.collect()
+
+
 def test_a_frame_sees_the_latest_snapshot_each_time(catalog: SparkSession) -> None:
     catalog.sql("CREATE TABLE growing (id INT)")
     frame = catalog.table("growing")
@@ -251,25 +286,3 @@ def test_the_number_of_calls_does_not_grow_with_files_or_columns(catalog: SparkS
     few, many = calls_of(catalog, "SELECT * FROM few"), calls_of(catalog, "SELECT * FROM many")
     assert many <= few + 5
     assert few < 200
-
-
-def calls_of(spark: SparkSession, query: str) -> int:
-    """Calls from Python to the JVM while a query is analysed, optimised and planned; not those that release objects."""
-    from py4j.clientserver import ClientServerConnection
-
-    sent = ClientServerConnection.send_command
-    count = 0
-
-    def counting(self: Any, *arguments: Any, **options: Any) -> Any:
-        nonlocal count
-        count += not str(arguments[0]).startswith("m\nd\n")
-        return sent(self, *arguments, **options)
-
-    spark.sql(query)._jdf.queryExecution().executedPlan()  # what is looked up once is looked up
-    ClientServerConnection.send_command = counting
-    try:
-        frame = spark.sql(query)
-        frame._jdf.queryExecution().executedPlan()
-    finally:
-        ClientServerConnection.send_command = sent
-    return count

@@ -27,11 +27,6 @@ def fresh(spark: SparkSession) -> SparkSession:
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("tags")
-
-
-@pytest.fixture(scope="module")
 def sql(spark: SparkSession, warehouse: Path) -> Iterator[SparkSession]:
     """A session of its own with the catalog ``tg``, where it is current, and another one ``tg2``."""
     session = fresh(spark)

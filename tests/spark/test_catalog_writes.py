@@ -1,7 +1,7 @@
 """Writing through the SQL catalog: INSERT, the kinds of overwrite, DataFrames, errors, concurrency, distribution."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,18 +17,11 @@ from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistributi
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
-from tests.support.warehouses import in_use
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("writes", current=True)]
 
 Rows = list[tuple[object, ...]]
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A warehouse with a database `db`, which is the current one of the session."""
-    yield from in_use(spark, "writes", tmp_path_factory.mktemp("catalog_writes"))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ look it up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,20 +15,14 @@ import pytest
 
 import paimon_spark
 from paimon_spark import PaimonTable
-from tests.support.warehouses import in_use
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.spark
 
 CATALOG = "changelog_writes"
+pytestmark = [pytest.mark.spark, pytest.mark.catalog(CATALOG, current=True)]
 Run = Callable[[str], "DataFrame"]
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    yield from in_use(spark, CATALOG, tmp_path_factory.mktemp("changelog_writes"))
 
 
 def listed(df: DataFrame) -> list[tuple[Any, ...]]:

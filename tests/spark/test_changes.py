@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
-from support.golden import GoldenRead, golden_tables, row_multiset
 
 import paimon_spark
 from paimon_spark import PaimonTable
 from paimon_spark.errors import OptionError
+from tests.support.golden import GoldenRead, golden_tables, row_multiset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

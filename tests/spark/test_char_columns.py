@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from support.plain_source import write_plain
 
 import paimon_spark
 from paimon_spark import PaimonTable
+from tests.support.plain_source import write_plain
 
 pytestmark = pytest.mark.spark
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,8 @@ from paimon_spark.read.table_scan import TableScan
 from paimon_spark.spec.predicate import Leaf
 from paimon_spark.table.table import load_table
 
+pytestmark = pytest.mark.catalog("clustered", database="d")
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -20,15 +23,7 @@ if TYPE_CHECKING:
 ROW_COUNT = 3000
 
 
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = str(tmp_path_factory.mktemp("clustered"))
-    paimon_spark.register_catalog(spark, "clustered", warehouse=path)
-    spark.sql("CREATE DATABASE clustered.d")
-    return path
-
-
-def created(spark: SparkSession, warehouse: str, name: str, options: str) -> str:
+def created(spark: SparkSession, warehouse: Path, name: str, options: str) -> str:
     spark.sql(
         f"CREATE TABLE clustered.d.{name} (id INT, x INT, y STRING, `p q` STRING) PARTITIONED BY (`p q`) TBLPROPERTIES "
         f"('write-only' = 'true', 'target-file-row-num' = '200', {options})"
@@ -72,7 +67,7 @@ def by_text(spark: SparkSession, path: str) -> None:
 
 @pytest.mark.parametrize("write", [by_statement, by_path, by_method, by_text])
 def test_rows_are_written_in_order(
-    spark: SparkSession, warehouse: str, oracle: Any, write: Callable[[SparkSession, str], None]
+    spark: SparkSession, warehouse: Path, oracle: Any, write: Callable[[SparkSession, str], None]
 ) -> None:
     path = created(spark, warehouse, f"ordered_{write.__name__}", "'clustering.columns' = 'x'")
     write(spark, path)
@@ -80,7 +75,7 @@ def test_rows_are_written_in_order(
     assert sorted(map(tuple, oracle.rows(path))) == sorted(map(tuple, rows_of(spark).collect()))
 
 
-def test_rows_are_written_along_a_curve(spark: SparkSession, warehouse: str, oracle: Any) -> None:
+def test_rows_are_written_along_a_curve(spark: SparkSession, warehouse: Path, oracle: Any) -> None:
     path = created(spark, warehouse, "curve", "'sink.clustering.by-columns' = 'x,y'")
     by_statement(spark, path)
     assert share(path, "x", 10, 20) < 0.8
@@ -91,7 +86,7 @@ def test_rows_are_written_along_a_curve(spark: SparkSession, warehouse: str, ora
     assert spark.table("clustered.d.curve").where("id = -1").count() == 2
 
 
-def test_tables_clustered_by_steps_order_rows_where_they_are_asked_to(spark: SparkSession, warehouse: str) -> None:
+def test_tables_clustered_by_steps_order_rows_where_they_are_asked_to(spark: SparkSession, warehouse: Path) -> None:
     steps = "'clustering.columns' = 'x', 'clustering.incremental' = 'true'"
     path = created(spark, warehouse, "steps", steps)
     by_statement(spark, path)
@@ -101,7 +96,7 @@ def test_tables_clustered_by_steps_order_rows_where_they_are_asked_to(spark: Spa
     assert share(path, "x", 10, 20) < 0.5
 
 
-def test_the_columns_may_be_given_with_a_write(spark: SparkSession, warehouse: str) -> None:
+def test_the_columns_may_be_given_with_a_write(spark: SparkSession, warehouse: Path) -> None:
     path = created(spark, warehouse, "given", "'clustering.strategy' = 'order'")
     rows_of(spark).writeTo("clustered.d.given").option("clustering.columns", "x").append()
     assert share(path, "x", 10, 20) < 0.5

@@ -27,12 +27,6 @@ def session(spark: SparkSession) -> SparkSession:
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One warehouse for the tests that only read."""
-    return tmp_path_factory.mktemp("warehouse")
-
-
-@pytest.fixture(scope="module")
 def filled(session: SparkSession, warehouse: Path) -> Path:
     """Tables with some history: db.t (two versions, a tag, a branch), db.days (partitioned), other.t."""
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
-from tests.spark.test_driver_read import explained
+from tests.support.plan_texts import explained
 
 pytestmark = pytest.mark.spark
 

@@ -24,11 +24,6 @@ KINDS = {
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("made")
-
-
-@pytest.fixture(scope="module")
 def made(spark: SparkSession, warehouse: Path) -> SparkSession:
     return session_of(spark, "made", warehouse)
 

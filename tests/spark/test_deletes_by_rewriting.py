@@ -1,7 +1,7 @@
 """DELETE where the merge engine knows no deleted rows: files of compacted rows are written anew, as Java reads them."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,8 @@ from paimon_spark.maintain.row_removal import remove_rows
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.table import load_table
 from tests.support import seeds
-from tests.support.warehouses import in_use
 
-pytestmark = [pytest.mark.spark, pytest.mark.peer]
+pytestmark = [pytest.mark.spark, pytest.mark.peer, pytest.mark.catalog("rewriting", current=True, by_text=True)]
 
 Row = tuple[int, str, int | None, str | None]
 STEPS = 8
@@ -45,11 +44,6 @@ CONDITIONS: dict[str, Callable[[Row], bool]] = {
     "v > 20": lambda row: row[2] is not None and row[2] > 20,
     "t = 'b' OR k = 6": lambda row: row[3] == "b" or row[0] == 6,
 }
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    yield from in_use(spark, "rewriting", tmp_path_factory.mktemp("deletes_by_rewriting"), by_text=True)
 
 
 def create(spark: SparkSession, warehouse: Path, options: dict[str, str]) -> tuple[str, str]:

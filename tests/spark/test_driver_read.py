@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import paimon_spark
 from paimon_spark.spark.catalog import scan
+from tests.support.plan_texts import explained
 
 pytestmark = pytest.mark.spark
 
@@ -44,10 +45,6 @@ def keyed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     spark.sql("DELETE FROM t WHERE id = 3")
     yield spark
     spark.sql("USE spark_catalog.default")
-
-
-def explained(frame: DataFrame) -> str:
-    return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
 ATOMIC = "id, part, b, i1, i2, i4, f, d, dec, s, raw, day, at, wall, c"

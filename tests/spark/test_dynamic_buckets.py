@@ -9,21 +9,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import desc
 
-import paimon_spark
 from paimon_spark import PaimonTable
 from paimon_spark.table.table import load_table
 
-pytestmark = pytest.mark.spark
-
 CATALOG = "filled"
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    root = str(tmp_path_factory.mktemp("warehouse"))
-    paimon_spark.register_catalog(spark, CATALOG, warehouse=root)
-    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.d")
-    return root
+pytestmark = [pytest.mark.spark, pytest.mark.catalog(CATALOG, database="d")]
 
 
 def insert(df: DataFrame, path: str) -> None:
@@ -46,7 +36,7 @@ def number_of_files(path: str) -> int:
 
 @pytest.mark.parametrize("door", ["insert", "append"])
 def test_a_partition_has_one_file_where_its_rows_are_brought_together(
-    spark: SparkSession, warehouse: str, door: str
+    spark: SparkSession, warehouse: Path, door: str
 ) -> None:
     path = f"{warehouse}/d.db/parts_{door}"
     options = {"partition.sink-strategy": "hash"}
@@ -58,7 +48,7 @@ def test_a_partition_has_one_file_where_its_rows_are_brought_together(
 
 @pytest.mark.parametrize("door", ["insert", "append"])
 def test_a_partition_has_one_file_unless_a_query_arranges_its_rows(
-    spark: SparkSession, warehouse: str, door: str
+    spark: SparkSession, warehouse: Path, door: str
 ) -> None:
     path = f"{warehouse}/d.db/free_{door}"
     options = {"write-only": "true"}
@@ -78,7 +68,7 @@ def test_a_partition_has_one_file_unless_a_query_arranges_its_rows(
     assert table.to_df().selectExpr("count(*)", "count(DISTINCT id)").first() == (600, 120)
 
 
-def test_a_large_partition_has_several_writers(spark: SparkSession, warehouse: str) -> None:
+def test_a_large_partition_has_several_writers(spark: SparkSession, warehouse: Path) -> None:
     path = f"{warehouse}/d.db/large_partition"
     PaimonTable.create(spark, path, "id long not null, p long", partition_by="p")
     spark.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", "100kB")
@@ -92,7 +82,7 @@ def test_a_large_partition_has_several_writers(spark: SparkSession, warehouse: s
 @pytest.mark.parametrize(("door", "rows", "target", "tasks"), [
     *((door, 200_000, 20_000, 5) for door in DOORS), ("insert", 100_000, 1_000, 3),
 ])  # fmt: skip
-def test_buckets_are_full(spark: SparkSession, warehouse: str, door: str, rows: int, target: int, tasks: int) -> None:
+def test_buckets_are_full(spark: SparkSession, warehouse: Path, door: str, rows: int, target: int, tasks: int) -> None:
     path = f"{warehouse}/d.db/{door}_{target}"
     options = {"dynamic-bucket.target-row-num": str(target)}
     table = PaimonTable.create(spark, path, "id long not null, v string", primary_key="id", options=options)

@@ -23,7 +23,7 @@ from paimon_spark import PaimonTable
 from paimon_spark.spark.catalog import placed_rows
 from paimon_spark.table.table import load_table
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("loads")]
 
 _numbers = itertools.count()
 _SCHEMA = "k long not null, p int not null, name string not null, v string"
@@ -49,15 +49,6 @@ KINDS = {
     "odd append with bucket-key": ({"bucket": "8", "bucket-key": "v,name"}, 8),
 }
 """Table options, and the number of buckets that 3000 rows fill."""
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with a database `db`."""
-    path = tmp_path_factory.mktemp("loads")
-    paimon_spark.register_catalog(spark, "loads", warehouse=str(path))
-    spark.sql("CREATE DATABASE loads.db")
-    return path
 
 
 def _insert(spark: SparkSession, rows: DataFrame, name: str, _path: str) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from support.plain_source import plain_session
 
 import paimon_spark
 from paimon_spark import PaimonTable
 from paimon_spark.spark.hooks.format_plans import has_format_plans
 from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.table.table import load_table
+from tests.support.plain_source import plain_session
 
 pytestmark = pytest.mark.spark
 

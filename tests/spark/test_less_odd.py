@@ -7,7 +7,7 @@ their names; frames that are used twice; and what a load plans, not only what it
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -19,17 +19,11 @@ from pyspark.sql.functions import col
 
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.reader import PaimonPartition
-from tests.support.warehouses import in_use
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("less", current=True)]
 
 BOTH = pytest.mark.parametrize("way", ["catalog", "path"])
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    yield from in_use(spark, "less", tmp_path_factory.mktemp("less_odd"))
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from paimon_spark.spark.jobs import compact_job
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.table import load_table
 
+pytestmark = pytest.mark.catalog("lookups", database="d")
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -22,15 +24,7 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = str(tmp_path_factory.mktemp("lookup"))
-    paimon_spark.register_catalog(spark, "lookups", warehouse=path)
-    spark.sql("CREATE DATABASE lookups.d")
-    return path
-
-
-def made(spark: SparkSession, warehouse: str, name: str, options: str) -> str:
+def made(spark: SparkSession, warehouse: Path, name: str, options: str) -> str:
     spark.sql(
         f"CREATE TABLE lookups.d.{name} (id INT NOT NULL, v STRING) TBLPROPERTIES "
         f"('primary-key' = 'id', 'bucket' = '2', {options})"
@@ -49,7 +43,7 @@ def kinds_of(path: str) -> list[CommitKind]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_are_visible_when_a_write_returns(
-    spark: SparkSession, warehouse: str, oracle: Any, monkeypatch: pytest.MonkeyPatch, kind: str
+    spark: SparkSession, warehouse: Path, oracle: Any, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     path = made(spark, warehouse, kind, KINDS[kind])
     monkeypatch.setattr(compact_job, "_DRIVER_BYTES", 0)  # compactions are jobs
@@ -58,7 +52,9 @@ def test_rows_are_visible_when_a_write_returns(
     new = spark.createDataFrame([(2, "B"), (3, "c")], "id INT, v STRING")
     new.write.format("paimon").mode("append").save(path)
     paimon_spark.PaimonTable.for_path(spark, path).append(spark.createDataFrame([(3, "C"), (4, "d")], new.schema))
-    paimon_spark.sql(spark, f"INSERT INTO paimon.d.{kind} VALUES (4, 'D'), (5, 'e')", warehouse=warehouse).collect()
+    paimon_spark.sql(
+        spark, f"INSERT INTO paimon.d.{kind} VALUES (4, 'D'), (5, 'e')", warehouse=str(warehouse)
+    ).collect()
     monkeypatch.undo()
     texts = ("a", "b", "c", "d", "e") if first_row else ("a", "B", "C", "D", "e")
     expected = list(enumerate(texts, 1))
@@ -85,7 +81,7 @@ def test_rows_are_visible_when_a_write_returns(
 
 
 def test_the_plain_source_compacts_as_well(
-    spark: SparkSession, warehouse: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without hooks, a process that has no session plans and commits the write."""
     import pyarrow as pa
@@ -101,7 +97,7 @@ def test_the_plain_source_compacts_as_well(
     assert rows_of(spark, path) == [(1, "a")]
 
 
-def test_a_write_only_table_and_overwrites(spark: SparkSession, warehouse: str, caplog: Any) -> None:
+def test_a_write_only_table_and_overwrites(spark: SparkSession, warehouse: Path, caplog: Any) -> None:
     path = made(spark, warehouse, "waiting", f"{KINDS['both']}, 'write-only' = 'true'")
     spark.sql("INSERT INTO lookups.d.waiting VALUES (1, 'a')")
     assert rows_of(spark, path) == []

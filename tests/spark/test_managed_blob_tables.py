@@ -14,15 +14,7 @@ from paimon_spark.storage.blob_descriptor import descriptor
 from paimon_spark.table.table import load_table
 from tests.support.managed import pack_names, references_of
 
-pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("managed")
-    paimon_spark.register_catalog(spark, "managed", warehouse=str(path))
-    spark.sql("CREATE DATABASE managed.db")
-    return path
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("managed")]
 
 
 @pytest.fixture(params=["catalog", "statement"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,8 @@ from paimon_spark import PaimonTable
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.sql import merge
 from paimon_spark.table.table import load_table
-from tests.support.warehouses import in_use
 
-pytestmark = [pytest.mark.spark, pytest.mark.thorough]
+pytestmark = [pytest.mark.spark, pytest.mark.thorough, pytest.mark.catalog("merges", current=True)]
 
 Rows = list[tuple[Any, ...]]
 _numbers = itertools.count()
@@ -39,11 +38,6 @@ KINDS = {
 }
 ABC = "(1, 'a', 1), (2, 'b', 2), (3, 'c', 3)"
 SOURCE = "(SELECT 2 AS k, 'B' AS v, 20 AS n UNION ALL SELECT 4, 'D', 40) s"
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    yield from in_use(spark, "merges", tmp_path_factory.mktemp("merges"))
 
 
 def create(spark: SparkSession, columns: str, rows: str = "", **options: str) -> str:

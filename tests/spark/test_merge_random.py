@@ -13,11 +13,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-import paimon_spark
 from paimon_spark.spark.sql import merge_pruning
 from tests.support import seeds
 
-pytestmark = [pytest.mark.spark, pytest.mark.peer]
+pytestmark = [pytest.mark.spark, pytest.mark.peer, pytest.mark.catalog("merged")]
 
 Row = tuple[Any, ...]
 STEPS = 2
@@ -203,14 +202,6 @@ class Model:
 def rows_by_chance(chance: random.Random, count: int, *, twice: bool) -> list[Row]:
     keys = chance.choices(range(12), k=count) if twice else chance.sample(range(12), count)
     return [(k, "xy"[k % 2], chance.choice((None, "a", "b")), chance.choice((None, *range(10)))) for k in keys]
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("merge_random")
-    paimon_spark.register_catalog(spark, "merged", warehouse=str(path))
-    spark.sql("CREATE DATABASE merged.db")
-    return path
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,7 @@
 """Option `write.merge-schema` through every door: new columns of writes by name are added to the table."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,17 +11,11 @@ from pyspark.sql.functions import lit
 
 import paimon_spark
 from paimon_spark.table.table import load_table
-from tests.support.warehouses import in_use
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("wide", current=True, by_text=True)]
 
 KEY = "write.merge-schema"
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    yield from in_use(spark, "wide", tmp_path_factory.mktemp("merge_schema"), by_text=True)
 
 
 @pytest.fixture

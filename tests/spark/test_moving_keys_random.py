@@ -15,12 +15,11 @@ from pyspark.sql import SparkSession
 from paimon_spark import PaimonTable
 from paimon_spark.spark.jobs import moving_keys
 from tests.support import seeds
+from tests.support.cross_partition import COLUMNS, Model
 from tests.support.levels import check_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.peer]
 
-Row = tuple[Any, ...]
-COLUMNS = [("k", "INT NOT NULL"), ("p", "INT NOT NULL"), ("v", "STRING"), ("n", "INT")]
 STEPS = 4
 MOVING = {"bucket": "-1", "dynamic-bucket.target-row-num": "4"}
 POSTPONED = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false", "postpone.target-row-num-per-bucket": "5"}
@@ -31,30 +30,6 @@ TABLES: dict[str, dict[str, str]] = {
     "postponed": {**POSTPONED},
     "postponed, partial-update": {**POSTPONED, "merge-engine": "partial-update", "file.format": "avro"},
 }
-
-
-class Model:
-    """The rows of a table as a dict of keys."""
-
-    def __init__(self, engine: str, *, moving: bool) -> None:
-        self.engine = engine
-        self.moving = moving
-        self.rows: dict[Any, Row] = {}
-
-    def put(self, row: Row) -> None:
-        k, p, v, n = row
-        key = k if self.moving else (k, p)
-        old = self.rows.get(key)
-        if old is None or self.engine == "deduplicate":
-            self.rows[key] = row
-        elif self.engine == "partial-update":
-            self.rows[key] = (k, old[1], old[2] if v is None else v, old[3] if n is None else n)
-        else:
-            added = old[3] if n is None else n + (old[3] or 0)
-            self.rows[key] = (k, old[1], old[2] if v is None else v, added)
-
-    def sorted_rows(self) -> list[Row]:
-        return sorted(self.rows.values(), key=repr)
 
 
 @pytest.mark.parametrize("kind", TABLES)

@@ -12,28 +12,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from spark.test_catalog_reads import calls_of
-from spark.test_golden import FULL, as_spark_shows, collected
-from support.golden import GoldenRead, row_multiset
 
 import paimon_spark
 from paimon_spark.read.plain_files import holds_plain_rows
 from paimon_spark.spec.data_types import CharType
 from paimon_spark.table.manifest_store import ManifestStore
 from paimon_spark.table.table import FileStoreTable, load_table
+from tests.support.golden import GoldenRead, row_multiset
+from tests.support.golden_frames import FULL, as_spark_shows, collected
+from tests.support.native_scans import BATCH, batch_of
+from tests.support.plan_texts import calls_of
 from tests.support.plans import plan_of as read_plan_of
-from tests.support.warehouses import in_use
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("native", current=True)]
 
 NATIVE = "reader=spark-parquet"
-BATCH = "PaimonParquetBatch"
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The warehouse of a catalog `native` that is in use."""
-    yield from in_use(spark, "native", tmp_path_factory.mktemp("native"))
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +50,6 @@ def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
 
 def plan_of(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
-
-
-def batch_of(frame: DataFrame) -> str:
-    """What the only scan of a query reads with."""
-    leaf = frame._jdf.queryExecution().sparkPlan().collectLeaves().head()
-    return str(leaf.scan().toBatch().toString())
 
 
 def rows_read(frame: DataFrame) -> int:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from spark.test_native_scan import BATCH, batch_of
 
 import paimon_spark
+from tests.support.native_scans import BATCH, batch_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import paimon_spark
+
+pytestmark = pytest.mark.catalog("null_keys", database="d")
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,18 +26,10 @@ TABLES = {
 }
 
 
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = str(tmp_path_factory.mktemp("null_keys"))
-    paimon_spark.register_catalog(spark, "null_keys", warehouse=path)
-    spark.sql("CREATE DATABASE null_keys.d")
-    return path
-
-
 @pytest.mark.parametrize(
     ("kind", "front"), [("fixed", "catalog"), ("dynamic", "text"), ("moving", "catalog"), ("moving", "text")]
 )
-def test_statements_of_null_keys(spark: SparkSession, warehouse: str, oracle: Any, kind: str, front: str) -> None:
+def test_statements_of_null_keys(spark: SparkSession, warehouse: Path, oracle: Any, kind: str, front: str) -> None:
     run: Callable[[str], Any] = spark.sql
     if front == "text":
         run = lambda text: paimon_spark.sql(spark, text)  # noqa: E731

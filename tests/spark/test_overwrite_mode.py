@@ -13,6 +13,8 @@ import paimon_spark
 from paimon_spark import OptionError, PaimonTable
 from paimon_spark.spark.session.overwrite_mode import Named, asks_for_dynamic, is_dynamic_overwrite
 
+pytestmark = pytest.mark.catalog("modes")
+
 SPARK, PAIMON = "spark.sql.sources.partitionOverwriteMode", "spark.paimon.dynamic-partition-overwrite"
 _numbers = itertools.count()
 
@@ -46,14 +48,6 @@ def test_the_nearest_decides() -> None:
 def test_what_is_no_answer_is_an_error(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         asks_for_dynamic(options)
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("overwrite_mode")
-    paimon_spark.register_catalog(spark, "modes", warehouse=str(path))
-    spark.sql("CREATE DATABASE modes.db")
-    return path
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from paimon_spark import PaimonTable
 from paimon_spark.table.table import load_table
-from tests.spark.test_moving_keys_random import COLUMNS, Model, Row
+from tests.support.cross_partition import COLUMNS, Model, Row
 from tests.support.levels import check_files
 from tests.support.seeds import chance
 

@@ -24,11 +24,6 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("procedures")
-
-
-@pytest.fixture(scope="module")
 def session(spark: SparkSession, warehouse: Path) -> SparkSession:
     """A session that knows the same warehouse under the same name by both fronts."""
     return session_of(spark, "pr", warehouse)

@@ -9,20 +9,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-import paimon_spark
 from paimon_spark import OptionError, PaimonError, PaimonTable, UnsupportedError
 from paimon_spark.spark.jobs import rescale as rescale_job
 from paimon_spark.table.table import load_table
 
-pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("rescale")
-    paimon_spark.register_catalog(spark, "rescaled", warehouse=str(path))
-    spark.sql("CREATE DATABASE rescaled.db")
-    return path
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("rescaled")]
 
 
 def buckets(path: str) -> dict[str, set[tuple[int, int]]]:

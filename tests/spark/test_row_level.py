@@ -1,7 +1,7 @@
 """DELETE and UPDATE: the same by the catalog's SQL, by `paimon_spark.sql` and by `PaimonTable`."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,21 +12,14 @@ from pyspark.sql.functions import col, lit
 import paimon_spark
 from paimon_spark import PaimonError, PaimonTable, UnsupportedError
 from paimon_spark.table.table import FileStoreTable, load_table
-from tests.support.warehouses import in_use
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("changes", current=True, by_text=True)]
 
 Rows = list[tuple[object, ...]]
 Run = Callable[..., object]
 _numbers = itertools.count()
 
 REFUSED = (PySparkException, PaimonError)
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A warehouse with a database `db`, which is the current one for both kinds of SQL."""
-    yield from in_use(spark, "changes", tmp_path_factory.mktemp("row_level"), by_text=True)
 
 
 @pytest.fixture(params=["catalog", "statement"])

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import paimon_spark
 from tests.support import seeds
 
-pytestmark = [pytest.mark.spark, pytest.mark.peer]
+pytestmark = [pytest.mark.spark, pytest.mark.peer, pytest.mark.catalog("mixed")]
 
 Row = tuple[Any, ...]
 STEPS = 5
@@ -41,14 +40,6 @@ VALUES: dict[str, Any] = {
         k, p, None if v is None else v + p, None if n is None else n + 100,
     ),
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("row_level_random")
-    paimon_spark.register_catalog(spark, "mixed", warehouse=str(path))
-    spark.sql("CREATE DATABASE mixed.db")
-    return path
 
 
 class Model:

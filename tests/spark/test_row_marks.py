@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +21,13 @@ from paimon_spark.spark.sql import matched_frames
 from paimon_spark.table.deletion_vectors import vectors_of
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support import seeds
-from tests.support.warehouses import in_use
 
-pytestmark = [pytest.mark.spark, pytest.mark.thorough]
+pytestmark = [pytest.mark.spark, pytest.mark.thorough, pytest.mark.catalog("marks", current=True, by_text=True)]
 
 Rows = list[tuple[Any, ...]]
 Run = Callable[..., object]
 _numbers = itertools.count()
 VECTORS = {"deletion-vectors.enabled": "true"}
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A warehouse with a database `db`, which is the current one for both kinds of SQL."""
-    yield from in_use(spark, "marks", tmp_path_factory.mktemp("row_marks"), by_text=True)
 
 
 @pytest.fixture(params=["catalog", "statement"])

@@ -1,7 +1,7 @@
 """DELETE and UPDATE of tables without primary key: only files with such rows are written anew, in one commit."""
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col
-from support.plain_source import write_plain
 
 import paimon_spark
 from paimon_spark import CommitConflictError, PaimonTable
@@ -18,19 +17,13 @@ from paimon_spark.maintain.row_level import replaced_files
 from paimon_spark.spark.jobs import row_rewrites
 from paimon_spark.table.table import load_table
 from tests.support import seeds
-from tests.support.warehouses import in_use
+from tests.support.plain_source import write_plain
 
-pytestmark = [pytest.mark.spark, pytest.mark.thorough]
+pytestmark = [pytest.mark.spark, pytest.mark.thorough, pytest.mark.catalog("rewrites", current=True, by_text=True)]
 
 Rows = list[tuple[Any, ...]]
 Run = Callable[..., object]
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A warehouse with a database `db`, which is the current one for both kinds of SQL."""
-    yield from in_use(spark, "rewrites", tmp_path_factory.mktemp("row_rewrites"), by_text=True)
 
 
 @pytest.fixture(params=["catalog", "statement"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,19 +16,13 @@ from paimon_spark.spec.predicate import Leaf
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.table import load_table
 
+pytestmark = pytest.mark.catalog("sorted", database="d")
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = str(tmp_path_factory.mktemp("sorted"))
-    paimon_spark.register_catalog(spark, "sorted", warehouse=path)
-    spark.sql("CREATE DATABASE sorted.d")
-    return path
-
-
-def filled(spark: SparkSession, warehouse: str, name: str, options: str, writes: int = 2) -> str:
+def filled(spark: SparkSession, warehouse: Path, name: str, options: str, writes: int = 2) -> str:
     spark.sql(
         f"CREATE TABLE sorted.d.{name} (id INT, x INT, y STRING, p STRING) PARTITIONED BY (p) TBLPROPERTIES "
         f"('write-only' = 'true', 'target-file-size' = '12 kb', {options})"
@@ -51,7 +46,7 @@ def planned(path: str, column: str, low: Any, high: Any) -> tuple[int, int]:
 
 
 def test_rows_are_put_in_order(
-    spark: SparkSession, warehouse: str, oracle: Any, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, warehouse: Path, oracle: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compact_job, "_DRIVER_BYTES", 0)  # in tasks
     monkeypatch.setattr(sorted_rewrite, "RANGE_BYTES", 6 << 10)
@@ -77,7 +72,7 @@ def test_rows_are_put_in_order(
         spark.sql("CALL sorted.sys.compact(table => 'd.ordered', order_strategy => 'order', order_by => 'nobody')")
 
 
-def test_a_clustered_table(spark: SparkSession, warehouse: str, oracle: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clustered_table(spark: SparkSession, warehouse: Path, oracle: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compact_job, "_DRIVER_BYTES", 0)
     monkeypatch.setattr(sorted_rewrite, "RANGE_BYTES", 6 << 10)
     options = "'clustering.incremental' = 'true', 'clustering.columns' = 'x', 'deletion-vectors.enabled' = 'true'"

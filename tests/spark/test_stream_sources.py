@@ -12,7 +12,6 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader
 
-import paimon_spark
 from paimon_spark.read.stream_offset import StreamOffset
 from paimon_spark.spark.source.data_source import PaimonDataSource
 from paimon_spark.spark.source.stream_reader import SelfPacedStreamReader
@@ -21,15 +20,7 @@ from tests.support.plain_source import plain_session
 from tests.support.queries import Query
 from tests.support.streams import source_of
 
-pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def warehouse(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("streamed")
-    paimon_spark.register_catalog(spark, "streamed", warehouse=str(path))
-    spark.sql("CREATE DATABASE streamed.db")
-    return path
+pytestmark = [pytest.mark.spark, pytest.mark.catalog("streamed")]
 
 
 @pytest.fixture

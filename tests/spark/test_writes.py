@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from support.plain_source import plain_session
 
 from paimon_spark import PaimonTable
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.table import load_table
+from tests.support.plain_source import plain_session
 
 pytestmark = pytest.mark.spark
 

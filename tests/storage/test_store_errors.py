@@ -58,6 +58,26 @@ ERRORS: list[tuple[Exception, type[Exception], str]] = [
 ]
 
 
+class _Answer(Exception):
+    """What Azure's package raises."""
+
+    status_code = 403
+
+
+def test_a_denial_is_known_by_the_answer_behind_the_error() -> None:
+    def failing() -> None:
+        try:
+            raise _Answer("not allowed")
+        except _Answer as denied:
+            raise RuntimeError("Failed to upload block: not allowed") from denied
+
+    with pytest.raises(RuntimeError) as caught:
+        failing()
+    assert isinstance(translated(caught.value, "abfs://b/t"), PermissionError)
+    caught.value.__cause__ = caught.value.__context__ = None
+    assert not isinstance(translated(caught.value, "abfs://b/t"), PermissionError)
+
+
 @pytest.mark.parametrize(("error", "kind", "words"), ERRORS, ids=lambda value: getattr(type(value), "__name__", ""))
 def test_each_error_says_what_to_do(error: Exception, kind: type[Exception], words: str) -> None:
     found = translated(error, "s3://user:pa55@b/t")
@@ -73,7 +93,7 @@ def test_a_long_explanation_is_cut_to_its_first_line() -> None:
     wordy = OSError("Unable to load libjvm:\n" + "\n".join(f"/usr/lib/{n}/libjvm.so" for n in range(200)))
     text = str(not_opened(wordy, "hdfs", "hdfs://host/x", ()))
     assert "\n" not in text
-    assert "JAVA_HOME" in text
+    assert "pip install 'paimon-spark[hdfs]'" in text
     assert "webhdfs://" in text
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.data_files import read_file, write_file
 
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.storage.parquet_sizes import decoded_bytes
+from tests.support.data_files import read_file, write_file
 
 WIDE = [DataField(i, f"c{i}", parse_type(("INT", "STRING", "DECIMAL(10, 2)")[i % 3])) for i in range(300)]
 

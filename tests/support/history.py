@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from paimon_spark.read.split_read import read_split
+from paimon_spark.storage import lease
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.plans import plan_of
 
@@ -23,6 +24,10 @@ def rows(table: FileStoreTable, *, snapshot_id: int | None = None, tag: str | No
 
 
 def table_files(table: FileStoreTable, folder: str = "") -> set[str]:
-    """Return the paths of all files in the table's directory, or in a folder of it, relative to it."""
+    """Return the paths of all files in the table's directory, or in a folder of it, relative to it.
+
+    The lease of a process that ended is none of them: it stays until somebody else takes the lease.
+    """
     root = Path(table.path)
-    return {path.relative_to(root).as_posix() for path in (root / folder).rglob("*") if path.is_file()}
+    files = (path for path in (root / folder).rglob("*") if path.is_file())
+    return {path.relative_to(root).as_posix() for path in files if not path.name.startswith(lease.PREFIX)}

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
+import os
+import re
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-BUCKET = "warehouse"
-_PATIENCE_SECONDS = 60
+from tests.support.store_server import BUCKET as BUCKET
+from tests.support.store_server import StoreServer, free_port, served
+
+_COLOURS = re.compile("\x1b[^m]*m")
+_REQUEST = re.compile(r'"(GET|HEAD|PUT|POST|DELETE) (\S+) HTTP/1\.1"')
 
 
 @dataclass(frozen=True)
-class S3Server:
-    """Where it listens."""
+class S3Server(StoreServer):
+    """A server that is running."""
 
-    url: str
-
-    @property
-    def options(self) -> dict[str, str]:
-        """Options of a read, a write or a catalog that reach it."""
-        return {
-            "s3.endpoint": self.url,
+    @classmethod
+    def at(cls, url: str) -> S3Server:
+        """The server that listens at an address."""
+        options = {
+            "s3.endpoint": url,
             "s3.access-key": "key",
             "s3.secret-key": "hidden",
             "s3.region": "us-east-1",
             "s3.path-style-access": "true",
         }
+        return cls(url, f"s3a://{BUCKET}/wh", options)
 
     def store(self) -> Any:
         """fsspec's file system over it."""
@@ -43,6 +45,30 @@ class S3Server:
         )
 
 
+class RequestLog:
+    """The requests that a server had, of whichever process: each once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_bytes = 0
+
+    def new(self) -> list[str]:
+        """Those since the last call, as `requests_of` spells them."""
+        with self._path.open("rb") as file:
+            file.seek(self._read_bytes)
+            text = file.read()
+        self._read_bytes += len(text)
+        plain = _COLOURS.sub("", text.decode())
+        return [_spelled(method, target) for method, target in _REQUEST.findall(plain)]
+
+
+def _spelled(method: str, target: str) -> str:
+    url = urlsplit(target)
+    asked = parse_qs(url.query)
+    key = unquote(url.path).removeprefix(f"/{BUCKET}").lstrip("/")
+    return f"LIST {asked['prefix'][0]}" if "list-type" in asked else f"{method} {key}"
+
+
 @contextmanager
 def requests_of(store: Any) -> Iterator[list[str]]:
     """Note the requests that a file system of fsspec sends while the context is open, as ``GET wh/t/schema-0``.
@@ -52,10 +78,7 @@ def requests_of(store: Any) -> Iterator[list[str]]:
     seen: list[str] = []
 
     def note(request: Any, **_: Any) -> None:
-        url = urlsplit(request.url)
-        asked = parse_qs(url.query)
-        key = unquote(url.path).removeprefix(f"/{BUCKET}").lstrip("/")
-        seen.append(f"LIST {asked['prefix'][0]}" if "list-type" in asked else f"{request.method} {key}")
+        seen.append(_spelled(request.method, request.url))
 
     store.connect()
     events = store.s3.meta.events
@@ -67,31 +90,10 @@ def requests_of(store: Any) -> Iterator[list[str]]:
 
 
 @contextmanager
-def s3_server() -> Iterator[S3Server]:
-    """Start a server with an empty bucket; it ends with the context."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        _wait(port, process)
-        server = S3Server(f"http://127.0.0.1:{port}")
+def s3_server(log: Path = Path(os.devnull)) -> Iterator[S3Server]:
+    """Start a server with an empty bucket; it ends with the context. It logs each request (`RequestLog`)."""
+    port = free_port()
+    with served([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port, log):
+        server = S3Server.at(f"http://127.0.0.1:{port}")
         server.store().call_s3("create_bucket", Bucket=BUCKET)
         yield server
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-def _wait(port: int, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            if process.poll() is not None or time.monotonic() > end:
-                raise
-            time.sleep(0.05)
-        else:
-            return

@@ -48,7 +48,7 @@ def is_quick(item: pytest.Item) -> bool:
     fixtures: Iterable[str] = getattr(item, "fixturenames", ())
     if any(name in fixtures or item.get_closest_marker(name) for name in NOT_QUICK):
         return False
-    if "spark" in fixtures:
+    if "spark" in fixtures or item.get_closest_marker("catalog"):  # the fixture `warehouse` asks for the session then
         return item.nodeid.startswith("tests/spark/")
     return not item.get_closest_marker("spark")
 

@@ -27,22 +27,28 @@ def run_by(session: SparkSession, front: str) -> Run:
     return session.sql if front == "catalog" else lambda text: paimon_spark.sql(session, text)
 
 
-def in_use(spark: SparkSession, catalog: str, path: Path, *, by_text: bool = False) -> Iterator[Path]:
-    """Let the shared session use a new warehouse for the tests of a module.
+def in_use(
+    spark: SparkSession, catalog: str, path: Path, *, database: str = "db", current: bool = True, by_text: bool = False
+) -> Iterator[Path]:
+    """Let the shared session use a new warehouse for the tests of a module: see the fixture `warehouse`.
 
     Args:
         spark: the session.
         catalog: the name of the warehouse in it.
         path: of the warehouse.
-        by_text: whether `paimon_spark.sql` knows it too.
+        database: is made in it.
+        current: whether the database is the current one meanwhile.
+        by_text: whether `paimon_spark.sql` knows the warehouse too, where the database is the current one.
 
     Yields:
-        The path; the database ``db`` is there and is the current one.
+        The path.
     """
     paimon_spark.register_catalog(spark, catalog, warehouse=str(path))
-    spark.sql(f"CREATE DATABASE {catalog}.db")
-    spark.sql(f"USE {catalog}.db")
+    spark.sql(f"CREATE DATABASE {catalog}.{database}")
+    if current:
+        spark.sql(f"USE {catalog}.{database}")
     if by_text:
-        paimon_spark.sql(spark, "SELECT 1", warehouse=str(path), catalog=catalog, database="db")
+        paimon_spark.sql(spark, "SELECT 1", warehouse=str(path), catalog=catalog, database=database)
     yield path
-    spark.sql("USE spark_catalog.default")
+    if current:
+        spark.sql("USE spark_catalog.default")

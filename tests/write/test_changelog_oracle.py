@@ -14,33 +14,20 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.maintain.compact.compaction import compact
-from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
-from tests.maintain.test_compact_oracle import (
-    COLUMNS,
-    KEEP,
-    MINOR,
-    Twins,
-    facts,
-    file_rows,
-    in_order,
-    maybe,
-    ours,
-    theirs,
-)
-from tests.maintain.test_compact_oracle import ENGINES as MERGING
+from tests.support.changelogs import FORMATS, changelog_facts, changes, shape
 from tests.support.golden import row_multiset
-from tests.support.plans import plan_of
 from tests.support.seeds import chance
+from tests.support.twins import COLUMNS, KEEP, MINOR, Twins, facts, file_rows, in_order, maybe, ours, theirs
+from tests.support.twins import ENGINES as MERGING
 
 pytestmark = pytest.mark.oracle
 NUMBERS = count()
-FORMATS = ("parquet", "orc", "avro")
 KINDS = ("+I", "-U", "+U", "-D")
 Row = tuple[Any, ...]
 AGGREGATION = {
@@ -195,54 +182,6 @@ def write_rows(path: str, rows: Sequence[Row], kinds: Sequence[str]) -> None:
     data = data.append_column("_VALUE_KIND", pa.array([KINDS.index(kind) for kind in kinds], pa.int8()))
     plan = plan_write(table, data_schema=data.schema, shuffled=True)
     commit(table, [write_batches(plan, data.to_batches(), 0)])
-
-
-def shape(snapshot: Any) -> tuple[Any, ...]:
-    return (
-        (snapshot.id, snapshot.commit_kind, snapshot.total_record_count, snapshot.delta_record_count),
-        (snapshot.changelog_record_count, snapshot.changelog_manifest_list is None, snapshot.watermark),
-    )
-
-
-def changelog_entries(table: FileStoreTable, number: int) -> list[ManifestEntry]:
-    manifests = table.manifests
-    metas = manifests.changelog_manifests(table.snapshots.get(number))
-    return [entry for meta in metas for entry in manifests.read_manifest(meta)]
-
-
-def changelog_facts(table: FileStoreTable, number: int) -> list[tuple[Any, ...]]:
-    """What the metadata says of a snapshot's changelog files, and their rows in order with numbers and kinds."""
-    found = []
-    for entry in changelog_entries(table, number):
-        file = entry.file
-        name = file.file_name
-        found.append(
-            (
-                (
-                    entry.kind,
-                    entry.partition,
-                    entry.bucket,
-                    entry.total_buckets,
-                    file.level,
-                    file.min_key,
-                    file.max_key,
-                ),
-                (file.min_sequence_number, file.max_sequence_number, file.row_count, file.delete_row_count),
-                (file.schema_id, file.file_source, file.key_stats, file.value_stats, file.value_stats_cols),
-                (name.partition("-")[0], name.partition(".")[2], file.extra_files, file.embedded_file_index),
-                in_order(file_rows(table, entry)),
-            )
-        )
-    return sorted(found, key=lambda fact: repr(fact[:-1]))
-
-
-def changes(table: FileStoreTable, view: str, **options: str) -> pa.Table:
-    loaded = load_table(table.path, options={key.replace("_", "-"): value for key, value in options.items()})
-    found = find_view(view)
-    assert found is not None
-    plan = plan_of(loaded, found)
-    batches = [b for split in plan.splits for b in plan.read(plan.table, split, plan.fields, plan.residual)]
-    return pa.Table.from_batches(batches, to_arrow_schema(plan.fields))
 
 
 def kinds_for(engine: str) -> str:

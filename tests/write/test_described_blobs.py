@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CorruptTableError, DataError, PaimonError, UnsupportedError
 from paimon_spark.maintain.compact.compaction import compact
+from paimon_spark.options import CoreOptions
+from paimon_spark.read.blob_values import Values
 from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import ArrayType, BlobType, DataField, IntType
@@ -20,8 +23,8 @@ from paimon_spark.spec.predicate import Leaf, Predicate
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage.blob_descriptor import descriptor
 from paimon_spark.storage.blob_views import blob_view
-from paimon_spark.storage.described_files import DescribedFiles, warehouse_of
-from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.described_files import DescribedFiles, too_short, warehouse_of
+from paimon_spark.storage.file_io import FileIO, LocalFileIO
 from paimon_spark.table.table import create_table, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
@@ -112,6 +115,57 @@ def test_only_files_that_the_caller_allows_are_read(tmp_path: Path, raw: Path, k
             break
     assert warehouse_of("/a/t") is None
     assert warehouse_of("s3://b/wh/db.db/t") == "s3://b/wh"
+
+
+def test_links_and_pipes_lead_nowhere(tmp_path: Path, raw: Path) -> None:
+    path = table(tmp_path, "t", {**KEYED, "blob-descriptor-field": "d"})
+    warehouse = tmp_path / "wh"
+    (warehouse / "inside").write_bytes(b"inside")
+    (warehouse / "link").symlink_to(raw)
+    (warehouse / "folder").symlink_to(raw.parent)
+    (warehouse / "same").symlink_to("inside")
+    os.mkfifo(warehouse / "pipe")
+    write(path, [(1, descriptor(str(warehouse / "same"), 0, 2), 1)])
+    assert values(path) == {1: b"in"}
+    for name in ("link", "folder/file.bin"):
+        write(path, [(1, descriptor(f"file://{warehouse}/{name}", 0, 2), 1)])
+        with pytest.raises(UnsupportedError, match="'blob-descriptor-paths'"):
+            values(path)
+        assert values(path, **{"blob-descriptor-paths": str(raw.parent)}) == {1: b"01"}
+    write(path, [(1, descriptor(str(warehouse / "pipe"), 0, 2), 1)])
+    with pytest.raises(DataError, match="a device or a pipe"):
+        values(path)
+
+
+def test_values_of_a_row_that_are_too_much_are_not_read(tmp_path: Path) -> None:
+    """A row of a few hundred bytes can name terabytes: an ARRAY of BLOBs of packs."""
+    huge = tmp_path / "wh" / "db.db" / "t" / "huge"
+    huge.parent.mkdir(parents=True)
+    with huge.open("wb") as file:
+        file.truncate(1 << 30)
+
+    class Files:
+        open = staticmethod(DescribedFiles.of(str(huge.parent), LocalFileIO(), CoreOptions({})).open)
+        too_short = staticmethod(too_short)
+
+    with arrow_peak() as peak, pytest.raises(DataError, match="more than 2147483647 bytes together"):
+        Values(Files()).values(pa.array([descriptor(str(huge), 0, -1)] * 3))
+    assert peak.bytes < 1 << 20
+    for offset, length in ((2**63 - 1, 1), (1, 2**63 - 1), (2**62, 2**62), (2**30 + 1, -1), (0, 2**30 + 1)):
+        column = pa.array([descriptor(str(huge), offset, length)])
+        assert len(Values(Files()).sizes(column)) == 1
+        with pytest.raises(DataError, match="names more of it"):
+            Values(Files()).values(column)
+
+
+def test_a_table_does_not_say_how_its_own_warehouse_is_reached(tmp_path: Path) -> None:
+    """Options ``blob-descriptor.*`` that a table has would send credentials to an endpoint of its writer's."""
+    own = FileIO.for_path("s3://b/wh", {"s3.access-key": "ours"})
+    evil = {"blob-descriptor.s3.endpoint": "http://elsewhere"}
+    files = DescribedFiles.of("s3://b/wh/db.db/t", own, CoreOptions({**evil, "blob-descriptor-paths": "s3://photos"}))
+    assert files._store("s3://b/wh/db.db/x") is own
+    assert files._store("s3a://b/wh/x") is own
+    assert files._store("s3://photos/x") is not own
 
 
 def test_files_that_are_gone_or_too_short_are_told(tmp_path: Path) -> None:

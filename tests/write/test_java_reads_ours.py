@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-from golden import row_multiset
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.overwrite import OverwriteSpec
@@ -21,6 +17,7 @@ from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import OverwriteMode, plan_write
 from paimon_spark.write.task_write import write_batches
 from tests.support.data_files import without_the_last_second
+from tests.support.golden import row_multiset
 from tests.support.plans import plan_of
 
 pytestmark = pytest.mark.oracle

@@ -16,6 +16,7 @@ from paimon_spark.maintain.files.changelog_files import changelog_ids, read_chan
 from paimon_spark.maintain.files.deletion import delete_empty_directories, delete_files
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import keep_needed, tags_by_branch
+from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
 from paimon_spark.maintain.files.unused_files import UnusedFiles
 from paimon_spark.options import OPTIONS
 from paimon_spark.table.consumer_store import ConsumerStore
@@ -82,8 +83,13 @@ def _changelog(table: FileStoreTable, changelog_id: int) -> Snapshot:
 
 def _expire(table: FileStoreTable, ids: Sequence[int]) -> int:
     check_nothing_lost(table)
+    return _expire_alone(table, ids) if ids else 0
+
+
+@one_at_a_time("an expiry")
+def _expire_alone(table: FileStoreTable, ids: Sequence[int]) -> int:
     earliest = table.snapshots.earliest_id()
-    if not ids or earliest is None:
+    if earliest is None:
         return 0
     going = [_changelog(table, changelog_id) for changelog_id in ids]
     seen = tags_by_branch(table)

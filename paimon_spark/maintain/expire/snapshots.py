@@ -19,6 +19,7 @@ from paimon_spark.errors import CorruptTableError, ExpiredFileError, OptionError
 from paimon_spark.maintain.files.deletion import delete_empty_directories, delete_files
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import TagsByBranch, keep_needed, tags_by_branch
+from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
 from paimon_spark.maintain.files.unused_files import UnusedFiles
 from paimon_spark.options import OPTIONS, CoreOptions
 from paimon_spark.table.consumer_store import ConsumerStore
@@ -138,13 +139,28 @@ def expire_snapshots(table: FileStoreTable, retention: Retention | None = None) 
     retention = retention or Retention.of_snapshots(table.options)
     retention.check()
     check_nothing_lost(table)
+    ids = table.snapshots.ids()
+    if _end(table, ids, retention) > (ids[0] if ids else 0):
+        return _expire_alone(table, retention)
+    if ids and not table.file_io.exists(table.paths.earliest_hint_path):
+        table.snapshots.write_earliest_hint(ids[0])
+    return 0
+
+
+def expire_after_commit(table: FileStoreTable) -> int:
+    """As `expire_snapshots` by the table's options; one listing tells where too few snapshots live."""
+    retention = Retention.of_snapshots(table.options)
+    retention.check()
+    return 0 if table.snapshots.few_are_whole(retention.num_retained_min) else expire_snapshots(table, retention)
+
+
+@one_at_a_time("an expiry")
+def _expire_alone(table: FileStoreTable, retention: Retention) -> int:
     cause: Exception | None = None
     for _ in range(_ATTEMPTS):
         ids = table.snapshots.ids()
         end_id = _end(table, ids, retention)
         if not ids or end_id <= ids[0]:
-            if ids and not table.file_io.exists(table.paths.earliest_hint_path):
-                table.snapshots.write_earliest_hint(ids[0])
             return 0
         try:
             expiry = _plan(table, [snapshot_id for snapshot_id in ids if snapshot_id < end_id], end_id)

@@ -218,7 +218,7 @@ def _walk(io: FileIO, directory: str, level: int, found: dict[str, int]) -> None
     if io.leads_out(directory):
         _LOG.warning("Files below %s are left alone: it leads out of the table", directory)
         return
-    for name, _, is_dir, changed in io.list_names(directory):
+    for name, _, is_dir, changed, _ in io.list_names(directory):
         path = f"{directory.rstrip('/')}/{name}"
         if is_dir and (name.startswith(BUCKET_PREFIX) if level == 0 else "=" in name):
             if level:
@@ -235,7 +235,7 @@ def old_files(table: FileStoreTable, directory: str, before: int) -> list[Orphan
         return []
     return [
         OrphanFile(f"{directory}/{name}", size)
-        for name, size, is_dir, changed in table.file_io.list_names(directory)
+        for name, size, is_dir, changed, _ in table.file_io.list_names(directory)
         if not is_dir and 0 < changed < before and not name.endswith(MANAGED_BLOB_SUFFIX)
     ]
 

@@ -56,7 +56,7 @@ def old_packs(table: FileStoreTable, directories: Iterable[str], before: int) ->
         return [
             Pack(f"{directory}/{name}", size)
             for directory, entries in zip(inside, pool.map(io.list_names, inside), strict=True)
-            for name, size, is_dir, changed in entries
+            for name, size, is_dir, changed, _ in entries
             if name.endswith(MANAGED_BLOB_SUFFIX) and not is_dir and 0 < changed < before
         ]
 

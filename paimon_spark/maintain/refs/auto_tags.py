@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import SnapshotNotFoundError
 from paimon_spark.maintain.files.needed_files import delete_unused_files
+from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
 from paimon_spark.maintain.refs.tag_success_files import notify_creation, notify_deletion
 from paimon_spark.maintain.refs.tags import delete_tags, expire_tags
 from paimon_spark.spec.snapshot import FIRST_SNAPSHOT_ID
@@ -67,14 +68,23 @@ def create_due_tags(table: FileStoreTable) -> list[str]:
     """
     if not tags_by_period(table.options):
         return []
-    options, period = table.options, TagPeriod.of(table.options)
-    delay = options.value("tag.creation-delay")
-    begun = max(((time, name) for name in table.tags.names() if (time := period.time(name)) is not None), default=None)
-    next_tag = None if begun is None else period.next(begun[0])
-    latest = table.snapshots.latest()
+    period, latest = TagPeriod.of(table.options), table.snapshots.latest()
+    begun = _latest_tag(table, period)
+    if latest is None or not _is_due(table.options, period, latest, None if begun is None else period.next(begun[0])):
+        return []  # times and watermarks ascend, so no earlier snapshot is due either
+    return _create_tags(table, period)
+
+
+def _latest_tag(table: FileStoreTable, period: TagPeriod) -> tuple[datetime, str] | None:
+    """Return the latest period that has its tag, and the tag's name."""
+    return max(((time, name) for name in table.tags.names() if (time := period.time(name)) is not None), default=None)
+
+
+@one_at_a_time("create_tag")
+def _create_tags(table: FileStoreTable, period: TagPeriod) -> list[str]:
+    options, begun = table.options, _latest_tag(table, period)
+    delay, next_tag = options.value("tag.creation-delay"), None if begun is None else period.next(begun[0])
     made: list[str] = []
-    if latest is None or not _is_due(options, period, latest, next_tag):
-        return made  # times and watermarks ascend, so no earlier snapshot is due either
     since = FIRST_SNAPSHOT_ID if begun is None else table.tags.get(begun[1]).snapshot.id + 1
     for snapshot in _snapshots_from(table, since):
         time = tag_time(options, snapshot.time_millis, snapshot.watermark)
@@ -122,6 +132,7 @@ def _keep_newest(table: FileStoreTable, period: TagPeriod, most: int | None) -> 
         delete_tags(table, automatic[snapshot_id], ignore_if_missing=True)
 
 
+@one_at_a_time("create_tag")
 def create_batch_tag(table: FileStoreTable) -> str | None:
     """Give the latest snapshot the tag of a batch write, in place of an older one of that name; return the name.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
+from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
 from paimon_spark.maintain.refs.tags import create_tag, snapshot_to_tag
 from paimon_spark.spec.json_text import flat_json
 from paimon_spark.table.branch_store import check_new_branch_name
@@ -30,6 +31,7 @@ _CLAIM = ".begins-with"
 _READ_FROM = ("scan.fallback-branch", "scan.primary-branch")
 
 
+@one_at_a_time("create_branch")
 def create_branch(
     table: FileStoreTable,
     name: str,
@@ -163,6 +165,7 @@ def _is_half_made(table: FileStoreTable, name: str) -> bool:
     return not there or any(number < there[-1] and number not in there for number in table.schemas.ids())
 
 
+@one_at_a_time("delete_branch")
 def delete_branch(table: FileStoreTable, names: Sequence[str] | str, *, ignore_if_missing: bool = False) -> None:
     """Delete one branch, or several between commas or in a list; data files stay for `remove_orphan_files`.
 
@@ -205,6 +208,7 @@ def _delete_directory(table: FileStoreTable, paths: TablePaths) -> None:
         raise PaimonError(f"Branch '{paths.branch}' of {table.path} could not be deleted completely. Please try again.")
 
 
+@one_at_a_time("rename_branch")
 def rename_branch(table: FileStoreTable, name: str, new_name: str) -> None:
     """Rename a branch, or finish a rename of these names that was stopped.
 

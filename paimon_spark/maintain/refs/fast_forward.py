@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from paimon_spark.errors import CommitError, PaimonError
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
-from paimon_spark.maintain.refs.rollback import forget_changelogs
+from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
+from paimon_spark.maintain.refs.rollback import delete_later, forget_changelogs
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.schema_store import SchemaStore
 from paimon_spark.table.snapshot_store import SnapshotStore
 from paimon_spark.table.tag_store import TagStore
+from paimon_spark.table.watchers import changed
 
 if TYPE_CHECKING:
     from paimon_spark.storage.file_io import FileIO
@@ -55,6 +57,7 @@ class _Side:
         return self.read(self.paths.schema_path(schema_id))
 
 
+@one_at_a_time("a fast-forward")
 def fast_forward(table: FileStoreTable, name: str) -> int:
     """Bring the table to the state of a branch; return the id of its latest snapshot.
 
@@ -84,7 +87,7 @@ def fast_forward(table: FileStoreTable, name: str) -> int:
     _check_schemas_of_kept(ours, theirs, first)
     _bring_first_snapshot(ours, theirs, first)
     kept = _shared_up_to(ours, theirs, first)
-    _forget_later(ours, theirs, kept, first)
+    _forget_later(table, ours, theirs, kept, first)
     forget_changelogs(table, max(kept, first))
     _take_schemas(ours, theirs, theirs.snapshots.get(first).schema_id)
     _take_snapshots(table, ours, theirs, [number for number in their_ids if number > kept])
@@ -92,6 +95,7 @@ def fast_forward(table: FileStoreTable, name: str) -> int:
         data = theirs.read(theirs.paths.tag_path(tag))
         if data is not None and data != ours.read(ours.paths.tag_path(tag)):
             ours.io.write_bytes(ours.paths.tag_path(tag), data, overwrite=True)
+    changed(table)
     return their_ids[-1]
 
 
@@ -145,7 +149,7 @@ def _shared_up_to(ours: _Side, theirs: _Side, first: int) -> int:
     return kept
 
 
-def _forget_later(ours: _Side, theirs: _Side, kept: int, first: int) -> None:
+def _forget_later(table: FileStoreTable, ours: _Side, theirs: _Side, kept: int, first: int) -> None:
     """Forget the snapshots after ``kept``, from the latest down, and the tags from ``first`` on."""
     ids = ours.snapshots.ids()
     remaining = [number for number in ids if number <= kept]
@@ -161,9 +165,7 @@ def _forget_later(ours: _Side, theirs: _Side, kept: int, first: int) -> None:
     else:
         ours.io.delete_quietly(ours.paths.latest_hint_path)
         ours.io.delete_quietly(ours.paths.earliest_hint_path)
-    for number in reversed(ids):
-        if number > kept:
-            ours.io.delete_quietly(ours.paths.snapshot_path(number))
+    delete_later(table, kept, [number for number in ids if number > kept], final_id=theirs.snapshots.ids()[-1])
     for tag, held in ours.tags.list().items():
         path = ours.paths.tag_path(tag)
         if held.snapshot.id >= first and ours.read(path) != theirs.read(theirs.paths.tag_path(tag)):

@@ -6,21 +6,27 @@ of the forgotten commits become orphan files (`remove_orphan_files`).
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paimon_spark.errors import CommitError, SnapshotNotFoundError
+from paimon_spark.errors import CommitError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.changelog_files import changelog_ids
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
+from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
 from paimon_spark.table.commit_times import count_until
 from paimon_spark.table.time_travel import time_text
+from paimon_spark.table.watchers import changed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
 _NO_WATERMARK = -(2**63)
-_ROUNDS = 10
+_FOLLOWERS_SECONDS = 60.0
+_PAUSE_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,7 @@ class Rollback:
     current_snapshot_id: int
 
 
+@one_at_a_time("a rollback")
 def rollback_to_snapshot(table: FileStoreTable, snapshot_id: int) -> Rollback:
     """Make ``snapshot_id`` the latest snapshot again; when it has expired, a tag of it serves as well.
 
@@ -50,6 +57,7 @@ def rollback_to_snapshot(table: FileStoreTable, snapshot_id: int) -> Rollback:
     return _go_back(table, previous, tagged[0])
 
 
+@one_at_a_time("a rollback")
 def rollback_to_tag(table: FileStoreTable, name: str) -> Rollback:
     """Make the snapshot that a tag holds the latest one again, whether it has expired or not.
 
@@ -60,6 +68,7 @@ def rollback_to_tag(table: FileStoreTable, name: str) -> Rollback:
     return _go_back(table, _latest_id(table), table.tags.get(name).snapshot)
 
 
+@one_at_a_time("a rollback")
 def rollback_to_timestamp(table: FileStoreTable, time_millis: int) -> Rollback:
     """Go back to the latest living snapshot that was committed at or before a time.
 
@@ -74,6 +83,7 @@ def rollback_to_timestamp(table: FileStoreTable, time_millis: int) -> Rollback:
     return _go_back(table, previous, get(ids[found - 1]))
 
 
+@one_at_a_time("a rollback")
 def rollback_to_watermark(table: FileStoreTable, watermark: int) -> Rollback:
     """Go back to the latest living snapshot whose watermark is ``watermark`` or earlier.
 
@@ -118,14 +128,12 @@ def _go_back(table: FileStoreTable, previous: int, kept: Snapshot) -> Rollback:
         ) from error
     if made:
         table.snapshots.write_earliest_hint(min([kept.id, *ids]))
-    for snapshot_id in reversed(ids):
-        if snapshot_id > kept.id:
-            io.delete_quietly(paths.snapshot_path(snapshot_id))
-    _delete_followers(table, kept.id)
+    delete_later(table, kept.id, [snapshot_id for snapshot_id in ids if snapshot_id > kept.id])
     forget_changelogs(table, kept.id)
     later = [name for name, tag in table.tags.list().items() if tag.snapshot.id > kept.id]
     left = [name for name in later if not io.delete_quietly(paths.tag_path(name))]
     latest = max(table.snapshots.ids(), default=None)
+    changed(table)
     if left:
         raise CommitError(
             f"Rollback of {table.path} to snapshot {kept.id} is not complete: tags of later snapshots could not be "
@@ -141,22 +149,55 @@ def _go_back(table: FileStoreTable, previous: int, kept: Snapshot) -> Rollback:
     return Rollback(previous, kept.id)
 
 
-def _delete_followers(table: FileStoreTable, kept_id: int) -> None:
-    """Delete the snapshots of commits that followed one that is deleted now: they would bring its files back.
+def delete_later(table: FileStoreTable, kept_id: int, later: Sequence[int], *, final_id: int | None = None) -> None:
+    """Delete snapshots from the latest down, and those of commits that followed one of them meanwhile.
 
-    Commits look whether the snapshot before theirs is still there, so none comes after those that are found.
+    Those would bring the files of a deleted snapshot back. Each commit looks, after it was published, whether the
+    snapshot before it is still there. So the followers come to an end as soon as the deletions are ahead of them.
+
+    Args:
+        table: the branch; `SnapshotStore.take_back` has moved LATEST already.
+        kept_id: the latest snapshot that stays.
+        later: the snapshots after it, ascending.
+        final_id: the latest snapshot when all is done, if it is another one (fast-forward).
     """
-    for _ in range(_ROUNDS):
-        ids = [snapshot_id for snapshot_id in table.snapshots.ids() if snapshot_id > kept_id]
-        others = [snapshot_id for at, snapshot_id in enumerate(ids) if snapshot_id != kept_id + 1 + at]
-        if not others:
-            return
-        try:
-            table.snapshots.take_back(ids[-len(others) - 1] if len(ids) > len(others) else kept_id, others[-1])
-        except OSError:
-            continue  # a commit has just written its hint
-        for snapshot_id in reversed(others):
+    end = time.monotonic() + _FOLLOWERS_SECONDS
+    while later:
+        for snapshot_id in reversed(later):
             table.file_io.delete_quietly(table.paths.snapshot_path(snapshot_id))
+        while True:
+            last_id, later = _followers(table, kept_id)
+            if not later or time.monotonic() > end:
+                return
+            try:
+                table.snapshots.take_back(last_id, later[-1], later_id=final_id)
+                break
+            except OSError:  # a commit has just written its hint
+                time.sleep(_PAUSE_SECONDS)
+
+
+def _followers(table: FileStoreTable, kept_id: int) -> tuple[int, list[int]]:
+    """Return the last snapshot that holds no file of a deleted one, and those after it, ascending."""
+    ids = [snapshot_id for snapshot_id in table.snapshots.ids() if snapshot_id > kept_id]
+    last_id, before = kept_id, table.snapshots.find(kept_id)
+    for at, snapshot_id in enumerate(ids):
+        found = table.snapshots.find(snapshot_id)
+        if snapshot_id != last_id + 1 or (before and found and not _follows(table, found, before)):
+            return last_id, ids[at:]
+        last_id, before = snapshot_id, found
+    return last_id, []
+
+
+def _follows(table: FileStoreTable, snapshot: Snapshot, before: Snapshot) -> bool:
+    """Whether a snapshot differs from the one before it by its own changes only; where that cannot be read, it does."""
+    try:
+        files = {entry.identifier() for entry in table.manifests.live_entries(snapshot)}
+        files_before = {entry.identifier() for entry in table.manifests.live_entries(before)}
+        manifests = table.manifests.delta_manifests(snapshot)
+        changes = {entry.identifier() for meta in manifests for entry in table.manifests.read_manifest(meta)}
+    except (OSError, PaimonError):
+        return True
+    return files ^ files_before <= changes
 
 
 def forget_changelogs(table: FileStoreTable, kept_id: int) -> None:

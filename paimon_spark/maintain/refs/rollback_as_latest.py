@@ -18,6 +18,7 @@ from paimon_spark.errors import (
     OptionError,
     SnapshotNotFoundError,
 )
+from paimon_spark.maintain.files.one_at_a_time import one_at_a_time
 from paimon_spark.maintain.refs.auto_tags import create_due_tags
 from paimon_spark.maintain.refs.tags import delete_tag
 from paimon_spark.spec.manifest import FileKind
@@ -41,6 +42,7 @@ class RollbackAsLatest:
     """The new snapshot."""
 
 
+@one_at_a_time("a rollback")
 def rollback_to_as_latest(
     table: FileStoreTable, *, snapshot_id: int | None = None, tag: str | None = None
 ) -> RollbackAsLatest:

@@ -6,6 +6,7 @@ docs/spec/tags-proposal.txt).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -13,9 +14,12 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import delete_unused_files
+from paimon_spark.maintain.files.one_at_a_time import one_at_a_time, others_at_work
 from paimon_spark.maintain.refs.tag_success_files import notify_creation, notify_deletion
 from paimon_spark.options import OPTIONS, Stage, refuse
+from paimon_spark.spec.file_names import SNAPSHOT_PREFIX
 from paimon_spark.spec.tag_period import TagPeriod
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.time_travel import time_text
 
 if TYPE_CHECKING:
@@ -36,6 +40,8 @@ def create_tag(
 ) -> bool:
     """Give a snapshot a name; return whether a tag was written.
 
+    A tag is written first, then others are looked for (`one_at_a_time`): who is not at work yet will see it.
+
     Args:
         table: the branch.
         name: of the tag.
@@ -51,7 +57,7 @@ def create_tag(
     """
     refuse(table.options, Stage.TAG)
     snapshot = snapshot_to_tag(table, snapshot_id, "create")
-    if not table.tags.exists(name):
+    if _makes_tags(table) and not table.tags.exists(name):
         _check_not_tagged(table, name, snapshot)
     made = table.tags.create(name, snapshot, time_retained=time_retained, ignore_if_exists=ignore_if_exists)
     if made:
@@ -61,17 +67,32 @@ def create_tag(
 
 
 def _check_still_held(table: FileStoreTable, name: str, snapshot: Snapshot) -> None:
-    """Delete a new tag if its snapshot expired, perhaps with its files, before the tag was written.
+    """Delete a new tag if its snapshot expired, perhaps with its files, or was rolled back before the tag was written.
 
     Raises:
         SnapshotNotFoundError: it has, and no other tag holds it.
+        TableBusyError: another process is at work and does not end in time.
     """
-    if table.snapshots.exists(snapshot.id):
+    listed = {entry.name for entry in table.file_io.list_names(table.paths.snapshot_dir)}
+    if not others_at_work(table, listed) and f"{SNAPSHOT_PREFIX}{snapshot.id}" in listed:
         return
-    if any(tag.snapshot.id == snapshot.id for other, tag in table.tags.list().items() if other != name):
-        return
-    table.file_io.delete_quietly(table.paths.tag_path(name))
-    raise SnapshotNotFoundError(f"Cannot create tag '{name}': snapshot #{snapshot.id} has expired meanwhile.")
+    try:
+        held = _is_held(table, name, snapshot)
+    except BaseException:
+        table.file_io.delete_quietly(table.paths.tag_path(name))
+        raise
+    if not held:
+        table.file_io.delete_quietly(table.paths.tag_path(name))
+        raise SnapshotNotFoundError(f"Cannot create tag '{name}': snapshot #{snapshot.id} has expired meanwhile.")
+
+
+@one_at_a_time("create_tag")
+def _is_held(table: FileStoreTable, name: str, snapshot: Snapshot) -> bool:
+    """Whether the tag's snapshot, or another tag of it, is there, after all others have ended."""
+    found = table.snapshots.find(snapshot.id)
+    others = (tag.snapshot for other, tag in table.tags.list().items() if other != name)
+    living = itertools.chain((found,) if found else (), others)
+    return any(SnapshotIdentity.of(one) == SnapshotIdentity.of(snapshot) for one in living)
 
 
 def default_time_retained(table: FileStoreTable) -> timedelta | None:
@@ -80,6 +101,7 @@ def default_time_retained(table: FileStoreTable) -> timedelta | None:
     return retained
 
 
+@one_at_a_time("replace_tag")
 def replace_tag(
     table: FileStoreTable, name: str, *, snapshot_id: int | None = None, time_retained: timedelta | None = None
 ) -> None:
@@ -94,9 +116,14 @@ def replace_tag(
     table.tags.replace(name, snapshot, time_retained=time_retained)
 
 
+def _makes_tags(table: FileStoreTable) -> bool:
+    """Whether the table gets a tag by each period."""
+    return table.options.value("tag.automatic-creation") in ("process-time", "watermark")
+
+
 def _check_not_tagged(table: FileStoreTable, name: str, snapshot: Snapshot) -> None:
     """Refuse a second tag of a snapshot that is named like an automatic one, in a table that makes some."""
-    if table.options.value("tag.automatic-creation") not in ("process-time", "watermark"):
+    if not _makes_tags(table):
         return
     period = TagPeriod.of(table.options)
     if period.time(name) is None:
@@ -110,6 +137,17 @@ def _check_not_tagged(table: FileStoreTable, name: str, snapshot: Snapshot) -> N
         raise PaimonError(f"Snapshot {snapshot.id} is already auto-tagged with [{', '.join(automatic)}].")
 
 
+@one_at_a_time("rename_tag")
+def rename_tag(table: FileStoreTable, name: str, new_name: str) -> None:
+    """Rename a tag.
+
+    Raises:
+        SnapshotNotFoundError: there is no tag ``name``.
+        PaimonError: there is a tag ``new_name``, or its name is not allowed.
+    """
+    table.tags.rename(name, new_name)
+
+
 def delete_tag(table: FileStoreTable, name: str, *, ignore_if_missing: bool = False) -> None:
     """Delete a tag and, when its snapshot has expired, the files that nothing else needs.
 
@@ -119,6 +157,7 @@ def delete_tag(table: FileStoreTable, name: str, *, ignore_if_missing: bool = Fa
     delete_tags(table, [name], ignore_if_missing=ignore_if_missing)
 
 
+@one_at_a_time("delete_tag")
 def delete_tags(table: FileStoreTable, names: str | Sequence[str], *, ignore_if_missing: bool = False) -> None:
     """Delete tags and, when their snapshots have expired, the files that nothing else needs.
 
@@ -220,12 +259,12 @@ def expire_tags(table: FileStoreTable, *, older_than: datetime | None = None) ->
             their files.
     """
     now, expired = datetime.now(), []
-    files = {entry.name: entry.mtime_millis for entry in table.file_io.list_names(table.paths.tag_dir)}
-    for name, tag in table.tags.list().items():
+    files = table.tags.files()
+    for name, tag in table.tags.list(files).items():
         created = tag.create_time
         over = created is not None and tag.time_retained is not None and _is_over(created, tag.time_retained, now)
         if created is None or tag.time_retained is None:
-            changed = files.get(table.paths.tag_path(name).rpartition("/")[2], 0)
+            changed = files[name].mtime_millis
             created = datetime.fromtimestamp(changed / 1000) if changed else None
         if over or (older_than is not None and created is not None and created < older_than):
             expired.append(name)

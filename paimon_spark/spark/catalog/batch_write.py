@@ -64,6 +64,7 @@ class BatchWriteProxy(Proxy):
             placing=self.rows.placing,
             packed=self.rows.packed,
             key_ranges=self.rows.key_ranges,
+            opened=self.rows.opened,
         )
         provider = compat.PYTHON_SOURCE(self.gateway)
         provider.setShortName(PaimonDataSource.name())

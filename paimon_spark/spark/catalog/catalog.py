@@ -15,6 +15,7 @@ from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
 from paimon_spark.spark.catalog.changes_clause import ChangelogProxy
 from paimon_spark.spark.catalog.ddl import TableDefinitionsProxy
 from paimon_spark.spark.catalog.loading import (
+    BRANCH,
     STREAMED,
     LoadRequest,
     all_settings,
@@ -27,7 +28,7 @@ from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.catalog.warehouse_table import GlobalTableProxy
 from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced
 from paimon_spark.spark.jvm.gateway import JavaObject
-from paimon_spark.spark.jvm.spark_errors import no_such_table
+from paimon_spark.spark.jvm.spark_errors import no_such_namespace, no_such_table
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
 from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.read_version import POINTS_OF_TIME
@@ -50,7 +51,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
         return {
             "name": self.catalog_name,
             "defaultNamespace": ["strings", [DEFAULT_DATABASE]],
-            "tableStateOptionKeys": ["set", [*POINTS_OF_TIME, STREAMED]],
+            "tableStateOptionKeys": ["set", [*POINTS_OF_TIME, BRANCH, STREAMED]],
             "useNullableQuerySchema": True,
         }
 
@@ -70,8 +71,8 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
         return self.gateway.enum_set(f"{_CATALOG}.TableCatalogCapability", ["SUPPORT_COLUMN_DEFAULT_VALUE"])
 
     def tableStateOptionKeys(self) -> JavaObject:
-        """Options by which a table's columns depend on the read: a point of time, and whether it is a stream."""
-        return self.gateway.jvm.java.util.HashSet([*POINTS_OF_TIME, STREAMED])
+        """Options by which a table's columns depend on the read: a point of time, the branch, whether it streams."""
+        return self.gateway.jvm.java.util.HashSet([*POINTS_OF_TIME, BRANCH, STREAMED])
 
     def changelogStateOptionKeys(self) -> JavaObject:
         """Options that are part of a changelog's state: none."""
@@ -83,15 +84,21 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
 
     def listTables(self, namespace: Any) -> JavaObject:
         """SHOW TABLES."""
-        database = self._database(namespace)
+        database, names = self._tables(namespace)
         return self.gateway.array(
-            f"{_CATALOG}.Identifier",
-            [self.gateway.identifier([database], name) for name in self.catalog.tables(database)],
+            f"{_CATALOG}.Identifier", [self.gateway.identifier([database], name) for name in names]
         )
 
     def _asked_tables(self, question: Question) -> Reply:
-        database = self._database(question.arguments[0])
-        return Reply(["identifiers", [database], self.catalog.tables(database)])
+        database, names = self._tables(question.arguments[0])
+        return Reply(["identifiers", [database], names])
+
+    def _tables(self, namespace: Any) -> tuple[str, list[str]]:
+        parts = list(namespace)
+        names = self.catalog.tables_if_there(parts[0]) if len(parts) == 1 else None
+        if names is None:
+            raise no_such_namespace(self.gateway, parts)
+        return parts[0], names
 
     def loadTable(self, ident: JavaObject, *more: Any) -> Any:
         """A table for a statement; with a version, a timestamp (microseconds), or write privileges."""

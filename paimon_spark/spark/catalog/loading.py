@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from paimon_spark.errors import TableNotFoundError
@@ -13,12 +13,14 @@ from paimon_spark.spark.sql.read_version import (
     POINTS_OF_TIME,
     at_version,
     layered,
+    on_branch_of_read,
     options_for_table,
+    refuse_branch_of_session,
     refuse_second_version,
 )
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
-from paimon_spark.table.paths import MAIN_BRANCH, is_path_name
+from paimon_spark.table.paths import is_path_name
 from paimon_spark.table.table import FileStoreTable, load_table
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.schema_merge import MergeRules
 
 
+BRANCH: Final = "branch"
 STREAMED: Final = "paimon_spark.streamed"
 """The option by which a rule marks the relation of a stream: a catalog is not told what a table is loaded for."""
 
@@ -119,8 +122,11 @@ def session_options(
 
     Raises:
         OptionError: a setting is no option of Paimon's; the message names the nearest.
+        UnsupportedError: a write where the session has set a branch that the name does not say.
     """
     options = options_for_table(settings, (catalog, database, table_of(table)))
+    if write:
+        refuse_branch_of_session(options, table)
     return {key: value for key, value in options.items() if not (write and key in POINTS_OF_TIME)}
 
 
@@ -149,8 +155,18 @@ class LoadedTable:
     @property
     def source_options(self) -> dict[str, str]:
         """The options by which the data source opens the same table and branch."""
-        branch = self.table.branch
-        return {**self.store, "path": self.table.path, **({} if branch == MAIN_BRANCH else {"branch": branch})}
+        return {**self.store, "path": self.table.path, **self.table.branch_option}
+
+
+def loaded_for_read(loaded: LoadedTable, options: Mapping[str, str]) -> LoadedTable:
+    """The table, or the branch of it that the options of one read name.
+
+    Raises:
+        UnsupportedError: the branch has other columns.
+        OptionError: there is no such branch.
+    """
+    table = on_branch_of_read(loaded.table, options, loaded.options)
+    return loaded if table is loaded.table else replace(loaded, table=table)
 
 
 def load_catalog_table(

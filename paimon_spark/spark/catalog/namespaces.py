@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.faces import FacedProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.spark_errors import namespace_already_exists, namespace_not_empty, no_such_namespace
@@ -21,6 +22,8 @@ class NamespacesProxy(FacedProxy):
         super().__init__(gateway)
         self.catalog_name = catalog_name
         self.catalog = catalog
+        self._found: tuple[JavaObject, str] | None = None
+        """The statement that Spark planned last, and the database that it found."""
 
     def listNamespaces(self, *parent: Any) -> JavaObject:
         """SHOW DATABASES: all databases; below a database there is none."""
@@ -36,8 +39,13 @@ class NamespacesProxy(FacedProxy):
         return len(parts) == 1 and self.catalog.database_exists(parts[0])
 
     def loadNamespaceMetadata(self, namespace: Any) -> JavaObject:
-        """Properties of a database: its location."""
-        database = self._database(namespace)
+        """Properties of a database: its location. While it plans one statement Spark asks many times."""
+        statement, parts = self._statement(), list(namespace)
+        found = self._found if statement is not None else None
+        if found is None or [found[1]] != parts or not found[0].equals(statement):
+            found = (statement, self._database(parts))
+            self._found = found if statement is not None else None
+        database = found[1]
         return self.gateway.string_map({"location": self.catalog.database_path(database)})
 
     def createNamespace(self, namespace: Any, metadata: Any) -> None:
@@ -68,6 +76,13 @@ class NamespacesProxy(FacedProxy):
             raise namespace_not_empty(self.gateway, parts)
         self.catalog.drop_database(parts[0], cascade=bool(cascade))
         return True
+
+    def _statement(self) -> JavaObject | None:
+        """What stands for the statement that Spark is planning, where a store is asked over the network."""
+        if not self.catalog.file_io.lists_versions or features.missing_of(self.gateway, features.DATABASES):
+            return None
+        tracker = compat.PLANNING_TRACKER.of(self.gateway).get()
+        return tracker.get() if tracker.isDefined() else None
 
     def _database(self, namespace: Any) -> str:
         parts = list(namespace)

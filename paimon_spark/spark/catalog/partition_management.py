@@ -20,6 +20,7 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.faces import FacedProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown
+from paimon_spark.spark.sql.read_version import refuse_branch_of_session
 from paimon_spark.spark.sql.row_changes import refuse_older_state
 from paimon_spark.spark.sql.table_partitions import empty_partitions, missing_clauses
 from paimon_spark.spec import data_types as t
@@ -148,6 +149,7 @@ class PartitionsProxy(FacedProxy):
 
     def _writable(self) -> FileStoreTable:
         refuse_older_state(self.loaded.options)
+        refuse_branch_of_session(self.loaded.options, self.loaded.name)
         return self.loaded.table
 
     def _values(self, ident: JavaObject) -> dict[str, Any]:

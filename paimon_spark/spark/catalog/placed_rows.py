@@ -56,6 +56,7 @@ class PlacedRows:
         options: Mapping[str, str],
         *,
         overwrite: bool,
+        opened: FileStoreTable | None,
     ) -> None:
         """Keep the write; its rows are not known yet.
 
@@ -65,8 +66,10 @@ class PlacedRows:
             distribution: what the write asks Spark for.
             options: of the write, as our data source has them.
             overwrite: whether something is replaced.
+            opened: the table as the statement opened it; None where the write opens it by its own options.
         """
         self.gateway = gateway
+        self.opened = opened
         self.table = table
         self.distribution = distribution
         self.options = dict(options)
@@ -140,7 +143,7 @@ class PlacedRows:
 
     def _planned(self, struct: StructType) -> WritePlan:
         """Return the plan that assigns rows to tasks."""
-        plan = PaimonDataSource(self.options).planned_placing(struct, overwrite=self.overwrite)
+        plan = PaimonDataSource(self.options).planned_placing(struct, overwrite=self.overwrite, opened=self.opened)
         return replace(plan, key_ranges=self.key_ranges)
 
     def _frame(self, plan: JavaObject) -> tuple[DataFrame, StructType]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import types as spark
 
@@ -22,6 +22,9 @@ from paimon_spark.spark.source.source_options import write_request
 from paimon_spark.spark.source.write_target import target_table
 from paimon_spark.storage.secrets import without_secrets
 
+if TYPE_CHECKING:
+    from paimon_spark.table.table import FileStoreTable
+
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 
 
@@ -31,7 +34,14 @@ class SavedTableProxy(Proxy):
     names_errors = True
     interfaces: ClassVar[tuple[str, ...]] = (f"{_CATALOG}.Table", f"{_CATALOG}.SupportsWrite")
 
-    def __init__(self, gateway: Gateway, struct: JavaObject, columns: JavaObject, options: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        struct: JavaObject,
+        columns: JavaObject,
+        options: Mapping[str, str],
+        opened: FileStoreTable | None,
+    ) -> None:
         """Hold what Spark asks for.
 
         Args:
@@ -39,8 +49,10 @@ class SavedTableProxy(Proxy):
             struct: the ``StructType`` of the rows.
             columns: the same as ``Column[]``.
             options: of the save, where the write has none.
+            opened: the table; None where there is none yet.
         """
         super().__init__(gateway)
+        self.opened = opened
         self.struct = struct
         self.java_columns = columns
         self.options = options
@@ -81,7 +93,7 @@ class SavedTableProxy(Proxy):
 
     def newWriteBuilder(self, info: JavaObject) -> Any:
         """A builder for one write."""
-        return SaveBuilderProxy(self.gateway, info, self.options)
+        return SaveBuilderProxy(self.gateway, info, self.options, self.opened)
 
 
 class SaveBuilderProxy(WriteBuilderProxy):
@@ -89,9 +101,12 @@ class SaveBuilderProxy(WriteBuilderProxy):
 
     names_errors = True
 
-    def __init__(self, gateway: Gateway, info: JavaObject, options: Mapping[str, str]) -> None:
+    def __init__(
+        self, gateway: Gateway, info: JavaObject, options: Mapping[str, str], opened: FileStoreTable | None = None
+    ) -> None:
         Proxy.__init__(self, gateway)
         self.info = info
+        self.existing = opened
         self.given = gateway.string_dict(info.options().asCaseSensitiveMap()) or dict(options)
         self.overwriting: dict[str, str] | None = None
 
@@ -99,6 +114,10 @@ class SaveBuilderProxy(WriteBuilderProxy):
         """Replace what the options, the session and the table say."""
         self.overwriting = {}
         return self
+
+    def opened(self) -> FileStoreTable | None:
+        """The table, which the options of the save have opened."""
+        return self.loaded.table
 
     def build(self) -> Any:
         """The write, behind the shuffle that the table's keys need.
@@ -109,7 +128,7 @@ class SaveBuilderProxy(WriteBuilderProxy):
         struct = spark.StructType.fromJson(json.loads(self.info.schema().json()))
         with without_secrets(self.given):
             request = write_request(self.given, overwrite=self.overwriting is not None)
-            table = target_table(request, struct)
+            table = target_table(request, struct, self.existing)
         self.loaded = LoadedTable(table, table.path)
         if takes_rows(table.schema):
             return RowWriteProxy.of(self, self.given)

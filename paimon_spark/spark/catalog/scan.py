@@ -22,6 +22,7 @@ from paimon_spark.spark.catalog.aggregate_scan import AggregateScanProxy, task_s
 from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, StatisticsProxy
 from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.driver_read import is_small, rows_here
+from paimon_spark.spark.catalog.loading import LoadedTable, loaded_for_read
 from paimon_spark.spark.catalog.marked_rows import Marks, may_be_marked, unmarked
 from paimon_spark.spark.catalog.narrowed_scans import known_partitions, scan_of_less, scan_of_rows
 from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, native_marks, note_refusal, parquet_batch
@@ -39,7 +40,6 @@ from paimon_spark.spec.filter_text import quoted_name
 
 if TYPE_CHECKING:
     from paimon_spark.read.aggregate import AggregateRows
-    from paimon_spark.spark.catalog.loading import LoadedTable
     from paimon_spark.spec.predicate import Predicate
 
 _READ = "org.apache.spark.sql.connector.read"
@@ -68,12 +68,12 @@ class ScanBuilderProxy(FacedProxy):
 
     def __init__(self, gateway: Gateway, loaded: LoadedTable, options: Mapping[str, str], view: RowView = ROWS) -> None:
         super().__init__(gateway)
-        self.loaded = loaded
         self.view = view
         self.options = canonical_options(dict(options))
         shared = batch_options(self.options)
+        self.loaded = loaded_for_read(loaded, shared)
         self.given = {key: value for key, value in self.options.items() if key not in shared}  # streams differ in them
-        self.table = with_read_options(loaded.table, shared, pinned=loaded.pinned)
+        self.table = with_read_options(self.loaded.table, shared, pinned=loaded.pinned)
         self.struct: StructType = to_spark_struct(view.fields(self.table))
         self.predicates: tuple[Predicate, ...] = ()
         self.metadata_predicates: tuple[Predicate, ...] = ()

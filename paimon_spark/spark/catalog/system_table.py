@@ -17,7 +17,7 @@ from paimon_spark.errors import OptionError
 from paimon_spark.read.row_views import AUDIT_LOG
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.spark.catalog.basic_scan import LocalRowsProxy, ReaderScanProxy
-from paimon_spark.spark.catalog.loading import LoadedTable
+from paimon_spark.spark.catalog.loading import LoadedTable, loaded_for_read
 from paimon_spark.spark.catalog.named_table import NamedTableProxy
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.catalog.stream import stream_capabilities
@@ -58,7 +58,8 @@ class SystemTableProxy(NamedTableProxy):
             builder = ScanBuilderProxy(self.gateway, self.loaded, options, self.system)
             refuse_other_columns(self.struct, builder.struct, self.table_name)
             return builder
-        system, table = self.system, with_read_options(self.table, options, pinned=self.loaded.pinned)
+        system, loaded = self.system, loaded_for_read(self.loaded, options)
+        table = with_read_options(loaded.table, options, pinned=loaded.pinned)
         return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, lambda: system.read(table))
 
     def toString(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import OptionError
-from paimon_spark.options import canonical_options
+from paimon_spark.options import Scope, canonical_options, with_scope
 from paimon_spark.spark.catalog.batch_write import BatchWriteProxy
 from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistribution, write_distribution
 from paimon_spark.spark.catalog.placed_rows import PlacedRows
@@ -33,6 +33,7 @@ from paimon_spark.table.support import check_writable
 
 if TYPE_CHECKING:
     from paimon_spark.spark.catalog.loading import LoadedTable
+    from paimon_spark.table.table import FileStoreTable
 
 _WRITE = "org.apache.spark.sql.connector.write"
 _EXPRESSIONS = "org.apache.spark.sql.connector.expressions"
@@ -114,6 +115,10 @@ class WriteBuilderProxy(Proxy):
             return RowWriteProxy.of(self, options)
         return WriteProxy(self, options, write_distribution(table, session_parallelism(self.gateway)))
 
+    def opened(self) -> FileStoreTable | None:
+        """The table as the statement opened it, unless options of the write say how the store is reached."""
+        return None if with_scope(self.given, Scope.STORE) else self.loaded.table
+
     def buildForBatch(self) -> JavaObject:
         """Not called where `build` is there."""
         return self.build().toBatch()
@@ -136,7 +141,12 @@ class WriteProxy(Proxy):
         self.overwrites = builder.overwriting is not None
         self.distribution = distribution
         self.rows = PlacedRows(
-            builder.gateway, builder.loaded.table, distribution, self.options, overwrite=self.overwrites
+            builder.gateway,
+            builder.loaded.table,
+            distribution,
+            self.options,
+            overwrite=self.overwrites,
+            opened=builder.opened(),
         )
         self.names_errors = builder.names_errors
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import StructType
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.options import Scope, with_scope
 from paimon_spark.spark.catalog.frames import read_relation, streaming_relation
 from paimon_spark.spark.catalog.saved_table import SavedTableProxy
 from paimon_spark.spark.jvm import compat
@@ -30,12 +29,14 @@ from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown
 from paimon_spark.spark.session.session_settings import SETTINGS, TIME_ZONE, carried
 from paimon_spark.spark.source.placed_columns import placed_columns
 from paimon_spark.spark.source.source_options import write_request
+from paimon_spark.spark.source.write_target import opened_table
 from paimon_spark.spark.sql.read_version import refuse_second_version
 from paimon_spark.table.paths import is_path_name
-from paimon_spark.table.table import load_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from paimon_spark.table.table import FileStoreTable
 
 _FORMAT = "paimon"
 _CLASS = "PaimonFormatPlans"
@@ -154,29 +155,27 @@ class FormatPlansProxy(FunctionProxy):
         options = self.gateway.string_dict(relation.options().asCaseSensitiveMap())
         if not any(key.lower() == "path" for key in options):
             return command  # a table of Spark's own catalog, which the plain source refuses
-        table = relation.table()
+        table, opened = relation.table(), self._opened(options)
         values = [relation.productElement(number) for number in range(relation.productArity())]
         values[0] = SavedTableProxy(
-            self.gateway, table.schema(), table.columns(), {**self._settings(options), **options}
+            self.gateway, table.schema(), table.columns(), {**self._settings(options), **options}, opened
         )
         saved = command.withNewTable(relation.copy(*values))
         query = command.query()
-        columns = self._columns(options, StructType.fromJson(json.loads(query.schema().json())))
+        struct = StructType.fromJson(json.loads(query.schema().json()))
+        columns = None if opened is None else placed_columns(opened.schema, struct)
         if columns is None:
             return saved
         parser = self.state.sqlParser()
         chosen = scala_seq(self.gateway, [parser.parseExpression(column) for column in columns])
         return saved.withNewQuery(compat.PROJECT(self.gateway, chosen, query))
 
-    def _columns(self, options: Mapping[str, str], struct: StructType) -> list[str] | None:
-        """Return the columns of the rows as SQL, in the form in which the table is shuffled; None without a table."""
+    def _opened(self, options: Mapping[str, str]) -> FileStoreTable | None:
         request = write_request(options, overwrite=True)
-        given = {**request.session_options, **request.options}
         try:
-            table = load_table(request.path, options=with_scope(given, Scope.STORE), branch=given.get("branch"))
+            return opened_table(request)
         except PaimonError:  # it is made, or refused, when the write is planned
             return None
-        return placed_columns(table.schema, struct)
 
     def _settings(self, options: Mapping[str, str]) -> dict[str, str]:
         """The settings of the session as an option, which readers and writers of Python have put there before."""

@@ -12,6 +12,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.spark.hooks.cached_relations import watch_changes
 from paimon_spark.spark.hooks.format_plans import has_format_plans, install_format_plans
 from paimon_spark.spark.hooks.input_file_names import install_input_file_names
 from paimon_spark.spark.hooks.local_rows import install_local_rows
@@ -65,6 +66,7 @@ def install_format(spark: SparkSession) -> bool:
 
     for feature in (features.PATH_TRAVEL, features.SMALL_BATCHES, features.STREAMS):
         is_whole(gateway, feature)
+    install_feature(gateway, features.CACHED_RELATIONS, partial(watch_changes, gateway))
     install(state)
     install_feature(gateway, features.CLONES, lambda: follow_clones(gateway, state, install))
     return True

@@ -74,6 +74,7 @@ def install_catalog(
         features.PYTHON_READS,
         features.NATIVE_READS,
         features.FACES,
+        features.DATABASES,
         features.FRAMES,
         features.METADATA_ANSWERS,
         features.SMALL_READS,

@@ -20,9 +20,6 @@ from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
 from paimon_spark.spark.jvm.plan_tables import java_map, python_object
 from paimon_spark.spark.jvm.rules import add_rule
-from paimon_spark.spark.source.source_options import write_request
-from paimon_spark.spark.source.write_target import opened_table
-from paimon_spark.storage.secrets import without_secrets
 
 if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
@@ -68,14 +65,7 @@ class SelfOverwriteProxy(FunctionProxy):
         proxy = python_object(self.gateway, command.table().table())
         if isinstance(proxy, TableProxy):
             return proxy.loaded.table
-        if not isinstance(proxy, SavedTableProxy):
-            return None
-        given = java_map(command.writeOptions()) or dict(proxy.options)
-        with without_secrets(given):
-            try:
-                return opened_table(write_request(given, overwrite=True))
-            except TableNotFoundError:  # it is created
-                return None
+        return proxy.opened if isinstance(proxy, SavedTableProxy) else None
 
     def _replaced(self, command: JavaObject) -> FileStoreTable | None:
         named = command.name()

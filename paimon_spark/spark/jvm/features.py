@@ -82,6 +82,9 @@ FACES = Feature(
     "plans in few calls", "statements take some tenths of a second longer, and all files are read by Paimon's reader",
     (c.PROXY_HANDLER, c.PROXY_GATEWAY, c.V2_COLUMNS, c.SQL_CONF, c.OBJECT_MAPPER, c.SOURCE_LOADER),
 )  # fmt: skip
+DATABASES = Feature(
+    "databases asked for once", "each statement asks the store for its database several times", (c.PLANNING_TRACKER,)
+)
 FRAMES = Feature("frames of a path", "PaimonTable.to_df reads by Paimon's reader", (c.RELATION, c.DATASET))
 FORMAT_PLANS = Feature(
     "plans of format('paimon')", "loads and saves by path go through Spark's Python source, which is slower",
@@ -232,11 +235,16 @@ PARSER = Feature(
         c.NO_SUCH_PARTITIONS, c.SOURCE_LOADER, c.PLATFORM,
     ),
 )  # fmt: skip
+CACHED_RELATIONS = Feature(
+    "cached rows after changes", "cached rows stay as they are after procedures and methods: use REFRESH TABLE",
+    (c.CLASSIC_SESSION, c.CACHE, c.CACHED_PLANS, c.RELATION),
+)  # fmt: skip
 FEATURES = (
-    SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, FRAMES, FORMAT_PLANS, PATH_TRAVEL, METADATA_ANSWERS,
+    SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, DATABASES, FRAMES, FORMAT_PLANS, PATH_TRAVEL, METADATA_ANSWERS,
     SMALL_READS, WRITES, CLONES, MARKED_ROWS, VARIANT_PATHS, MAP_KEYS, PARTITION_FILTERS, INPUT_FILE_NAMES,
     TABLE_FUNCTIONS, ROW_FUNCTIONS, LOCAL_ROWS, PLACED_WRITES, REBALANCED_WRITES, SMALL_BATCHES, LEFT_OUT_COLUMNS,
     WIDENED_WRITES, WIDENED_MERGES, SELF_OVERWRITES, ROW_LEVEL, PARSER, STREAMS, STREAM_COLUMNS, STREAMED_TABLES,
+    CACHED_RELATIONS,
 )  # fmt: skip
 """All of them."""
 

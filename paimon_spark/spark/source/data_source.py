@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from paimon_spark.spark.source.source_options import ReadRequest
     from paimon_spark.spec.data_types import DataField
+    from paimon_spark.table.table import FileStoreTable
     from paimon_spark.write.key_ranges import KeyRanges
     from paimon_spark.write.plan import WritePlan
 
@@ -139,6 +140,7 @@ class PaimonDataSource(DataSource):
         placing: WritePlan | None = None,
         packed: bool = False,
         key_ranges: KeyRanges | None = None,
+        opened: FileStoreTable | None = None,
     ) -> TableWrite:
         """Plan a write that the caller commits; as `writer`.
 
@@ -149,9 +151,10 @@ class PaimonDataSource(DataSource):
             placing: the plan by which rows of dynamic buckets are placed.
             packed: the rows come packed (`write.packed_rows`).
             key_ranges: where buckets are shared by several tasks.
+            opened: the table, if the statement has opened it already.
         """
         request = write_request(self.options, overwrite=overwrite)
-        table = target_table(request, schema)
+        table = target_table(request, schema, opened)
         spec = overwrite_of(request, table) if overwrite else None
         return planned(
             table,
@@ -165,15 +168,18 @@ class PaimonDataSource(DataSource):
         )
 
     @_quiet
-    def planned_placing(self, schema: StructType, *, overwrite: bool) -> WritePlan:
+    def planned_placing(
+        self, schema: StructType, *, overwrite: bool, opened: FileStoreTable | None = None
+    ) -> WritePlan:
         """Plan which task the bucket of a row has; changes nothing, also where the write adds columns to its table.
 
         Args:
             schema: the columns of the rows, in the types of the table.
             overwrite: whether something is replaced.
+            opened: the table, if the statement has opened it already.
         """
         request = write_request(self.options, overwrite=overwrite)
-        table = target_table(replace(request, merge_schema=None), schema)
+        table = target_table(replace(request, merge_schema=None), schema, opened)
         mode = overwrite_of(request, table).kind if overwrite else None
         if request.merge_schema is not None:
             merged = with_columns(table.schema, from_spark_struct(schema), request.merge_schema)

@@ -52,8 +52,13 @@ def check_frame(rows: object, action: str) -> None:
         )
 
 
-def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:
+def target_table(request: WriteRequest, schema: StructType, opened: FileStoreTable | None = None) -> FileStoreTable:
     """The table to write rows of a Spark schema to, with the options of the save on top of its own.
+
+    Args:
+        request: the save.
+        schema: of the rows.
+        opened: the table, if this statement has opened it already.
 
     Raises:
         TableNotFoundError: the path names a branch that does not exist.
@@ -65,21 +70,28 @@ def target_table(request: WriteRequest, schema: StructType) -> FileStoreTable:
     refuse_system_table(request.path, name.system_table, "written")
     refuse_system_database(name.root)
     store, branch, session, others = _sorted(request)
-    try:
-        table = load_table(request.path, options=store, branch=branch)
-    except TableNotFoundError:
-        if (branch or name.branch) != MAIN_BRANCH:
-            raise
-        new_schema = new_table_schema(saved_columns(schema), {k: v for k, v in others.items() if not of_one_write(k)})
-        try:
-            table = create_table(name.root, new_schema, file_io=FileIO.for_path(name.root, store))
-        except SchemaError:  # another job was faster; then its table is the one to write to
-            table = load_table(request.path, options=store)
+    table = opened.as_opened() if opened is not None else _opened_or_created(request, schema, store, branch, others)
     if request.merge_schema is not None:
         table = merge_schema(table, schema, request.merge_schema)
     table = _with_dynamic_options(table, layered(session, others))
     check_writable(table.schema)
     return table
+
+
+def _opened_or_created(
+    request: WriteRequest, schema: StructType, store: dict[str, str], branch: str | None, others: Mapping[str, str]
+) -> FileStoreTable:
+    name = parse_table_path(request.path)
+    try:
+        return load_table(request.path, options=store, branch=branch)
+    except TableNotFoundError:
+        if (branch or name.branch) != MAIN_BRANCH:
+            raise
+    new_schema = new_table_schema(saved_columns(schema), {k: v for k, v in others.items() if not of_one_write(k)})
+    try:
+        return create_table(name.root, new_schema, file_io=FileIO.for_path(name.root, store))
+    except SchemaError:  # another job was faster; then its table is the one to write to
+        return load_table(request.path, options=store)
 
 
 def opened_table(request: WriteRequest) -> FileStoreTable:

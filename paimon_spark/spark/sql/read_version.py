@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options import canonical_options, find_option, unknown_option_error
 from paimon_spark.spark.session.session_options import POINTS_OF_TIME, layered, options_for_table
+from paimon_spark.table.paths import MAIN_BRANCH, parse_table_path
+from paimon_spark.table.table import stored_branch_of
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS, TRAVEL_KEYS, resolve_snapshot
 
 if TYPE_CHECKING:
@@ -20,7 +22,9 @@ __all__ = [
     "POINTS_OF_TIME",
     "at_version",
     "layered",
+    "on_branch_of_read",
     "options_for_table",
+    "refuse_branch_of_session",
     "refuse_second_version",
     "with_read_options",
 ]
@@ -45,6 +49,48 @@ def with_read_options(table: FileStoreTable, options: Mapping[str, str], *, pinn
     if not known:
         return table
     return _with_layer(table, known)
+
+
+def on_branch_of_read(table: FileStoreTable, options: Mapping[str, str], given: Mapping[str, str]) -> FileStoreTable:
+    """The branch that the options of one read name, where Spark was given the columns of `table` before.
+
+    Args:
+        table: as it was loaded.
+        options: given with the read.
+        given: the options by which `table` was loaded.
+
+    Raises:
+        UnsupportedError: the branch has other columns.
+        OptionError: there is no such branch.
+    """
+    branch = canonical_options(dict(options)).get("branch", table.branch)
+    if branch == table.branch:
+        return table
+    other = at_version(table, {**given, "branch": branch})
+    if other.schema.fields != table.schema.fields:
+        raise UnsupportedError(
+            f"Option 'branch' = '{branch}' of a read names a branch whose columns differ from those of the table, "
+            f"which Spark knows already. Read it by its name: `t$branch_{branch}`."
+        )
+    return other
+
+
+def refuse_branch_of_session(options: Mapping[str, str], name: str) -> None:
+    """Refuse a write to a table by its name where the session has set another branch, which only reads follow.
+
+    Args:
+        options: that the session has for the table.
+        name: of the table, as the statement gives it.
+
+    Raises:
+        UnsupportedError: the name does not say the branch.
+    """
+    branch = options.get("branch")
+    if branch is not None and branch != parse_table_path(name).branch:
+        raise UnsupportedError(
+            f"The session has set the option 'branch' = '{branch}' for table {name}, which reads follow: "
+            f"to write to the branch name `{name.split('$')[0]}$branch_{branch}`, or RESET the option."
+        )
 
 
 def refuse_second_version(options: Mapping[str, str]) -> None:
@@ -74,6 +120,7 @@ def at_version(table: FileStoreTable, *layers: Mapping[str, str], columns_too: b
         SnapshotNotFoundError: there is no such snapshot or tag.
     """
     options = layered(*layers)
+    table = _on_branch(table, options)
     changed = _with_layer(table, options) if options else table
     travels = columns_too and any(key in options for key in TRAVEL_KEYS)
     if not travels or any(key in options for key in INCREMENTAL_KEYS):
@@ -82,16 +129,33 @@ def at_version(table: FileStoreTable, *layers: Mapping[str, str], columns_too: b
     return changed if snapshot is None else changed.at_snapshot(snapshot)
 
 
-def _with_layer(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreTable:
-    layer = canonical_options(dict(options))
-    branch = layer.pop("branch", table.branch)
-    if branch != table.branch:
-        raise UnsupportedError(
-            f"Option 'branch' cannot change the branch of a catalog's table. Read it by its name: `t$branch_{branch}`."
-        )
+def _with_layer(table: FileStoreTable, layer: Mapping[str, str]) -> FileStoreTable:
+    layer = {key: value for key, value in canonical_options(dict(layer)).items() if key != "branch"}
     if any(key in POINTS_OF_TIME for key in layer):
         table = table.without_options([key for key in POINTS_OF_TIME if key in table.options])
     return table.with_options(layer)
+
+
+def _on_branch(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreTable:
+    """The branch that the option `branch` names, as it is now.
+
+    Raises:
+        OptionError: there is no such branch, or the table's name says another one already.
+    """
+    branch = canonical_options(dict(options)).get("branch", table.branch)
+    if branch == table.branch:
+        return table
+    if table.branch not in (MAIN_BRANCH, stored_branch_of(table.latest)):
+        raise OptionError(
+            f"Option 'branch' = '{branch}' contradicts the table's name, which says branch '{table.branch}'. "
+            f"Leave the option out, or name `t$branch_{branch}`."
+        )
+    if not table.branches.exists(branch):
+        raise OptionError(
+            f"Option 'branch' = '{branch}' names a branch that table {table.path} does not have: there is no "
+            f"`{table.path.rpartition('/')[2]}$branch_{branch}`. It has {', '.join(table.branches.names())}."
+        )
+    return table.on_branch(branch)
 
 
 def _known(options: Mapping[str, str]) -> dict[str, str]:

@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar
 
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.options import OPTIONS
 from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
 from paimon_spark.spark.source.source_options import COLUMNS, read_request
 from paimon_spark.spec.filter_text import quoted_name
+from paimon_spark.storage.store_options import redact
 from paimon_spark.table.table import FileStoreTable, load_table
 
 if TYPE_CHECKING:
@@ -48,6 +50,13 @@ class TableHandle:
     path: str
     options: Mapping[str, str]
     """How to reach the store."""
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled: the session stays in its process, and the options hold credentials."""
+        raise UnsupportedError(
+            f"The table {redact(self.path)} belongs to its session and cannot be pickled, nor be used in a function "
+            "that runs in tasks. Give its path on, and its rows as a DataFrame."
+        )
 
     def load(self) -> FileStoreTable:
         """Open the table as it is now."""

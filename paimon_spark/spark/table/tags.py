@@ -113,7 +113,7 @@ class Tags(TablePart):
             SnapshotNotFoundError: there is no such tag.
             PaimonError: there is one of the new name, or that name is not allowed.
         """
-        self.table.load().tags.rename(name, new_name)
+        tags.rename_tag(self.table.load(), name, new_name)
 
     def expire_tags(self, *, older_than: datetime | None = None, accept_lost_snapshot: bool = False) -> list[str]:
         """Delete the tags whose time is over; return their names.

@@ -23,7 +23,7 @@ from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.definitions import rename_table
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.partition_clauses import drop_partitions
-from paimon_spark.spark.text.queries import Context
+from paimon_spark.spark.text.queries import Context, write_options
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table import schema_change as change
 from paimon_spark.table.schema_evolution import alter_table
@@ -61,6 +61,7 @@ def run_alter_table(context: Context, cursor: Cursor) -> DataFrame | None:
             specs.append(cursor.group())
             cursor.take(",")
         cursor.take("PURGE")
+        write_options(context, name)
         drop_partitions(context, name.load(), specs, tolerant=tolerant)
     else:
         table = name.load()

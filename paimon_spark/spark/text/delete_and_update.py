@@ -19,7 +19,7 @@ from paimon_spark.spark.sql.warehouses import TableName, quoted, system_table_in
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.parsing import Kind
-from paimon_spark.spark.text.queries import Context, run_query, session_options
+from paimon_spark.spark.text.queries import Context, run_query, write_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,7 +48,7 @@ def run_delete(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     if name is None:
         return None
     refuse_system_table(name.path, system_table_in(name), "changed")
-    refuse_older_state(session_options(context, name), where=SESSION_SAYS)
+    refuse_older_state(write_options(context, name), where=SESSION_SAYS)
     condition = _condition(cursor)
     table = name.load()
     text = f"{ctes}SELECT * FROM {source} WHERE {condition}"
@@ -83,7 +83,7 @@ def run_update(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     if name is None:
         return None
     refuse_system_table(name.path, system_table_in(name), "changed")
-    refuse_older_state(session_options(context, name), where=SESSION_SAYS)
+    refuse_older_state(write_options(context, name), where=SESSION_SAYS)
     cursor.expect("SET")
     table = name.load()
     values = dict(assignment(piece, table) for piece in _pieces(cursor))

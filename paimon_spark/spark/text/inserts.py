@@ -21,7 +21,7 @@ from paimon_spark.spark.sql.warehouses import (
 from paimon_spark.spark.table.paimon_table import PaimonTable
 from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.parsing import Kind
-from paimon_spark.spark.text.queries import Context, run_query, session_options
+from paimon_spark.spark.text.queries import Context, run_query, write_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,6 +53,7 @@ def run_insert(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     if name is None:
         return run_query(context, query, before=head + " ", whole=cursor.text)
     refuse_system_table(name.path, system_table_in(name), "written")
+    write_options(context, name)
     table = name.load()
     query = _with_defaults(query, query_columns(table.schema, statement), table)
     insert_rows(context, name, table, statement, run_query(context, query))
@@ -112,7 +113,7 @@ def _partition(piece: Cursor) -> tuple[str, str | None]:
 
 def insert_rows(context: Context, name: TableName, table: FileStoreTable, insert: Insert, rows: DataFrame) -> None:
     """Write the rows of a query as an INSERT says."""
-    into = InsertTarget(name.parts, table.schema, context.settings, session_options(context, name))
+    into = InsertTarget(name.parts, table.schema, context.settings, write_options(context, name))
     ansi = str(context.spark.conf.get("spark.sql.ansi.enabled")).lower() == "true"
     ready = inserted_rows(into, insert, rows, ansi=ansi)
     paimon = PaimonTable.for_path(context.spark, name.path, **name.options)

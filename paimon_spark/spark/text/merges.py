@@ -28,7 +28,7 @@ from paimon_spark.spark.text.delete_and_update import SESSION_SAYS, assignment, 
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.merge_subqueries import SourceColumns
 from paimon_spark.spark.text.parsing import Kind
-from paimon_spark.spark.text.queries import Context, run_query, session_options
+from paimon_spark.spark.text.queries import Context, run_query, write_options
 from paimon_spark.spec.filter_text import quoted_name
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves:
     if name is None:
         return None
     refuse_system_table(name.path, system_table_in(name), "changed")
-    session = session_options(context, name)
+    session = write_options(context, name)
     refuse_older_state(session, where=SESSION_SAYS)
     rules = rules_of(session, evolves=evolves)
     own = _alias(cursor, "USING") or name.table

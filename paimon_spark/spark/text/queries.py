@@ -25,6 +25,7 @@ from paimon_spark.spark.sql.read_version import (
     at_version,
     layered,
     options_for_table,
+    refuse_branch_of_session,
     refuse_second_version,
 )
 from paimon_spark.spark.sql.warehouses import (
@@ -197,6 +198,17 @@ def _millis(context: Context, expression: str) -> int:
     if value is None:
         raise OptionError(f"TIMESTAMP AS OF {expression}: it is NULL")
     return int(value)
+
+
+def write_options(context: Context, name: TableName) -> dict[str, str]:
+    """Return the options that ``SET spark.paimon.…`` gives a table that a statement changes.
+
+    Raises:
+        UnsupportedError: the session has set a branch that the name does not say.
+    """
+    options = session_options(context, name)
+    refuse_branch_of_session(options, name.table)
+    return options
 
 
 def session_options(context: Context, name: TableName) -> dict[str, str]:

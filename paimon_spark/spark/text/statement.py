@@ -21,7 +21,7 @@ from paimon_spark.spark.text.inserts import empty, run_insert, target
 from paimon_spark.spark.text.merges import run_merge_into
 from paimon_spark.spark.text.parsing import backslashes_kept
 from paimon_spark.spark.text.partition_clauses import truncate
-from paimon_spark.spark.text.queries import Context, names_ours, run_query
+from paimon_spark.spark.text.queries import Context, names_ours, run_query, write_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -220,6 +220,7 @@ def _truncate(context: Context, cursor: Cursor) -> DataFrame | None:
         return None
     spec = cursor.group() if cursor.take("PARTITION") else None
     cursor.finish()
+    write_options(context, name)
     truncate(context, name.load(), spec)
     return empty(context)
 

@@ -148,7 +148,7 @@ def _branches(table: FileStoreTable) -> pa.Table:
     listed = table.file_io.list_names(table.paths.branch_dir)
     found = sorted(
         (name[len(_BRANCH_DIRECTORY) :], millis or 0)
-        for name, _, is_dir, millis in listed
+        for name, _, is_dir, millis, _ in listed
         if is_dir and name.startswith(_BRANCH_DIRECTORY) and name != _BRANCH_DIRECTORY
     )
     return table_of_rows(_BRANCH_FIELDS, [(name, local_time(millis)) for name, millis in found])
@@ -159,7 +159,7 @@ def _consumers(table: FileStoreTable) -> pa.Table:
     directory = table.paths.consumer_dir
     names = sorted(
         name
-        for name, _, is_dir, _ in table.file_io.list_names(directory)
+        for name, _, is_dir, _, _ in table.file_io.list_names(directory)
         if not is_dir and name.startswith(_CONSUMER_FILE) and name != _CONSUMER_FILE
     )
     rows = []

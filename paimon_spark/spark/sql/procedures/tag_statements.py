@@ -127,7 +127,7 @@ def run_tag_statement(table: FileStoreTable, statement: TagStatement) -> None:
         case "DELETE":
             tags.delete_tags(table, tag, ignore_if_missing=True)  # Java: no error, with IF EXISTS or without it
         case "RENAME":
-            table.tags.rename(tag, statement.new_name)
+            tags.rename_tag(table, tag, statement.new_name)
 
 
 def quoted_name(parts: tuple[str, ...]) -> str:

@@ -47,7 +47,7 @@ def _delete_tag(context: CallContext, arguments: Arguments) -> Rows:
 
 
 def _rename_tag(context: CallContext, arguments: Arguments) -> Rows:
-    context.table(arguments["table"]).tags.rename(arguments["tag"], arguments["target_tag"])
+    tags.rename_tag(context.table(arguments["table"]), arguments["tag"], arguments["target_tag"])
     return [(True,)]
 
 

@@ -1,0 +1,140 @@
+"""HDFS through `hdfs-native`, a client in Rust that needs neither a JVM nor Hadoop's own libraries.
+
+Its face for fsspec is used, except where a name with ``?``, ``#`` or ``;`` would become that of another file, or where
+a process that ends while it writes would leave half a file under the name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import socket
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from paimon_spark.errors import OptionError, StorageError
+
+_PREFIX: Final = "hadoop."
+_CONFIG: Final = "config"
+_DEFAULT_PORT: Final = 8020
+_CONNECT_SECONDS: Final = 10.0
+_CONFIG_DIRECTORIES: Final = ("HADOOP_CONF_DIR", "HADOOP_HOME")
+"""Variables of the environment that lead the client to Hadoop's configuration, and so to nameservices."""
+
+
+def hdfs_options(options: Mapping[str, str]) -> dict[str, Any]:
+    """Hadoop's configuration among the options of a store: ``hadoop.dfs.nameservices`` and so on."""
+    found = {key[len(_PREFIX) :]: value for key, value in options.items() if key.lower().startswith(_PREFIX)}
+    return {_CONFIG: found} if found else {}
+
+
+def configuration(options: Mapping[str, Any]) -> dict[str, str]:
+    """What `hdfs_options` found, as it is in the arguments of a file system."""
+    return {key: str(value) for key, value in options.get(_CONFIG, {}).items()}
+
+
+def open_hdfs(path: str, options: Mapping[str, Any]) -> Any:
+    """Return the file system of a path, whose host is a NameNode, or a nameservice that the configuration knows.
+
+    Args:
+        path: with the port of the NameNode; 8020 where nothing says that its host is a nameservice.
+        options: as of ``fsspec_options``.
+
+    Raises:
+        ImportError: `hdfs-native` is not installed.
+        OptionError: an option is none of Hadoop's, or the port is no number.
+        StorageError: nothing answers at the address.
+    """
+    other = next((key for key in options if key != _CONFIG), None)
+    if other is not None:
+        raise OptionError(
+            f"Unknown option 'fs.{other}': HDFS is reached by Hadoop's settings, such as 'hadoop.dfs.nameservices'"
+        )
+    kind, config = _file_system(), configuration(options)
+    host, port = _address(path)
+    known = any(key.startswith("dfs.") for key in config) or any(map(os.environ.get, _CONFIG_DIRECTORIES))
+    if host and port is None and not known:
+        port = _DEFAULT_PORT
+    if host and port is not None:
+        _check_reachable(host, port)
+    return kind(host, port, **config)
+
+
+def _address(path: str) -> tuple[str | None, int | None]:
+    authority = path.partition("://")[2].partition("/")[0].rpartition("@")[2]
+    host, colon, port = authority.rpartition(":") if ":" in authority else (authority, "", "")
+    if colon and not port.isdecimal():
+        raise OptionError(f"The path at '{host}' has no number as its port: write hdfs://host:port/…")
+    return host or None, int(port) if port else None
+
+
+@functools.cache
+def _check_reachable(host: str, port: int) -> None:
+    """Check once that something listens: the client would try again and again, and say nothing."""
+    try:
+        socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
+    except OSError as error:
+        raise StorageError(
+            f"No NameNode answers at {host}:{port} ({error.strerror or error}). Check the host and the port of the "
+            "path hdfs://host:port/…; for a nameservice give its settings (hadoop.dfs.nameservices, …), or "
+            "HADOOP_CONF_DIR in the environment of the driver and the executors",
+            error.errno,
+        ) from None
+
+
+@functools.cache
+def _file_system() -> type[Any]:
+    from hdfs_native.fsspec import HdfsFileSystem
+
+    class Hdfs(HdfsFileSystem):  # type: ignore[misc]
+        """The client's file system with names taken as they are, and whole files."""
+
+        @classmethod
+        def _strip_protocol(cls, path: str) -> str:
+            if path.startswith("/"):
+                return path.rstrip("/") or "/"
+            _, _, rest = path.partition(":")
+            if rest.startswith("//"):
+                rest = rest[2:].partition("/")[2]
+            return "/" + rest.strip("/")
+
+        def _convert_file_status(self, file_status: Any) -> dict[str, Any]:
+            found: dict[str, Any] = super()._convert_file_status(file_status)
+            return {**found, "mtime": file_status.modification_time}
+
+        def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
+            """Write a file that is there as a whole, or not at all."""
+            aside = write_aside(self, path, value)
+            _rename(self, aside, self._strip_protocol(path), overwrite=mode == "overwrite")
+
+    return Hdfs
+
+
+def create_if_absent(store: Any, key: str, data: bytes) -> bool:
+    """Create a file unless there is one; return whether it was created. The NameNode's rename decides."""
+    aside = write_aside(store, key, data)
+    try:
+        _rename(store, aside, key, overwrite=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def write_aside(store: Any, key: str, data: bytes) -> str:
+    """Write a file under a hidden name of its own beside another one; return that name."""
+    directory, _, name = key.rpartition("/")
+    aside = f"{directory}/.{name}.{uuid.uuid4()}.tmp"
+    with store.open(aside, "wb") as file:
+        file.write(data)
+    return aside
+
+
+def _rename(store: Any, source: str, target: str, *, overwrite: bool) -> None:
+    try:
+        store.client.rename(source, target, overwrite)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            store.client.delete(source, False)
+        raise

@@ -1,0 +1,72 @@
+"""Opening a store: which class does it, and with which options."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any, Final
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.storage.hdfs import open_hdfs
+from paimon_spark.storage.store_errors import not_opened
+from paimon_spark.storage.store_options import check_known, secret_values
+
+_HOST_OPTIONS: Final = ("host", "port", "username", "password", "user")
+_GCS_ENDPOINTS: Final = ("FSSPEC_GCS_ENDPOINT_URL", "STORAGE_EMULATOR_HOST")
+"""Variables of the environment that gcsfs takes its endpoint from."""
+
+
+def open_store(scheme: str, path: str, storage_options: Mapping[str, Any]) -> Any:
+    """Return fsspec's file system of a path; it keeps one for each scheme and options.
+
+    Args:
+        scheme: in fsspec's spelling.
+        path: its host matters for HDFS and others.
+        storage_options: as of ``fsspec_options``.
+
+    Raises:
+        PaimonError: its package is not installed, an option is unknown, or the store cannot be opened.
+    """
+    import fsspec  # not needed for local disks, and each Python worker would pay for it
+
+    options = dict(storage_options)
+    if scheme == "hdfs" and find_spec("hdfs_native") is not None:
+        return _opened_hdfs(path, options)
+    if scheme in ("hdfs", "webhdfs", "sftp", "smb", "ftp"):
+        options = {**fsspec.utils.infer_storage_options(path), **options}
+        options = {k: v for k, v in options.items() if k in _HOST_OPTIONS or k in storage_options}
+    try:
+        kind = _store_class(fsspec.get_filesystem_class(scheme), storage_options)
+        check_known(scheme, kind, storage_options)
+        store = kind(use_listings_cache=False, **options)
+    except PaimonError:
+        raise
+    except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
+        raise not_opened(error, scheme, path, secret_values(storage_options.items())) from None
+    if scheme == "s3":
+        store.retries = 1  # s3fs would do all of botocore's attempts five times over
+    return store
+
+
+def _opened_hdfs(path: str, options: Mapping[str, Any]) -> Any:
+    try:
+        return open_hdfs(path, options)
+    except PaimonError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the client raises errors of many kinds
+        raise not_opened(error, "hdfs", path, ()) from None
+
+
+def _store_class(kind: type[Any], options: Mapping[str, Any]) -> type[Any]:
+    """Return the class that opens a store, where fsspec names ``kind``.
+
+    gcsfs asks for the kind of each bucket by gRPC, for a minute where nothing answers: only Google's own endpoint does.
+    """
+    if kind.__module__ == "gcsfs.extended_gcsfs" and (
+        options.get("endpoint_url") or any(map(os.environ.get, _GCS_ENDPOINTS))
+    ):
+        from gcsfs.core import GCSFileSystem
+
+        return GCSFileSystem  # type: ignore[no-any-return]
+    return kind

@@ -1,0 +1,207 @@
+"""Google Cloud Storage and Azure, each on a server of its protocol: tables live there as on a local disk."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from paimon_spark.errors import CorruptTableError, PaimonError, TableNotFoundError
+from paimon_spark.maintain.compact.compaction import compact
+from paimon_spark.maintain.expire.snapshots import Retention, expire_snapshots
+from paimon_spark.maintain.refs.branches import create_branch, rename_branch
+from paimon_spark.maintain.refs.tags import create_tag
+from paimon_spark.spec.schema import create_schema
+from paimon_spark.storage import moves
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.formats import check_sizes
+from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.table import load_table
+from tests.support.racing import PATIENT, Deed, race
+from tests.support.store_server import BUCKET, StoreServer
+from tests.support.store_servers import store_server
+from tests.support.store_tables import FIELDS, insert, rows_of
+
+
+@pytest.fixture(scope="module", params=["gcs", "azure"])
+def server(request: pytest.FixtureRequest) -> Iterator[StoreServer]:
+    with store_server(request.param) as running:
+        yield running
+
+
+@pytest.fixture
+def file_io(server: StoreServer) -> Iterator[FileIO]:
+    """The store; after the test nothing is left in it."""
+    file_io = FileIO.for_path(server.root, server.options)
+    yield file_io
+    file_io.delete_quietly(server.root, recursive=True)
+    assert objects(file_io, server) == {}
+
+
+@pytest.fixture
+def catalog(server: StoreServer, file_io: FileIO) -> FilesystemCatalog:
+    """A database `d`."""
+    catalog = FilesystemCatalog(server.root, server.options)
+    catalog.create_database("d")
+    return catalog
+
+
+def objects(file_io: FileIO, server: StoreServer) -> dict[str, dict[str, Any]]:
+    """What there is, the objects that stand for directories among it; names that only lead to others are not."""
+    store = file_io.filesystem(server.root)  # type: ignore[attr-defined]
+    found = store.find(BUCKET, detail=True, withdirs=True)
+    there = {name: entry for name, entry in found.items() if "etag" in entry or "metadata" in entry}
+    return {name.removeprefix(f"{BUCKET}/"): entry for name, entry in there.items()}
+
+
+def names(file_io: FileIO, path: str) -> list[str]:
+    return sorted(status.name for status in file_io.list_names(path))
+
+
+def test_an_empty_database_is_there(server: StoreServer, catalog: FilesystemCatalog) -> None:
+    assert catalog.databases() == ["d", "default"]
+    assert catalog.is_empty("d")
+    with pytest.raises(PaimonError, match="already exists"):
+        catalog.create_database("d")
+    catalog.drop_database("d")
+    assert catalog.databases() == ["default"]
+    assert not catalog.file_io.exists(catalog.database_path("d"))
+
+
+def test_the_object_of_a_directory_is_that_of_hadoop(server: StoreServer, catalog: FilesystemCatalog) -> None:
+    found = objects(catalog.file_io, server)
+    if server.root.startswith("gs"):
+        assert list(found) == ["wh/d.db/"]
+    else:
+        assert [entry["metadata"]["hdi_isfolder"] for entry in found.values()] == ["true"]
+        assert list(found) == ["wh/d.db"]
+
+
+def test_a_table_lives(catalog: FilesystemCatalog) -> None:
+    table = catalog.create_table("d", "t", create_schema(FIELDS, ["k"], [], {"bucket": "2"}))
+    for turn in range(3):
+        insert(catalog.load_table("d", "t"), dict.fromkeys(range(turn, 10), turn))
+    assert rows_of(table) == {0: 0, 1: 1, **dict.fromkeys(range(2, 10), 2)}
+    create_tag(table, "one")
+    assert compact(table, full=True) == 4
+    insert(table, {9: 9})
+    assert expire_snapshots(table, Retention(1, 1, timedelta(0), 10))
+    assert table.snapshots.ids() == [5]
+    assert rows_of(table) == {0: 0, 1: 1, **dict.fromkeys(range(2, 9), 2), 9: 9}
+    assert rows_of(table.with_options({"scan.tag-name": "one"})) == {0: 0, 1: 1, **dict.fromkeys(range(2, 10), 2)}
+    create_branch(table, "b", tag="one")
+    rename_branch(table, "b", "c")
+    assert table.branches.names() == ["c"]
+    catalog.rename_table("d", "t", "d", "u")
+    assert catalog.tables("d") == ["u"]
+    assert rows_of(catalog.load_table("d", "u"))[9] == 9
+    with pytest.raises(TableNotFoundError):
+        catalog.rename_table("d", "t", "d", "v")
+    catalog.drop_table("d", "u")
+    assert catalog.tables("d") == []
+    assert catalog.databases() == ["d", "default"] or not catalog.database_exists("d")
+    assert catalog.create_table("d", "t", create_schema(FIELDS)).snapshots.ids() == []
+
+
+def test_objects_of_directories_go_with_a_move(server: StoreServer, file_io: FileIO) -> None:
+    for name in ("schema/schema-0", "snapshot/snapshot-1", "bucket-0/data-[1]* é.parquet"):
+        file_io.write_bytes(f"{server.root}/old/{name}", name.encode())
+    for name in ("old", "old/bucket-0", "old/empty"):
+        file_io.mkdirs(f"{server.root}/{name}")
+    file_io.write_bytes(f"{server.root}/older/file", b"stays")
+    file_io.rename(f"{server.root}/old", f"{server.root}/new")
+    assert names(file_io, server.root) == ["new", "older"]
+    assert names(file_io, f"{server.root}/new/bucket-0") == ["data-[1]* é.parquet"]
+    with pytest.raises(PaimonError, match="holds files already, 'file' among them"):
+        file_io.rename(f"{server.root}/new", f"{server.root}/older")
+    assert len(objects(file_io, server)) >= 4
+
+
+def test_a_commit_during_a_move_stops_it(server: StoreServer, file_io: FileIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("schema/schema-0", "snapshot/snapshot-1"):
+        file_io.write_bytes(f"{server.root}/old/{name}", name.encode())
+    copy = moves.Move._copy
+
+    def beside(*given: Any) -> None:
+        copy(*given)
+        file_io.write_bytes(f"{server.root}/old/snapshot/snapshot-2", b"2", overwrite=True)
+
+    monkeypatch.setattr(moves.Move, "_copy", beside)
+    with pytest.raises(PaimonError, match="was changed by another job while it was copied"):
+        file_io.rename(f"{server.root}/old", f"{server.root}/new")
+    assert names(file_io, server.root) == ["old"]
+    assert names(file_io, f"{server.root}/old/snapshot") == ["snapshot-1", "snapshot-2"]
+
+
+def test_large_and_small_objects(server: StoreServer, file_io: FileIO) -> None:
+    data = bytes(range(251)) * (1 << 15)
+    with file_io.open_output(f"{server.root}/large") as file:
+        for start in range(0, len(data), 1 << 20):
+            file.write(data[start : start + (1 << 20)])
+    with file_io.open_input(f"{server.root}/large", len(data)) as file:
+        file.seek(len(data) - 10)
+        assert file.read(20) == data[-10:]
+        assert file.read_at(300, 1000) == data[1000:1300]
+    assert file_io.size(f"{server.root}/large") == len(data)
+    paths = [f"{server.root}/b/data-{n}.parquet" for n in range(5)]
+    for path in paths:
+        file_io.write_bytes(path, b"123")
+    check_sizes(file_io, dict.fromkeys(paths, 3))
+    with pytest.raises(CorruptTableError, match="has 3 bytes, but its manifest entry says 4"):
+        check_sizes(file_io, dict.fromkeys(paths, 4))
+    with pytest.raises(FileNotFoundError, match="There is no file"):
+        file_io.read_bytes(f"{server.root}/none")
+    assert file_io.delete_files([*paths, f"{server.root}/none"]) == []
+    assert names(file_io, server.root) == ["large"]
+
+
+def test_a_bucket_that_is_missing_is_named(server: StoreServer) -> None:
+    root = server.root.replace(BUCKET, "nosuchbucket", 1)
+    catalog = FilesystemCatalog(root, server.options)
+    for call in (catalog.databases, lambda: catalog.tables("default"), lambda: catalog.load_table("default", "t")):
+        with pytest.raises(PaimonError, match=r"The bucket of .*nosuchbucket.* does not exist"):
+            call()
+
+
+def created(root: str, options: dict[str, str], worker: int) -> list[bool]:
+    file_io = FileIO.for_path(root, options)
+    return [file_io.create_exclusive(f"{root}/race/snapshot-{n}", str(worker).encode()) for n in range(10)]
+
+
+def test_of_several_processes_one_creates_an_object(server: StoreServer, file_io: FileIO) -> None:
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        won = pool.map(partial(created, server.root, server.options), range(4))
+    for n, results in enumerate(zip(*won, strict=True)):
+        assert sum(results) == 1
+        assert file_io.read_bytes(f"{server.root}/race/snapshot-{n}") == str(results.index(True)).encode()
+
+
+def write_and_maintain(options: dict[str, str], path: str, number: int, commits: int) -> list[Deed]:
+    """Insert one row per commit; the first worker compacts too, the second one expires snapshots."""
+    table = load_table(path, options={**options, **PATIENT})
+    deeds = []
+    for turn in range(commits):
+        made = insert(table, {number * 100 + turn: turn})
+        assert made is not None
+        deeds.append(Deed(made, "insert", {number * 100 + turn: str(turn)}))
+        if number == 0 and turn % 2:
+            made = compact(table)
+            deeds += [Deed(made, "compact", {})] if made is not None else []
+        if number == 1 and turn % 2:
+            expire_snapshots(table, Retention(3, 3, timedelta(0), 10))
+    return deeds
+
+
+def test_commits_of_several_processes_are_all_there(server: StoreServer, catalog: FilesystemCatalog) -> None:
+    table = catalog.create_table("d", "t", create_schema(FIELDS, ["k"], [], {"bucket": "1"}))
+    deeds = race(partial(write_and_maintain, server.options), table.path, 4, 5)
+    ids = [deed.snapshot_id for deed in deeds]
+    assert all(later == earlier + 1 for earlier, later in pairwise(ids))
+    assert table.snapshots.ids()[-1] == ids[-1] == len(ids)
+    assert table.snapshots.ids()[0] > 1
+    assert rows_of(table) == {worker * 100 + turn: turn for worker in range(4) for turn in range(5)}

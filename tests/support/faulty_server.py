@@ -1,0 +1,137 @@
+"""A server in front of a store's that fails on purpose: by an answer, by none, or by one that is lost."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from tests.support.store_server import StoreServer
+
+Fault = int | str
+"""A status; ``reset``: the connection ends before the deed; ``lost``: it ends after the deed."""
+Rule = Callable[[str, str], Fault | None]
+"""What happens to a request: by its method and its path, decoded."""
+
+
+class Faults:
+    """What goes wrong now; `rule` may be set at any time."""
+
+    def __init__(self) -> None:
+        self.rule: Rule | None = None
+        self.met: list[tuple[str, str, Fault]] = []
+        self._lock = threading.Lock()
+
+    def of(self, method: str, target: str) -> Fault | None:
+        """The fault of a request, which is noted."""
+        with self._lock:
+            path = unquote(target)
+            fault = None if self.rule is None else self.rule(method, path)
+            if fault is not None:
+                self.met.append((method, path, fault))
+            return fault
+
+    def once(self, fault: Fault, method: str, part: str) -> None:
+        """Let the next request whose path has a part fail."""
+        self.met.clear()
+
+        def rule(of: str, path: str) -> Fault | None:
+            return fault if not self.met and of in method.split("|") and part in path else None
+
+        self.rule = rule
+
+    def always(self, fault: Fault, method: str, part: str) -> None:
+        """Let all requests whose path has a part fail."""
+        self.met.clear()
+        self.rule = lambda of, path: fault if of in method.split("|") and part in path else None
+
+    def every(self, number: int, fault: Fault) -> None:
+        """Let each request of so many fail."""
+        self.met.clear()
+        seen = 0
+
+        def rule(_method: str, _path: str) -> Fault | None:
+            nonlocal seen
+            seen += 1
+            return fault if seen % number == 0 else None
+
+        self.rule = rule
+
+
+@contextmanager
+def faulty(server: StoreServer) -> Iterator[tuple[StoreServer, Faults]]:
+    """The same store behind a server that fails as it is told."""
+    faults, behind = Faults(), urlsplit(server.url)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+        def answer(self) -> None:
+            body = self._body()
+            fault = faults.of(self.command, self.path)
+            if fault == "reset":
+                self.close_connection = True
+                return
+            if isinstance(fault, int):
+                self._send(fault, [("Content-Type", "text/plain")], b"on purpose")
+                return
+            connection = http.client.HTTPConnection(behind.hostname or "", behind.port, timeout=30)
+            headers = {key: value for key, value in self.headers.items() if key.lower() != "transfer-encoding"}
+            headers["Content-Length"] = str(len(body))
+            connection.request(self.command, self.path, body, headers)
+            found = connection.getresponse()
+            data = found.read()
+            connection.close()
+            if fault == "lost":
+                self.close_connection = True
+                return
+            self._send(found.status, found.getheaders(), data)
+
+        def _body(self) -> bytes:
+            if self.headers.get("Expect", "").lower() == "100-continue":
+                pass  # answered by BaseHTTPRequestHandler
+            if "chunked" not in self.headers.get("Transfer-Encoding", ""):
+                return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            parts = []
+            while size := int(self.rfile.readline().split(b";")[0], 16):
+                parts.append(self.rfile.read(size))
+                self.rfile.readline()
+            while self.rfile.readline().strip():
+                pass
+            return b"".join(parts)
+
+        def _send(self, status: int, headers: list[tuple[str, str]], data: bytes) -> None:
+            self.send_response_only(status)
+            known = {key.lower(): value for key, value in headers}
+            for key, value in headers:
+                if key.lower() not in ("transfer-encoding", "content-length", "connection", "content-encoding"):
+                    self.send_header(key, value)
+            length = known.get("content-length", "0") if self.command == "HEAD" else str(len(data))
+            if known.get("content-encoding"):
+                self.send_header("Content-Encoding", known["content-encoding"])
+            if status not in (204, 304):
+                self.send_header("Content-Length", length)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(data)
+
+        do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = answer  # noqa: N815
+
+    front = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    front.daemon_threads = True
+    threading.Thread(target=front.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        place = f"127.0.0.1:{front.server_address[1]}"
+        options = {key: value.replace(behind.netloc, place) for key, value in server.options.items()}
+        yield replace(server, url=server.url.replace(behind.netloc, place), options=options), faults
+    finally:
+        front.shutdown()
+        front.server_close()
