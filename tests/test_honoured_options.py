@@ -487,6 +487,9 @@ EFFECTS: dict[str, Callable[[], None]] = {
     "s3.*": _s3("s3.endpoint"),
     "s3a.*": _s3("s3a.endpoint"),
     "fs.*": _s3("fs.s3a.endpoint"),
+    "hadoop.*": lambda: _check(
+        fsspec_options("hdfs", "hdfs://n/t", {"hadoop.dfs.nameservices": "n"})["config"], {"dfs.nameservices": "n"}
+    ),
     "gs.*": lambda: _check(fsspec_options("gs", "gs://b/t", {"gs.project.id": "p"})["project"], "p"),
     "oss.*": lambda: _check(fsspec_options("oss", "oss://b/t", {"oss.endpoint": "e"})["endpoint"], "e"),
 }
