@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
+from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.read.plan import ReadPlan
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split_read import read_split
@@ -46,6 +47,18 @@ def test_a_data_file_is_gone(table: FileStoreTable, expired: bool) -> None:
         read(plan)
     assert isinstance(e.value, CorruptTableError) is not expired
     assert gone in str(e.value)
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_snapshot_that_is_being_expired(table: FileStoreTable, compacted: bool) -> None:
+    """Its own file goes last: data files are deleted that the latest snapshot does not need, and it is still there."""
+    plan = plan_of(table.with_options({"scan.snapshot-id": "7"}))
+    if compacted:
+        assert compact(table.with_options({"write-only": "false"}), full=True) == 9
+    Path(plan.splits[0].files[0].path).unlink()
+    kind: type[PaimonError] = SnapshotNotFoundError if compacted else CorruptTableError
+    with pytest.raises(kind, match="expired while it was read" if compacted else "is missing"):
+        read(plan)
 
 
 @pytest.mark.parametrize(("snapshot_id", "held"), [(6, False), (5, True)])
