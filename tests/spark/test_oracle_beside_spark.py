@@ -18,8 +18,9 @@ def test_errors_of_both_jvms_are_their_own(spark: SparkSession, oracle: Any) -> 
     assert java is not None
     held = [java.java.util.ArrayList() for _ in range(2000)]
     first = min(int(one._target_id[1:]) for one in held)
-    while int(oracle.gw.jvm.java.util.ArrayList()._target_id[1:]) < first:
-        pass  # objects of both JVMs have numbers, and the next ones are those of Spark's lists
+    for _ in range(50_000):  # objects of both JVMs have numbers, and the next ones are those of Spark's lists,
+        if int(oracle.gw.jvm.java.util.ArrayList()._target_id[1:]) >= first:
+            break  # unless this process has asked Spark for very many: each costs a call
     for _ in range(3):
         with pytest.raises(Py4JJavaError, match="NumberFormatException"):
             oracle.gw.jvm.java.lang.Integer.parseInt("x")
