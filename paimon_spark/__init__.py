@@ -25,6 +25,7 @@ from paimon_spark.errors import (
 )
 
 if TYPE_CHECKING:
+    from paimon_spark.arrow.table import create_table, open_table
     from paimon_spark.spark.register import register, register_catalog
     from paimon_spark.spark.table.paimon_table import PaimonTable
     from paimon_spark.spark.text.statement import sql
@@ -48,6 +49,8 @@ __all__ = [
     "TableBusyError",
     "TableNotFoundError",
     "UnsupportedError",
+    "create_table",
+    "open_table",
     "register",
     "register_catalog",
     "sql",
@@ -55,6 +58,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("create_table", "open_table"):
+        from paimon_spark.arrow import table
+
+        return getattr(table, name)
     if name == "PaimonTable":
         from paimon_spark.spark.table.paimon_table import PaimonTable
 

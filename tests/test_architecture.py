@@ -23,6 +23,7 @@ HEIGHTS = {
     "commit": 7,
     "maintain": 8,
     "display": 8,
+    "arrow": 9,
     "spark": 9,
     "cli": 9,
 }
@@ -37,6 +38,7 @@ ROOM_HEIGHTS = {
         "row_marks": 3,
         "column_update": 4,
         "row_removal": 4,
+        "committed_write": 4,
         "row_level": 5,
         "purge": 3,
         "partition_marks": 0,

@@ -26,6 +26,7 @@ PAGES = (
     "docs/writing.md",
     "docs/sql.md",
     "docs/tables.md",
+    "docs/arrow.md",
     "docs/storage.md",
     "docs/deployment.md",
 )

@@ -16,9 +16,9 @@ from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.jvm import compat
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.plan_tables import active_session
-from paimon_spark.spark.source.write_target import new_table_schema
 from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.table_definitions import check_provider
+from paimon_spark.table.new_schema import new_table_schema
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema

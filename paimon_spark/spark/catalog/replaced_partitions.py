@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from paimon_spark.commit.overwrite_condition import check_partition_condition
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.catalog.pushed_expressions import to_predicate, tree_of
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.session.overwrite_mode import overwrite_option
 from paimon_spark.spark.source.source_options import REPLACE_WHERE
-from paimon_spark.spark.source.write_target import check_partition_condition
 from paimon_spark.spec.filter_text import filter_text
 from paimon_spark.spec.predicate import Predicate, all_of
 

@@ -106,11 +106,10 @@ class TableWrite:
         # the tasks, which only write, do not pay for importing these
         from paimon_spark.commit.file_store_commit import commit
         from paimon_spark.commit.stream_batch import uncommitted
-        from paimon_spark.maintain.after_commit import maintenance
-        from paimon_spark.maintain.compact.after_write import compact_after_write, compact_left_behind
+        from paimon_spark.maintain.committed_write import commit_write
+        from paimon_spark.maintain.compact.after_write import compact_left_behind
         from paimon_spark.maintain.row_level import replaced_files
         from paimon_spark.maintain.row_marks import commit_marks
-        from paimon_spark.maintain.visibility import wait_until_visible
         from paimon_spark.write.plan import check_one_task_per_bucket, new_user
 
         check_one_task_per_bucket(self.plan, messages)
@@ -130,36 +129,18 @@ class TableWrite:
                 compact_left_behind(table, commit_user=user, execute=execute)
                 return None
             put = partial(commit, identifier=stream.identifier, watermark=stream.watermark, searched=stream.searched)
-        made = put(
+        return commit_write(
             table,
-            [*messages, *self._placements(), *gone],
+            self.plan,
+            messages,
             commit_user=user,
+            others=[*self._placements(), *gone],
             overwrite=self.overwrite,
-            operation=self._operation(),
-            planned_on=self.plan.snapshot,
-            rows_read=self.plan.rows_read,
-            after_commit=maintenance(table),
+            operation=None if self.operation is None else self.operation.value,
+            put=put,
+            micro_batch=None if self.stream is None else self.stream.identifier,
+            execute=execute,
         )
-        compacted = None
-        if self.plan.waiting_user is None:
-            compacted = compact_after_write(
-                table,
-                messages,
-                commit_user=user,
-                backlog=self.plan.backlog,
-                micro_batch=None if self.stream is None else self.stream.identifier,
-                changelog=self.overwrite is None,
-                execute=execute,
-            )
-        if self.stream is None:
-            wait_until_visible(table, messages, made)
-        return compacted or made
-
-    def _operation(self) -> str:
-        """What the snapshot says: the statement, or whether rows were added or replaced, as in Java."""
-        if self.operation is not None:
-            return self.operation.value
-        return "WRITE" if self.overwrite is None else "OVERWRITE"
 
     def discard(self, messages: Sequence[TaskMessage]) -> None:
         """Delete all that the tasks wrote, instead of a commit. Runs on the driver.

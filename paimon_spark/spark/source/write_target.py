@@ -6,36 +6,30 @@ Everything here runs on the driver, once per job, before the first row moves.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from paimon_spark.commit.overwrite import OverwriteSpec
+from paimon_spark.commit.overwrite_condition import overwrite_where
 from paimon_spark.errors import OptionError, SchemaError, SchemaMismatchError, TableNotFoundError
-from paimon_spark.options import Scope, canonical_options, check_new_options, with_scope
+from paimon_spark.options import Scope, canonical_options, with_scope
 from paimon_spark.spark.columns.merge_schema import merge_schema
 from paimon_spark.spark.columns.types import saved_columns
 from paimon_spark.spark.session.overwrite_mode import is_dynamic_overwrite
 from paimon_spark.spark.session.session_options import layered
 from paimon_spark.spark.source.source_options import REPLACE_WHERE, refuse_system_table, row_condition
-from paimon_spark.spec.column_directives import with_directives
-from paimon_spark.spec.option_types import with_option_types
-from paimon_spark.spec.predicate import Leaf, Predicate, fields, split_and
-from paimon_spark.spec.schema import create_schema
-from paimon_spark.spec.schema_validation import validate
 from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.new_schema import KEY_OPTIONS, names_of, new_table_schema
 from paimon_spark.table.paths import MAIN_BRANCH, parse_table_path, refuse_system_database
-from paimon_spark.table.support import check_readable, check_stored_branch, check_writable
+from paimon_spark.table.support import check_writable
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from paimon_spark.spark.source.source_options import WriteRequest
-    from paimon_spark.spec.data_types import DataField
-    from paimon_spark.spec.schema import TableSchema
 
 _LOG = logging.getLogger(__name__)
-_KEY_OPTIONS = {"primary-key": "primary key", "partition": "partition columns"}
 
 
 def check_frame(rows: object, action: str) -> None:
@@ -122,65 +116,13 @@ def of_one_write(key: str) -> bool:
     return key.lower().startswith("write.merge-schema")
 
 
-def new_table_schema(
-    fields: Sequence[DataField],
-    options: Mapping[str, str],
-    *,
-    primary_keys: Sequence[str] = (),
-    partition_keys: Sequence[str] = (),
-    comment: str | None = None,
-) -> TableSchema:
-    """The first schema of a table, checked before anything is written.
-
-    Args:
-        fields: the columns.
-        options: all options given; those that belong to one read, one write or the store are left out of the schema.
-        primary_keys: names of the key columns; or option `primary-key`.
-        partition_keys: names of the partition columns; or option `partition`.
-        comment: the table's comment.
-
-    Raises:
-        SchemaError: keys, columns and options do not fit together.
-        OptionError: a key is near one of Paimon's; other unknown keys are kept as they are.
-        UnsupportedError: such a table cannot be written yet.
-    """
-    columns = [field.name for field in fields]
-    given = canonical_options(options, columns)
-    passing = with_scope(given, Scope.READ, Scope.WRITE, Scope.STORE)
-    kept = {key: value for key, value in given.items() if key not in passing}
-    for key in passing:
-        _LOG.warning("Option '%s' is one of a read, a write or the store: the table does not keep it.", key)
-    check_new_options(kept, columns)
-    check_stored_branch(kept)
-    for key in _KEY_OPTIONS.keys() & kept.keys():
-        kept[key] = ",".join(_column_case(name, columns) for name in _names(kept[key]))
-    keys = [_column_case(name, columns) for name in primary_keys]
-    partitions = [_column_case(name, columns) for name in partition_keys]
-    declared, kept = with_directives(fields, kept)
-    schema = create_schema(with_option_types(declared, kept), keys, partitions, kept, comment)
-    validate(schema)
-    check_writable(schema)
-    check_readable(schema)
-    return schema
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _column_case(name: str, columns: Sequence[str]) -> str:
-    """Return the table's spelling of a column name, if exactly one column differs by case only."""
-    found = [column for column in columns if column.lower() == name.lower()]
-    return found[0] if len(found) == 1 and name not in columns else name
-
-
 def _with_dynamic_options(table: FileStoreTable, options: Mapping[str, str]) -> FileStoreTable:
     """The existing table with the options of a save; keys and partitions may be named again, but not changed."""
     dynamic = canonical_options(options, table.schema.field_names)
-    for key, noun in _KEY_OPTIONS.items():
+    for key, noun in KEY_OPTIONS.items():
         text = dynamic.pop(key, None)
         now = table.schema.primary_keys if key == "primary-key" else table.schema.partition_keys
-        if text is not None and [n.lower() for n in _names(text)] != [n.lower() for n in now]:
+        if text is not None and [n.lower() for n in names_of(text)] != [n.lower() for n in now]:
             raise OptionError(
                 f"Cannot change {key} to '{text}': the table {table.path} exists, with the {noun}: "
                 f"{', '.join(now) or 'none'}. Leave the option out to write to it"
@@ -200,33 +142,4 @@ def overwrite_of(request: WriteRequest, table: FileStoreTable) -> OverwriteSpec:
         )
         return OverwriteSpec.dynamic() if dynamic else OverwriteSpec.static()
     condition = row_condition(request.replace_where, table.schema, request.settings)
-    check_partition_condition(condition, table, f'option {REPLACE_WHERE} "{request.replace_where}"')
-    spec = _partition_of(condition)
-    return OverwriteSpec.matching(condition) if spec is None else OverwriteSpec.static(spec)
-
-
-def check_partition_condition(condition: Predicate, table: FileStoreTable, what: str) -> None:
-    """Refuse a condition about columns that are no partition columns.
-
-    Raises:
-        OptionError: it is about other columns, which the message names after `what`.
-    """
-    keys = table.schema.partition_keys
-    others = sorted(fields(condition) - set(keys))
-    if others or not keys:
-        raise OptionError(
-            f"{what} replaces whole partitions, so it is about partition columns only, as \"dt = '2024-01-31'\" is; "
-            f"{', '.join(others) or 'there'} is none ({table.path} is partitioned by: {', '.join(keys) or 'nothing'})"
-        )
-
-
-def _partition_of(condition: Predicate) -> dict[str, Any] | None:
-    """The values of one partition (or of all with these values), when the condition says no more than that."""
-    values: dict[str, Any] = {}
-    for part in split_and(condition):
-        if not isinstance(part, Leaf) or part.op not in ("eq", "eq_null_safe", "is_null") or part.field in values:
-            return None
-        values[part.field] = part.literals[0] if part.literals else None
-        if part.op == "eq" and values[part.field] is None:
-            return None  # = NULL is never true
-    return values or None
+    return overwrite_where(condition, table, f'option {REPLACE_WHERE} "{request.replace_where}"')

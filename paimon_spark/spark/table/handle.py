@@ -9,7 +9,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Protocol, TypeVar
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.options import OPTIONS
+from paimon_spark.options.keywords import option_keys as keyword_options
 from paimon_spark.spark.jobs.snapshot_rows import snapshot_rows
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import is_connect, settings_option
@@ -24,22 +24,14 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-_MARKS = str.maketrans("", "", ".-_")
-_OPTION_OF_NAME = {key.translate(_MARKS).lower(): key for key in OPTIONS}
-
 
 def option_keys(options: Mapping[str, Any]) -> dict[str, str]:
     """Return options by their keys: ``scan_tag_name`` is `scan.tag-name`; lists become comma lists."""
-    keys = {name: _OPTION_OF_NAME.get(name.translate(_MARKS).lower(), name) for name in options}
-    return {keys[name]: _option_text(keys[name], value) for name, value in options.items() if value is not None}
+    return keyword_options(options, _list_text)
 
 
-def _option_text(key: str, value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return ",".join(quoted_name(str(name)) if key == COLUMNS else str(name) for name in value)
-    return str(value)
+def _list_text(key: str, values: list[Any] | tuple[Any, ...]) -> str:
+    return ",".join(quoted_name(str(name)) if key == COLUMNS else str(name) for name in values)
 
 
 @dataclass(frozen=True)

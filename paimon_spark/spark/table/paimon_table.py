@@ -24,7 +24,7 @@ from paimon_spark.spark.source.source_options import (
     table_path,
     write_request,
 )
-from paimon_spark.spark.source.write_target import check_frame, new_table_schema, overwrite_of, target_table
+from paimon_spark.spark.source.write_target import check_frame, overwrite_of, target_table
 from paimon_spark.spark.table.branches import Branches
 from paimon_spark.spark.table.changes import Changes
 from paimon_spark.spark.table.compaction import Compaction
@@ -40,6 +40,7 @@ from paimon_spark.spark.table.table_display import Display
 from paimon_spark.spark.table.tags import Tags
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.secrets import QuietOptions
+from paimon_spark.table.new_schema import new_table_schema
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.table import create_table, table_exists
 from paimon_spark.write.rows import map_columns

@@ -11,7 +11,6 @@ from pyspark.sql.types import DataType, StructType
 from paimon_spark.errors import SchemaError, UnsupportedError
 from paimon_spark.spark.columns.types import from_spark_struct, saved_columns
 from paimon_spark.spark.source.source_options import OPERATION, refuse_system_table
-from paimon_spark.spark.source.write_target import new_table_schema
 from paimon_spark.spark.sql.column_defaults import stored_default
 from paimon_spark.spark.sql.replace_table import replace_table
 from paimon_spark.spark.sql.table_definitions import (
@@ -36,6 +35,7 @@ from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.inserts import empty, target
 from paimon_spark.spark.text.queries import Context, run_query
 from paimon_spark.spec.snapshot import Operation
+from paimon_spark.table.new_schema import new_table_schema
 from paimon_spark.table.undo_create import undo_create
 
 if TYPE_CHECKING:

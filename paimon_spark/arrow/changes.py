@@ -1,0 +1,341 @@
+"""Writes and deletes of Arrow rows by this process: the same plan, writer, checks and commit as Spark's tasks have.
+
+Each is one snapshot, and a second one of kind COMPACT where the write makes a compaction due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.arrow.data import GivenRows, given_rows
+from paimon_spark.commit.overwrite import Beside, OverwriteSpec, PartitionScope
+from paimon_spark.commit.overwrite_condition import overwrite_where
+from paimon_spark.commit.run_again import run_again
+from paimon_spark.errors import CommitStateUnknownError, UnsupportedError
+from paimon_spark.maintain.after_commit import maintenance
+from paimon_spark.maintain.committed_write import commit_write
+from paimon_spark.maintain.files.deletion import delete_messages, delete_written
+from paimon_spark.maintain.row_level import (
+    check_row_delete,
+    delete_partitions,
+    deletes_by_rewriting,
+    is_partition_delete,
+    live_partitions_of,
+    only_compacted,
+    truncate,
+)
+from paimon_spark.maintain.row_marks import MarkedFile, commit_marks, encode_positions
+from paimon_spark.maintain.row_removal import remove_rows
+from paimon_spark.read.key_places import numbers_of_keys, plan_key_places, read_key_places
+from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, read_with_metadata
+from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.table_scan import TableScan
+from paimon_spark.read.waiting_files import by_writer, read_waiting, waiting_schema
+from paimon_spark.spec.arrow_types import to_arrow_schema
+from paimon_spark.spec.file_names import POSTPONE_BUCKET, waiting_writer
+from paimon_spark.spec.predicate import Predicate, evaluate, fields
+from paimon_spark.spec.row_kind import RowKind
+from paimon_spark.spec.schema import BucketMode
+from paimon_spark.spec.snapshot import Operation
+from paimon_spark.spec.special_fields import VALUE_KIND
+from paimon_spark.spec.sql_filter import parse_filter
+from paimon_spark.table.snapshot_identity import SnapshotIdentity
+from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket
+from paimon_spark.write.message import TaskMessage
+from paimon_spark.write.moving_keys import KeyRule, key_rule
+from paimon_spark.write.moving_rows import ORDER, moving_schema, partitions_of_rows, place_all_rows, place_fields
+from paimon_spark.write.plan import WritePlan, new_user, placement_log, plan_write
+from paimon_spark.write.postpone import buckets_of_batch, known_buckets, writes_real_buckets
+from paimon_spark.write.task_write import chunk_bytes, write_batches
+
+if TYPE_CHECKING:
+    from paimon_spark.read.plan import ReadPlan
+    from paimon_spark.read.split import DataSplit
+    from paimon_spark.spec.snapshot import Snapshot
+    from paimon_spark.table.table import FileStoreTable
+
+_FIXED = "postpone.batch-write-fixed-bucket"
+
+
+def write_rows(table: FileStoreTable, data: Any, overwrite: OverwriteSpec | None = None) -> int | None:
+    """Write rows and commit them; return the id of the new snapshot, None where nothing was to be committed.
+
+    Args:
+        table: with the options of the write.
+        data: as of `given_rows`; columns are matched by name. A column ``_VALUE_KIND`` (int8) gives row kinds.
+        overwrite: what is replaced; None appends.
+
+    Raises:
+        SchemaMismatchError: the rows do not fit the table's columns.
+        DataError: a value does not fit its column; nothing was committed.
+        CommitConflictError: another commit changed what this one relies on; nothing was committed.
+        CommitStateUnknownError: it is not known whether the commit took place.
+    """
+    columns = to_arrow_schema(table.schema.fields)
+    mode = table.schema.bucket_mode
+    if mode is BucketMode.KEY_DYNAMIC:
+        return _with_rows_again(table, data, lambda rows, at: _write_across_partitions(table, rows, overwrite, at))
+    if mode is BucketMode.POSTPONE_MODE and writes_real_buckets(table.options):
+        return _with_rows_again(table, data, lambda rows, at: _write_postponed(table, rows, overwrite, at))
+    rows = given_rows(data, columns)
+    kind = None if overwrite is None else overwrite.kind
+    plan = plan_write(table, overwrite=kind, data_schema=rows.schema, shuffled=True)
+    return _commit(table, plan, [write_batches(plan, rows.batches, 0)], overwrite)
+
+
+def _commit(
+    table: FileStoreTable, plan: WritePlan, messages: list[TaskMessage], overwrite: OverwriteSpec | None, **how: Any
+) -> int | None:
+    user = plan.waiting_user or new_user(table.options)
+    try:
+        return commit_write(table, plan, messages, commit_user=user, overwrite=overwrite, **how)
+    except CommitStateUnknownError:
+        raise
+    except BaseException:
+        delete_messages(table, messages)
+        raise
+
+
+def _with_rows_again(
+    table: FileStoreTable, data: Any, write: Callable[[GivenRows, SnapshotIdentity], int | None]
+) -> int | None:
+    """Write rows that are planned on what the table holds; after a conflict once more, where they can be read again."""
+    columns = to_arrow_schema(table.schema.fields)
+    if isinstance(data, pa.RecordBatchReader):
+        latest = table.snapshots.latest_to_follow()
+        return write(given_rows(data, columns), SnapshotIdentity.of(latest))
+    return run_again(table, lambda snapshot: write(given_rows(data, columns), SnapshotIdentity.of(snapshot)))
+
+
+def _write_across_partitions(
+    table: FileStoreTable, rows: GivenRows, overwrite: OverwriteSpec | None, at: SnapshotIdentity
+) -> int | None:
+    """Write rows of keys that may be in other partitions: joined with the keys that there are."""
+    kind = None if overwrite is None else overwrite.kind
+    given = plan_write(table, overwrite=kind, data_schema=rows.schema, rows_of=at)
+    batches: Iterator[pa.RecordBatch] = iter(rows.batches)
+    if overwrite is not None:
+        kept = list(batches)
+        overwrite, batches = _named_partitions(given, kept, overwrite), iter(kept)
+    splits = _key_splits(given, overwrite)
+    placing = replace(given, dynamic=_bucket_plan(given, splits))
+    plan = plan_write(
+        table, overwrite=kind, data_schema=moving_schema(table.schema), shuffled=True, placing=placing, rows_of=at
+    )
+    key_fields = place_fields(table.schema)
+    known = (keys for split in splits for keys in read_key_places(table, split, key_fields))
+    message = write_batches(plan, place_all_rows(given, plan, _numbered(batches), known), 0)
+    return _commit(table, plan, [message], overwrite)
+
+
+def _numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    start = 0
+    for batch in batches:
+        numbers = pa.array(np.arange(start, start + batch.num_rows, dtype=np.int64))
+        start += batch.num_rows
+        yield batch.append_column(ORDER, numbers)
+
+
+def _named_partitions(plan: WritePlan, rows: Sequence[pa.RecordBatch], overwrite: OverwriteSpec) -> OverwriteSpec:
+    beside = Beside.DELETES if key_rule(plan.table.schema) is KeyRule.DELETE_OLD else Beside.ROWS
+    dynamic = OverwriteSpec.dynamic()
+    if overwrite.kind is not dynamic.kind:
+        return replace(overwrite, beside=beside)
+    found = frozenset(partitions_of_rows(plan, rows))
+    return OverwriteSpec(OverwriteSpec.static().kind, exactly=found, beside=beside)
+
+
+def _key_splits(plan: WritePlan, overwrite: OverwriteSpec | None) -> list[DataSplit]:
+    table = plan.table
+    snapshot = plan.snapshot.find(table.snapshots)
+    if snapshot is None:
+        return []
+    left_out = None
+    if overwrite is not None:
+        specs = [*([overwrite.partition] if overwrite.partition else ()), *overwrite.partitions]
+        scope = PartitionScope(table, specs, exactly=overwrite.exactly, condition=overwrite.condition)
+        left_out = scope.contains
+    return plan_key_places(table, snapshot, left_out=left_out, parallelism=1)
+
+
+def _bucket_plan(plan: WritePlan, splits: Sequence[DataSplit]) -> DynamicBucketPlan:
+    """How many keys each bucket has: as its files say, or counted where they do not say whether it is full."""
+    schema = plan.table.schema
+    target = int(plan.table.options.value("dynamic-bucket.target-row-num"))
+    key_fields = [schema.field(name) for name in schema.trimmed_primary_keys]
+    counts, exact = numbers_of_keys(splits)
+    unclear: dict[tuple[bytes, int], int] = {}
+    for split in splits:
+        bucket = split.partition, split.bucket
+        if bucket not in exact and 2 * counts[bucket] >= target:
+            found = sum(batch.num_rows for batch, _ in read_key_places(plan.table, split, key_fields))
+            unclear[bucket] = unclear.get(bucket, 0) + found
+    known: dict[bytes, list[KnownBucket]] = {}
+    for (partition, number), count in sorted((counts | unclear).items()):
+        known.setdefault(partition, []).append(KnownBucket(number, "", count))
+    return DynamicBucketPlan(
+        known={partition: tuple(buckets) for partition, buckets in known.items()},
+        target_rows=target,
+        max_buckets=-1,
+        keys_apart=True,
+        log=placement_log(plan.table),
+    )
+
+
+def _write_postponed(
+    table: FileStoreTable, rows: GivenRows, overwrite: OverwriteSpec | None, at: SnapshotIdentity
+) -> int | None:
+    """Write to real buckets, through files that are measured, then taken in. Partitions keep their bucket numbers."""
+    waiting = table.as_if({_FIXED: "false"})
+    staging = plan_write(waiting, data_schema=rows.schema, rows_of=at)
+    staged_message = write_batches(staging, rows.batches, 0)
+    staged = [
+        (part.partition, waiting_writer(file.file_name), file)
+        for part in staged_message.messages
+        for file in part.new_files
+    ]
+    try:
+        snapshot = at.find(table.snapshots)
+        entries = [] if snapshot is None or overwrite is not None else table.manifests.live_entries(snapshot)
+        numbers = known_buckets(entries)
+        for partition in {partition for partition, _, _ in staged} - numbers.keys():
+            own = [file for name, _, file in staged if name == partition]
+            counted = sum(file.row_count for file in own), sum(file.file_size for file in own)
+            numbers[partition] = buckets_of_batch(table.options, *counted, None)
+        kind = None if overwrite is None else overwrite.kind
+        messages = []
+        groups = by_writer(table, staged)
+        for number in sorted({numbers[group.partition] for group in groups}):
+            fixed = table.as_if({"bucket": str(number)})
+            plan = plan_write(fixed, overwrite=kind, data_schema=waiting_schema(table), shuffled=True, rows_of=at)
+            plan = replace(plan, blobs_in_packs=True)
+            own_groups = [group for group in groups if numbers[group.partition] == number]
+            messages.append(write_batches(plan, read_waiting(fixed, own_groups, chunk_bytes(plan)), 0))
+        whole = replace(staging, waiting_user=None, rows_read=False)
+        return _commit(table, whole, messages, overwrite)
+    finally:
+        delete_written(table, [(partition, POSTPONE_BUCKET, file) for partition, _, file in staged])
+
+
+def overwrite_of(table: FileStoreTable, where: str | None) -> OverwriteSpec:
+    """What an overwrite replaces: the table, or the partitions that a condition names.
+
+    Raises:
+        OptionError: the condition is not about partition columns only.
+    """
+    if where is None:
+        return OverwriteSpec.static()
+    return overwrite_where(parse_filter(where, table.schema), table, f'where="{where}"')
+
+
+def delete_where(table: FileStoreTable, where: str | None) -> int | None:
+    """Delete rows and commit that; return the id of the new snapshot, None where no row was found.
+
+    The first way that fits is taken, as DELETE in SQL does: whole partitions are dropped; rows of tables with a primary
+    key are written as deleted; in other tables deletion vectors mark them, or their files are written anew.
+
+    Args:
+        table: with the options of the statement.
+        where: which rows; None empties the table.
+
+    Raises:
+        UnsupportedError: the table does not let single rows be deleted; nothing was written.
+        CommitConflictError: other commits changed the same rows every time; nothing was committed.
+    """
+    if where is None:
+        return truncate(table)
+    condition = parse_filter(where, table.schema)
+    if is_partition_delete(table) and fields(condition) <= set(table.schema.partition_keys):
+        return delete_partitions(table, _partitions_where(table, condition))
+    check_row_delete(table)
+
+    def attempt(snapshot: Snapshot | None) -> int | None:
+        if snapshot is None:
+            return None
+        if table.schema.primary_keys and not deletes_by_rewriting(table):
+            return _delete_keys(table, snapshot, condition)
+        return _delete_positions(table, snapshot, condition)
+
+    return run_again(table, attempt)
+
+
+def _partitions_where(table: FileStoreTable, condition: Predicate) -> list[dict[str, Any]]:
+    live = live_partitions_of(table)
+    if not live:
+        return []
+    schema = to_arrow_schema([table.schema.field(name) for name in table.schema.partition_keys])
+    rows = pa.Table.from_pylist(live, schema=schema).combine_chunks().to_batches()[0]
+    kept: list[dict[str, Any]] = rows.filter(evaluate(condition, rows)).to_pylist()
+    return kept
+
+
+def _planned(table: FileStoreTable, snapshot: Snapshot, condition: Predicate) -> ReadPlan:
+    return TableScan.of(table, ROWS, snapshot_id=snapshot.id).select(predicate=condition).plan()
+
+
+def _delete_keys(table: FileStoreTable, snapshot: Snapshot, condition: Predicate) -> int | None:
+    plan = _planned(table, snapshot, condition)
+    schema = to_arrow_schema(plan.fields).append(pa.field(VALUE_KIND.name, pa.int8()))
+
+    def deleted() -> Iterator[pa.RecordBatch]:
+        for split in plan.splits:
+            for batch in plan.read(plan.table, split, plan.fields, plan.residual):
+                kinds = pa.array(np.full(batch.num_rows, RowKind.DELETE.value, np.int8))
+                yield pa.RecordBatch.from_arrays([*batch.columns, kinds], schema=schema)
+
+    at = SnapshotIdentity.of(snapshot)
+    if table.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
+        return _write_across_partitions(table, GivenRows(schema, deleted()), None, at)
+    if table.schema.bucket_mode is BucketMode.POSTPONE_MODE and writes_real_buckets(table.options):
+        return _write_postponed(table, GivenRows(schema, deleted()), None, at)
+    write = plan_write(table, data_schema=schema, shuffled=True, rows_of=at)
+    return _commit(table, write, [write_batches(write, deleted(), 0)], None, operation=Operation.DELETE.value)
+
+
+def _delete_positions(table: FileStoreTable, snapshot: Snapshot, condition: Predicate) -> int | None:
+    found = _positions(table, snapshot, condition)
+    if not found:
+        return None
+    if table.schema.primary_keys or not table.options.deletion_vectors_enabled:
+        return remove_rows(table, snapshot, found, Operation.DELETE)
+    return commit_marks(
+        table,
+        (),
+        snapshot.id,
+        found,
+        operation=Operation.DELETE.value,
+        planned_on=SnapshotIdentity.of(snapshot),
+        rows_read=True,
+        columns_read=fields(condition),
+        after_commit=maintenance(table),
+    )
+
+
+def _positions(table: FileStoreTable, snapshot: Snapshot, condition: Predicate) -> list[MarkedFile]:
+    """The files that hold rows for which a condition is true, each with the positions of these rows."""
+    hidden = next((name for name in (FILE_PATH, ROW_INDEX) if table.schema.has_field(name)), None)
+    if hidden is not None:
+        raise UnsupportedError(
+            f"DELETE is not supported for table {table.path}: its column {hidden} has the name of the metadata column "
+            "by which rows are found. Rename the column."
+        )
+    scan = TableScan.of(table, ROWS, snapshot_id=snapshot.id)
+    plan = scan.select(columns=(), predicate=condition).plan()
+    if table.schema.primary_keys and not all(split.raw_convertible for split in plan.splits):
+        raise only_compacted(table)
+    found: dict[str, list[Any]] = {}
+    for split in plan.splits:
+        names = (FILE_PATH, ROW_INDEX)
+        for batch in read_with_metadata(plan.table, split, (), plan.residual, names, read=plan.read):
+            paths, positions = batch.column(0).dictionary_encode(), batch.column(1).to_numpy()
+            for code, path in enumerate(paths.dictionary.to_pylist()):
+                found.setdefault(path, []).append(
+                    positions[pc.equal(paths.indices, code).to_numpy(zero_copy_only=False)]
+                )
+    return [(path, encode_positions(np.unique(np.concatenate(parts)))) for path, parts in found.items()]

@@ -1,0 +1,34 @@
+"""Options as keyword arguments: ``scan_tag_name`` is `scan.tag-name`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from paimon_spark.options.registry import OPTIONS
+
+_MARKS = str.maketrans("", "", ".-_")
+_OPTION_OF_NAME = {key.translate(_MARKS).lower(): key for key in OPTIONS}
+
+
+def _comma_list(key: str, values: list[Any] | tuple[Any, ...]) -> str:
+    return ",".join(str(value) for value in values)
+
+
+def option_keys(
+    options: Mapping[str, Any], list_text: Callable[[str, list[Any] | tuple[Any, ...]], str] = _comma_list
+) -> dict[str, str]:
+    """Return options by their keys, as texts; those that are None are left out.
+
+    Args:
+        options: by keyword or key.
+        list_text: the text of an option that is given as a list: a comma list when not given.
+    """
+    keys = {name: _OPTION_OF_NAME.get(name.translate(_MARKS).lower(), name) for name in options}
+    return {keys[name]: _text(keys[name], value, list_text) for name, value in options.items() if value is not None}
+
+
+def _text(key: str, value: Any, list_text: Callable[[str, list[Any] | tuple[Any, ...]], str]) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return list_text(key, value) if isinstance(value, list | tuple) else str(value)

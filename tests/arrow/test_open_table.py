@@ -1,0 +1,259 @@
+"""Tables as Arrow, without Spark: every kind of table is written, changed and read; Java reads what is left."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars
+import pyarrow as pa
+import pytest
+
+import paimon_spark
+from paimon_spark import CommitConflictError, OptionError, PaimonError, SchemaMismatchError, UnsupportedError
+from paimon_spark.arrow import ArrowTable
+from paimon_spark.arrow.scan import Scan
+
+SCHEMA = pa.schema([pa.field("k", pa.int32(), False), ("v", pa.string()), pa.field("p", pa.string(), False)])
+KINDS: dict[str, dict[str, Any]] = {
+    "append": {},
+    "append, partitions": {"partition_keys": "p"},
+    "append, vectors": {"deletion_vectors_enabled": True},
+    "append, buckets": {"bucket": 2, "bucket_key": "k"},
+    "data evolution": {
+        "row_tracking_enabled": True,
+        "data_evolution_enabled": True,
+        "deletion_vectors_enabled": True,
+    },
+    "keys": {"primary_keys": "k", "bucket": 2},
+    "keys, vectors": {"primary_keys": "k", "bucket": 2, "deletion_vectors_enabled": True},
+    "keys, dynamic buckets": {"primary_keys": ["k", "p"], "partition_keys": ["p"]},
+    "keys across partitions": {"primary_keys": "k", "partition_keys": "p"},
+    "keys, postponed buckets": {"primary_keys": "k", "bucket": -2},
+    "partial-update": {
+        "primary_keys": "k",
+        "bucket": 1,
+        "merge_engine": "partial-update",
+        "partial-update.remove-record-on-delete": True,
+    },
+    "first-row": {"primary_keys": "k", "bucket": 1, "merge_engine": "first-row"},
+}
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> str:
+    return str(tmp_path / "wh")
+
+
+def new_table(warehouse: str, name: str = "t", **options: Any) -> ArrowTable:
+    return paimon_spark.create_table(f"d.{name}", SCHEMA, catalog=warehouse, **options)
+
+
+def row(k: int, v: str | None, p: str = "x") -> dict[str, Any]:
+    return {"k": k, "v": v, "p": p}
+
+
+def rows(scan: Scan) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = scan.to_arrow().to_pylist()
+    return sorted(found, key=lambda found: (found["k"], found["v"] or ""))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_written_changed_and_read(warehouse: str, kind: str) -> None:
+    table = new_table(warehouse, **KINDS[kind])
+    first = [row(k, f"a{k}", "xy"[k % 2]) for k in range(10)]
+    table.append(first)
+    table.append(pa.table({"k": pa.array([3, 20], pa.int32()), "v": ["b3", "b20"], "p": ["y", "x"]}))
+    keyed, first_row = bool(table.primary_keys), "first-row" in kind
+    three = (
+        [row(3, "a3", "y")] if first_row else [row(3, "b3", "y")] if keyed else [row(3, "a3", "y"), row(3, "b3", "y")]
+    )
+    others = [found for found in first if found["k"] != 3]
+    expected = sorted([*others, *three, row(20, "b20", "x")], key=lambda found: (found["k"], found["v"]))
+    assert rows(table.scan()) == expected
+    assert table.scan().count() == len(expected)
+    assert rows(table.scan(where="k = 3")) == three
+    table.tag("before")
+
+    table.delete("k BETWEEN 5 AND 7 AND v IS NOT NULL")
+    left = [found for found in expected if not 5 <= found["k"] <= 7]
+    assert rows(table.scan()) == left
+    assert table.delete("k = 999") is None
+
+    table.compact()
+    again = paimon_spark.open_table("d.t", catalog=warehouse)
+    assert rows(again.scan()) == left
+    assert rows(again.scan(version="before")) == expected
+    assert again.delete() is not None
+    assert again.scan().count() == 0
+
+
+def test_a_key_that_moves_between_partitions_is_one_key(warehouse: str) -> None:
+    table = new_table(warehouse, primary_keys="k", partition_keys="p")
+    table.append([row(1, "a", "x"), row(2, "a", "x")])
+    table.append([row(1, "b", "y")])
+    assert rows(table.scan()) == [row(1, "b", "y"), row(2, "a", "x")]
+    table.overwrite([row(2, "c", "y")], where="p = 'y'")
+    assert rows(table.scan()) == [row(2, "c", "y")]
+
+
+def test_an_overwrite_of_partitions_leaves_the_others(warehouse: str) -> None:
+    table = new_table(warehouse, partition_keys="p")
+    table.append([row(1, "a", "x"), row(2, "a", "y")])
+    table.overwrite([row(3, "b", "x")], where="p = 'x'")
+    assert rows(table.scan()) == [row(2, "a", "y"), row(3, "b", "x")]
+    with pytest.raises(OptionError, match="partition columns only"):
+        table.overwrite([row(3, "b", "x")], where="k = 1")
+    table.overwrite([row(9, None, "z")])
+    assert rows(table.scan()) == [row(9, None, "z")]
+
+
+def test_whole_partitions_are_dropped_by_their_columns(warehouse: str) -> None:
+    table = new_table(warehouse, primary_keys="k,p", partition_keys="p", bucket=1)
+    table.append([row(1, "a", "x"), row(2, "a", "y")])
+    table.delete("p = 'x'")
+    assert rows(table.scan()) == [row(2, "a", "y")]
+    assert table.snapshots().column("operation").to_pylist()[-1] == "TRUNCATE"
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("kind", ["keys", "keys across partitions", "append, vectors", "keys, postponed buckets"])
+def test_java_reads_what_was_written(oracle: Any, kind: str, request: pytest.FixtureRequest) -> None:
+    name = f"arrow_{kind.replace(', ', '_').replace(' ', '_')}"
+    table = paimon_spark.create_table(f"default.{name}", SCHEMA, catalog=oracle.warehouse, **KINDS[kind])
+    table.append([row(k, f"a{k}", "xy"[k % 2]) for k in range(10)])
+    table.append([row(3, "b3", "x")])
+    table.delete("k >= 8")
+    table.compact()
+    found = oracle.read(f"default.{name}").to_pylist()
+    assert sorted(found, key=lambda found: (found["k"], found["v"])) == rows(table.scan())
+    assert {found["k"] for found in found} == set(range(8))
+
+
+@pytest.mark.parametrize("library", ["polars", "pandas", "reader", "batch", "stream"])
+def test_rows_of_other_libraries(warehouse: str, library: str) -> None:
+    table = new_table(warehouse, primary_keys="k", bucket=1)
+    given = pa.table([pa.array([1, 2], pa.int32()), ["a", None], ["x", "y"]], schema=SCHEMA)
+    data = {
+        "polars": lambda: polars.from_arrow(given),
+        "pandas": given.to_pandas,
+        "reader": given.to_reader,
+        "batch": lambda: given.to_batches()[0],
+    }
+    if library == "stream":
+        source = new_table(warehouse, "source")
+        source.append(given)
+        table.append(source.scan())
+    else:
+        table.append(data[library]())
+    assert rows(table.scan()) == [row(1, "a", "x"), row(2, None, "y")]
+
+
+def test_rows_go_to_other_libraries(warehouse: str) -> None:
+    table = new_table(warehouse)
+    table.append([row(1, "a"), row(2, "b")])
+    scan = table.scan(columns="k,v")
+    assert scan.to_polars().rows() == [(1, "a"), (2, "b")]
+    assert polars.DataFrame(scan).rows() == [(1, "a"), (2, "b")]
+    assert scan.to_pandas().equals(pd.DataFrame({"k": pd.Series([1, 2], dtype="int32"), "v": ["a", "b"]}))
+    connection = scan.to_duckdb("rows")
+    assert connection.execute("SELECT sum(k), max(v) FROM rows").fetchall() == [(3, "b")]
+    assert pa.RecordBatchReader.from_stream(scan).read_all().num_rows == 2
+
+
+def test_splits_are_read_in_another_process(warehouse: str) -> None:
+    table = new_table(warehouse, primary_keys="k", bucket=4)
+    table.append([row(k, "a") for k in range(100)])
+    table.append([row(k, "b") for k in range(50)])
+    code = (
+        "import pickle, sys; splits = pickle.load(sys.stdin.buffer)\n"
+        "print(sum(split.to_arrow().num_rows for split in splits), 'pyspark' in sys.modules)"
+    )
+    splits = pickle.dumps(table.scan(where="k >= 10").splits())
+    assert subprocess.check_output([sys.executable, "-c", code], input=splits).split() == [b"90", b"False"]
+
+
+def test_nothing_needs_pyspark(warehouse: str) -> None:
+    code = (
+        "import sys; sys.modules['pyspark'] = None; sys.modules['py4j'] = None\n"
+        "import paimon_spark, pyarrow as pa\n"
+        f"t = paimon_spark.create_table('d.t', pa.schema([pa.field('k', pa.int32(), False)]), catalog={warehouse!r}, "
+        "primary_keys='k')\n"
+        "t.append([{'k': 1}, {'k': 2}]); t.delete('k = 1'); t.compact()\n"
+        "print(t.scan(where='k > 0').to_arrow().to_pylist())"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[{'k': 2}]"
+
+
+def test_versions(warehouse: str) -> None:
+    table = new_table(warehouse, primary_keys="k", bucket=1)
+    table.append([row(1, "a")])
+    table.append([row(1, "b")])
+    assert rows(table.scan(version=1)) == [row(1, "a")]
+    older = paimon_spark.open_table(table.path, version=1)
+    assert rows(older.scan()) == [row(1, "a")]
+    with pytest.raises(PaimonError, match="older version"):
+        older.append([row(2, "a")])
+    soon = datetime.now() + timedelta(hours=1)
+    assert rows(table.scan(version=soon)) == [row(1, "b")]
+    scan = table.scan()
+    assert scan.snapshot_id == 2
+    table.append([row(1, "c")])
+    assert rows(scan) == [row(1, "b")]
+    assert rows(table.scan(incremental_between="2,3")) == [row(1, "c")]
+
+
+def test_a_limit_and_an_early_end_stop_the_threads(warehouse: str) -> None:
+    table = new_table(warehouse, partition_keys="p")
+    table.append([row(k, "a", f"p{k % 8}") for k in range(800)])
+    assert table.scan(limit=5, threads=3).to_arrow().num_rows == 5
+    assert table.scan(limit=0).to_arrow().num_rows == 0
+    reader = table.scan(threads=3).to_reader()
+    assert reader.read_next_batch().num_rows
+    reader.close()
+    with pytest.raises(OptionError, match="limit is -1"):
+        table.scan(limit=-1)
+
+
+def test_an_error_of_a_split_is_raised(warehouse: str) -> None:
+    table = new_table(warehouse, partition_keys="p")
+    table.append([row(k, "a", f"p{k % 4}") for k in range(8)])
+    next(Path(table.path).glob("p=p2/*/*.parquet")).unlink()
+    with pytest.raises(paimon_spark.CorruptTableError):
+        table.scan(threads=2).to_arrow()
+
+
+def test_counters_of_deletes_beside_writers_lose_nothing(warehouse: str) -> None:
+    table = new_table(warehouse, primary_keys="k", bucket=1)
+    table.append([row(1, "a"), row(2, "a")])
+    stale = paimon_spark.open_table(table.path)
+    table.append([row(1, "b")])
+    stale.delete("v = 'a'")
+    assert rows(table.scan()) == [row(1, "b")]
+
+
+def test_bad_input(warehouse: str) -> None:
+    table = new_table(warehouse)
+    with pytest.raises(SchemaMismatchError, match="has no 'w'"):
+        table.append([{"k": 1, "w": 2, "p": "x"}])
+    with pytest.raises(SchemaMismatchError, match=r"builtins\.int"):
+        table.append(1)
+    with pytest.raises(SchemaMismatchError, match="do not fit"):
+        table.append([row("one", "a")])  # type: ignore[arg-type]
+    with pytest.raises(UnsupportedError, match="no primary key"):
+        table.upsert([row(1, "a")])
+    with pytest.raises(OptionError, match=r"scan\.tag-name"):
+        table.scan(scan_tag_nme="x")
+    with pytest.raises(OptionError, match=r"database\.table"):
+        paimon_spark.open_table("t", catalog=warehouse)
+    with pytest.raises(UnsupportedError, match=r"system_table\('snapshots'\)"):
+        paimon_spark.open_table(f"{table.path}$snapshots")
+    with pytest.raises(OptionError):
+        table.scan(columns="nope").to_arrow()
+    assert table.snapshots().num_rows == 0
+    assert not issubclass(CommitConflictError, OptionError)
