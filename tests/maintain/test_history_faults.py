@@ -1,6 +1,7 @@
 """The process ends at every call of the store in turn: the table stays readable, and a second run finishes the work."""
 
 import contextlib
+import multiprocessing
 import os
 import shutil
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
 from tests.support.faults import IMPATIENT, FaultyFileIO
+from tests.support.killing import KILLED
 from tests.support.plans import plan_of
 
 A, B, C, D, X, Y = ({number: name} for number, name in enumerate("abcdxy", start=1))
@@ -216,28 +218,41 @@ def test_a_process_that_ends_at_any_call_leaves_work_that_a_second_run_finishes(
         shutil.rmtree(path)
 
 
-def test_a_process_that_really_exits(tmp_path: Path) -> None:
-    """The same without Python's clean-up: a child process leaves by ``os._exit`` in the middle of a fast-forward."""
+class Exits(FaultyFileIO):
+    """Leaves the process by ``os._exit``, without Python's clean-up, at one call."""
 
-    class Exits(FaultyFileIO):
-        def _call(self, name, deed):  # type: ignore[no-untyped-def]
-            if self.calls == self.fail_at:
-                os._exit(7)
-            return super()._call(name, deed)
+    def _call(self, name, deed):  # type: ignore[no-untyped-def]
+        if self.calls == self.fail_at:
+            os._exit(KILLED)
+        return super()._call(name, deed)
 
-    start, deed = origin(tmp_path / "origin", forward), DEEDS[forward]
-    shutil.copytree(start, tmp_path / "whole")
-    counted = FaultyFileIO(FileIO.for_path(start))
-    forward(over(str(tmp_path / "whole"), counted))
-    wanted = picture(str(tmp_path / "whole"))
-    for number in range(0, counted.calls, 7):
-        path = str(tmp_path / f"exit{number}")
+
+def forward_that_exits(start: Path, copies: Path, numbers: range) -> None:
+    """In a process of its own, without threads, which a fork would stop in the middle of what they do."""
+    for number in numbers:
+        path = str(copies / f"exit{number}")
         shutil.copytree(start, path)
         child = os.fork()
         if child == 0:
             forward(over(path, Exits(FileIO.for_path(path), number)))
             os._exit(0)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == KILLED
+
+
+def test_a_process_that_really_exits(tmp_path: Path) -> None:
+    """The same without Python's clean-up: a process leaves by ``os._exit`` in the middle of a fast-forward."""
+    start, deed = Path(origin(tmp_path / "origin", forward)), DEEDS[forward]
+    shutil.copytree(start, tmp_path / "whole")
+    counted = FaultyFileIO(FileIO.for_path(str(start)))
+    forward(over(str(tmp_path / "whole"), counted))
+    wanted = picture(str(tmp_path / "whole"))
+    numbers = range(0, counted.calls, 7)
+    spawned = multiprocessing.get_context("spawn").Process(target=forward_that_exits, args=(start, tmp_path, numbers))
+    spawned.start()
+    spawned.join()
+    assert spawned.exitcode == 0
+    for number in numbers:
+        path = str(tmp_path / f"exit{number}")
         check(path, deed, f"call {number}")
         forward(load_table(path))
         assert picture(path) == wanted

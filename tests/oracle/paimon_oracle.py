@@ -292,14 +292,15 @@ class PaimonOracle:
         with contextlib.suppress(Exception):
             self.gw.shutdown()
         proc, self.proc = self.proc, None
-        for s in (proc.stdin, proc.stdout):
-            if s:
-                s.close()
+        if proc.stdin:
+            proc.stdin.close()  # the JVM ends with it, unless a process forked meanwhile holds it open too
         try:
             proc.wait(10)
         except subprocess.TimeoutExpired:
             proc.kill()
             proc.wait()
+        if proc.stdout:
+            proc.stdout.close()  # last: this waits for whoever reads it, and so for the end of the JVM
         self._log.close()
         shutil.rmtree(self.tmp, ignore_errors=True)
 
