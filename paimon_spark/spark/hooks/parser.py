@@ -110,7 +110,7 @@ def _source(gateway: Gateway) -> str:
         }}
 
         private {_PLAN} resolved({_PLAN} plan, String text) throws {_REFUSAL} {{
-            if (plan instanceof {_DESCRIBE_COLUMN}
+            if (plan instanceof {_DESCRIBE_COLUMN} || plan.getClass().getSimpleName().equals("CreateTableLike")
                     || plan instanceof {_ANALYZE[0]} || plan instanceof {_ANALYZE[1]}) {{
                 Object call = paimon.apply(text);
                 return call == null ? plan : spark.parsePlan((String) call);

@@ -48,6 +48,9 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("SHOW", "BRANCHES"), "SELECT * FROM {branches} shows them"),
     (("SHOW", "HISTORY"), _BEHIND_DESCRIBE["HISTORY"]),
 )
+_COPY_IN = "INSERT INTO {table} SELECT * FROM csv.`<path>` (or json, orc, parquet) loads files"
+_COPY_OUT = "INSERT OVERWRITE DIRECTORY '<path>' USING csv SELECT * FROM {table} writes files"
+_LIKE = "option 'file.format' among its TBLPROPERTIES names the format of its files"
 _CHANGES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("CREATE", "BRANCH"), f"{_CALL}.create_branch(table => '{{text}}', branch => '<name>') makes one"),
     (("DROP", "BRANCH"), f"{_CALL}.delete_branch(table => '{{text}}', branch => '<name>') deletes one"),
@@ -70,6 +73,8 @@ class ForeignStatement:
     """The parts of the table's name."""
     words: str
     """What does the same here, with places for names."""
+    creates: bool = False
+    """Whether the table is one that the statement would make."""
 
     def answer(self, catalog: str) -> UnsupportedError:
         """Return the error, which names the statements to use."""
@@ -93,12 +98,36 @@ def parse_foreign_statement(text: str) -> ForeignStatement | None:
     for keywords, answer in _STATEMENTS:
         if tokens.take(*keywords):
             return _of_table(tokens, " ".join(keywords), answer)
+    if tokens.take("COPY", "INTO"):
+        return _copy(tokens)
+    if tokens.take("CREATE", "TABLE"):
+        return _like(tokens)
     if tokens.take("ALTER", "TABLE"):
         table = tokens.name()
         for keywords, answer in _CHANGES:
             if table is not None and tokens.take(*keywords):
                 return ForeignStatement(f"ALTER TABLE … {' '.join(keywords)}", table, answer)
     return None
+
+
+def _copy(tokens: StatementTokens) -> ForeignStatement | None:
+    """COPY INTO a table, or into a directory: then the first table that FROM names tells whose statement it is."""
+    table = tokens.name()
+    if table is not None:
+        return ForeignStatement("COPY INTO", table, _COPY_IN)
+    while table is None and tokens.skip_past("FROM"):
+        table = tokens.name()
+    return None if table is None else ForeignStatement("COPY INTO", table, _COPY_OUT)
+
+
+def _like(tokens: StatementTokens) -> ForeignStatement | None:
+    """CREATE TABLE … LIKE with a Hive format, which Spark does not hand to a catalog."""
+    tokens.take("IF", "NOT", "EXISTS")
+    table = tokens.name()
+    if table is None or not tokens.take("LIKE") or tokens.name() is None:
+        return None
+    hive = tokens.skip_past("STORED", "AS") or tokens.skip_past("ROW", "FORMAT")
+    return ForeignStatement("CREATE TABLE … LIKE … STORED AS", table, _LIKE, creates=True) if hive else None
 
 
 def _of_table(tokens: StatementTokens, name: str, answer: str) -> ForeignStatement | None:

@@ -67,6 +67,16 @@ class StatementTokens:
         self._next += len(keywords) if found else 0
         return found
 
+    def skip_past(self, *keywords: str) -> bool:
+        """Step over everything up to these keywords, and over them; without a step where they do not come."""
+        begin = self._next
+        while self._next < len(self._tokens):
+            if self.take(*keywords):
+                return True
+            self._next += 1
+        self._next = begin
+        return False
+
     def identifier(self) -> str | None:
         """Step over a name of one part and give it; None, without a step, when none comes next."""
         word = self._tokens[self._next] if self._next < len(self._tokens) else None

@@ -118,7 +118,7 @@ def _run(context: Context, cursor: Cursor) -> DataFrame | None:
 def _refuse_foreign(context: Context, cursor: Cursor) -> None:
     """Refuse a statement of another table format about a Paimon table; the message names the statement to use."""
     foreign = parse_foreign_statement(cursor.text)
-    name = None if foreign is None else target(context, foreign.table)
+    name = None if foreign is None or foreign.creates else target(context, foreign.table)
     if foreign is not None and name is not None:
         raise foreign.answer(name.catalog_name)
 
