@@ -32,6 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick", action="store_true", help="one test of each behaviour, one Spark session a process: under 3 minutes"
     )
+    parser.addoption("--every-store-case", action="store_true", help="all acceptance cases on each store: 40 minutes")
 
 
 def pytest_report_header() -> str:

@@ -3,6 +3,7 @@
 The same file runs on two backends, so every expectation can be checked against the official connector first:
   --backend ours      PySpark as installed with the project; paimon_spark.register + paimon_spark.register_catalog
   --backend official  PySpark 4.1 with the official connector's jar (env OFFICIAL_JAR)
+With `--store s3|gcs|azure|hdfs` (ours only) the warehouse lies on a server of that store, which is started for it.
 
 File syntax (sqllogictest-like; blocks are separated by blank lines; `#` starts a comment line):
   statement ok                 SQL that must succeed
@@ -43,6 +44,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -86,9 +88,13 @@ def parse(text: str) -> Iterator[tuple[str, list[str]]]:
 class Session:
     """A Spark session with the catalog `c` of one of the two connectors, and directories of its own."""
 
-    def __init__(self, backend: str) -> None:
+    def __init__(self, backend: str, store: Any = None) -> None:
         self.backend = backend
         self.wh, self.checkpoints = tempfile.mkdtemp(prefix="slt-"), tempfile.mkdtemp(prefix="slt-cp-")
+        self.store_options: dict[str, str] = {}
+        self.scratch = self.wh
+        if store is not None:
+            self.wh, self.store_options = store.root, store.options
         os.environ["TZ"] = "UTC"
         time.tzset()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -118,11 +124,26 @@ class Session:
             import paimon_spark
 
             paimon_spark.register(self.spark)
-            paimon_spark.register_catalog(self.spark, "c", warehouse=self.wh)
+            paimon_spark.register_catalog(self.spark, "c", warehouse=self.wh, **self.store_options)
 
     def path(self, database: str, table: str) -> str:
         """The directory of a table."""
         return f"{self.wh}/{database}.db/{table}"
+
+    def close(self) -> None:
+        """Delete what lies on the local disk."""
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
+
+
+def local_copy(path: str, store_options: dict[str, str], folder: str) -> str:
+    """Copy a file of a store that the JVM has no file system for; return where the copy is."""
+    from paimon_spark.storage.file_io import FileIO
+
+    copy = Path(folder) / path.partition("://")[2]
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.write_bytes(FileIO.for_path(path, store_options).read_bytes(path))
+    return str(copy)
 
 
 def options(text: str | None) -> dict[str, str]:
@@ -162,9 +183,16 @@ class Run:
     def path(self, table: str) -> str:
         return str(self.session.path(self.database, table))
 
+    def file(self, table: str, rest: str) -> str:
+        """The path of a table, or of a file in it that the JVM can open."""
+        path = self.path(table) + rest
+        if not rest or not self.session.store_options:
+            return path
+        return local_copy(path, self.session.store_options, self.session.checkpoints)
+
     def filled_in(self, text: str) -> str:
         """The text with `$path(…)` and `${…}` replaced."""
-        text = re.sub(r"\$path\(([^)]+)\)", lambda found: self.path(found.group(1)), text)
+        text = re.sub(r"\$path\(([^)]+)\)([\w/-]*)", lambda found: self.file(*found.groups()), text)
         return re.sub(r"\$\{(\w+)\}", lambda found: str(self.values[found.group(1)]), text)
 
     def step(self, head: str, body: str) -> None:
@@ -209,7 +237,7 @@ class Run:
 
     def _load(self, rest: str, _body: str) -> None:
         error, first, table, given = _view_or_error(rest)
-        read = self.spark.read.format("paimon").options(**given)
+        read = self.spark.read.format("paimon").options(**self.session.store_options, **given)
         if error is not None:
             _must_fail(error, lambda: read.load(self.path(table)).collect())
         else:
@@ -221,8 +249,8 @@ class Run:
         _, table, mode, given = found.groups()
 
         def save() -> None:
-            written = self.spark.sql(sql).write.format("paimon").mode(mode).options(**options(given))
-            written.save(self.path(table))
+            written = self.spark.sql(sql).write.format("paimon").mode(mode).options(**self.session.store_options)
+            written.options(**options(given)).save(self.path(table))
 
         _do(save, found["error"])
 
@@ -232,7 +260,8 @@ class Run:
 
     def _streamed(self, table: str, given: dict[str, str], view: str | None) -> None:
         checkpoint, found = given.pop("checkpoint", None), []
-        df = self.spark.readStream.format("paimon").options(**given).load(self.path(table))
+        reader = self.spark.readStream.format("paimon").options(**self.session.store_options)
+        df = reader.options(**given).load(self.path(table))
         writer = df.writeStream.foreachBatch(lambda batch, _number: found.extend(batch.collect()))
         self._until_now(writer, checkpoint, lambda w: w.start())
         if view:
@@ -245,7 +274,7 @@ class Run:
 
         def sink() -> None:
             left, _, right = (text or "").partition("/")
-            read, write = options(left.strip()), options(right.strip())
+            read, write = (self.session.store_options | options(part.strip()) for part in (left, right))
             checkpoint = read.pop("checkpoint", None)
             rows = self.spark.readStream.format("paimon").options(**read).load(self.path(source))
             rows.createOrReplaceTempView("src")
@@ -320,6 +349,7 @@ def main() -> int:
     """Run the cases that the command line names."""
     parser = argparse.ArgumentParser(description="Runs acceptance cases.")
     parser.add_argument("--backend", default="ours", choices=("ours", "official"))
+    parser.add_argument("--store", choices=("s3", "gcs", "azure", "hdfs"), help="where the warehouse lies, if not here")
     parser.add_argument("-v", action="store_true", help="shows each case with its number of steps")
     parser.add_argument("--json", help="where to write case -> failure")
     parser.add_argument("-k", action="store_true", help="goes on after a failed step")
@@ -330,7 +360,17 @@ def main() -> int:
         for case in map(Path, arguments.cases)
         for file in (sorted(case.rglob("*.slt")) if case.is_dir() else [case])
     ]
-    session = Session(arguments.backend)
+    with ExitStack() as opened:
+        store = None
+        if arguments.store:
+            sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+            from tests.support.store_servers import store_server
+
+            store = opened.enter_context(store_server(arguments.store))
+        return _run_all(Session(arguments.backend, store), files, arguments)
+
+
+def _run_all(session: Session, files: list[Path], arguments: argparse.Namespace) -> int:
     results: dict[str, str | None] = {}
     for file in files:
         try:
@@ -344,8 +384,7 @@ def main() -> int:
             print(f"ok   {file.stem} ({steps} steps)", flush=True)
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(results, indent=1), encoding="utf-8")
-    shutil.rmtree(session.wh, ignore_errors=True)
-    shutil.rmtree(session.checkpoints, ignore_errors=True)
+    session.close()
     bad = [name for name, error in results.items() if error]
     missing = f": missing {' '.join(bad)}" if bad else ""
     print(f"{len(files) - len(bad)} of {len(files)} cases hold{missing}")

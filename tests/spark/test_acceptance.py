@@ -6,12 +6,9 @@ fails the test on the day it starts to hold.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,42 +17,23 @@ import pytest
 import paimon_spark
 from tests.acceptance.cases import CASES, FILES, GROUPS, NOT_YET
 from tests.acceptance.run import run_file
+from tests.support.acceptance_backend import Backend, utc_clocks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass
-class Backend:
-    """What `run_file` needs of a session: the catalog is named `c`."""
-
-    spark: SparkSession | StatementSession
-    wh: str
-    checkpoints: str
-    backend: str = "ours"
-
-    def path(self, database: str, table: str) -> str:
-        return f"{self.wh}/{database}.db/{table}"
-
-
 @pytest.fixture(scope="module")
 def backend(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     """A session of its own with a warehouse of its own, all clocks in UTC."""
-    zone = os.environ.get("TZ")
-    os.environ["TZ"] = "UTC"
-    time.tzset()
     session = spark.newSession()
     warehouse = str(tmp_path_factory.mktemp("acceptance"))
     paimon_spark.register(session)
     paimon_spark.register_catalog(session, "c", warehouse=warehouse)
     session.conf.set("spark.sql.shuffle.partitions", "2")
-    yield Backend(session, warehouse, str(tmp_path_factory.mktemp("checkpoints")))
+    with utc_clocks():
+        yield Backend(session, warehouse, str(tmp_path_factory.mktemp("checkpoints")))
     shutil.rmtree(warehouse, ignore_errors=True)
-    if zone is None:
-        del os.environ["TZ"]
-    else:
-        os.environ["TZ"] = zone
-    time.tzset()
     paimon_spark.register(spark)  # makes it the thread's active session again
 
 

@@ -16,14 +16,16 @@ from paimon_spark.storage import moves
 from paimon_spark.storage.file_io import FileIO, FsspecFileIO
 from paimon_spark.storage.formats import check_sizes
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
-from tests.support.s3_server import BUCKET, S3Server, s3_server
+from tests.support.s3_server import BUCKET, S3Server
+from tests.support.store_servers import store_server
 
 ROOT = f"s3a://{BUCKET}/wh"
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[S3Server]:
-    with s3_server() as running:
+    with store_server("s3") as running:
+        assert isinstance(running, S3Server)
         yield running
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BUCKET = "warehouse"
-_PATIENCE_SECONDS = 60
+_PATIENCE_SECONDS = 180
 
 
 @dataclass(frozen=True)
