@@ -19,8 +19,7 @@ from fastavro.schema import SchemaParseException
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import metadata_schemas
 from paimon_spark.spec.avro_container import AvroBlocks, encode_long, read_container, read_containers, write_container
-from paimon_spark.spec.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta, RecordedFile
-from paimon_spark.spec.manifest_column_walk import walk_columns
+from paimon_spark.spec.manifest import FileChange, IndexManifestEntry, ManifestEntry, ManifestFileMeta, RecordedFile
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.manifest_records import (
     INDEX_MANIFEST_VERSION,
@@ -33,7 +32,7 @@ from paimon_spark.spec.manifest_records import (
     manifest_record,
     recorded_from_record,
 )
-from paimon_spark.spec.manifest_walk import FileChange, walk_entries, walk_lists
+from paimon_spark.spec.manifest_walk import Blocks, walk_columns, walk_entries, walk_lists
 from paimon_spark.spec.metadata_schemas import Schema, SchemaCheck, plain_schema, schema_json
 
 RECORDS_PER_BLOCK = 500
@@ -244,8 +243,7 @@ def _decoded_columns(files: Sequence[tuple[str, AvroBlocks]], statistics: bool) 
         if not nullable:
             walked = walk_columns(
                 plain_schema(json.loads(text)),
-                [block for _, block in blocks],
-                counts,
+                blocks,
                 MANIFEST_VERSION,
                 _decode_arrays,
                 statistics=statistics,
@@ -291,7 +289,7 @@ def decode_manifest_lists(files: Sequence[tuple[str, bytes]]) -> list[list[Recor
     return [decode_recorded_manifests(data, path=path) for path, data in files] if walked is None else walked
 
 
-_Walker = Callable[[Schema, list[bytes], list[int], int], list[list[Any]] | None]
+_Walker = Callable[[Schema, Blocks, int], list[list[Any]] | None]
 
 
 def _walked(files: Sequence[tuple[str, bytes]], kind: str, walk: _Walker) -> list[list[Any]] | None:
@@ -304,9 +302,7 @@ def _walked(files: Sequence[tuple[str, bytes]], kind: str, walk: _Walker) -> lis
         return None
     _parsed_file_schema(text, kind)
     blocks = [block for content in contents for block in content.blocks]
-    found = walk(
-        plain_schema(json.loads(text)), [of for _, of in blocks], [count for count, _ in blocks], MANIFEST_VERSION
-    )
+    found = walk(plain_schema(json.loads(text)), blocks, MANIFEST_VERSION)
     if found is None:
         return None
     records = iter(found)

@@ -6,7 +6,7 @@ turns them into bytes and back. Each field's comment names its Avro key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import NamedTuple
@@ -209,3 +209,16 @@ class IndexManifestEntry:
     deletion_vectors: tuple[DeletionVectorMeta, ...] | None = None  # _DELETIONS_VECTORS_RANGES
     external_path: str | None = None  # _EXTERNAL_PATH
     global_index: GlobalIndexMeta | None = None  # _GLOBAL_INDEX
+
+
+class FileChange(NamedTuple):
+    """The file that one entry of a manifest is about."""
+
+    kind: int
+    name: str
+    partition: bytes
+    bucket: int
+    created_millis: int | None
+    source: int | None
+    extra_files: Sequence[str]
+    external_path: str | None

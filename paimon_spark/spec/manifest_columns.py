@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.spec.manifest import DataFileMeta, FileKind, ManifestEntry
+from paimon_spark.spec.manifest import DataFileMeta, FileChange, FileKind, ManifestEntry
 from paimon_spark.spec.manifest_records import Record
-from paimon_spark.spec.manifest_walk import FileChange
 from paimon_spark.spec.simple_stats import SimpleStats
 
 Identity = tuple[Any, ...]

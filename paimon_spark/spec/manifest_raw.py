@@ -19,7 +19,7 @@ from paimon_spark.spec.avro_codec import decode_manifest, encode_entries
 from paimon_spark.spec.avro_container import AvroBlocks, read_container, read_containers
 from paimon_spark.spec.manifest import FileKind, ManifestEntry
 from paimon_spark.spec.manifest_records import MANIFEST_VERSION
-from paimon_spark.spec.manifest_walk import Walk, walk_blocks
+from paimon_spark.spec.manifest_walk import ManifestWalk, walk_blocks
 from paimon_spark.spec.metadata_schemas import SchemaCheck, plain_schema
 
 Positions = npt.NDArray[np.int64]
@@ -28,8 +28,7 @@ Identity = tuple[Any, ...]
 
 _NUMBERS = ("_KIND", "_BUCKET", "_LEVEL", "_SCHEMA_ID", "_ROW_COUNT", "_FIRST_ROW_ID")
 _RARE = ("_EXTRA_FILES", "_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH")
-_RARE_VALUES = (1, -1, -1)
-"""The bytes of an entry without any of these: an empty array takes one byte, the others are null."""
+_EMPTY_ARRAY_BYTES = 1
 _WANTED = ("_VERSION", "_PARTITION", "_FILE_NAME", *_NUMBERS, *_RARE)
 _AT_ONCE_BYTES = 16 << 20
 _FEWEST_LANES = 48
@@ -130,41 +129,30 @@ def _walked(contents: Sequence[AvroBlocks]) -> RawEntries | None:
         SchemaCheck().check(schema, metadata_schemas.MANIFEST_WITH_COLUMN_SEQUENCES)
     except (ValueError, RecursionError, CorruptTableError):
         return None  # decoding says what is wrong
-    counts = [count for count, _ in blocks]
-    walk = walk_blocks(plain_schema(schema), [data for _, data in blocks], counts, MANIFEST_VERSION, _WANTED)
+    walk = walk_blocks(plain_schema(schema), blocks, MANIFEST_VERSION, _WANTED)
     if walk is None:
         return None
-    inside = np.arange(max(counts)) < np.array(counts, dtype=np.int64)[:, None]
-    values = {name: found[1][inside] for name, found in walk.found.items()}
-    rare = any((values[name] != value).any() for name, value in zip(_RARE, _RARE_VALUES, strict=True))
-    if rare or not np.isin(values["_KIND"], (0, 1)).all():
+    plain = (walk.lengths("_EXTRA_FILES") == _EMPTY_ARRAY_BYTES).all()
+    if not plain or any((walk.starts(name) >= 0).any() for name in ("_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH")):
         return None
-    identities = _identities(walk, inside, values)
-    if identities is None:
-        return None
-    starts = walk.found["_VERSION"][0]
-    after = np.empty_like(starts)
-    after[:, :-1] = starts[:, 1:]
-    after[np.arange(len(counts)), np.array(counts) - 1] = walk.ends
-    numbers = {name: values[name] for name in _NUMBERS}
-    return RawEntries(text, walk.data, starts[inside], after[inside], numbers, identities)
-
-
-def _identities(walk: Walk, inside: npt.NDArray[np.bool_], values: dict[str, Positions]) -> list[Identity] | None:
-    data = walk.data
-    places = {
-        name: zip(walk.found[name][0][inside].tolist(), values[name].tolist(), strict=True)
-        for name in ("_PARTITION", "_FILE_NAME")
-    }
     try:
-        names = [data[at : at + size].decode() for at, size in places["_FILE_NAME"]]
-    except UnicodeDecodeError:
+        numbers = {name: walk.numbers(name) for name in _NUMBERS}
+        identities = _identities(walk, numbers)
+    except ValueError:
         return None
+    if not np.isin(numbers["_KIND"], (0, 1)).all():
+        return None
+    starts = walk.starts("_VERSION")
+    after = np.append(starts[1:], 0)
+    after[np.cumsum([count for count, _ in blocks]) - 1] = walk.block_ends
+    return RawEntries(text, walk.data, starts, after, numbers, identities)
+
+
+def _identities(walk: ManifestWalk, numbers: dict[str, Positions]) -> list[Identity]:
+    names = [name.decode() for name in walk.pieces("_FILE_NAME")]
     same: dict[bytes, bytes] = {}
-    partitions = [
-        same.setdefault(found, found) for found in (data[at : at + size] for at, size in places["_PARTITION"])
-    ]
-    return list(zip(partitions, values["_BUCKET"].tolist(), values["_LEVEL"].tolist(), names, strict=True))
+    partitions = [same.setdefault(found, found) for found in walk.pieces("_PARTITION")]
+    return list(zip(partitions, numbers["_BUCKET"].tolist(), numbers["_LEVEL"].tolist(), names, strict=True))
 
 
 def raw_entries_of(entries: Sequence[ManifestEntry]) -> RawEntries:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec import data_types as t
-from paimon_spark.storage.avro_columns import decode_longs
+from paimon_spark.spec.avro_walk import decode_longs
 from paimon_spark.storage.avro_encoding import encode_longs
 
 Longs = npt.NDArray[np.int64]

@@ -39,8 +39,7 @@ from paimon_spark.table.metadata_checks import (
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
-    from paimon_spark.spec.manifest import IndexManifestEntry, ManifestEntry, ManifestFileMeta, RecordedFile
-    from paimon_spark.spec.manifest_walk import FileChange
+    from paimon_spark.spec.manifest import FileChange, IndexManifestEntry, ManifestEntry, ManifestFileMeta, RecordedFile
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.spec.snapshot import Snapshot

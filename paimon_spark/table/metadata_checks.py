@@ -16,9 +16,8 @@ from paimon_spark.spec.avro_container import index_container
 from paimon_spark.spec.manifest import FileKind
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.manifest import RecordedFile
+    from paimon_spark.spec.manifest import FileChange, RecordedFile
     from paimon_spark.spec.manifest_columns import ManifestColumns
-    from paimon_spark.spec.manifest_walk import FileChange
     from paimon_spark.spec.snapshot import Snapshot
 
 

@@ -9,7 +9,8 @@ import pytest
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.spec import avro_codec
 from paimon_spark.spec.avro_container import read_container
-from paimon_spark.spec.manifest_walk import FileChange, walk_entries, walk_lists
+from paimon_spark.spec.manifest import FileChange
+from paimon_spark.spec.manifest_walk import walk_entries, walk_lists
 from paimon_spark.spec.metadata_schemas import plain_schema
 
 Files = list[tuple[str, bytes]]
@@ -36,7 +37,7 @@ def test_manifests(many: Path) -> None:
     contents = [read_container(data) for _, data in found]
     schema = plain_schema(json.loads(contents[0].schema_json))
     blocks = [block for content in contents for block in content.blocks]
-    walked = walk_entries(schema, [data for _, data in blocks], [count for count, _ in blocks], 2)
+    walked = walk_entries(schema, blocks, 2)
     assert walked is not None, "else nothing is tested here"
     expected = [avro_codec.decode_manifest_columns(data, path=path).changes() for path, data in found]
     assert plain_changes(avro_codec.decode_manifest_files(found)) == plain_changes(expected)
@@ -47,7 +48,7 @@ def test_manifest_lists(many: Path) -> None:
     contents = [read_container(data) for _, data in found]
     blocks = [block for content in contents for block in content.blocks]
     schema = plain_schema(json.loads(contents[0].schema_json))
-    assert walk_lists(schema, [data for _, data in blocks], [count for count, _ in blocks], 2) is not None
+    assert walk_lists(schema, blocks, 2) is not None
     expected = [[meta.recorded for meta in avro_codec.decode_manifest_list(data, path=path)] for path, data in found]
     assert avro_codec.decode_manifest_lists(found) == expected
 
@@ -82,7 +83,7 @@ def test_damage_is_never_taken_for_names(many: Path, seed: int) -> None:
     if chance.random() < 0.3:
         del hurt[chance.randrange(len(hurt)) :]
     try:
-        walked = walk_entries(schema, [bytes(data) for _, data in blocks], [count for count, _ in blocks], 2)
+        walked = walk_entries(schema, [(count, bytes(data)) for count, data in blocks], 2)
     except UnicodeDecodeError:
         pytest.fail("a damaged name must be refused like other damage")
     assert walked is None or [len(entries) for entries in walked] == [count for count, _ in blocks]

@@ -22,8 +22,7 @@ from paimon_spark.options import OPTIONS
 from paimon_spark.table.consumer_store import ConsumerStore
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.manifest import RecordedFile
-    from paimon_spark.spec.manifest_walk import FileChange
+    from paimon_spark.spec.manifest import FileChange, RecordedFile
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 

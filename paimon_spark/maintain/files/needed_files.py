@@ -17,8 +17,7 @@ from paimon_spark.errors import ExpiredFileError, PaimonError, SnapshotNotFoundE
 from paimon_spark.maintain.files.changelog_files import changelog_ids, read_changelog
 from paimon_spark.maintain.files.deletion import delete_files, threads_of
 from paimon_spark.maintain.files.unused_files import UnusedFiles
-from paimon_spark.spec.manifest import FileKind
-from paimon_spark.spec.manifest_walk import FileChange
+from paimon_spark.spec.manifest import FileChange, FileKind
 from paimon_spark.spec.snapshot import CommitKind, Snapshot
 from paimon_spark.table.paths import MAIN_BRANCH, TablePaths
 from paimon_spark.table.snapshot_store import SnapshotStore

@@ -13,8 +13,7 @@ from paimon_spark.spec.file_names import check_file_name
 from paimon_spark.spec.manifest import FileKind
 
 if TYPE_CHECKING:
-    from paimon_spark.spec.manifest import RecordedFile
-    from paimon_spark.spec.manifest_walk import FileChange
+    from paimon_spark.spec.manifest import FileChange, RecordedFile
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
