@@ -316,3 +316,52 @@ def test_test_files_have_names_of_their_own() -> None:
     """So that the name of a file is enough to find it."""
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert sorted(name for name in set(names) if names.count(name) > 1) == []
+
+
+KINDS_ARE_DECIDED_IN = ("spec/table_kind.py", "spec/schema.py", "spec/schema_validation.py", "spec/blob_validation.py")
+MOST_KIND_BRANCHES = {"spark": 33, "below spark": 4}  # these numbers may only be lowered
+
+
+def kind_branches(tree: ast.Module) -> int:
+    """How often a module finds out the kind of a table by itself, instead of asking `TableSchema.kind`."""
+    count = 0
+    tested: list[ast.expr] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr="bucket_mode" | "data_evolution_enabled" | "cross_partition_update"):
+                count += 1
+            case ast.BoolOp():
+                tested += node.values
+            case ast.UnaryOp(op=ast.Not()):
+                tested.append(node.operand)
+            case ast.If() | ast.IfExp() | ast.While():
+                tested.append(node.test)
+            case ast.Call(func=ast.Name(id="bool")):
+                tested += node.args
+            case _:
+                pass
+    return count + sum(isinstance(node, ast.Attribute) and node.attr == "primary_keys" for node in tested)
+
+
+def test_the_kind_of_a_table_is_asked_in_one_place() -> None:
+    found = dict.fromkeys(MOST_KIND_BRANCHES, 0)
+    for file in (ROOT / "paimon_spark").rglob("*.py"):
+        path = file.relative_to(ROOT / "paimon_spark").as_posix()
+        if path not in KINDS_ARE_DECIDED_IN:
+            place = "spark" if path.startswith("spark/") else "below spark"
+            found[place] += kind_branches(ast.parse(file.read_text(encoding="utf-8"), path))
+    assert all(found[place] <= most for place, most in MOST_KIND_BRANCHES.items()), found
+
+
+@pytest.mark.parametrize(
+    ("text", "branches"),
+    [
+        ("if schema.primary_keys: pass", 1),
+        ("x = not t.schema.primary_keys and y", 1),
+        ("x = bool(schema.primary_keys) and schema.bucket_mode is M", 2),
+        ("if options.data_evolution_enabled: pass", 1),
+        ("x = [schema.field(key) for key in schema.primary_keys if schema.kind.is_keyed]", 0),
+    ],
+)
+def test_branches_on_the_kind_are_found(text: str, branches: int) -> None:
+    assert kind_branches(ast.parse(text)) == branches

@@ -24,7 +24,6 @@ from paimon_spark.read.data_evolution import columns_of
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.key_order import key_ranks
 from paimon_spark.spec.manifest_columns import ManifestColumns
-from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 
@@ -114,7 +113,7 @@ class ConcurrentChanges:
         self._rows_read = rows_read
         self._of_rows = of_rows
         self._harmless: set[SnapshotIdentity] = set()
-        self._keys_move = table.schema.bucket_mode is BucketMode.KEY_DYNAMIC
+        self._keys_move = table.schema.kind.updates_across_partitions
 
     def check(self, latest: Snapshot | None, context: ConflictContext) -> None:
         """Check that the changes may follow ``latest``. Called in each attempt.

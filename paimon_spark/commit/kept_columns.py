@@ -35,7 +35,7 @@ def check_columns_kept(table: FileStoreTable, parts: CollectedChanges, rows_of: 
     """
     schema_id = max(_newest_rewritten(parts.append), _newest_rewritten(parts.compact))
     makes_rows = any(entry.kind == FileKind.ADD for entry in parts.append.files)
-    if rows_of is not None and table.schema.primary_keys and makes_rows:
+    if rows_of is not None and table.schema.kind.is_keyed and makes_rows:
         schema_id = max(schema_id, _schema_of(table, rows_of))
     if schema_id <= table.schema.id:
         return

@@ -31,7 +31,6 @@ from paimon_spark.commit.strict_mode import CommittedChanges, check_strict
 from paimon_spark.errors import SnapshotNotFoundError, TableNotFoundError
 from paimon_spark.spec.hash_index import decode_hash_index
 from paimon_spark.spec.manifest import FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
-from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.snapshot import CommitKind, Operation, Snapshot
 from paimon_spark.table.commit_times import next_commit_millis
 
@@ -160,7 +159,7 @@ class SnapshotBuilder:
         if scope is None or latest is None:
             return None
         live = self._table.manifests.live_entries(latest, partitions=scope.partitions, predicate=scope.predicate)
-        if self._table.schema.bucket_mode is BucketMode.POSTPONE_MODE:
+        if self._table.schema.kind.postpones_buckets:
             return live
         return [entry for entry in live if entry.bucket >= 0]
 
@@ -263,7 +262,7 @@ class SnapshotBuilder:
         if changes.holds_columns and part.kind is not CommitKind.COMPACT:
             check_rows_exist(base, changes.files, context)
         if part.scope is None:
-            bucketed = table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
+            bucketed = table.schema.kind.has_buckets
             check_deletion_vectors(base, index, changes.files, changes.index, context, bucketed=bucketed)
         return changes
 
@@ -279,7 +278,7 @@ class SnapshotBuilder:
             key_types=tuple(schema.field(name).type for name in schema.trimmed_primary_keys),
             base_user=latest.commit_user if latest else "",
             user=self._part.user,
-            evolves=schema.core_options.data_evolution_enabled,
+            evolves=schema.kind.evolves_columns,
         )
 
     def _check_buckets_since_plan(self, changes: Changes, latest: Snapshot, context: ConflictContext) -> None:
@@ -287,7 +286,7 @@ class SnapshotBuilder:
         if self._buckets_checked_to is None or all(entry.total_buckets <= 0 for entry in changes.files):
             return
         manifests = self._table.manifests
-        postponed = self._table.schema.bucket_mode is BucketMode.POSTPONE_MODE  # each new partition gets its own number
+        postponed = self._table.schema.kind.postpones_buckets  # each new partition gets its own number
         for snapshot_id in range(self._buckets_checked_to + 1, latest.id + 1):
             try:
                 snapshot = self._table.snapshots.get(snapshot_id)
@@ -366,7 +365,7 @@ class SnapshotBuilder:
         if not changes.index and not changes.hashes:
             return previous
         if self._indexed is None or self._indexed[0] != previous:
-            bucketed = self._table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
+            bucketed = self._table.schema.kind.has_buckets
             combined = combine_index_entries(index, changes.index, bucketed=bucketed)
             placed = merge_hash_indexes(combined, changes.hashes, self._hash_index_files()) if changes.hashes else []
             name, names = previous, frozenset[str]()

@@ -132,7 +132,7 @@ def _sizes(table: FileStoreTable, snapshot: Snapshot) -> tuple[int, int | None]:
 
 def kind_of(schema: TableSchema) -> str:
     """What kind of table it is, in words: ``primary-key table (deduplicate)``."""
-    return f"primary-key table ({schema.core_options.merge_engine})" if schema.primary_keys else "append table"
+    return f"primary-key table ({schema.core_options.merge_engine})" if schema.kind.is_keyed else "append table"
 
 
 def buckets_of(schema: TableSchema) -> str:
@@ -165,7 +165,7 @@ def lsm_shape(table: FileStoreTable, *, most_columns: int = MOST_COLUMNS) -> Lsm
     names = sorted(live.names)
     columns = _columns(names, buckets, most_columns)
     column_of = {bucket: at for at, (_, members) in enumerate(columns.parts) for bucket in members}
-    has_levels = bool(table.schema.primary_keys)
+    has_levels = table.schema.kind.is_keyed
     top = live.table.options.num_levels - 1
     levels = tuple(sorted({row["level"] for row in sums} | ({0, top} if has_levels else {0})))
     cells = [[Cell()] * len(columns.parts) for _ in levels]

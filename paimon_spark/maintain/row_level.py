@@ -39,7 +39,7 @@ def check_row_delete(table: FileStoreTable) -> None:
         UnsupportedError: names the option that prevents it, and what to do.
     """
     _check_changeable(table, "DELETE")
-    if table.schema.primary_keys and _reason_against_deletes(table.schema) is None:
+    if table.schema.kind.is_keyed and _reason_against_deletes(table.schema) is None:
         _check_row_kinds(table.schema)
 
 
@@ -48,7 +48,7 @@ def deletes_by_rewriting(table: FileStoreTable) -> bool:
 
     Equals Java's ``usePKUpsertDelete``.
     """
-    return bool(table.schema.primary_keys) and _reason_against_deletes(table.schema) is not None
+    return table.schema.kind.is_keyed and _reason_against_deletes(table.schema) is not None
 
 
 def only_compacted(table: FileStoreTable) -> UnsupportedError:
@@ -109,9 +109,9 @@ def check_update(table: FileStoreTable, columns: Collection[str]) -> None:
         UnsupportedError: names the column or the option that prevents it.
     """
     _check_changeable(table, "UPDATE")
-    if table.options.data_evolution_enabled:
+    if table.schema.kind.evolves_columns:
         check_updatable_columns(table, columns)
-    if not table.schema.primary_keys:
+    if not table.schema.kind.is_keyed:
         return
     keys = [key for key in table.schema.primary_keys if key in columns]
     if keys:
@@ -154,9 +154,9 @@ def check_merge(table: FileStoreTable, *, updates: bool, deletes: bool) -> None:
         UnsupportedError: names the option that prevents it, and what to do.
     """
     _check_changeable(table, "MERGE INTO")
-    if deletes and table.options.data_evolution_enabled:
+    if deletes and table.schema.kind.evolves_columns:
         _check_changeable(table, "DELETE")
-    if not table.schema.primary_keys:
+    if not table.schema.kind.is_keyed:
         return
     engine = _merge_engine(table.schema)
     if updates and engine not in _UPDATABLE:
@@ -171,7 +171,7 @@ def check_merge(table: FileStoreTable, *, updates: bool, deletes: bool) -> None:
 def _check_changeable(table: FileStoreTable, statement: str) -> None:
     check_readable(table.schema)
     check_writable(table.schema)
-    evolves, marks = table.options.data_evolution_enabled, table.options.deletion_vectors_enabled
+    evolves, marks = table.schema.kind.evolves_columns, table.options.deletion_vectors_enabled
     if evolves and statement == "DELETE" and not marks:
         raise UnsupportedError(
             "Can only perform deletion operation on data evolution tables with DeletionVector enabled. "

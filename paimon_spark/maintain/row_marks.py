@@ -62,7 +62,7 @@ def commit_marks(
     """
     entries = _marked_files(table, snapshot_id, marked)
     changes = _changes(table, snapshot_id, entries, marked)
-    if table.options.data_evolution_enabled:
+    if table.schema.kind.evolves_columns:
         files = [entry.file for entry in entries.values()]
         known = [(file.first_row_id, file.row_count) for file in files if file.first_row_id is not None]
         how["of_rows"] = RowsRead.of(table.schema, [*known, *ranges], columns_read)

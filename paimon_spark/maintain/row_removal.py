@@ -22,7 +22,6 @@ from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.read.split import SplitFile
 from paimon_spark.spec.deletion_vector import Positions, decode_vector, encode_vector, positions_of
 from paimon_spark.spec.manifest import FileSource
-from paimon_spark.spec.schema import BucketMode
 from paimon_spark.table.deletion_vectors import NO_VECTORS, VectorPlace, Vectors, deleted_rows, vectors_of
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.deletion_vectors import changed_vectors, delete_index_files
@@ -110,7 +109,7 @@ def write_without(
 
 def _as_sources(table: FileStoreTable, files: Sequence[DataFileMeta]) -> tuple[DataFileMeta, ...]:
     """Files of append tables count as written; those of levels above 0 as compacted."""
-    if table.schema.primary_keys:
+    if table.schema.kind.is_keyed:
         return tuple(files)
     return tuple(replace(file, file_source=FileSource.APPEND) for file in files)
 
@@ -120,7 +119,7 @@ def _packs(table: FileStoreTable, files: Sequence[RowsOfFile]) -> list[list[Rows
 
     Files with keys stay alone: each has its level, and others may lie between two of them.
     """
-    if table.schema.primary_keys:
+    if table.schema.kind.is_keyed:
         return [[rows] for rows in files if len(rows.positions) < rows.entry.file.row_count]
     target = table.options.target_file_size_bytes(False)
     packs: list[list[RowsOfFile]] = []
@@ -138,8 +137,8 @@ def _packs(table: FileStoreTable, files: Sequence[RowsOfFile]) -> list[list[Rows
 
 def _rewrite(table: FileStoreTable, pack: Sequence[RowsOfFile], vectors: Vectors) -> Rewrite:
     entry = pack[0].entry
-    keyed = bool(table.schema.primary_keys)
-    counts = not keyed and table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
+    keyed = table.schema.kind.is_keyed
+    counts = not keyed and table.schema.kind.has_buckets
     return Rewrite(
         entry.partition,
         entry.bucket,

@@ -22,7 +22,7 @@ def merge_engine_for(schema: TableSchema) -> MergeEngine:
         OptionError: Options of the merge engine contradict each other or the columns.
         UnsupportedError: The engine or an aggregate function is not supported.
     """
-    if not schema.primary_keys:
+    if not schema.kind.is_keyed:
         raise SchemaError("Only a table with a primary key has a merge engine; this one has none.")
     validate_sequence_field(schema)
     validate_merge_engine(schema)

@@ -35,7 +35,7 @@ KindRows = Callable[
 
 def special_fields(table: FileStoreTable) -> tuple[DataField, ...]:
     """The columns before those of the table: the kind, and the sequence number where the table's option asks for it."""
-    if table.options.value(_SEQUENCE_OPTION) and table.schema.primary_keys:
+    if table.options.value(_SEQUENCE_OPTION) and table.schema.kind.is_keyed:
         return ROW_KIND, SEQUENCE_NUMBER
     return (ROW_KIND,)
 

@@ -109,14 +109,14 @@ def _arrays(rows: pa.RecordBatch, starts: npt.NDArray[np.int64], schema: pa.Sche
 def _plan(scan: TableScan) -> ReadPlan:
     table, source = scan.table, scan.source
     changes = isinstance(source, ChangeRange)
-    if isinstance(source, ChangeRange) and source.source is ChangeSource.DIFF and table.schema.primary_keys:
+    if isinstance(source, ChangeRange) and source.source is ChangeSource.DIFF and table.schema.kind.is_keyed:
         raise UnsupportedError(
             "$binlog cannot show the difference of two states, which does not tell what rows were before. Read "
             "$audit_log, or the changes themselves: incremental-between-scan-mode = changelog."
         )
     plan = plan_rows(replace(scan, columns=tuple(table.schema.fields), predicate=None, limit=None))
     rows = kind_rows(source)
-    read = read_of_plan(plan, lambda branch: ReadBinlog(rows, changes and bool(branch.schema.primary_keys)))
+    read = read_of_plan(plan, lambda branch: ReadBinlog(rows, changes and branch.schema.kind.is_keyed))
     return replace(plan, fields=scan.columns, residual=scan.predicate, read=read)
 
 

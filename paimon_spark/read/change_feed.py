@@ -119,7 +119,7 @@ def refuse_without_changelog(table: FileStoreTable) -> None:
     Raises:
         OptionError: it has a primary key and no changelog.
     """
-    if table.schema.primary_keys and table.options.value("changelog-producer") == "none":
+    if table.schema.kind.is_keyed and table.options.value("changelog-producer") == "none":
         raise OptionError(
             "CHANGES needs a changelog for a table with a primary key: set changelog-producer, or compare two states "
             "by SELECT * FROM `t$audit_log` WITH ('incremental-between' = 'a,b', 'incremental-between-scan-mode' = "
@@ -129,7 +129,7 @@ def refuse_without_changelog(table: FileStoreTable) -> None:
 
 def feed_source(table: FileStoreTable) -> ChangeSource:
     """Where the changes of a table are taken from."""
-    return ChangeSource.CHANGELOG if table.schema.primary_keys else ChangeSource.DELTA
+    return ChangeSource.CHANGELOG if table.schema.kind.is_keyed else ChangeSource.DELTA
 
 
 CHANGE_FEED = RowView("changes", feed_fields, _plan)

@@ -43,7 +43,7 @@ def files_of_state(table: FileStoreTable, snapshot: Snapshot, predicate: Predica
     without keys the whole predicate may, since there only whole files differ.
     """
     schema = table.schema
-    if schema.primary_keys:
+    if schema.kind.is_keyed:
         predicate = implied_by(predicate, [*schema.partition_keys, *schema.trimmed_primary_keys])
     files = scan_files(table, snapshot, predicate)
     return files.filter(files.buckets != POSTPONE_BUCKET)
@@ -53,7 +53,7 @@ def only_in_later(table: FileStoreTable, before: ManifestColumns, after: Manifes
     """Return the files that only the later state has; with data evolution all files of their rows."""
     known = set(_identities(before))
     new = np.array([identity not in known for identity in _identities(after)], dtype=bool)
-    if table.options.data_evolution_enabled:
+    if table.schema.kind.evolves_columns:
         for group in row_range_groups(after.file_values("_FIRST_ROW_ID"), after.row_counts.tolist()):
             new[group] = new[group].any()
     return after.filter(new)

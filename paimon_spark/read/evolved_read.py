@@ -32,7 +32,7 @@ def read_files(reader: FileRead, files: Sequence[SplitFile], predicate: Predicat
 
     Arguments and errors as of `read_evolved`.
     """
-    if reader.table.options.data_evolution_enabled:
+    if reader.table.schema.kind.evolves_columns:
         for _, batches in read_evolved(reader, files, predicate):
             yield from batches
     else:

@@ -61,7 +61,7 @@ def scan_files(
     """
     partition_predicate = implied_by(predicate, table.schema.partition_keys)
     bucket = table.options.value("scan.bucket")
-    evolves = table.options.data_evolution_enabled
+    evolves = table.schema.kind.evolves_columns
     files = table.manifests.live_columns(
         snapshot,
         predicate=partition_predicate,
@@ -74,11 +74,11 @@ def scan_files(
         files = files.filter(created_since(files, since))
     if evolves and predicate is not None and len(files):
         return files.filter(evolved_mask(table, files, predicate))
-    if table.schema.primary_keys and table.options.batch_scan_skips_level_0 and len(files):
+    if table.schema.kind.is_keyed and table.options.batch_scan_skips_level_0 and len(files):
         files = files.filter(files.levels > 0)
     if predicate is None or not len(files):
         return files
-    if not table.schema.primary_keys:
+    if not table.schema.kind.is_keyed:
         keep, some = index_masks(table, files, predicate, np.ones(len(files), dtype=bool))
         return files.with_mask(WITH_ROWS, some).filter(keep)
     return _of_tables_with_keys(table, files, predicate)
@@ -94,11 +94,11 @@ def _file_filter(table: FileStoreTable, predicate: Predicate, *, statistics: boo
 
     def file_filter(files: ManifestColumns) -> ManifestColumns:
         files = files.filter(bucket_mask(table, files, predicate) | (files.kinds == FileKind.DELETE))
-        if table.schema.primary_keys and key_predicate is not None:
+        if table.schema.kind.is_keyed and key_predicate is not None:
             by_key = stats_mask(table, files, key_predicate, keys=True)
             files = files.filter(by_key | (files.kinds == FileKind.DELETE))
         may_match = stats_mask(table, files, predicate, keys=False)
-        if table.schema.primary_keys:
+        if table.schema.kind.is_keyed:
             files = files.with_mask(_MAY_MATCH, may_match)
         else:
             files = files.filter(may_match | (files.kinds == FileKind.DELETE))

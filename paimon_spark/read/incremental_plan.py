@@ -59,7 +59,7 @@ def plan_changes(scan: TableScan) -> ReadPlan:
         splits = _written_splits(table, changes, predicate, scan.parallelism)
         if scan.limit is not None and residual is None:
             splits = enough_splits(splits, scan.limit, has_keys=False)
-    elif changes.after is not None and table.schema.primary_keys:
+    elif changes.after is not None and table.schema.kind.is_keyed:
         read = read_changed
         splits = diff_splits(table, changes.before, changes.after, predicate)
     elif changes.after is not None:
@@ -82,7 +82,7 @@ def _written_splits(
         for snapshot in snapshots_of(table, changes)
         if snapshot.commit_kind in wanted
     ]
-    if not table.schema.primary_keys:
+    if not table.schema.kind.is_keyed:
         return generate_splits(table, changes.end_id, ManifestColumns.concat(parts), parallelism)
     buckets: dict[tuple[bytes, int, int], list[list[SplitFile]]] = {}
     for part in parts:
@@ -118,7 +118,7 @@ def _added_files(
     files = ManifestColumns.concat(list(table.manifests.read_columns(manifests, statistics=predicate is not None)))
     check_only_added(table, snapshot, files)
     files = files.filter(np.array(keep(files.partitions), dtype=bool))
-    if source is ChangeSource.DELTA and table.schema.primary_keys and table.options.batch_scan_skips_level_0:
+    if source is ChangeSource.DELTA and table.schema.kind.is_keyed and table.options.batch_scan_skips_level_0:
         files = files.filter(files.levels > 0)  # as every batch scan of such tables, Java's too
     bucket = table.options.value("scan.bucket")
     if bucket is not None:

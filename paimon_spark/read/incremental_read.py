@@ -84,7 +84,7 @@ def written_rows(
     In a table without keys every row is +I, number 0; with data evolution its columns are put together.
     """
     constants = partition_constants(table, split)
-    if table.schema.primary_keys:
+    if table.schema.kind.is_keyed:
         yield from FileRead(table, read_fields, constants, key_value=True).run(split.files, pushed)
         return
     for batch in read_files(FileRead(table, read_fields, constants), split.files, pushed):
@@ -101,7 +101,7 @@ def state_rows(
 
     Columns as of `written_rows`. A row that nothing was merged into keeps the kind that it was written with.
     """
-    if split.raw_convertible or not table.schema.primary_keys:
+    if split.raw_convertible or not table.schema.kind.is_keyed:
         yield from written_rows(table, split, read_fields, pushed)
         return
     reader = FileRead(table, read_fields, partition_constants(table, split), key_value=True)

@@ -67,7 +67,7 @@ def refuse_merged_splits(table: FileStoreTable, splits: Sequence[DataSplit], nam
         UnsupportedError: a file's path or position is asked for where rows are merged from several files.
     """
     asked = [name for name in names if name in _OF_FILES]
-    if table.options.data_evolution_enabled:
+    if table.schema.kind.evolves_columns:
         return  # each row has its place in one file, though others hold some of its columns
     if asked and not all(split.raw_convertible for split in splits):
         raise UnsupportedError(
@@ -98,7 +98,7 @@ def read_with_metadata(
     Raises:
         UnsupportedError: the rows of this split do not have one of the columns.
     """
-    evolves = table.options.data_evolution_enabled
+    evolves = table.schema.kind.evolves_columns
     refuse_merged_splits(table, (split,), names)
     columns = tuple(plan_fields)
     if _TRACKED.intersection(names):
@@ -189,7 +189,7 @@ def _numbered(
     """Yield the rows of a file with their positions in it as the last column; nothing may be skipped in the file."""
     if (
         (read.of(split) if isinstance(read, BranchRead) else read) is read_split
-        and table.schema.primary_keys
+        and table.schema.kind.is_keyed
         and file.delete_row_count != 0
     ):
         raise UnsupportedError(f"Column {ROW_INDEX} is not there for rows of {file.name}, which may hold deletes.")

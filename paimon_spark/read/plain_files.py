@@ -66,9 +66,9 @@ def holds_plain_rows(plan: ReadPlan, *, marked: bool = False) -> bool:
         for field in plan.fields
     ):
         return False
-    if plan.table.options.data_evolution_enabled and not all(split.raw_convertible for split in plan.splits):
+    if plan.table.schema.kind.evolves_columns and not all(split.raw_convertible for split in plan.splits):
         return False
-    has_keys = bool(plan.table.schema.primary_keys)
+    has_keys = plan.table.schema.kind.is_keyed
     overlap = marked and has_keys and plan.table.options.one_row_wins
     if not all(_is_plain_split(split, has_keys=has_keys, marked=marked, overlap=overlap) for split in plan.splits):
         return False
@@ -79,7 +79,7 @@ def holds_plain_rows(plan: ReadPlan, *, marked: bool = False) -> bool:
 
 def merged_splits(plan: ReadPlan) -> list[DataSplit]:
     """Return the splits of a plan of which `superseded_rows` finds the rows: of tables with keys, not one by one."""
-    has_keys = bool(plan.table.schema.primary_keys)
+    has_keys = plan.table.schema.kind.is_keyed
     return [split for split in plan.splits if has_keys and type(split) is DataSplit and not split.raw_convertible]
 
 

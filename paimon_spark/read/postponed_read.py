@@ -31,7 +31,6 @@ from paimon_spark.read.stats_pruning import stats_mask
 from paimon_spark.spec.bucket import bucket_ids
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, waiting_writer
 from paimon_spark.spec.predicate import Predicate, fields, implied_by
-from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER
 from paimon_spark.table.deletion_vectors import vectors_of
 
@@ -83,8 +82,7 @@ def _restored(split: DataSplit, real_counts: tuple[int, ...], share: tuple[int, 
 
 def merges_waiting(table: FileStoreTable) -> bool:
     """Whether reads of a table's rows merge in those that wait."""
-    postpones = table.schema.bucket_mode is BucketMode.POSTPONE_MODE and bool(table.schema.primary_keys)
-    return postpones and bool(table.options.value(_OPTION))
+    return table.schema.kind.postpones_buckets and bool(table.options.value(_OPTION))
 
 
 def refuse_changes(table: FileStoreTable) -> None:

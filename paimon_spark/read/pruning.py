@@ -19,7 +19,6 @@ from paimon_spark.spec.arrow_types import to_arrow_type
 from paimon_spark.spec.bucket import bucket_ids
 from paimon_spark.spec.data_types import DoubleType, FloatType
 from paimon_spark.spec.predicate import Leaf, Or, Predicate, split_and
-from paimon_spark.spec.schema import BucketMode
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -36,7 +35,7 @@ def bucket_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predic
     """Return which files lie in a bucket that may hold rows equal to the bucket keys the predicate names."""
     keep = np.ones(len(files), dtype=bool)
     schema = table.schema
-    if schema.bucket_mode != BucketMode.HASH_FIXED or not schema.bucket_keys:
+    if not schema.kind.hashes_to_buckets or not schema.bucket_keys:
         return keep
     keys = [schema.field(name) for name in schema.bucket_keys]
     if any(isinstance(key.type, FloatType | DoubleType) for key in keys):

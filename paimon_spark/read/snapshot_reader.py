@@ -40,7 +40,7 @@ def plan_snapshot(scan: TableScan) -> ReadPlan:
         SnapshotNotFoundError: a metadata file is missing because the snapshot has expired meanwhile.
     """
     table, snapshot, predicate = scan.table, scan.source, scan.predicate
-    has_keys = bool(table.schema.primary_keys)
+    has_keys = table.schema.kind.is_keyed
     if has_keys and table.schema.options != table.latest.options:
         validate_sequence_field(table.schema)  # options of the reader; else a task would find out
         validate_merge_engine(table.schema)
@@ -65,7 +65,7 @@ def _splits(scan: TableScan, snapshot: Snapshot) -> list[DataSplit]:
     table = scan.table
     files = scan_files(table, snapshot, scan.predicate)
     _check_no_full_scan(table, snapshot, len(files))
-    if scan.top_level_only and table.schema.primary_keys:
+    if scan.top_level_only and table.schema.kind.is_keyed:
         files = files.filter(files.levels == table.options.num_levels - 1)
     vectors = vectors_of(table, snapshot)
     return generate_splits(table, snapshot.id, files, scan.parallelism, vectors=vectors)

@@ -61,9 +61,9 @@ def generate_splits(
     ranks = None
     for group in groups:
         bucket = [all_files[i] for i in group]
-        if table.options.data_evolution_enabled:
+        if table.schema.kind.evolves_columns:
             bins = _evolved_bins(bucket, share, cost, count_blobs=count_blobs)
-        elif not table.schema.primary_keys:
+        elif not table.schema.kind.is_keyed:
             bins = [(b, True) for b in _append_bins(bucket, target, share, cost)]
         elif is_raw_bucket(bucket, one_row_per_key=one_row_per_key):
             bins = [(b, True) for b in pack_ordered(bucket, lambda f: max(f.size, cost), share)]
@@ -136,7 +136,7 @@ def split_files(table: FileStoreTable, files: ManifestColumns, vectors: Vectors 
         vectors: the deletion vectors of the snapshot, which the files get.
     """
     paths = DataLayout.of(table.schema).data_file_paths(table.path, files)
-    result = SplitFile.of_columns(files, paths, has_keys=bool(table.schema.primary_keys))
+    result = SplitFile.of_columns(files, paths, has_keys=table.schema.kind.is_keyed)
     if files.has_mask(WITH_ROWS):
         embedded, extra = files.file_values("_EMBEDDED_FILE_INDEX"), files.file_values("_EXTRA_FILES")
         for i in np.flatnonzero(files.mask(WITH_ROWS)).tolist():

@@ -52,7 +52,7 @@ def read_split(
     """
     read_fields = with_filter_columns(table, plan_fields, predicate)
     constants = partition_constants(table, split)
-    if split.raw_convertible or not table.schema.primary_keys:
+    if split.raw_convertible or not table.schema.kind.is_keyed:
         batches = _raw(table, split.files, read_fields, constants, predicate)
     else:
         batches = _merged(table, split, read_fields, constants, predicate)
@@ -82,7 +82,7 @@ def _raw(
 ) -> Iterator[pa.RecordBatch]:
     """Read files one by one; in old files without a delete count, rows are checked for deletes."""
     plain = FileRead(table, read_fields, constants)
-    if not table.schema.primary_keys:
+    if not table.schema.kind.is_keyed:
         yield from read_files(plain, files, predicate)
         return
     with_kinds = replace(plain, key_value=True)

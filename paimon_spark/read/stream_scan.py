@@ -28,7 +28,6 @@ from paimon_spark.read.stream_split import stream_read
 from paimon_spark.read.stream_start import CONSUMER_ID, initial_offset
 from paimon_spark.read.stream_step import StepKind, StreamStep, kind_of
 from paimon_spark.spec.predicate import Always
-from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.consumer_store import ConsumerStore
 
@@ -214,7 +213,7 @@ class StreamScan:
     def _keeps_order(self) -> bool:
         """Whether the order of the rows of a bucket means something."""
         schema = self.table.schema
-        return bool(schema.primary_keys) or schema.bucket_mode == BucketMode.HASH_FIXED
+        return schema.kind.is_keyed or schema.kind.has_buckets
 
     def _step(self, at: StreamOffset) -> StreamStep | None:
         """What the snapshot at an offset gives; None where it is not there yet or gives nothing."""

@@ -131,9 +131,9 @@ class StreamStep:
             vectors = vectors_of(table, self.snapshot)
             splits = generate_splits(table, self.snapshot.id, files.filter(~waiting), parallelism, vectors=vectors)
             return [*splits, *self._as_written(files.filter(waiting))]
-        if self.kind is StepKind.OVERWRITE and table.schema.primary_keys:
+        if self.kind is StepKind.OVERWRITE and table.schema.kind.is_keyed:
             return list(self._overwritten(files))
-        if table.schema.primary_keys:
+        if table.schema.kind.is_keyed:
             return list(self._as_written(files))
         splits = generate_splits(table, self.snapshot.id, files, parallelism)
         return [WrittenSplit.of(split) for split in splits]
@@ -177,11 +177,11 @@ def _state_units(table: FileStoreTable, files: ManifestColumns) -> list[list[int
     """Files that must be read together: sections of overlapping keys, columns of the same rows, else each alone."""
     units: list[list[int]] = []
     low = high = np.zeros(0, dtype=np.int64)
-    if table.schema.primary_keys and len(files):
+    if table.schema.kind.is_keyed and len(files):
         keys = files.file_values("_MIN_KEY"), files.file_values("_MAX_KEY")
         low, high = key_ranks(table, *keys, files.schema_ids.tolist())
     for group in _sorted_buckets(files):
-        if table.schema.primary_keys and files.buckets[group[0]] != POSTPONE_BUCKET:
+        if table.schema.kind.is_keyed and files.buckets[group[0]] != POSTPONE_BUCKET:
             units += sections_of(group, low[group], high[group])
         else:
             units += _row_units(table, files, group)
@@ -193,13 +193,13 @@ def _change_units(table: FileStoreTable, files: ManifestColumns, kind: StepKind)
 
     A changelog's -U and the +U behind it may lie in two files, and an overwrite's deletes come before its rows.
     """
-    if kind is StepKind.CHANGELOG or (kind is StepKind.OVERWRITE and table.schema.primary_keys):
+    if kind is StepKind.CHANGELOG or (kind is StepKind.OVERWRITE and table.schema.kind.is_keyed):
         return _sorted_buckets(files)
     return [unit for group in _sorted_buckets(files) for unit in _row_units(table, files, group)]
 
 
 def _row_units(table: FileStoreTable, files: ManifestColumns, group: Sequence[int]) -> list[list[int]]:
-    if not table.options.data_evolution_enabled:
+    if not table.schema.kind.evolves_columns:
         return [[i] for i in _in_sequence(files, group)]
     first_row_ids, counts = files.file_values("_FIRST_ROW_ID"), files.row_counts
     found = row_range_groups([first_row_ids[i] for i in group], [int(counts[i]) for i in group])
@@ -213,7 +213,7 @@ def _changed_files(table: FileStoreTable, snapshot: Snapshot, kind: StepKind, *,
         store.changelog_manifests(snapshot) if kind is StepKind.CHANGELOG else store.delta_manifests(snapshot)
     )
     files = ManifestColumns.concat(list(store.read_columns(manifests, statistics=statistics)))
-    if kind is StepKind.OVERWRITE and table.schema.primary_keys:
+    if kind is StepKind.OVERWRITE and table.schema.kind.is_keyed:
         return files
     if kind is not StepKind.OVERWRITE:
         check_only_added(table, snapshot, files)
@@ -234,7 +234,7 @@ def _kept_of_state(
     """Which files of a state are read: those that later changes do not bring, and that the predicate leaves."""
     kept = np.ones(len(files), dtype=bool)
     producer = table.options.changelog_producer
-    if table.schema.primary_keys and producer != "none":
+    if table.schema.kind.is_keyed and producer != "none":
         kept &= files.buckets != POSTPONE_BUCKET
     if producer == "lookup":
         kept &= files.levels > 0  # compactions of level 0 will make changelogs
@@ -244,7 +244,7 @@ def _kept_of_state(
     if option is not None:
         kept &= created_since(files, int(table.options[option]))
     if predicate is not None:
-        hides = bool(table.schema.primary_keys) and table.options.batch_scan_skips_level_0
+        hides = table.schema.kind.is_keyed and table.options.batch_scan_skips_level_0
         if hides:
             predicate = implied_by(predicate, table.schema.partition_keys)  # level 0 may hold newer rows of any key
         left = set(scan_files(table, snapshot, predicate).file_names)
@@ -257,7 +257,7 @@ def kind_of(table: FileStoreTable, snapshot: Snapshot) -> StepKind | None:
     """What a stream reads of the changes of a snapshot; None for nothing."""
     options = table.options
     if snapshot.commit_kind is CommitKind.OVERWRITE:
-        keyed = bool(table.schema.primary_keys)
+        keyed = table.schema.kind.is_keyed
         if options.value("streaming-read-overwrite" if keyed else "streaming-read-append-overwrite"):
             return StepKind.OVERWRITE
     if options.changelog_producer != "none":

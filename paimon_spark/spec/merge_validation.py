@@ -60,7 +60,7 @@ def validate_merge_engine(schema: TableSchema) -> None:
     Raises:
         OptionError: They do not fit each other or the columns.
     """
-    if not schema.primary_keys:
+    if not schema.kind.is_keyed:
         return
     engine = schema.core_options.merge_engine
     if engine == "partial-update":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from typing import Any
 
 from paimon_spark.errors import CorruptTableError, SchemaError
@@ -23,6 +22,8 @@ from paimon_spark.spec.data_types import (
 )
 from paimon_spark.spec.json_text import JsonFields, parse_json_object, pretty_json
 from paimon_spark.spec.nested_types import duplicate_names
+from paimon_spark.spec.table_kind import BucketMode as BucketMode
+from paimon_spark.spec.table_kind import TableKind, table_kind
 
 CURRENT_VERSION = 3
 """The version of schema files we write (Java ``TableSchema.CURRENT_VERSION``)."""
@@ -31,16 +32,6 @@ _PAIMON_07_VERSION = 1
 _PAIMON_08_VERSION = 2
 _UNTRIMMED_LISTS = ("bucket-key", "partial-update.remove-record-on-sequence-group")
 """Lists of columns in which Java treats blanks as part of the names, as in sequence groups."""
-
-
-class BucketMode(Enum):
-    """How rows find their bucket (Java ``BucketMode``)."""
-
-    HASH_FIXED = "fixed number of buckets by hash"
-    HASH_DYNAMIC = "primary-key table, buckets grow with the keys"
-    KEY_DYNAMIC = "primary-key table whose keys move between partitions"
-    BUCKET_UNAWARE = "append table without buckets"
-    POSTPONE_MODE = "primary-key table whose rows wait for a compaction to get a bucket"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +63,7 @@ class TableSchema:
     unknown: dict[str, Any] = field(default_factory=dict)
     _core_options: CoreOptions = field(init=False, repr=False, compare=False)
     _by_name: dict[str, DataField] = field(init=False, repr=False, compare=False)
+    _kind: TableKind | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", tuple(self.fields))
@@ -240,14 +232,21 @@ class TableSchema:
     @property
     def bucket_mode(self) -> BucketMode:
         """How rows of the table find their bucket."""
-        bucket = self._core_options.bucket
-        if not self.primary_keys:
-            return BucketMode.BUCKET_UNAWARE if bucket == -1 else BucketMode.HASH_FIXED
-        if bucket == -2:
-            return BucketMode.POSTPONE_MODE
-        if bucket == -1:
-            return BucketMode.KEY_DYNAMIC if self.cross_partition_update else BucketMode.HASH_DYNAMIC
-        return BucketMode.HASH_FIXED
+        return self.kind.bucket_mode
+
+    @property
+    def kind(self) -> TableKind:
+        """What kind of table it is, under its options as they are now."""
+        if self._kind is None:
+            kind = table_kind(
+                is_keyed=bool(self.primary_keys),
+                crosses_partitions=self.cross_partition_update,
+                bucket=self._core_options.bucket,
+                data_evolution=self._core_options.data_evolution_enabled,
+            )
+            object.__setattr__(self, "_kind", kind)
+            return kind
+        return self._kind
 
     def with_options(self, options: Mapping[str, str]) -> TableSchema:
         """The same schema with exactly these options."""

@@ -63,7 +63,7 @@ def check_stored_branch(options: Mapping[str, str], branch: str = MAIN_BRANCH) -
 def _check_record_expiry(schema: TableSchema) -> None:
     """Java: ``RecordLevelExpire.create``, when a writer is made."""
     options = schema.core_options
-    expires = schema.primary_keys and options.value("record-level.expire-time") is not None
+    expires = schema.kind.is_keyed and options.value("record-level.expire-time") is not None
     if expires and options.value("record-level.time-field") is None:
         raise OptionError(
             "You should set time field for record-level expire: set option 'record-level.time-field' to a column of "
@@ -96,7 +96,7 @@ def check_no_global_index(table: FileStoreTable, statement: str) -> None:
     Raises:
         UnsupportedError: names the index.
     """
-    if not table.options.row_tracking_enabled or table.options.data_evolution_enabled:
+    if not table.options.row_tracking_enabled or table.schema.kind.evolves_columns:
         return
     snapshot = table.snapshots.latest_to_follow()
     entries = () if snapshot is None else table.manifests.index_entries(snapshot)

@@ -26,7 +26,7 @@ def compaction_backlog(schema: TableSchema, files: ManifestColumns) -> dict[byte
         Of a table with keys the sorted runs: files of level 0, and levels above. Of one without, how many of the newest
         files a compaction may join with the next one.
     """
-    return _sorted_runs(files) if schema.primary_keys else _files_to_join(schema, files)
+    return _sorted_runs(files) if schema.kind.is_keyed else _files_to_join(schema, files)
 
 
 def _sorted_runs(files: ManifestColumns) -> dict[bytes, dict[int, int]]:

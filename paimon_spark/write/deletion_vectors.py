@@ -19,7 +19,6 @@ from paimon_spark.errors import CommitConflictError, DataError
 from paimon_spark.spec.deletion_vector import INDEX_FILE_VERSION, Positions, encode_vector, positions_of, whole_vector
 from paimon_spark.spec.file_names import FileNameSequence, index_file_names
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, DeletionVectorMeta, FileKind, IndexManifestEntry
-from paimon_spark.spec.schema import BucketMode
 from paimon_spark.storage.store_options import redact
 from paimon_spark.table.deletion_vectors import FileKey, deleted_rows, vector_bytes, vector_places
 
@@ -148,7 +147,7 @@ class _IndexFiles:
     def __init__(self, table: FileStoreTable) -> None:
         self._table = table
         self._names: FileNameSequence = index_file_names()
-        self.bucketed = table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE
+        self.bucketed = table.schema.kind.has_buckets
         self._target_bytes = int(table.options.value("deletion-vector.index-file.target-size"))
 
     def write(self, partition: bytes, bucket: int, vectors: Sequence[_Vector]) -> list[IndexManifestEntry]:

@@ -17,7 +17,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.merge.sort import dense_ranks, sort_order
-from paimon_spark.spec.schema import BucketMode
 from paimon_spark.write.routing import Codes, partition_groups, positions_of, whole
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def cut_buckets(sample: pa.Table, schema: TableSchema, *, rows: float, row_bytes
 def most_rows_of_bucket(schema: TableSchema) -> int | None:
     """How many new keys a dynamic bucket takes at most; None where buckets are fixed, or their number is limited."""
     options = schema.core_options
-    if schema.bucket_mode is not BucketMode.HASH_DYNAMIC or int(options.value(_MOST_BUCKETS)) != -1:
+    if not schema.kind.assigns_buckets or int(options.value(_MOST_BUCKETS)) != -1:
         return None
     return int(options.value("dynamic-bucket.target-row-num"))
 
@@ -114,7 +113,7 @@ def most_rows_of_bucket(schema: TableSchema) -> int | None:
 def _number_of_buckets(schema: TableSchema, rows: float) -> int:
     """The number of buckets that rows of one partition fill."""
     options = schema.core_options
-    if schema.bucket_mode is not BucketMode.HASH_DYNAMIC:
+    if not schema.kind.assigns_buckets:
         return options.bucket
     filled = math.ceil(rows / float(options.value("dynamic-bucket.target-row-num")))
     most = int(options.value(_MOST_BUCKETS))

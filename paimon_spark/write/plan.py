@@ -16,7 +16,7 @@ from paimon_spark.options import CoreOptions
 from paimon_spark.spec.manifest import HASH_INDEX
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.overwrite_mode import OverwriteMode
-from paimon_spark.spec.schema import BucketMode, TableSchema
+from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.special_fields import TRACKED_FIELDS
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -134,25 +134,25 @@ def plan_write(
     """
     schema = table.schema
     check_writable(schema)
-    mode = schema.bucket_mode
+    kind = schema.kind
     tracked = TRACKED_FIELDS if rewritten and schema.core_options.row_tracking_enabled else ()
     mapping = map_columns(schema, data_schema, tracked)
-    if schema.primary_keys:
+    if kind.is_keyed:
         merge_engine_for(schema)  # its configuration errors belong to the driver
     at = rows_of if placing is None else placing.snapshot
     snapshot = table.snapshots.latest_to_follow() if at is None else at.find(table.snapshots)
     sequences: dict[bytes, dict[int, int]] = {}
     differing: dict[bytes, int] = {}
     backlog: dict[bytes, dict[int, int]] = {}
-    keeps_some = overwrite is None or mode is BucketMode.KEY_DYNAMIC  # a key may leave a partition that stays
-    if keeps_some and snapshot is not None and mode != BucketMode.BUCKET_UNAWARE:
+    keeps_some = overwrite is None or kind.updates_across_partitions  # a key may leave a partition that stays
+    if keeps_some and snapshot is not None and kind.has_buckets:
         files = table.manifests.live_columns(snapshot, statistics=False)
         sequences = _max_sequences(files)
         backlog = compaction_backlog(schema, files)
-        if mode == BucketMode.HASH_FIXED:
+        if kind.hashes_to_buckets:
             differing = _differing_buckets(files, schema.core_options.bucket)
     dynamic = None
-    if mode == BucketMode.HASH_DYNAMIC:
+    if kind.assigns_buckets:
         base = None if overwrite else snapshot
         dynamic = _dynamic_plan(table, base, shuffled) if placing is None else placing.dynamic
     elif placing is not None:
@@ -173,13 +173,13 @@ def plan_write(
         dynamic=dynamic,
         key_ranges=key_ranges,
         backlog=backlog,
-        waiting_user=new_user(table.options) if mode is BucketMode.POSTPONE_MODE else None,
+        waiting_user=new_user(table.options) if kind.postpones_buckets else None,
     )
     if plan.files.external is not None:
         plan.files.external.check_store(table.path)
     if differing and not schema.partition_keys:
         raise _bucket_number_error(schema.core_options.bucket, next(iter(differing.values())))
-    _LOG.info("Planned a write to %s (snapshot %s, %s).", table.path, plan.snapshot_id, mode.name)
+    _LOG.info("Planned a write to %s (snapshot %s, %s).", table.path, plan.snapshot_id, kind.bucket_mode.name)
     return plan
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from paimon_spark.spec.binary_row import EMPTY_SERIALIZED_ROW, encode_rows
 from paimon_spark.spec.bucket import bucket_ids
 from paimon_spark.spec.hashing import key_hashes
-from paimon_spark.spec.schema import BucketMode, TableSchema
+from paimon_spark.spec.schema import TableSchema
 from paimon_spark.write.bucket_filling import residue_classes
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.rows import MappedRows
@@ -69,7 +69,7 @@ class Router:
             total_buckets: number of buckets of those partitions that have another than the schema says.
         """
         self._note = note
-        self._mode = schema.bucket_mode
+        self._kind = schema.kind
         self._partition_fields = [schema.field(name) for name in schema.partition_keys]
         self._dynamic = dynamic
         names = schema.trimmed_primary_keys if dynamic is not None else schema.bucket_keys
@@ -87,7 +87,7 @@ class Router:
         rows = mapped.rows
         if not rows.num_rows:
             return
-        if self._mode == BucketMode.BUCKET_UNAWARE and not self._partition_fields:
+        if not self._kind.has_buckets and not self._partition_fields:
             yield RoutedRows(NO_PARTITION, 0, rows, mapped.kinds)
             return
         partition_codes, partitions = partition_groups(rows, self._partition_fields)
@@ -117,7 +117,7 @@ class Router:
 
     def _buckets(self, rows: pa.Table, partition_codes: Codes | None, partitions: list[bytes]) -> Codes | None:
         """The bucket of each row; None when all are bucket 0."""
-        if self._mode in (BucketMode.BUCKET_UNAWARE, BucketMode.POSTPONE_MODE):
+        if not self._kind.has_buckets or self._kind.postpones_buckets:
             return None
         columns = [whole(rows, f.name) for f in self._bucket_fields]
         types = [f.type for f in self._bucket_fields]
@@ -197,7 +197,7 @@ def partitions_are_free(schema: TableSchema) -> bool:
 
 
 def _partitions_alone(schema: TableSchema) -> bool:
-    return schema.bucket_mode is BucketMode.BUCKET_UNAWARE and bool(schema.partition_keys)
+    return not schema.kind.has_buckets and bool(schema.partition_keys)
 
 
 def shuffle_ids(
@@ -218,7 +218,7 @@ def shuffle_ids(
     if not rows.num_rows:
         return np.empty(0, dtype=np.int32)
     codes, partitions = partition_groups(rows, [schema.field(n) for n in schema.partition_keys])
-    dynamic = schema.bucket_mode == BucketMode.HASH_DYNAMIC
+    dynamic = schema.kind.assigns_buckets
     fields = [schema.field(n) for n in (schema.trimmed_primary_keys if dynamic else schema.bucket_keys)]
     columns, types = [whole(rows, f.name) for f in fields], [f.type for f in fields]
     options = schema.core_options

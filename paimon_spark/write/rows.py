@@ -208,7 +208,7 @@ def map_columns(schema: TableSchema, data_schema: pa.Schema, extra: tuple[DataFi
         kind_field=kind_field,
         ignore_delete=options.ignore_delete,
         ignore_update_before=options.ignore_update_before,
-        inserts_only=not schema.primary_keys,
+        inserts_only=not schema.kind.is_keyed,
         data_names=tuple(names),
         descriptors=frozenset(options.names("blob-descriptor-field")),
         views=frozenset(options.names("blob-view-field")),

@@ -12,7 +12,6 @@ from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.lookup import lookup_engine
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, index_file_names
 from paimon_spark.spec.hash_index import encode_hash_index
-from paimon_spark.spec.schema import BucketMode
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.partition_times import check_partition_time
 from paimon_spark.write.append_writer import AppendWriter
@@ -142,9 +141,9 @@ class _TaskWrite:
         schema = plan.table.schema
         waits = plan.waiting_user
         self._spec = plan.files if waits is None else with_input(waiting_spec(schema, waits), plan.table)
-        self._engine = merge_engine_for(schema) if schema.primary_keys else None
+        self._engine = merge_engine_for(schema) if schema.kind.is_keyed else None
         self._dynamic = self._dynamic_buckets()
-        has_index = plan.placed and schema.bucket_mode is BucketMode.HASH_DYNAMIC
+        has_index = plan.placed and schema.kind.assigns_buckets
         self._placed = PlacedKeys(plan.dynamic, hash_loader(plan)) if has_index and plan.dynamic else None
         note = None if self._placed is None else self._placed.note
         self._router = Router(schema, self._dynamic, note, plan.total_buckets)

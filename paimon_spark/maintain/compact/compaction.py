@@ -28,7 +28,6 @@ from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.options import Stage, refuse
 from paimon_spark.read.record_expiry import RecordExpiry
-from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.simple_stats import EMPTY_STATS
 from paimon_spark.table.support import check_no_global_index, check_writable
 from paimon_spark.write.deletion_vectors import DeletedRows
@@ -122,7 +121,7 @@ def check_compactable(table: FileStoreTable) -> None:
     CommitSettings.of(table.options)
     refuse(table.options, Stage.COMPACT)
     check_no_global_index(table, "Compaction")
-    if table.schema.primary_keys:
+    if table.schema.kind.is_keyed:
         merge_engine_for(table.schema)
 
 
@@ -145,7 +144,7 @@ class _Work:
         self._now = [list(bucket.files) for bucket in buckets]
         self._created: list[tuple[BucketFiles, DataFileMeta]] = []
         self._changelog: list[list[DataFileMeta]] = [[] for _ in buckets]
-        keyed = bool(table.schema.primary_keys)
+        keyed = table.schema.kind.is_keyed
         expiry = RecordExpiry.of(table) if keyed else None
         has_expired = None if expiry is None else expiry.holds_expired(table)
         self._strategy = CompactStrategy.of(table.options, full=full, has_expired=has_expired)
@@ -155,10 +154,10 @@ class _Work:
             if keyed
             else None
         )
-        unaware = table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE
+        unaware = not table.schema.kind.has_buckets
         self.rounds = 1 if full or unaware else 2  # Java picks again when it has finished what it picked first
         self._append: AppendCompactPlanner | EvolvedCompactPlanner
-        if table.options.data_evolution_enabled:
+        if table.schema.kind.evolves_columns:
             self._append = EvolvedCompactPlanner(table, full=full)
         else:
             self._append = AppendCompactPlanner(table, full=full, unaware=unaware, by_tier=by_tier)

@@ -22,7 +22,6 @@ from paimon_spark.maintain.compact.sorted_plan import clusters_by_steps
 from paimon_spark.maintain.compact.step import size_tier, small_file_bytes
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.spec.manifest_columns import ManifestColumns
-from paimon_spark.spec.schema import BucketMode
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta, ManifestFileMeta
@@ -74,13 +73,13 @@ def due_after_write(
             if message.new_files:
                 new.setdefault((message.partition, message.bucket), []).extend(message.new_files)
     options = table.options
-    compacts = not options.write_only if table.schema.primary_keys else options.compacts_appends
+    compacts = not options.write_only if table.schema.kind.is_keyed else options.compacts_appends
     if not new or not compacts or clusters_by_steps(table):
         return None  # Java: rows are clustered by a compaction that somebody asks for
     in_full = _in_full(table, micro_batch)
     if in_full or readers_wait(table):
         return DueCompaction(CompactScope(places=frozenset(new)), full=in_full, readers_wait=True, urgent=True)
-    if table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
+    if not table.schema.kind.has_buckets:
         partitions = _with_many_small_files(table, {partition for partition, _ in new})
         places = {place for place in new if place[0] in partitions}
         return DueCompaction(CompactScope(places=frozenset(places))) if places else None
@@ -94,13 +93,13 @@ def readers_wait(table: FileStoreTable) -> bool:
     Args:
         table: as it was written, with dynamic options.
     """
-    return bool(table.schema.primary_keys) and table.options.compacts_writes
+    return table.schema.kind.is_keyed and table.options.compacts_writes
 
 
 def _in_full(table: FileStoreTable, micro_batch: int | None) -> bool:
     """Whether a write ends with a full compaction: each batch write, but streams count their commits (Java)."""
     commits = int(table.options.value("full-compaction.delta-commits") or 0)
-    if commits <= 0 or table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
+    if commits <= 0 or not table.schema.kind.has_buckets:
         return False
     return micro_batch is None or (micro_batch + 1) % commits == 0
 
@@ -111,7 +110,7 @@ def _over_the_trigger(
     """Return the buckets in which a compaction may be due, and whether one of them has too much of it."""
     options = table.options
     before = {place: backlog.get(place[0], {}).get(place[1], 0) for place in new}
-    if not table.schema.primary_keys:
+    if not table.schema.kind.is_keyed:
         least = int(options.value("compaction.min.file-num"))
         return {place for place, files in new.items() if before[place] + len(files) >= least}, False
     strategy = CompactStrategy.of(options, full=False)

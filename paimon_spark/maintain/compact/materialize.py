@@ -21,7 +21,6 @@ from paimon_spark.maintain.compact.rewrite import EvolvedRows, Rewrite
 from paimon_spark.maintain.compact.step import BucketFiles, split_files
 from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.read.data_evolution import holds_part, row_range_groups
-from paimon_spark.spec.schema import BucketMode
 from paimon_spark.table.deletion_vectors import vectors_of
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.deletion_vectors import changed_vectors, delete_index_files
@@ -56,7 +55,7 @@ def materialize_deletion_vectors(
         CommitConflictError: other commits changed the same rows every time; nothing was changed.
     """
     options = table.options
-    if table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE or not options.data_evolution_enabled:
+    if not table.schema.kind.evolves_columns:
         raise UnsupportedError(
             "Materializing deletion vectors only supports unaware-bucket data evolution tables: compact other tables."
         )

@@ -112,7 +112,7 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> RewriteResult:
     directory = table.paths.bucket_dir(table.paths.partition_path(rewrite.partition), rewrite.bucket)
     spec = output_spec(table, rewrite)
     output = OutputFiles(table, spec, directory, FileSource.COMPACT, first_sequence=rewrite.first_sequence)
-    log_spec = data_file_spec(schema, level=rewrite.level, changelog=True) if schema.primary_keys else spec
+    log_spec = data_file_spec(schema, level=rewrite.level, changelog=True) if schema.kind.is_keyed else spec
     lookup = _lookup(table, rewrite)
     log = OutputFiles(table, log_spec, directory, FileSource.APPEND)
     try:
@@ -186,7 +186,7 @@ def _pieces(table: FileStoreTable, rewrite: Rewrite) -> Iterator[tuple[pa.Table 
     if rewrite.changelog:
         yield from rows_with_changelog(table, rewrite.partition, rewrite.sections, rewrite.level)
         return
-    batches = _merged(table, rewrite) if table.schema.primary_keys else appended_rows(table, rewrite)
+    batches = _merged(table, rewrite) if table.schema.kind.is_keyed else appended_rows(table, rewrite)
     for batch in batches:
         yield batch, None
 

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.space_curves import Curve, can_be_ordered, curve_keys
 
 if TYPE_CHECKING:
@@ -180,7 +179,7 @@ def clusters_writes(schema: TableSchema) -> bool:
     ``PaimonSparkWriter``.
     """
     options = schema.core_options
-    if schema.bucket_mode is not BucketMode.BUCKET_UNAWARE or not clustering_columns(options):
+    if schema.kind.has_buckets or not clustering_columns(options):
         return False
     return not options.value("clustering.incremental") or bool(options.value("clustering.incremental.optimize-write"))
 

@@ -20,7 +20,6 @@ from paimon_spark.maintain.compact.step import BucketFiles, small_file_bytes
 from paimon_spark.maintain.compact.vectors import much_deleted
 from paimon_spark.options import OPTIONS
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
-from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.deletion_vectors import vectors_of
@@ -74,7 +73,7 @@ class CompactScope:
             places = zip(live.partitions, live.buckets.tolist(), strict=True)
             live = live.filter(np.array([place in self.places for place in places], dtype=bool))
         live = live.filter(self._wanted(table, live))
-        if only_small and table.schema.bucket_mode is BucketMode.BUCKET_UNAWARE:
+        if only_small and not table.schema.kind.has_buckets:
             small = live.file_sizes < small_file_bytes(table.options, keyed=False)
             due = np.flatnonzero(small | much_deleted(table, live, vectors_of(table, snapshot)))
             live = live.take(due[: int(table.options.value("compaction.file-num-limit"))])
@@ -191,8 +190,8 @@ def _parse_spec(text: str) -> dict[str, str]:
 
 
 def _buckets(table: FileStoreTable, buckets: Sequence[int] | str) -> frozenset[int]:
-    mode, count = table.schema.bucket_mode, table.options.bucket
-    if mode is not BucketMode.HASH_FIXED:
+    kind, count, mode = table.schema.kind, table.options.bucket, table.schema.kind.bucket_mode
+    if not kind.hashes_to_buckets:
         raise OptionError(
             f"Specifying buckets is only supported for fixed-bucket tables, but the table bucket mode is {mode.name}."
         )

@@ -16,7 +16,6 @@ from paimon_spark.maintain.compact.levels import CompactStrategy, level_runs
 from paimon_spark.maintain.compact.row_order import clustering_columns
 from paimon_spark.maintain.compact.scope import CompactScope
 from paimon_spark.maintain.compact.step import BucketFiles
-from paimon_spark.spec.schema import BucketMode
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta
@@ -42,7 +41,7 @@ class SortUnit:
 
 def clusters_by_steps(table: FileStoreTable) -> bool:
     """Whether compactions of the table cluster its rows (``clustering.incremental``)."""
-    return bool(table.options.value("clustering.incremental")) and not table.schema.primary_keys
+    return bool(table.options.value("clustering.incremental")) and not table.schema.kind.is_keyed
 
 
 def check_sortable(table: FileStoreTable) -> None:
@@ -51,12 +50,12 @@ def check_sortable(table: FileStoreTable) -> None:
     Raises:
         UnsupportedError: the table has keys, buckets or data evolution.
     """
-    if table.schema.bucket_mode is not BucketMode.BUCKET_UNAWARE:
+    if table.schema.kind.has_buckets:
         raise UnsupportedError(
             "Sort compaction only supports unaware-bucket append-only tables: the rows of this one belong to buckets. "
             "Compact it without an order."
         )
-    if table.options.data_evolution_enabled:
+    if table.schema.kind.evolves_columns:
         raise UnsupportedError("Data Evolution table cannot be sorted!")
 
 

@@ -88,11 +88,11 @@ def _check_kinds(table: FileStoreTable, without_snapshot: str) -> None:
 
 def _check_tables(source: FileStoreTable, target: FileStoreTable) -> None:
     for table in (source, target):
-        if table.schema.primary_keys:
+        if table.schema.kind.is_keyed:
             raise UnsupportedError(
                 f"Branch merge is only supported for append-only tables, but branch '{table.branch}' has primary keys."
             )
-        if table.options.data_evolution_enabled:
+        if table.schema.kind.evolves_columns:
             raise UnsupportedError(
                 f"Branch merge is not supported for data-evolution tables (branch '{table.branch}')."
             )

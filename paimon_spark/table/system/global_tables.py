@@ -93,7 +93,7 @@ def _table_row(database: str, name: str, table: FileStoreTable) -> tuple[Any, ..
         name,
         options.get("type", "table"),
         bool(table.schema.partition_keys),
-        bool(table.schema.primary_keys),
+        table.schema.kind.is_keyed,
         options.get("owner"),
         _number(options, "createdAt"),
         options.get("createdBy"),
