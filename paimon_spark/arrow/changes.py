@@ -21,6 +21,7 @@ from paimon_spark.errors import CommitStateUnknownError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.committed_write import commit_write
 from paimon_spark.maintain.files.deletion import delete_messages, delete_written
+from paimon_spark.maintain.row_deletion import MarkedFile, commit_marks, encode_positions
 from paimon_spark.maintain.row_level import (
     check_row_delete,
     delete_partitions,
@@ -30,15 +31,14 @@ from paimon_spark.maintain.row_level import (
     only_compacted,
     truncate,
 )
-from paimon_spark.maintain.row_marks import MarkedFile, commit_marks, encode_positions
 from paimon_spark.maintain.row_removal import remove_rows
-from paimon_spark.read.key_places import numbers_of_keys, plan_key_places, read_key_places
+from paimon_spark.read.key_locations import numbers_of_keys, plan_key_locations, read_key_locations
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, read_with_metadata
+from paimon_spark.read.postponed_files import by_writer, postponed_schema, read_postponed_rows
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan
-from paimon_spark.read.waiting_files import by_writer, read_waiting, waiting_schema
 from paimon_spark.spec.arrow_types import to_arrow_schema
-from paimon_spark.spec.file_names import POSTPONE_BUCKET, waiting_writer
+from paimon_spark.spec.file_names import POSTPONE_BUCKET, postponed_writer
 from paimon_spark.spec.predicate import Predicate, evaluate, fields
 from paimon_spark.spec.row_kind import RowKind
 from paimon_spark.spec.schema import BucketMode
@@ -47,10 +47,16 @@ from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket
+from paimon_spark.write.cross_partition_engines import KeyRule, key_rule
+from paimon_spark.write.cross_partition_update import (
+    ORDER,
+    assign_all_rows,
+    cross_partition_schema,
+    partitions_of_rows,
+    place_fields,
+)
 from paimon_spark.write.message import TaskMessage
-from paimon_spark.write.moving_keys import KeyRule, key_rule
-from paimon_spark.write.moving_rows import ORDER, moving_schema, partitions_of_rows, place_all_rows, place_fields
-from paimon_spark.write.plan import WritePlan, new_user, placement_log, plan_write
+from paimon_spark.write.plan import WritePlan, assignment_log, new_user, plan_write
 from paimon_spark.write.postpone import buckets_of_batch, known_buckets, writes_real_buckets
 from paimon_spark.write.task_write import chunk_bytes, write_batches
 
@@ -92,7 +98,7 @@ def write_rows(table: FileStoreTable, data: Any, overwrite: OverwriteSpec | None
 def _commit(
     table: FileStoreTable, plan: WritePlan, messages: list[TaskMessage], overwrite: OverwriteSpec | None, **how: Any
 ) -> int | None:
-    user = plan.waiting_user or new_user(table.options)
+    user = plan.postponed_user or new_user(table.options)
     try:
         return commit_write(table, plan, messages, commit_user=user, overwrite=overwrite, **how)
     except CommitStateUnknownError:
@@ -126,11 +132,16 @@ def _write_across_partitions(
     splits = _key_splits(given, overwrite)
     placing = replace(given, dynamic=_bucket_plan(given, splits))
     plan = plan_write(
-        table, overwrite=kind, data_schema=moving_schema(table.schema), shuffled=True, placing=placing, rows_of=at
+        table,
+        overwrite=kind,
+        data_schema=cross_partition_schema(table.schema),
+        shuffled=True,
+        placing=placing,
+        rows_of=at,
     )
     key_fields = place_fields(table.schema)
-    known = (keys for split in splits for keys in read_key_places(table, split, key_fields))
-    message = write_batches(plan, place_all_rows(given, plan, _numbered(batches), known), 0)
+    known = (keys for split in splits for keys in read_key_locations(table, split, key_fields))
+    message = write_batches(plan, assign_all_rows(given, plan, _numbered(batches), known), 0)
     return _commit(table, plan, [message], overwrite)
 
 
@@ -161,7 +172,7 @@ def _key_splits(plan: WritePlan, overwrite: OverwriteSpec | None) -> list[DataSp
         specs = [*([overwrite.partition] if overwrite.partition else ()), *overwrite.partitions]
         scope = PartitionScope(table, specs, exactly=overwrite.exactly, condition=overwrite.condition)
         left_out = scope.contains
-    return plan_key_places(table, snapshot, left_out=left_out, parallelism=1)
+    return plan_key_locations(table, snapshot, left_out=left_out, parallelism=1)
 
 
 def _bucket_plan(plan: WritePlan, splits: Sequence[DataSplit]) -> DynamicBucketPlan:
@@ -174,7 +185,7 @@ def _bucket_plan(plan: WritePlan, splits: Sequence[DataSplit]) -> DynamicBucketP
     for split in splits:
         bucket = split.partition, split.bucket
         if bucket not in exact and 2 * counts[bucket] >= target:
-            found = sum(batch.num_rows for batch, _ in read_key_places(plan.table, split, key_fields))
+            found = sum(batch.num_rows for batch, _ in read_key_locations(plan.table, split, key_fields))
             unclear[bucket] = unclear.get(bucket, 0) + found
     known: dict[bytes, list[KnownBucket]] = {}
     for (partition, number), count in sorted((counts | unclear).items()):
@@ -184,7 +195,7 @@ def _bucket_plan(plan: WritePlan, splits: Sequence[DataSplit]) -> DynamicBucketP
         target_rows=target,
         max_buckets=-1,
         keys_apart=True,
-        log=placement_log(plan.table),
+        log=assignment_log(plan.table),
     )
 
 
@@ -196,7 +207,7 @@ def _write_postponed(
     staging = plan_write(waiting, data_schema=rows.schema, rows_of=at)
     staged_message = write_batches(staging, rows.batches, 0)
     staged = [
-        (part.partition, waiting_writer(file.file_name), file)
+        (part.partition, postponed_writer(file.file_name), file)
         for part in staged_message.messages
         for file in part.new_files
     ]
@@ -213,11 +224,11 @@ def _write_postponed(
         groups = by_writer(table, staged)
         for number in sorted({numbers[group.partition] for group in groups}):
             fixed = table.as_if({"bucket": str(number)})
-            plan = plan_write(fixed, overwrite=kind, data_schema=waiting_schema(table), shuffled=True, rows_of=at)
+            plan = plan_write(fixed, overwrite=kind, data_schema=postponed_schema(table), shuffled=True, rows_of=at)
             plan = replace(plan, blobs_in_packs=True)
             own_groups = [group for group in groups if numbers[group.partition] == number]
-            messages.append(write_batches(plan, read_waiting(fixed, own_groups, chunk_bytes(plan)), 0))
-        whole = replace(staging, waiting_user=None, rows_read=False)
+            messages.append(write_batches(plan, read_postponed_rows(fixed, own_groups, chunk_bytes(plan)), 0))
+        whole = replace(staging, postponed_user=None, rows_read=False)
         return _commit(table, whole, messages, overwrite)
     finally:
         delete_written(table, [(partition, POSTPONE_BUCKET, file) for partition, _, file in staged])

@@ -22,7 +22,7 @@ from paimon_spark.write.message import CommitMessage, NewHashes, TaskMessage
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedHashes:
+class AssignedHashes:
     """New key hashes of one dynamic bucket, as one task reported them."""
 
     partition: bytes
@@ -38,7 +38,7 @@ class Changes:
     changelog: tuple[ManifestEntry, ...] = ()
     index: tuple[IndexManifestEntry, ...] = ()
     """Index files to add and to delete; HASH files only with kind DELETE (an overwrite), new hashes are in `hashes`."""
-    hashes: tuple[PlacedHashes, ...] = ()
+    hashes: tuple[AssignedHashes, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.files or self.changelog or self.index or self.hashes)
@@ -98,7 +98,7 @@ def collect_changes(messages: Iterable[TaskMessage | CommitMessage]) -> Collecte
         changelog=tuple(entry for m in flat for entry in _entries(FileKind.ADD, m, m.changelog_files)),
         index=tuple(entry for message in flat for entry in message.index_changes),
         hashes=tuple(
-            PlacedHashes(message.partition, message.bucket, message.new_index)
+            AssignedHashes(message.partition, message.bucket, message.new_index)
             for message in flat
             if message.new_index is not None and message.new_index.count
         ),

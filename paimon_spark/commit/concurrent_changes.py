@@ -5,7 +5,7 @@ nobody else has changed these rows. The check compares buckets and key ranges: i
 added or deleted a file in a bucket that this commit writes to, with keys in the range of this commit's keys. So two
 statements never both change a row that only one of them has read (snapshot isolation: rows that a condition would find
 only in other buckets, or outside these keys, are not searched again). A plain upsert reads nothing and is not checked.
-Where keys move between partitions, each write has read which keys there are: a later change of any bucket is then a
+With cross-partition updates, each write has read which keys there are: a later change of any bucket is then a
 conflict, with keys in the range of this commit's, so that no key comes into two partitions.
 Java has no such check and loses updates.
 """

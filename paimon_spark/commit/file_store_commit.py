@@ -22,8 +22,8 @@ from paimon_spark.errors import CommitConflictError, CommitError, CommitStateUnk
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.spec.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
+from paimon_spark.write.bucket_assignment_log import record_paths
 from paimon_spark.write.message import CommitMessage, TaskMessage
-from paimon_spark.write.placement_log import record_paths
 from paimon_spark.write.plan import new_user
 
 if TYPE_CHECKING:
@@ -123,12 +123,12 @@ def commit(
             replace(compact, changes=replace(parts.compact, changelog=())) if overwrite is not None else compact
         )
     last = _commit_parts(table, todo, settings, after_commit, searched)
-    _delete_placement_logs(table, messages)
+    _delete_assignment_logs(table, messages)
     return last
 
 
-def _delete_placement_logs(table: FileStoreTable, messages: Sequence[TaskMessage | CommitMessage]) -> None:
-    """Delete the placement logs of the tasks; a leftover is an orphan file."""
+def _delete_assignment_logs(table: FileStoreTable, messages: Sequence[TaskMessage | CommitMessage]) -> None:
+    """Delete the assignment logs of the tasks; a leftover is an orphan file."""
     seen = [m.placement for m in messages if isinstance(m, TaskMessage) and m.placement is not None]
     if seen:
         with contextlib.suppress(Exception):  # the commit has taken place

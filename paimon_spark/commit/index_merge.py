@@ -19,7 +19,7 @@ from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, HASH_INDEX, FileK
 from paimon_spark.write.hash_runs import HashRuns, distinct
 
 if TYPE_CHECKING:
-    from paimon_spark.commit.changes import PlacedHashes
+    from paimon_spark.commit.changes import AssignedHashes
 
 Hashes = npt.NDArray[np.int32]
 BucketId = tuple[bytes, int]
@@ -100,7 +100,7 @@ def _add_by_name(by_name: dict[str, IndexManifestEntry], entry: IndexManifestEnt
 
 
 def merge_hash_indexes(
-    previous: Iterable[IndexManifestEntry], placed: Sequence[PlacedHashes], files: HashIndexFiles
+    previous: Iterable[IndexManifestEntry], placed: Sequence[AssignedHashes], files: HashIndexFiles
 ) -> list[IndexManifestEntry]:
     """Merge new key hashes into the hash indexes of the latest snapshot and write the new index files.
 
@@ -115,7 +115,7 @@ def merge_hash_indexes(
     Raises:
         CommitConflictError: a key is placed in one bucket here and in another one by the table as it is now.
     """
-    by_bucket: dict[BucketId, list[PlacedHashes]] = {}
+    by_bucket: dict[BucketId, list[AssignedHashes]] = {}
     for new in placed:
         by_bucket.setdefault((new.partition, new.bucket), []).append(new)
     known: dict[BucketId, IndexManifestEntry] = {
@@ -145,7 +145,7 @@ def _distinct(parts: Iterable[Hashes]) -> Hashes:
 
 
 def _merged_index(
-    bucket_id: BucketId, news: Sequence[PlacedHashes], ours: Hashes, theirs: Hashes | None, files: HashIndexFiles
+    bucket_id: BucketId, news: Sequence[AssignedHashes], ours: Hashes, theirs: Hashes | None, files: HashIndexFiles
 ) -> IndexManifestEntry | None:
     """Return the bucket's new index entry; None when the table's index has all of our hashes already."""
     side_file = news[0].hashes

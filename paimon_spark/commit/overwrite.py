@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Beside(Enum):
-    """What an overwrite may add to partitions that it does not replace, where keys move between partitions."""
+    """What an overwrite may add to partitions that it does not replace, with cross-partition updates."""
 
     NOTHING = "nothing"
     DELETES = "deletes of rows whose keys move to a replaced partition"

@@ -212,7 +212,7 @@ class SnapshotBuilder:
     def _schema_id(self, latest: Snapshot | None) -> int:
         """Return the latest schema of the table that was planned for, not of one made anew in its place."""
         table = self._table
-        schema, is_same = table.schemas.latest_beside(table.schema.id)
+        schema, is_same = table.schemas.latest_and_given(table.schema.id)
         if schema is None:
             raise TableNotFoundError(f"The table {table.path} was dropped while it was written: no schema file.")
         if not is_same:

@@ -25,9 +25,9 @@ from paimon_spark.commit.concurrent_changes import RowsRead
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.row_marks import commit_marks
+from paimon_spark.maintain.row_deletion import commit_marks
 from paimon_spark.read.data_evolution import anchor_of, groups_of_rows
-from paimon_spark.read.evolved_read import read_evolved
+from paimon_spark.read.data_evolution_read import read_data_evolution
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import TableScan
@@ -41,7 +41,7 @@ from paimon_spark.write.message import CommitMessage, TaskMessage
 from paimon_spark.write.rows import RowMapping, map_columns
 
 if TYPE_CHECKING:
-    from paimon_spark.maintain.row_marks import MarkedFile
+    from paimon_spark.maintain.row_deletion import MarkedFile
     from paimon_spark.read.split import SplitFile
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.manifest import IndexManifestEntry
@@ -186,7 +186,7 @@ def _written(update: ColumnUpdate, group: RowGroup, rows: _SortedRows) -> Commit
 def _old_values(update: ColumnUpdate, group: RowGroup) -> Iterator[pa.RecordBatch]:
     """Yield what the columns of all rows of a group hold, deleted rows among them; BLOBs are not read."""
     fields = tuple(field for field in update.fields if not _in_blob_files(update.table, field))
-    for _, batches in read_evolved(FileRead(update.table, fields, {}), group.files, None):
+    for _, batches in read_data_evolution(FileRead(update.table, fields, {}), group.files, None):
         yield from batches
 
 

@@ -60,7 +60,7 @@ def commit_write(
         after_commit=maintenance(table),
     )
     compacted = None
-    if plan.waiting_user is None:
+    if plan.postponed_user is None:
         compacted = compact_after_write(
             table,
             messages,

@@ -14,8 +14,8 @@ from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitConflictError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.column_update import check_updatable_columns
-from paimon_spark.read.postponed_read import merges_waiting
-from paimon_spark.read.waiting_files import waiting_entries
+from paimon_spark.read.postponed_files import postponed_entries
+from paimon_spark.read.postponed_read import merges_postponed
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.table.support import check_no_global_index, check_readable, check_writable
 from paimon_spark.table.two_branches import other_branch, own_partitions
@@ -178,8 +178,8 @@ def _check_changeable(table: FileStoreTable, statement: str) -> None:
             "DELETE is not supported without. Set option 'deletion-vectors.enabled' = 'true'."
         )
     check_no_global_index(table, statement)
-    snapshot = table.snapshots.latest_to_follow() if merges_waiting(table) else None
-    if snapshot is not None and waiting_entries(table.manifests.live_entries(snapshot)):
+    snapshot = table.snapshots.latest_to_follow() if merges_postponed(table) else None
+    if snapshot is not None and postponed_entries(table.manifests.live_entries(snapshot)):
         raise UnsupportedError(
             f"{statement} is not supported while rows wait for their buckets and 'postpone.merge-on-read' shows them: "
             "they would replace the changed rows. Take them into buckets first: CALL sys.compact."

@@ -22,13 +22,13 @@ from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.read.split import SplitFile
 from paimon_spark.spec.deletion_vector import Positions, decode_vector, encode_vector, positions_of
 from paimon_spark.spec.manifest import FileSource
-from paimon_spark.table.deletion_vectors import NO_VECTORS, VectorPlace, Vectors, deleted_rows, vectors_of
+from paimon_spark.table.deletion_vectors import NO_VECTORS, VectorLocation, Vectors, deleted_rows, vectors_of
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.deletion_vectors import changed_vectors, delete_index_files
 from paimon_spark.write.message import CommitMessage, TaskMessage
 
 if TYPE_CHECKING:
-    from paimon_spark.maintain.row_marks import MarkedFile
+    from paimon_spark.maintain.row_deletion import MarkedFile
     from paimon_spark.spec.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry
     from paimon_spark.spec.snapshot import Operation, Snapshot
     from paimon_spark.table.table import FileStoreTable
@@ -156,7 +156,7 @@ def _file_without(table: FileStoreTable, rows: RowsOfFile, vectors: Vectors) -> 
         positions = np.union1d(positions, positions_of(deleted_rows(table.file_io, before, count), count))
     data, length = encode_vector(positions, wide=True)
     path = table.paths.data_file_path(entry.partition, entry.bucket, entry.file)
-    vector = VectorPlace(path, 0, length, len(positions), data)
+    vector = VectorLocation(path, 0, length, len(positions), data)
     return SplitFile.of(entry.file, path)._replace(deletion_vector=vector)
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from paimon_spark.read.data_evolution import anchor_mask
 from paimon_spark.read.file_scan import reads_all_files, scan_files
 from paimon_spark.read.plan import residual_filter
-from paimon_spark.read.postponed_read import merges_waiting
+from paimon_spark.read.postponed_read import merges_postponed
 from paimon_spark.read.sorted_runs import is_unmerged
 from paimon_spark.read.split_generator import generate_splits
 from paimon_spark.read.stats_pruning import column_bounds
@@ -95,7 +95,7 @@ def aggregate_snapshot(
         CorruptTableError: a manifest is missing or cannot be read.
     """
     schema = table.schema
-    if merges_waiting(table) or not _is_exact(schema, wanted) or residual_filter(schema, predicate) is not None:
+    if merges_postponed(table) or not _is_exact(schema, wanted) or residual_filter(schema, predicate) is not None:
         return None
     fields = result_fields(schema, wanted)
     if snapshot is None:

@@ -17,7 +17,7 @@ from paimon_spark.errors import CorruptTableError
 from paimon_spark.read.row_selection import selected_rows
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.storage.blob_format import PLACEHOLDER, BlobReader, Longs, portions
-from paimon_spark.storage.blob_places import descriptors
+from paimon_spark.storage.blob_locations import descriptors
 from paimon_spark.storage.formats import open_blob_file
 
 if TYPE_CHECKING:

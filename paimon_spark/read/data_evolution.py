@@ -112,7 +112,7 @@ def anchor_mask(files: ManifestColumns) -> Mask:
     return mask
 
 
-def evolved_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predicate) -> Mask:
+def data_evolution_mask(table: FileStoreTable, files: ManifestColumns, predicate: Predicate) -> Mask:
     """Return which files may hold columns of a row for which the predicate is true: whole groups.
 
     A conjunct rules a group out where one file is the newest for all its columns, and that file's statistics or indexes

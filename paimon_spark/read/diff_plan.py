@@ -23,7 +23,7 @@ from paimon_spark.read.split_generator import split_files
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.manifest_columns import ManifestColumns
 from paimon_spark.spec.predicate import Predicate, implied_by
-from paimon_spark.table.deletion_vectors import NO_VECTORS, VectorPlace, Vectors, vectors_of
+from paimon_spark.table.deletion_vectors import NO_VECTORS, VectorLocation, Vectors, vectors_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
-Identity = tuple[bytes, int, str, int, int | VectorPlace]
+Identity = tuple[bytes, int, str, int, int | VectorLocation]
 Bucket = tuple[int, list[SplitFile]]
 """A bucket's number and its files."""
 

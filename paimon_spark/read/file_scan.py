@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from paimon_spark.read.data_evolution import evolved_mask
+from paimon_spark.read.data_evolution import data_evolution_mask
 from paimon_spark.read.index_pruning import WITH_ROWS, index_masks
 from paimon_spark.read.pruning import bucket_groups, bucket_mask
 from paimon_spark.read.stats_pruning import stats_mask
@@ -73,7 +73,7 @@ def scan_files(
     if since is not None and len(files):
         files = files.filter(created_since(files, since))
     if evolves and predicate is not None and len(files):
-        return files.filter(evolved_mask(table, files, predicate))
+        return files.filter(data_evolution_mask(table, files, predicate))
     if table.schema.kind.is_keyed and table.options.batch_scan_skips_level_0 and len(files):
         files = files.filter(files.levels > 0)
     if predicate is None or not len(files):

@@ -23,7 +23,7 @@ from paimon_spark.spec.file_index.settings import index_settings
 from paimon_spark.spec.predicate import Predicate, fields
 from paimon_spark.storage.store_options import redact
 from paimon_spark.table.data_layout import DataLayout
-from paimon_spark.table.file_indexes import IndexPlace, index_place, opened
+from paimon_spark.table.file_indexes import IndexLocation, index_location, opened
 
 if TYPE_CHECKING:
     from paimon_spark.spec.data_types import DataField
@@ -45,7 +45,7 @@ _MOST_FILES = 10_000
 
 def answer_of(
     file_io: FileIO,
-    place: IndexPlace | None,
+    place: IndexLocation | None,
     columns: Sequence[DataField],
     predicate: Predicate | None,
     row_count: int,
@@ -105,7 +105,7 @@ def index_masks(
         return keep, some
     part = files.take(indexed)
     paths = DataLayout.of(table.schema).data_file_paths(table.path, part)
-    places = [index_place(embedded[i], extra[i], path) for i, path in zip(indexed, paths, strict=True)]
+    places = [index_location(embedded[i], extra[i], path) for i, path in zip(indexed, paths, strict=True)]
     counts = part.row_counts.tolist()
     questions = list(_questions(table, part.schema_ids.tolist(), places, predicate))
 
@@ -124,7 +124,7 @@ def index_masks(
 
 
 def _questions(
-    table: FileStoreTable, schema_ids: Sequence[int], places: Sequence[IndexPlace | None], predicate: Predicate
+    table: FileStoreTable, schema_ids: Sequence[int], places: Sequence[IndexLocation | None], predicate: Predicate
 ) -> Iterator[_Question]:
     """Yield what is asked of which file: of those that may have an index of a column of the predicate."""
     groups: dict[int, list[int]] = {}

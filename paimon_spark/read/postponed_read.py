@@ -1,8 +1,8 @@
-"""Rows that wait for their buckets (``bucket`` = -2), merged with the others when read: `postpone.merge-on-read`.
+"""Postponed rows (``bucket`` = -2), merged with the others when read: `postpone.merge-on-read`.
 
 Equals Java's ``PostponeMergeReadBuilder`` and ``MergeFileSplitRead.createPostponeMergeReader``: waiting rows come after
 all rows of real buckets, in their order, and `sequence.field` counts before that. Spark shuffles nothing here: each
-split of a partition reads all of its waiting files, and takes the rows of its own buckets.
+split of a partition reads all of its postponed files, and takes the rows of its own buckets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from paimon_spark.read.split_generator import fair_share, generate_splits, split
 from paimon_spark.read.split_read import partition_constants, read_split, with_filter_columns
 from paimon_spark.read.stats_pruning import stats_mask
 from paimon_spark.spec.bucket import bucket_ids
-from paimon_spark.spec.file_names import POSTPONE_BUCKET, waiting_writer
+from paimon_spark.spec.file_names import POSTPONE_BUCKET, postponed_writer
 from paimon_spark.spec.predicate import Predicate, fields, implied_by
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER
 from paimon_spark.table.deletion_vectors import vectors_of
@@ -50,7 +50,7 @@ _BUFFERS = 4
 class PostponedSplit(DataSplit):
     """Files of some real buckets of a partition, then all of its waiting files, of which it takes a share of the rows.
 
-    `total_buckets` is the number of buckets by which waiting rows are shared out.
+    `total_buckets` is the number of buckets by which postponed rows are shared out.
     """
 
     real_counts: tuple[int, ...] = ()
@@ -66,7 +66,7 @@ class PostponedSplit(DataSplit):
 
     @property
     def waiting(self) -> tuple[SplitFile, ...]:
-        """Waiting files, writer by writer, each in the order of writing."""
+        """Postponed files, writer by writer, each in the order of writing."""
         return self.files[sum(self.real_counts) :]
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -80,18 +80,18 @@ def _restored(split: DataSplit, real_counts: tuple[int, ...], share: tuple[int, 
     return PostponedSplit(split.snapshot_id, *place, split.files, False, split.branch, real_counts, share)
 
 
-def merges_waiting(table: FileStoreTable) -> bool:
+def merges_postponed(table: FileStoreTable) -> bool:
     """Whether reads of a table's rows merge in those that wait."""
     return table.schema.kind.postpones_buckets and bool(table.options.value(_OPTION))
 
 
 def refuse_changes(table: FileStoreTable) -> None:
-    """Refuse a read of changes, which has no whole state to merge waiting rows with; Java's words.
+    """Refuse a read of changes, which has no whole state to merge postponed rows with; Java's words.
 
     Raises:
-        UnsupportedError: the table merges waiting rows when read.
+        UnsupportedError: the table merges postponed rows when read.
     """
-    if merges_waiting(table):
+    if merges_postponed(table):
         raise UnsupportedError(
             "Postpone merge-on-read requires a full snapshot scan, but found scan mode 'incremental'. Read changes "
             f"with '{_OPTION}' = 'false'."
@@ -101,13 +101,13 @@ def refuse_changes(table: FileStoreTable) -> None:
 def postponed_splits(
     table: FileStoreTable, snapshot: Snapshot, predicate: Predicate | None, parallelism: int
 ) -> list[DataSplit] | None:
-    """Return the splits of a snapshot with waiting rows; None where reads are as always: none wait.
+    """Return the splits of a snapshot with postponed rows; None where reads are as always: none wait.
 
     Files are left out by partitions and keys alone: a waiting row may replace any value. Level 0 is never hidden, as in
     Java. Runs on the driver.
 
     Args:
-        table: that `merges_waiting`.
+        table: that `merges_postponed`.
         snapshot: what to read.
         predicate: over the table's columns.
         parallelism: how many tasks can run at once.
@@ -143,11 +143,11 @@ def _buckets(files: ManifestColumns) -> dict[tuple[bytes, int], list[int]]:
 
 
 def _in_order(files: ManifestColumns, described: Sequence[SplitFile]) -> dict[bytes, list[SplitFile]]:
-    """The waiting files of each partition, in the order of `waiting_files.by_writer`."""
+    """The postponed files of each partition, in the order of `postponed_files.by_writer`."""
     times = files.file_values("_CREATION_TIME")
     writers: dict[tuple[bytes, str], list[SplitFile]] = {}
     for i in sorted(range(len(files)), key=lambda i: times[i] or 0):
-        writers.setdefault((files.partitions[i], waiting_writer(described[i].name)), []).append(described[i])
+        writers.setdefault((files.partitions[i], postponed_writer(described[i].name)), []).append(described[i])
     found: dict[bytes, list[SplitFile]] = {}
     for (partition, _), ordered in writers.items():
         found.setdefault(partition, []).extend(ordered)

@@ -17,7 +17,7 @@ from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.read.audit_log import scan_of_rows
 from paimon_spark.read.branch_plan import plan_rows, read_of_plan
 from paimon_spark.read.change_range import ChangeRange
-from paimon_spark.read.evolved_read import read_evolved
+from paimon_spark.read.data_evolution_read import read_data_evolution
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.incremental_read import filter_and_project
 from paimon_spark.read.plan import ReadPlan, residual_filter
@@ -91,7 +91,7 @@ def tracked_rows(
     """
     reader = FileRead(table, fields, constants, special=_STORED)
     if table.schema.kind.evolves_columns:
-        parts = read_evolved(reader, files, None)
+        parts = read_data_evolution(reader, files, None)
     else:
         parts = ((file, reader.batches(file, None)) for file in files)
     for file, batches in parts:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import OptionError
 from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.plan import ReadPlan, residual_filter
-from paimon_spark.read.postponed_read import merges_waiting, postponed_splits, read_postponed
+from paimon_spark.read.postponed_read import merges_postponed, postponed_splits, read_postponed
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.split_generator import enough_splits, generate_splits
 from paimon_spark.read.split_read import read_split
@@ -49,7 +49,7 @@ def plan_snapshot(scan: TableScan) -> ReadPlan:
         return ReadPlan(snapshot, table.schema, scan.columns, (), predicate, table)
     with _without_gc(), snapshot_expiry_errors(table, snapshot.id):
         postponed = None
-        if not scan.view.name and merges_waiting(table):
+        if not scan.view.name and merges_postponed(table):
             postponed = postponed_splits(table, snapshot, predicate, scan.parallelism)
         if postponed is not None:
             _check_no_full_scan(table, snapshot, len({file.path for split in postponed for file in split.files}))

@@ -12,8 +12,8 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paimon_spark.spec.file_names import data_file_format
-from paimon_spark.table.deletion_vectors import VectorPlace
-from paimon_spark.table.file_indexes import IndexPlace
+from paimon_spark.table.deletion_vectors import VectorLocation
+from paimon_spark.table.file_indexes import IndexLocation
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta
@@ -58,9 +58,9 @@ class SplitFile(NamedTuple):
 
     write_cols: tuple[str, ...] | None = None
     """Columns of the file's schema that it holds, and those of row tracking; None: all of the schema."""
-    deletion_vector: VectorPlace | None = None
+    deletion_vector: VectorLocation | None = None
     """Where the positions of the file's deleted rows are; None where it has none."""
-    file_index: IndexPlace | None = None
+    file_index: IndexLocation | None = None
     """Where the file's indexes are, if they leave only some rows for the predicate of the read; else None."""
 
     @classmethod

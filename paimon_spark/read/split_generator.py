@@ -20,7 +20,7 @@ from paimon_spark.read.split import DataSplit, SplitFile
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, is_blob_file
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.deletion_vectors import NO_VECTORS, Vectors
-from paimon_spark.table.file_indexes import index_place
+from paimon_spark.table.file_indexes import index_location
 
 if TYPE_CHECKING:
     from paimon_spark.options import CoreOptions
@@ -62,7 +62,7 @@ def generate_splits(
     for group in groups:
         bucket = [all_files[i] for i in group]
         if table.schema.kind.evolves_columns:
-            bins = _evolved_bins(bucket, share, cost, count_blobs=count_blobs)
+            bins = _data_evolution_bins(bucket, share, cost, count_blobs=count_blobs)
         elif not table.schema.kind.is_keyed:
             bins = [(b, True) for b in _append_bins(bucket, target, share, cost)]
         elif is_raw_bucket(bucket, one_row_per_key=one_row_per_key):
@@ -103,7 +103,7 @@ def counts_blobs(options: CoreOptions) -> bool:
     return not options.value("blob-as-descriptor") if given is None else bool(given)
 
 
-def _evolved_bins(
+def _data_evolution_bins(
     files: Sequence[SplitFile], share: int, cost: int, *, count_blobs: bool
 ) -> list[tuple[list[SplitFile], bool]]:
     """Pack the files of a bucket by row ids; files that hold columns of the same rows stay together."""
@@ -140,7 +140,7 @@ def split_files(table: FileStoreTable, files: ManifestColumns, vectors: Vectors 
     if files.has_mask(WITH_ROWS):
         embedded, extra = files.file_values("_EMBEDDED_FILE_INDEX"), files.file_values("_EXTRA_FILES")
         for i in np.flatnonzero(files.mask(WITH_ROWS)).tolist():
-            result[i] = result[i]._replace(file_index=index_place(embedded[i], extra[i], paths[i]))
+            result[i] = result[i]._replace(file_index=index_location(embedded[i], extra[i], paths[i]))
     if not vectors:
         return result
     places = map(vectors.get, zip(files.partitions, files.buckets.tolist(), files.file_names, strict=True))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.merge_engine import MergeEngine
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
-from paimon_spark.read.evolved_read import read_files
+from paimon_spark.read.data_evolution_read import read_files
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
 from paimon_spark.read.sorted_runs import has_one_row_per_key, sections_with_runs

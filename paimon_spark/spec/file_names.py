@@ -55,8 +55,8 @@ def bucket_name(bucket: int) -> str:
     return f"{BUCKET_PREFIX}postpone" if bucket == POSTPONE_BUCKET else f"{BUCKET_PREFIX}{bucket}"
 
 
-def waiting_writer(name: str) -> str:
-    """The prefix that all waiting files of one writer share (Java ``PostponeBucketFileStoreWrite.getWriterPrefix``).
+def postponed_writer(name: str) -> str:
+    """The prefix that all postponed files of one writer share (Java ``PostponeBucketFileStoreWrite.getWriterPrefix``).
 
     Raises:
         CorruptTableError: the name is none of a waiting file.

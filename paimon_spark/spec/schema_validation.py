@@ -25,9 +25,9 @@ from paimon_spark.spec.data_types import (
     VectorType,
 )
 from paimon_spark.spec.file_index.settings import validate_index_settings
+from paimon_spark.spec.file_location import validate_file_location
 from paimon_spark.spec.format_validation import validate_formats
 from paimon_spark.spec.merge_validation import validate_merge_engine, validate_sequence_field
-from paimon_spark.spec.placement import validate_placement
 from paimon_spark.spec.scan_validation import validate_scan_options
 from paimon_spark.spec.schema import TableSchema, check_field_ids
 from paimon_spark.spec.special_fields import KEY_FIELD_PREFIX, SYSTEM_FIELD_NAMES
@@ -57,7 +57,7 @@ def validate(schema: TableSchema) -> None:
     _validate_retention(options)
     validate_blobs(schema)
     validate_formats(schema)
-    validate_placement(options.to_dict())
+    validate_file_location(options.to_dict())
     _validate_record_level_expire(schema)
     rowkind = options.rowkind_field
     if rowkind is not None and not schema.has_field(rowkind):

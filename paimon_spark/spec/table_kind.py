@@ -17,7 +17,7 @@ class BucketMode(Enum):
 
     HASH_FIXED = "fixed number of buckets by hash"
     HASH_DYNAMIC = "primary-key table, buckets grow with the keys"
-    KEY_DYNAMIC = "primary-key table whose keys move between partitions"
+    KEY_DYNAMIC = "primary-key table with cross-partition updates"
     BUCKET_UNAWARE = "append table without buckets"
     POSTPONE_MODE = "primary-key table whose rows wait for a compaction to get a bucket"
 

@@ -128,7 +128,7 @@ class ColumnPages:
         return int(self.starts[0]) == 0 and in_order and behind and within and texts
 
 
-def index_places(chunk: Struct, *, with_bounds: bool) -> list[tuple[int, int]]:
+def index_locations(chunk: Struct, *, with_bounds: bool) -> list[tuple[int, int]]:
     """Return (offset, bytes) of a column's OffsetIndex and, if wanted, of its ColumnIndex; empty without the first."""
     keys = [(_OFFSET_INDEX, _OFFSET_INDEX_BYTES), *([(_COLUMN_INDEX, _COLUMN_INDEX_BYTES)] if with_bounds else [])]
     return [(int(chunk[at][1]), int(chunk[size][1])) for at, size in keys if at in chunk and size in chunk]

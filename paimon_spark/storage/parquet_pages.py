@@ -28,7 +28,7 @@ from paimon_spark.storage.parquet_page_index import (
     ColumnPages,
     Mask,
     RowRanges,
-    index_places,
+    index_locations,
     matching_rows,
 )
 from paimon_spark.storage.parquet_sizes import decoded_bytes, decoded_footer
@@ -154,7 +154,7 @@ class PageReader:
         """Read the index of columns, and the bounds of those that are asked; None where one has no pages."""
         self._footer = self._footer or decoded_footer(self._metadata)
         chunks = {_name_of(chunk): chunk for chunk in self._footer[_ROW_GROUPS][1].items[group][_COLUMNS][1].items}
-        places = {name: index_places(chunks[name], with_bounds=name in asked) for name in names if name in chunks}
+        places = {name: index_locations(chunks[name], with_bounds=name in asked) for name in names if name in chunks}
         if len(places) < len(names) or not all(places.values()):
             return None
         read = self._ranges([place for found in places.values() for place in found])

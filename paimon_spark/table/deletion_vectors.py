@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 
-class VectorPlace(NamedTuple):
+class VectorLocation(NamedTuple):
     """Where the deletion vector of a data file lies."""
 
     path: str
@@ -36,7 +36,7 @@ class VectorPlace(NamedTuple):
 
 FileKey = tuple[bytes, int, str]
 """Partition, bucket and name of a data file."""
-Vectors = Mapping[FileKey, VectorPlace]
+Vectors = Mapping[FileKey, VectorLocation]
 NO_VECTORS: Final[Vectors] = {}
 
 
@@ -48,23 +48,23 @@ def vectors_of(table: FileStoreTable, snapshot: Snapshot | None) -> Vectors:
     """
     if snapshot is None or not table.options.deletion_vectors_enabled:
         return NO_VECTORS
-    return vector_places(table, table.manifests.index_entries(snapshot))
+    return vector_locations(table, table.manifests.index_entries(snapshot))
 
 
-def vector_places(table: FileStoreTable, entries: Iterable[IndexManifestEntry]) -> dict[FileKey, VectorPlace]:
+def vector_locations(table: FileStoreTable, entries: Iterable[IndexManifestEntry]) -> dict[FileKey, VectorLocation]:
     """Return where the deletion vectors of index files lie."""
-    found: dict[FileKey, VectorPlace] = {}
+    found: dict[FileKey, VectorLocation] = {}
     for entry in entries:
         if entry.index_type != DELETION_VECTORS_INDEX or not entry.deletion_vectors:
             continue
         path = table.paths.index_file_path(entry)
         for meta in entry.deletion_vectors:
-            place = VectorPlace(path, meta.offset, meta.length, meta.cardinality)
+            place = VectorLocation(path, meta.offset, meta.length, meta.cardinality)
             found[entry.partition, entry.bucket, meta.data_file_name] = place
     return found
 
 
-def vector_bytes(file_io: FileIO, place: VectorPlace) -> bytes:
+def vector_bytes(file_io: FileIO, place: VectorLocation) -> bytes:
     """Read what an index file holds at a place: the vector, and a few bytes behind it.
 
     Raises:
@@ -83,7 +83,7 @@ def vector_bytes(file_io: FileIO, place: VectorPlace) -> bytes:
     return data
 
 
-def deleted_rows(file_io: FileIO, place: VectorPlace, rows: int) -> Bits:
+def deleted_rows(file_io: FileIO, place: VectorLocation, rows: int) -> Bits:
     """Read the deletion vector of a data file of ``rows`` rows: one bit for each row, set where it is deleted.
 
     Raises:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _HEAD_GUESS_BYTES = 16 << 10
 
 
-class IndexPlace(NamedTuple):
-    """Where the indexes of a data file are: in its metadata, or in a file beside it."""
+class IndexLocation(NamedTuple):
+    """Where the indexes of a data file are: in its metadata, or in a companion file."""
 
     embedded: bytes | None
     path: str
@@ -36,14 +36,14 @@ class Container(NamedTuple):
     """Reads bytes of it: called with where and how many."""
 
 
-def index_place(embedded: bytes | None, extra_files: Sequence[str], data_file_path: str) -> IndexPlace | None:
+def index_location(embedded: bytes | None, extra_files: Sequence[str], data_file_path: str) -> IndexLocation | None:
     """Return where the indexes of a data file are; None if it has none.
 
     Raises:
         CorruptTableError: it has several index files, or one outside its directory.
     """
     if embedded is not None:
-        return IndexPlace(embedded, data_file_path)
+        return IndexLocation(embedded, data_file_path)
     names = [name for name in extra_files if name.endswith(INDEX_SUFFIX)]
     if not names:
         return None
@@ -52,11 +52,11 @@ def index_place(embedded: bytes | None, extra_files: Sequence[str], data_file_pa
             f"Data file {data_file_path} has more than one file index: {', '.join(names)}.", path=data_file_path
         )
     directory = data_file_path.rpartition("/")[0]
-    return IndexPlace(None, f"{directory}/{check_file_name(names[0], path=directory)}")
+    return IndexLocation(None, f"{directory}/{check_file_name(names[0], path=directory)}")
 
 
 @contextmanager
-def opened(file_io: FileIO, place: IndexPlace) -> Iterator[Container]:
+def opened(file_io: FileIO, place: IndexLocation) -> Iterator[Container]:
     """Open the indexes of a data file: the head is read, bodies as far as they are asked for.
 
     Raises:

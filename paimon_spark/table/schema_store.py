@@ -51,7 +51,7 @@ class SchemaStore:
         entries = self._entries()
         return self._get(max(entries), entries[max(entries)]) if entries else None
 
-    def latest_beside(self, schema_id: int) -> tuple[TableSchema | None, bool]:
+    def latest_and_given(self, schema_id: int) -> tuple[TableSchema | None, bool]:
         """Return the schema with the highest id, and whether ``schema_id`` is still what was read: `is_still`."""
         self.get(schema_id)
         entries = self._entries()

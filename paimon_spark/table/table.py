@@ -23,7 +23,7 @@ from paimon_spark.options import (
     with_scope,
 )
 from paimon_spark.options.core_options import READS_LEVEL_0
-from paimon_spark.spec.placement import external_roots
+from paimon_spark.spec.file_location import external_roots
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.storage.confinement import ALLOWED as MAY_DELETE
 from paimon_spark.storage.confinement import confined

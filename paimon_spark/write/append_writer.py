@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from paimon_spark.spec.manifest import DataFileMeta
-    from paimon_spark.write.files_beside import FilesBeside
+    from paimon_spark.write.companion_files import CompanionFiles
     from paimon_spark.write.rolling import RollingFiles
 
 _FLUSH_ROWS = 1 << 20  # the most rows of a Parquet row group
@@ -20,7 +20,7 @@ _FLUSH_ROWS = 1 << 20  # the most rows of a Parquet row group
 class AppendWriter:
     """Writes one (partition, bucket) of an append table (Java: ``AppendOnlyWriter``)."""
 
-    def __init__(self, files: RollingFiles | FilesBeside, flush_bytes: int) -> None:
+    def __init__(self, files: RollingFiles | CompanionFiles, flush_bytes: int) -> None:
         """Open nothing yet.
 
         Args:

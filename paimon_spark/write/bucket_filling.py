@@ -42,7 +42,7 @@ class DynamicBucketPlan:
     keys_apart: bool = False
     """Whether all rows of one key hash come to one task."""
     log: str | None = None
-    """Name of the write's placement log; None where the store can create no file exclusively."""
+    """Name of the write's assignment log; None where the store can create no file exclusively."""
 
     @property
     def bucket_limit(self) -> int:

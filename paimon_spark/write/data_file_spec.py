@@ -13,8 +13,8 @@ import pyarrow as pa
 from paimon_spark.options import CoreOptions
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, VectorType, holds_blobs
+from paimon_spark.spec.file_location import check_prefix
 from paimon_spark.spec.file_names import FileNameSequence, data_file_extension
-from paimon_spark.spec.placement import check_prefix
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import (
     KEY_FIELD_PREFIX,
@@ -27,7 +27,7 @@ from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.stats_collect import SYSTEM_STATS_MODE
 from paimon_spark.storage.blob_input import BlobInput
 from paimon_spark.storage.variant_writer import Shredding
-from paimon_spark.write.external_places import ExternalPlaces
+from paimon_spark.write.external_paths import ExternalPaths
 from paimon_spark.write.file_indexes import NO_INDEXES, FileIndexSpec
 
 _NONE = StatsMode.parse("none")
@@ -65,10 +65,10 @@ class DataFileSpec:
     numbered_anew: bool = False
     """Whether the sequence numbers of each file start at zero, which stands for the id of the snapshot to be."""
     indexes: FileIndexSpec = NO_INDEXES
-    external: ExternalPlaces | None = None
+    external: ExternalPaths | None = None
     """Where files lie that are not below the table; None where they are."""
     managed_blobs: tuple[str, ...] = ()
-    """BLOB columns whose values lie in packs beside the data files, which hold descriptors."""
+    """BLOB columns whose values lie in packs in the same directory, which hold descriptors."""
     pack_bytes: int = 0
     """Size at which packs roll."""
     blob_input: BlobInput | None = None
@@ -164,14 +164,14 @@ def data_file_spec(
         write_cols=None if columns is None else tuple(names),
         numbered_anew=schema.kind.evolves_columns,
         indexes=NO_INDEXES if changelog else FileIndexSpec.of(schema, [field.name for field in values]),
-        external=ExternalPlaces.of(schema),
+        external=ExternalPaths.of(schema),
     )
     if file_format.lower() == "parquet":
         Shredding.of(physical, spec.format_options)  # says what is wrong before a task does
-    return spec if changelog and keys else _with_files_beside(spec, schema)
+    return spec if changelog and keys else _with_companion_files(spec, schema)
 
 
-def _with_files_beside(spec: DataFileSpec, schema: TableSchema) -> DataFileSpec:
+def _with_companion_files(spec: DataFileSpec, schema: TableSchema) -> DataFileSpec:
     """Put BLOB and VECTOR columns into files of their own (Java: ``DedicatedFormatRollingFileWriter``)."""
     target = schema.core_options.value("blob.target-file-size")
     if spec.keyed:

@@ -20,10 +20,10 @@ from paimon_spark.spec.deletion_vector import INDEX_FILE_VERSION, Positions, enc
 from paimon_spark.spec.file_names import FileNameSequence, index_file_names
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, DeletionVectorMeta, FileKind, IndexManifestEntry
 from paimon_spark.storage.store_options import redact
-from paimon_spark.table.deletion_vectors import FileKey, deleted_rows, vector_bytes, vector_places
+from paimon_spark.table.deletion_vectors import FileKey, deleted_rows, vector_bytes, vector_locations
 
 if TYPE_CHECKING:
-    from paimon_spark.table.deletion_vectors import VectorPlace
+    from paimon_spark.table.deletion_vectors import VectorLocation
     from paimon_spark.table.table import FileStoreTable
 
 
@@ -74,7 +74,7 @@ def changed_vectors(
         DataError: a position is beyond its file, or too large for the table's vectors.
     """
     old = [entry for entry in entries if entry.index_type == DELETION_VECTORS_INDEX]
-    places = vector_places(table, old)
+    places = vector_locations(table, old)
     new = {(rows.partition, rows.bucket, rows.file_name): rows for rows in deleted}
     both = next((key for key in new if key in dropped), None)
     if both is not None:
@@ -117,7 +117,7 @@ def _is_changed(entry: IndexManifestEntry, names: Collection[str]) -> bool:
 def _kept(
     table: FileStoreTable,
     entries: Sequence[IndexManifestEntry],
-    places: dict[FileKey, VectorPlace],
+    places: dict[FileKey, VectorLocation],
     without: Collection[str],
 ) -> Iterator[_Vector]:
     """Yield the vectors of index files that stay as they are, but for some data files."""
@@ -129,7 +129,7 @@ def _kept(
                 yield _Vector(meta.data_file_name, data, meta.length, meta.cardinality)
 
 
-def _merged(table: FileStoreTable, rows: DeletedRows, before: VectorPlace | None) -> _Vector:
+def _merged(table: FileStoreTable, rows: DeletedRows, before: VectorLocation | None) -> _Vector:
     """Return the vector of a file with what is deleted now."""
     positions = rows.positions
     if len(positions) and not 0 <= int(positions[0]) <= int(positions[-1]) < rows.row_count:

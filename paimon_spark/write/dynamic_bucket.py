@@ -1,8 +1,8 @@
 """Buckets of keys in tables with dynamic buckets: a known key stays where it is, new keys fill bucket after bucket.
 
-Placing is Java's (``PartitionIndex.assign``): the first bucket that is not full takes a new key, and when all are full
+Assignment is Java's (``PartitionIndex.assign``): a new key goes to the first bucket that is not full; when all are full
 a new bucket is made. Java gives a residue class of hashes to each assigner; here all tasks fill the same buckets, in
-the order of the write's placement log, so that buckets are full whatever the number of tasks. The assigners that
+the order of the write's assignment log, so that buckets are full whatever the number of tasks. The assigners that
 ``dynamic-bucket.initial-buckets`` asks for are kept: each has buckets and hashes of its own.
 
 Two tasks, or two attempts of one, never place a key differently:
@@ -25,9 +25,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from paimon_spark.write.bucket_assignment_log import AssignmentLog, AssignmentRecord, Placements
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket, candidate_buckets, fill
 from paimon_spark.write.hash_runs import Buckets, Hashes, HashRuns, distinct_hashes
-from paimon_spark.write.placement_log import PlacementLog, PlacementRecord, Placements
 
 LOG_RECORDS = 1024
 """Records of a log; after them placing is a function of the hash, as each task reads them all."""
@@ -36,7 +36,7 @@ LOG_HASHES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _RecordedPlacement:
+class _RecordedAssignment:
     """What a record says of one partition, whether it is counts, and whether this task wrote it."""
 
     placed: Placements
@@ -59,7 +59,7 @@ class _Partition:
     reserved: dict[int, int] = field(default_factory=dict)
     """Places that an earlier attempt of this task has taken."""
 
-    def take(self, records: Sequence[_RecordedPlacement]) -> None:
+    def take(self, records: Sequence[_RecordedAssignment]) -> None:
         """Take over what records say that this attempt did not write."""
         for placed, own_task in ((r.placed, r.own_task) for r in records if r.counts):
             for bucket, number in zip(placed.buckets.tolist(), placed.numbers.tolist(), strict=True):
@@ -97,7 +97,7 @@ class DynamicBuckets:
         self,
         plan: DynamicBucketPlan,
         load: Callable[[KnownBucket], Hashes],
-        log: PlacementLog | None = None,
+        log: AssignmentLog | None = None,
         task_id: int = 0,
     ) -> None:
         """Remember how to read index files.
@@ -113,7 +113,7 @@ class DynamicBuckets:
         self._log = log
         self._task_id = task_id
         self._partitions: dict[bytes, _Partition] = {}
-        self._unseen: dict[bytes, list[_RecordedPlacement]] = {}
+        self._unseen: dict[bytes, list[_RecordedAssignment]] = {}
         self._logged_hashes = 0
         self.records = 0
         """Records of the log that this task knows."""
@@ -182,7 +182,7 @@ class DynamicBuckets:
     def _is_full(self) -> bool:
         return self.records >= LOG_RECORDS or self._logged_hashes >= LOG_HASHES
 
-    def _place_in_order(self, log: PlacementLog, keys: list[_NewKeys]) -> bool:
+    def _place_in_order(self, log: AssignmentLog, keys: list[_NewKeys]) -> bool:
         """Place keys after all records known here; False when there are others, and nothing is changed then."""
         placed = []
         sections = []
@@ -194,7 +194,7 @@ class DynamicBuckets:
             section = _section(k.partition, k.hashes[unknown], buckets, newly, counts=self._plan.keys_apart)
             if len(section.numbers):
                 sections.append(section)
-        record = PlacementRecord(self._task_id, self._plan.keys_apart, tuple(sections))
+        record = AssignmentRecord(self._task_id, self._plan.keys_apart, tuple(sections))
         if sections:
             if not log.append(self.records, record):
                 return False
@@ -205,17 +205,17 @@ class DynamicBuckets:
             k.state.count(buckets[newly])
         return True
 
-    def _count_record(self, record: PlacementRecord) -> None:
+    def _count_record(self, record: AssignmentRecord) -> None:
         self.records += 1
         if not record.counts:
             self._logged_hashes += sum(len(section.numbers) for section in record.sections)
 
-    def _follow(self, log: PlacementLog) -> None:
+    def _follow(self, log: AssignmentLog) -> None:
         """Read all records that are new here."""
         while not self._is_full and (record := log.read(self.records)) is not None:
             self._count_record(record)
             for section in record.sections:
-                recorded = _RecordedPlacement(section, record.counts, record.task == self._task_id)
+                recorded = _RecordedAssignment(section, record.counts, record.task == self._task_id)
                 self._unseen.setdefault(section.partition, []).append(recorded)
         for partition in self._unseen.keys() & self._partitions.keys():
             self._partitions[partition].take(self._unseen.pop(partition))

@@ -1,4 +1,4 @@
-"""Where the indexes of a data file are kept: in its metadata up to a size, else in a file beside it.
+"""Where the indexes of a data file are kept: in its metadata up to a size, else in a companion file.
 
 Equals Java's ``DataFileIndexWriter.close`` (docs/format.md §4.4).
 """

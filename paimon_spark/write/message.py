@@ -104,6 +104,6 @@ class TaskMessage:
     rows: int
     """Rows that came in, before input filters and before merging."""
     placement: tuple[str, int] | None = None
-    """The placement log of a write to dynamic buckets, and its number of records: the commit deletes them."""
+    """The assignment log of a write to dynamic buckets, and its number of records: the commit deletes them."""
     packs: tuple[str, ...] = ()
     """Paths of the packs of BLOB values that the task made: the rows of its files name them, the commit does not."""

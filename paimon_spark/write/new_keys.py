@@ -1,7 +1,7 @@
-"""Buckets of new keys of tables whose keys move between partitions: buckets are filled one after the other.
+"""Buckets of new keys of cross-partition updates: buckets are filled one after the other.
 
 Java: ``crosspartition.BucketAssigner``. There is no index file: which keys there are, and where, the write has read
-before. All rows of one key come to one task. Tasks fill the same buckets, in the order of the write's placement log.
+before. All rows of one key come to one task. Tasks fill the same buckets, in the order of the write's assignment log.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from paimon_spark.write.bucket_assignment_log import AssignmentLog, AssignmentRecord, Placements
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, candidate_buckets, fill
 from paimon_spark.write.dynamic_bucket import LOG_RECORDS
 from paimon_spark.write.hash_runs import Buckets
-from paimon_spark.write.placement_log import PlacementLog, PlacementRecord, Placements
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class _Partition:
 class NewKeys:
     """Places new keys in one task."""
 
-    def __init__(self, plan: DynamicBucketPlan, log: PlacementLog | None, task_id: int) -> None:
+    def __init__(self, plan: DynamicBucketPlan, log: AssignmentLog | None, task_id: int) -> None:
         """Know nothing of other tasks yet.
 
         Args:
@@ -78,7 +78,7 @@ class NewKeys:
             state = self._partitions[partition] = _Partition({k.bucket: k.rows for k in known})
         return state
 
-    def _place_next(self, log: PlacementLog, groups: Sequence[tuple[bytes, int]]) -> list[Buckets] | None:
+    def _place_next(self, log: AssignmentLog, groups: Sequence[tuple[bytes, int]]) -> list[Buckets] | None:
         """Place keys after all records known here; None when there are others, and nothing is changed then."""
         placed, sections = [], []
         for partition, number in groups:
@@ -92,7 +92,7 @@ class NewKeys:
             if len(ids):
                 sections.append(Placements(partition, numbers[ids].astype(np.int32), ids.astype(np.int16)))
         if sections:
-            if not log.append(self._records, PlacementRecord(self._task_id, True, tuple(sections))):
+            if not log.append(self._records, AssignmentRecord(self._task_id, True, tuple(sections))):
                 return None
             self._records += 1
         for state, _, reserved, numbers_of in placed:
@@ -100,7 +100,7 @@ class NewKeys:
             state.add(numbers_of, reserve=False)
         return [buckets for _, buckets, *_ in placed]
 
-    def _follow(self, log: PlacementLog) -> None:
+    def _follow(self, log: AssignmentLog) -> None:
         """Read all records that are new here."""
         while self._records < LOG_RECORDS and (record := log.read(self._records)) is not None:
             self._records += 1

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.write.placed_keys import PLACE, Placing
+from paimon_spark.write.bucket_assignment import PLACE, BucketAssignment
 from paimon_spark.write.plan import WritePlan
 from paimon_spark.write.routing import positions_of, shuffle_ids, split_rows
 from paimon_spark.write.rows import RowMapping
@@ -52,7 +52,7 @@ def pack_rows(
     schema = plan.table.schema
     names = {*schema.partition_keys, *schema.bucket_keys, *schema.primary_keys}
     mapping = mapping_of(plan, names)
-    placing = None if plan.dynamic is None else Placing(plan, task_id)
+    placing = None if plan.dynamic is None else BucketAssignment(plan, task_id)
     for chunk in combine_batches(batches, plan.data_schema, chunk_bytes(plan)):
         rows = mapping.columns(chunk.select(mapping.data_names))
         if placing is None:

@@ -61,15 +61,15 @@ class WritePlan:
     rows_read: bool = False
     """Whether the rows were made of rows of that snapshot (UPDATE, DELETE, MERGE)."""
     placed: bool = False
-    """Whether rows of dynamic buckets come with their places (`placed_keys`), all rows of a bucket to one task."""
+    """Whether rows of dynamic buckets have their buckets (`bucket_assignment`), all rows of a bucket to one task."""
     dynamic: DynamicBucketPlan | None = None
     """For dynamic buckets: which there are and how new ones are made."""
     key_ranges: KeyRanges | None = None
     """Where buckets of a shuffled write are shared by several tasks, each with a range of keys."""
     backlog: Mapping[bytes, Mapping[int, int]] = field(default_factory=dict)
     """What each partition and bucket has left to compact (`compaction_backlog`); empty where nothing of it stays."""
-    waiting_user: str | None = None
-    """Who commits rows that wait for their buckets: their files are named after it. None where rows do not wait."""
+    postponed_user: str | None = None
+    """Who commits postponed rows: their files are named after it. None where none are postponed."""
     blobs_in_packs: bool = False
     """Whether the rows hold descriptors of packs of the table in place of BLOB values (rows that waited)."""
 
@@ -119,8 +119,8 @@ def plan_write(
             primary-key tables.
         shuffled: True promises that all rows of one (partition, bucket) - for dynamic buckets all rows of one key -
             reach one task (``routing.shuffle_ids``), in their order.
-        placing: the plan by which the rows of dynamic buckets were placed (``placed_keys.place_rows``); all rows of one
-            (partition, bucket) reach one task.
+        placing: the plan by which the rows of dynamic buckets were placed (``bucket_assignment.place_rows``); all rows
+            of one (partition, bucket) reach one task.
         rows_of: the snapshot that the rows are made of (UPDATE, DELETE, MERGE): the write is planned on it, even if
             there are later ones, and its commit checks for changes since.
         rewritten: the rows are written again: with row tracking they bring their ids and sequence numbers.
@@ -173,7 +173,7 @@ def plan_write(
         dynamic=dynamic,
         key_ranges=key_ranges,
         backlog=backlog,
-        waiting_user=new_user(table.options) if kind.postpones_buckets else None,
+        postponed_user=new_user(table.options) if kind.postpones_buckets else None,
     )
     if plan.files.external is not None:
         plan.files.external.check_store(table.path)
@@ -262,10 +262,10 @@ def _dynamic_plan(table: FileStoreTable, snapshot: Snapshot | None, shuffled: bo
         max_buckets=most,
         assigners=_num_assigners(table.schema),
         keys_apart=shuffled,
-        log=None if most == 1 else placement_log(table),
+        log=None if most == 1 else assignment_log(table),
     )
 
 
-def placement_log(table: FileStoreTable) -> str | None:
-    """A name for the placement log of one write; None where the store can create no file exclusively."""
+def assignment_log(table: FileStoreTable) -> str | None:
+    """A name for the assignment log of one write; None where the store can create no file exclusively."""
     return None if table.file_io.unsafe_rename else str(uuid.uuid4())

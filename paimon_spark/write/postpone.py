@@ -1,6 +1,6 @@
-"""Tables whose buckets are postponed (``bucket`` = -2): rows that wait for a compaction, and how many buckets they get.
+"""Tables whose buckets are postponed (``bucket`` = -2): postponed rows, and how many buckets they get.
 
-Java: ``PostponeBucketFileStoreWrite``, ``PostponeBucketWriter``, ``PostponeUtils``. Waiting rows lie in the directory
+Java: ``PostponeBucketFileStoreWrite``, ``PostponeBucketWriter``, ``PostponeUtils``. Postponed rows lie in the directory
 ``bucket-postpone``, as they came: neither sorted nor merged, and not seen by reads.
 """
 
@@ -44,8 +44,8 @@ def writes_real_buckets(options: CoreOptions) -> bool:
     return bool(options.value("postpone.batch-write-fixed-bucket"))
 
 
-def waiting_spec(schema: TableSchema, user: str) -> DataFileSpec:
-    """How one writer's waiting files are written: its own prefix says which files belong together, in their order.
+def postponed_spec(schema: TableSchema, user: str) -> DataFileSpec:
+    """How one writer's postponed files are written: its own prefix says which files belong together, in their order.
 
     Args:
         schema: of the table.
@@ -59,8 +59,8 @@ def waiting_spec(schema: TableSchema, user: str) -> DataFileSpec:
     return replace(spec, prefix=f"{spec.prefix}-u-{user}-s-{random.randrange(_MOST_WRITERS)}{WAITING_MARK}")
 
 
-class WaitingWriter:
-    """Writes waiting rows of one partition as they come."""
+class PostponedWriter:
+    """Writes postponed rows of one partition as they come."""
 
     def __init__(self, spec: DataFileSpec, engine: MergeEngine, files: RollingFiles) -> None:
         """Write nothing yet.
@@ -125,7 +125,7 @@ def known_buckets(entries: Iterable[ManifestEntry]) -> dict[bytes, int]:
     return {e.partition: e.total_buckets for e in entries if e.bucket != POSTPONE_BUCKET and e.total_buckets > 0}
 
 
-def buckets_of_waiting(options: CoreOptions, rows: int, size_bytes: int, existing: int | None = None) -> int:
+def buckets_of_postponed(options: CoreOptions, rows: int, size_bytes: int, existing: int | None = None) -> int:
     """How many buckets a compaction gives to a partition that has none yet; others keep theirs.
 
     Raises:
@@ -148,7 +148,7 @@ def buckets_of_batch(options: CoreOptions, rows: int, size_bytes: int, existing:
     Args:
         options: of the table.
         rows: of the batch in the partition.
-        size_bytes: of its waiting files.
+        size_bytes: of its postponed files.
         existing: the number of buckets that the partition has; None if it has none.
 
     Raises:

@@ -29,7 +29,7 @@ class MappedRows:
     kinds: npt.NDArray[np.int8] | None
     """Row kind of each row; None when all are inserts."""
     places: npt.NDArray[np.int64] | None = None
-    """Where each row belongs (`placed_keys`); None where nobody has said it before."""
+    """Where each row belongs (`bucket_assignment`); None where nobody has said it before."""
 
 
 @dataclass(frozen=True, slots=True)

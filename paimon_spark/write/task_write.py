@@ -16,17 +16,17 @@ from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.partition_times import check_partition_time
 from paimon_spark.write.append_writer import AppendWriter
 from paimon_spark.write.blob_input import with_input
+from paimon_spark.write.bucket_assignment import AssignedKeys, hash_loader
+from paimon_spark.write.bucket_assignment_log import StoredAssignmentLog
 from paimon_spark.write.bucket_writer import BucketWriter
+from paimon_spark.write.companion_files import CompanionFiles
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
-from paimon_spark.write.files_beside import FilesBeside
 from paimon_spark.write.hash_runs import Hashes
 from paimon_spark.write.key_value_writer import KeyValueWriter
 from paimon_spark.write.managed_packs import PackedWriter
 from paimon_spark.write.message import INLINE_HASHES, CommitMessage, NewHashes, TaskMessage
-from paimon_spark.write.placed_keys import PlacedKeys, hash_loader
-from paimon_spark.write.placement_log import StoredPlacementLog
 from paimon_spark.write.plan import TASK_BITS, WritePlan
-from paimon_spark.write.postpone import WaitingWriter, waiting_spec
+from paimon_spark.write.postpone import PostponedWriter, postponed_spec
 from paimon_spark.write.rolling import RollingFiles
 from paimon_spark.write.routing import RoutedRows, Router
 
@@ -139,12 +139,12 @@ class _TaskWrite:
         self._plan = plan
         self._task_id = task_id
         schema = plan.table.schema
-        waits = plan.waiting_user
-        self._spec = plan.files if waits is None else with_input(waiting_spec(schema, waits), plan.table)
+        waits = plan.postponed_user
+        self._spec = plan.files if waits is None else with_input(postponed_spec(schema, waits), plan.table)
         self._engine = merge_engine_for(schema) if schema.kind.is_keyed else None
         self._dynamic = self._dynamic_buckets()
         has_index = plan.placed and schema.kind.assigns_buckets
-        self._placed = PlacedKeys(plan.dynamic, hash_loader(plan)) if has_index and plan.dynamic else None
+        self._placed = AssignedKeys(plan.dynamic, hash_loader(plan)) if has_index and plan.dynamic else None
         note = None if self._placed is None else self._placed.note
         self._router = Router(schema, self._dynamic, note, plan.total_buckets)
         self._writers: dict[tuple[bytes, int], BucketWriter] = {}
@@ -158,12 +158,12 @@ class _TaskWrite:
         dynamic, table = self._plan.dynamic, self._plan.table
         if dynamic is None or self._plan.placed:
             return None
-        log = None if dynamic.log is None else StoredPlacementLog(table.file_io, table.paths, dynamic.log)
+        log = None if dynamic.log is None else StoredAssignmentLog(table.file_io, table.paths, dynamic.log)
         return DynamicBuckets(dynamic, hash_loader(self._plan), log, self._task_id)
 
     @property
     def placement(self) -> tuple[str, int] | None:
-        """The placement log of the write, and how many of its records this task has seen."""
+        """The assignment log of the write, and how many of its records this task has seen."""
         if self._dynamic is None or self._plan.dynamic is None or self._plan.dynamic.log is None:
             return None
         return (self._plan.dynamic.log, self._dynamic.records) if self._dynamic.records else None
@@ -192,7 +192,7 @@ class _TaskWrite:
         self._limit_open_files()
 
     def _writer(self, routed: RoutedRows) -> BucketWriter:
-        key = (routed.partition, routed.bucket if self._plan.waiting_user is None else POSTPONE_BUCKET)
+        key = (routed.partition, routed.bucket if self._plan.postponed_user is None else POSTPONE_BUCKET)
         writer = self._writers.get(key)
         if writer is None:
             if routed.partition not in self._partitions:
@@ -224,10 +224,10 @@ class _TaskWrite:
                 for spec in self._spec.beside
             ]
             columns = [field.name for field in self._spec.physical_fields]
-            every = FilesBeside(files, columns, beside, self._spec.step_rows) if beside else files
+            every = CompanionFiles(files, columns, beside, self._spec.step_rows) if beside else files
             return AppendWriter(every, min(_APPEND_FLUSH_BYTES, self.budget))
-        if self._plan.waiting_user is not None:
-            return WaitingWriter(self._spec, self._engine, RollingFiles(table.file_io, self._spec, directory, names))
+        if self._plan.postponed_user is not None:
+            return PostponedWriter(self._spec, self._engine, RollingFiles(table.file_io, self._spec, directory, names))
         shares = self._plan.shares_buckets(partition)
         return KeyValueWriter(
             self._spec,

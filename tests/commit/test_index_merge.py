@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.commit.changes import PlacedHashes
+from paimon_spark.commit.changes import AssignedHashes
 from paimon_spark.commit.index_merge import HashIndexFiles, combine_index_entries, merge_hash_indexes
 from paimon_spark.errors import CommitConflictError
 from paimon_spark.spec.manifest import (
@@ -46,8 +46,8 @@ class FakeIndexFiles:
         return found
 
 
-def placed(partition: bytes, bucket: int, *hashes: int) -> PlacedHashes:
-    return PlacedHashes(partition, bucket, NewHashes.inline(np.array(sorted(hashes), dtype=np.int32)))
+def placed(partition: bytes, bucket: int, *hashes: int) -> AssignedHashes:
+    return AssignedHashes(partition, bucket, NewHashes.inline(np.array(sorted(hashes), dtype=np.int32)))
 
 
 def vectors(name: str, *data_files: str, kind: FileKind = FileKind.ADD, bucket: int = 0) -> IndexManifestEntry:
@@ -79,7 +79,7 @@ def test_two_messages_of_one_bucket_are_united_once():
 def test_a_lone_side_file_is_adopted_as_it_is():
     files = FakeIndexFiles()
     name, size = files.write(np.array([1, 2, 3], dtype=np.int32), b"p", 0)
-    side = PlacedHashes(b"p", 0, NewHashes(count=3, file_name=name, file_size=size))
+    side = AssignedHashes(b"p", 0, NewHashes(count=3, file_name=name, file_size=size))
     (entry,) = merge_hash_indexes([], [side], files.access)
     assert (entry.file_name, entry.file_size, entry.row_count) == (name, size, 3)
     assert len(files.files) == 1

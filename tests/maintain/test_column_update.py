@@ -15,8 +15,8 @@ from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitConflictError, DataError, OptionError, UnsupportedError
 from paimon_spark.maintain.column_update import ColumnUpdate, commit_columns, plan_column_update, update_columns
 from paimon_spark.maintain.compact.compaction import compact, rewrite_here
+from paimon_spark.maintain.row_deletion import commit_marks, encode_positions
 from paimon_spark.maintain.row_level import check_row_delete, check_update
-from paimon_spark.maintain.row_marks import commit_marks, encode_positions
 from paimon_spark.read.row_views import find_view
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import DataField, parse_type

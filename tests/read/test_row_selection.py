@@ -22,7 +22,7 @@ from paimon_spark.spec.data_types import DataField, parse_type
 from paimon_spark.spec.deletion_vector import encode_vector
 from paimon_spark.spec.predicate import Leaf
 from paimon_spark.spec.schema import create_schema
-from paimon_spark.table.deletion_vectors import VectorPlace
+from paimon_spark.table.deletion_vectors import VectorLocation
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write.plan import plan_write
 from paimon_spark.write.task_write import write_batches
@@ -48,7 +48,7 @@ def marked(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[FileStoreTab
 def with_vector(split: DataSplit, path: Path, positions: Any, cardinality: int | None = None) -> DataSplit:
     vector, length = encode_vector(positions, wide=False)
     path.write_bytes(b"\1..." + vector)
-    place = VectorPlace(str(path), 4, length, len(positions) if cardinality is None else cardinality)
+    place = VectorLocation(str(path), 4, length, len(positions) if cardinality is None else cardinality)
     return dataclasses.replace(split, files=(split.files[0]._replace(deletion_vector=place),))
 
 

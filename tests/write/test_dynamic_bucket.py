@@ -13,10 +13,10 @@ from paimon_spark.errors import CorruptTableError, OptionError
 from paimon_spark.spec.binary_row import EMPTY_SERIALIZED_ROW, serialize_row
 from paimon_spark.spec.data_types import parse_type
 from paimon_spark.write import dynamic_bucket
+from paimon_spark.write.bucket_assignment_log import AssignmentRecord, Placements, decode_record, encode_record
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket, candidate_buckets, residue_classes
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.hash_runs import HashRuns
-from paimon_spark.write.placement_log import PlacementRecord, Placements, decode_record, encode_record
 
 P = EMPTY_SERIALIZED_ROW
 Index = dict[int, set[int]]
@@ -26,12 +26,12 @@ class MemoryLog:
     """A placement log without files."""
 
     def __init__(self) -> None:
-        self.records: list[PlacementRecord] = []
+        self.records: list[AssignmentRecord] = []
 
-    def read(self, number: int) -> PlacementRecord | None:
+    def read(self, number: int) -> AssignmentRecord | None:
         return self.records[number] if number < len(self.records) else None
 
-    def append(self, number: int, record: PlacementRecord) -> bool:
+    def append(self, number: int, record: AssignmentRecord) -> bool:
         assert number <= len(self.records)
         if number < len(self.records):
             return False
@@ -209,7 +209,7 @@ def test_a_full_log_leaves_the_rest_to_the_hash(bound: str, monkeypatch: pytest.
 def test_records_are_checked() -> None:
     none = np.empty(0, np.int32), np.empty(0, np.int16)
     sections = Placements(P, hashes_of([1, -5]), np.array([0, 9], np.int16)), Placements(b"xyz", *none)
-    record = PlacementRecord(3, False, sections)
+    record = AssignmentRecord(3, False, sections)
     data = encode_record(record)
     back = decode_record(data, path="x")
     assert (back.task, back.counts) == (3, False)

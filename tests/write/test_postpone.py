@@ -12,15 +12,15 @@ from paimon_spark import OptionError
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CorruptTableError, DataError
 from paimon_spark.options import CoreOptions
-from paimon_spark.read.waiting_files import by_writer, read_waiting, waiting_entries
+from paimon_spark.read.postponed_files import by_writer, postponed_entries, read_postponed_rows
 from paimon_spark.spec.data_types import DataField, IntType, VarCharType
-from paimon_spark.spec.file_names import waiting_writer
+from paimon_spark.spec.file_names import postponed_writer
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.stats import EMPTY_STATS
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
 from paimon_spark.write.plan import plan_write
-from paimon_spark.write.postpone import buckets_of_batch, buckets_of_waiting
+from paimon_spark.write.postpone import buckets_of_batch, buckets_of_postponed
 from paimon_spark.write.task_write import write_batches
 
 ROWS = "postpone.target-row-num-per-bucket"
@@ -46,7 +46,7 @@ WAITING = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
 )
 def test_numbers_of_buckets(options: dict[str, str], rows: int, size: int, batch: int, waiting: int) -> None:
     core = CoreOptions(options)
-    assert (buckets_of_batch(core, rows, size), buckets_of_waiting(core, rows, size)) == (batch, waiting)
+    assert (buckets_of_batch(core, rows, size), buckets_of_postponed(core, rows, size)) == (batch, waiting)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_partition_is_rescaled_for_a_much_larger_batch(
 ) -> None:
     """Java: ``PostponeUtils.decideFixedBucketNum``; a compaction never rescales."""
     core = CoreOptions(options)
-    assert (buckets_of_batch(core, rows, 1, existing), buckets_of_waiting(core, rows, 1, existing)) == (
+    assert (buckets_of_batch(core, rows, 1, existing), buckets_of_postponed(core, rows, 1, existing)) == (
         number,
         existing,
     )
@@ -91,7 +91,7 @@ def write(table: FileStoreTable, *rows: tuple[int, str, int]) -> None:
         | {"_VALUE_KIND": pa.array([r[2] for r in rows], pa.int8())}
     )
     plan = plan_write(table, data_schema=data.schema)
-    commit(table, [write_batches(plan, data.to_batches(), 0)], commit_user=plan.waiting_user)
+    commit(table, [write_batches(plan, data.to_batches(), 0)], commit_user=plan.postponed_user)
 
 
 def test_rows_wait_as_they_came(tmp_path: Path) -> None:
@@ -100,16 +100,16 @@ def test_rows_wait_as_they_came(tmp_path: Path) -> None:
     write(table, (3, "e", 0))
     snapshot = table.snapshots.latest()
     assert snapshot is not None
-    entries = waiting_entries(table.manifests.live_entries(snapshot))
+    entries = postponed_entries(table.manifests.live_entries(snapshot))
     first, second = (entry.file for entry in entries)
     assert [(e.bucket, e.total_buckets) for e in entries] == [(-2, -2)] * 2
     assert re.fullmatch(r"data--u-[0-9a-f-]{36}-s-\d+-w-[0-9a-f-]{36}-0\.avro", first.file_name)
     assert (first.min_sequence_number, first.max_sequence_number, first.delete_row_count) == (-1, -1, 1)
     assert (first.value_stats, first.value_stats_cols, first.level) == (EMPTY_STATS, (), 0)
     assert snapshot.commit_user in second.file_name
-    groups = by_writer(table, [(e.partition, waiting_writer(e.file.file_name), e.file) for e in entries])
+    groups = by_writer(table, [(e.partition, postponed_writer(e.file.file_name), e.file) for e in entries])
     assert len(groups) == 2
-    rows = pa.Table.from_batches(list(read_waiting(table, groups))).to_pydict()
+    rows = pa.Table.from_batches(list(read_postponed_rows(table, groups))).to_pydict()
     assert rows["v"] == ["a", "b", "c", "d", "e"]
     assert rows["_VALUE_KIND"] == [0, 0, 2, 3, 0]
 
@@ -123,4 +123,4 @@ def test_a_retraction_that_the_engine_does_not_take(tmp_path: Path) -> None:
 
 def test_a_name_of_another_kind() -> None:
     with pytest.raises(CorruptTableError, match="waits for its bucket"):
-        waiting_writer("data-1.avro")
+        postponed_writer("data-1.avro")

@@ -11,20 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.read.postponed_files import by_writer, postponed_entries, read_postponed_rows
 from paimon_spark.read.split_read import read_split
-from paimon_spark.read.waiting_files import by_writer, read_waiting, waiting_entries
 from paimon_spark.spec.data_types import DataField, parse_type
-from paimon_spark.spec.file_names import waiting_writer
+from paimon_spark.spec.file_names import postponed_writer
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.table.table import FileStoreTable, create_table
 from paimon_spark.write.bucket_filling import DynamicBucketPlan
-from paimon_spark.write.moving_rows import (
+from paimon_spark.write.cross_partition_update import (
     ORDER,
-    moving_schema,
+    assign_all_rows,
+    assign_partitions,
+    cross_partition_schema,
     pack_known_keys,
     pack_new_rows,
-    place_all_rows,
-    place_moving_rows,
 )
 from paimon_spark.write.packed_rows import pack_rows, unpack_rows
 from paimon_spark.write.plan import OverwriteMode, WritePlan, plan_write
@@ -83,7 +83,7 @@ def moving(path: Path) -> tuple[WritePlan, WritePlan]:
     table = make(path, ("k",), ("p",), bucket="-1")
     counts = DynamicBucketPlan(known={}, target_rows=10**6, max_buckets=-1, keys_apart=True, log=None)
     given = replace(plan_write(table, data_schema=SCHEMA), dynamic=counts)
-    return given, replace(plan_write(table, data_schema=moving_schema(table.schema)), dynamic=counts)
+    return given, replace(plan_write(table, data_schema=cross_partition_schema(table.schema)), dynamic=counts)
 
 
 def test_keys_that_move(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_keys_that_move(tmp_path: Path) -> None:
         yield from pack_known_keys(given.table.schema, known_keys(), [7])
 
     with arrow_peak() as peak:
-        assert taken(unpack_rows(place_moving_rows(plan, packed(), 0, [7]))) == 2 * BATCH * BATCHES
+        assert taken(unpack_rows(assign_partitions(plan, packed(), 0, [7]))) == 2 * BATCH * BATCHES
     assert peak.bytes < MOST
 
 
@@ -108,7 +108,7 @@ def test_keys_that_move_in_the_task_that_writes(tmp_path: Path) -> None:
             yield pa.RecordBatch.from_arrays([*batch.columns, order], names=[*SCHEMA.names, ORDER])
 
     with arrow_peak() as peak:
-        assert taken(place_all_rows(given, plan, numbered(), known_keys())) == 2 * BATCH * BATCHES
+        assert taken(assign_all_rows(given, plan, numbered(), known_keys())) == 2 * BATCH * BATCHES
     assert peak.bytes < MOST
 
 
@@ -119,11 +119,11 @@ def test_rows_that_wait_for_their_buckets(tmp_path: Path) -> None:
         message = write_batches(plan_write(table, data_schema=SCHEMA), new_rows(), 0)
     assert writing.bytes < MOST
     commit(table, [message])
-    entries = waiting_entries(table.manifests.live_entries(table.snapshots.latest()))
-    groups = by_writer(table, [(e.partition, waiting_writer(e.file.file_name), e.file) for e in entries])
-    plan = plan_write(table.as_if({"bucket": "4"}), data_schema=moving_schema(table.schema), shuffled=True)
+    entries = postponed_entries(table.manifests.live_entries(table.snapshots.latest()))
+    groups = by_writer(table, [(e.partition, postponed_writer(e.file.file_name), e.file) for e in entries])
+    plan = plan_write(table.as_if({"bucket": "4"}), data_schema=cross_partition_schema(table.schema), shuffled=True)
     with arrow_peak() as taking:
-        rows = unpack_rows(pack_rows(plan, read_waiting(table, groups, chunk_bytes(plan)), 0, range(4)))
+        rows = unpack_rows(pack_rows(plan, read_postponed_rows(table, groups, chunk_bytes(plan)), 0, range(4)))
         assert taken(rows) == BATCH * BATCHES
     assert taking.bytes < MOST
 

@@ -17,7 +17,7 @@ from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.commit.settings import CommitSettings
 from paimon_spark.errors import CommitError, CommitStateUnknownError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.compact.evolved_step import EvolvedCompactPlanner
+from paimon_spark.maintain.compact.data_evolution_step import DataEvolutionCompactPlanner
 from paimon_spark.maintain.compact.levels import CompactStrategy
 from paimon_spark.maintain.compact.rewrite import Rewrite, RewriteResult, rewrite_files
 from paimon_spark.maintain.compact.scope import CompactScope
@@ -156,9 +156,9 @@ class _Work:
         )
         unaware = not table.schema.kind.has_buckets
         self.rounds = 1 if full or unaware else 2  # Java picks again when it has finished what it picked first
-        self._append: AppendCompactPlanner | EvolvedCompactPlanner
+        self._append: AppendCompactPlanner | DataEvolutionCompactPlanner
         if table.schema.kind.evolves_columns:
-            self._append = EvolvedCompactPlanner(table, full=full)
+            self._append = DataEvolutionCompactPlanner(table, full=full)
         else:
             self._append = AppendCompactPlanner(table, full=full, unaware=unaware, by_tier=by_tier)
 
@@ -195,7 +195,7 @@ class _Work:
         With data evolution they go over to the new file, whose rows are those of the old ones.
         """
         deleted, dropped = [], set()
-        if self._vectors.places and isinstance(self._append, EvolvedCompactPlanner):
+        if self._vectors.places and isinstance(self._append, DataEvolutionCompactPlanner):
             for bucket, step, new in zip(self._before, steps, made, strict=True):
                 for (_, old), file in zip(step.rewrites, new, strict=True):
                     deleted += self._vectors.moved(bucket.partition, bucket.bucket, old, file)

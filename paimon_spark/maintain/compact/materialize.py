@@ -17,7 +17,7 @@ from paimon_spark.commit.run_again import run_again
 from paimon_spark.errors import CommitStateUnknownError, UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.compact.compaction import Executor, check_compactable, rewrite_here
-from paimon_spark.maintain.compact.rewrite import EvolvedRows, Rewrite
+from paimon_spark.maintain.compact.rewrite import DataEvolutionRows, Rewrite
 from paimon_spark.maintain.compact.step import BucketFiles, split_files
 from paimon_spark.maintain.files.deletion import delete_written
 from paimon_spark.read.data_evolution import holds_part, row_range_groups
@@ -109,8 +109,8 @@ def _replace(table: FileStoreTable, snapshot: Snapshot, packs: Sequence[_Pack], 
     for bucket, pack in packs:
         low, high = min(f.min_sequence_number for f in pack), max(f.max_sequence_number for f in pack)
         section = tuple(split_files(table, bucket, pack))
-        rows = EvolvedRows(None, low, high)
-        rewrites.append(Rewrite(bucket.partition, bucket.bucket, 0, (section,), evolved=rows))
+        rows = DataEvolutionRows(None, low, high)
+        rewrites.append(Rewrite(bucket.partition, bucket.bucket, 0, (section,), data_evolution=rows))
     dropped = {(bucket.partition, bucket.bucket, file.file_name) for bucket, pack in packs for file in pack}
     made: list[RewriteResult] = []
     index = changed_vectors(table, table.manifests.index_entries(snapshot), dropped=dropped)

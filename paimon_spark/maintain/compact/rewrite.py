@@ -18,7 +18,7 @@ from paimon_spark.maintain.compact.output_files import OutputFiles
 from paimon_spark.maintain.compact.top_level_changelog import rows_with_changelog
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
-from paimon_spark.read.evolved_read import read_files
+from paimon_spark.read.data_evolution_read import read_files
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.record_expiry import RecordExpiry
 from paimon_spark.read.row_tracking import tracked_rows
@@ -40,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class EvolvedRows:
+class DataEvolutionRows:
     """What the one new file of a table with data evolution takes over from the files whose columns it puts together."""
 
     first_row_id: int | None
@@ -70,7 +70,7 @@ class Rewrite:
     higher_runs: tuple[tuple[SplitFile, ...], ...] | None = None
     """Of tables with lookups: the runs above `level` that may hold older rows of the keys, the highest level first;
     None where no row of level 0 is rewritten."""
-    evolved: EvolvedRows | None = None
+    data_evolution: DataEvolutionRows | None = None
     """With data evolution: the one section holds the files whose columns are put together, and one file comes of it."""
 
     @property
@@ -142,8 +142,8 @@ def rewrite_files(table: FileStoreTable, rewrite: Rewrite) -> RewriteResult:
 def output_spec(table: FileStoreTable, rewrite: Rewrite) -> DataFileSpec:
     """Return how the new files of a rewrite are written."""
     schema = table.schema
-    if rewrite.evolved is not None:  # files beside stay where they are, and the rows keep their one range of ids
-        if rewrite.evolved.first_row_id is None:  # rows with new ids have no files beside: all columns go along
+    if rewrite.data_evolution is not None:  # companion files stay, and the rows keep their one range of ids
+        if rewrite.data_evolution.first_row_id is None:  # new ids: no companion files, all columns go along
             schema = replace(schema, options={k: v for k, v in schema.options.items() if k != "vector.file.format"})
         return replace(data_file_spec(schema, limit_rows=False), beside=(), target_size_bytes=2**62)
     # rows that are moved take their ids with them
@@ -153,7 +153,7 @@ def output_spec(table: FileStoreTable, rewrite: Rewrite) -> DataFileSpec:
 
 def _numbered(files: tuple[DataFileMeta, ...], rewrite: Rewrite) -> tuple[DataFileMeta, ...]:
     """Give the file of a table with data evolution its row ids and sequence numbers."""
-    rows = rewrite.evolved
+    rows = rewrite.data_evolution
     if rows is None:
         return files
     return tuple(  # none, if all of its rows are deleted
@@ -194,8 +194,8 @@ def _pieces(table: FileStoreTable, rewrite: Rewrite) -> Iterator[tuple[pa.Table 
 def appended_rows(table: FileStoreTable, rewrite: Rewrite) -> Iterator[pa.RecordBatch]:
     """Yield the rows that are left of files of a table without keys, as new files hold them."""
     fields, constants = tuple(table.schema.fields), partition_scalars(table, rewrite.partition)
-    if rewrite.evolved is not None:
-        plain = output_spec(table, rewrite).value_fields  # those of files beside stay there
+    if rewrite.data_evolution is not None:
+        plain = output_spec(table, rewrite).value_fields  # those of companion files stay there
         yield from read_files(FileRead(table, plain, constants), rewrite.sections[0], None)
         return
     reader = FileRead(table, fields, constants)

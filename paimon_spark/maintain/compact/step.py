@@ -14,7 +14,7 @@ from paimon_spark.maintain.compact.lookup_plan import KeyRanges, LookupPlan, Upg
 from paimon_spark.maintain.compact.rewrite import Rewrite
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.split import SplitFile
-from paimon_spark.table.deletion_vectors import VectorPlace, Vectors
+from paimon_spark.table.deletion_vectors import VectorLocation, Vectors
 
 if TYPE_CHECKING:
     from paimon_spark.maintain.compact.levels import CompactUnit
@@ -36,7 +36,7 @@ class BucketFiles:
     vectors: Vectors = field(default_factory=dict)
     """Deletion vectors, of these files and others."""
 
-    def vector_of(self, file: DataFileMeta) -> VectorPlace | None:
+    def vector_of(self, file: DataFileMeta) -> VectorLocation | None:
         """Return where the deletion vector of a file lies."""
         return self.vectors.get((self.partition, self.bucket, file.file_name))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from paimon_spark.spec.deletion_vector import positions_of
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, FileKind, IndexManifestEntry
-from paimon_spark.table.deletion_vectors import FileKey, Vectors, deleted_rows, vector_places
+from paimon_spark.table.deletion_vectors import FileKey, Vectors, deleted_rows, vector_locations
 from paimon_spark.write.deletion_vectors import DeletedRows, changed_vectors, delete_index_files
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class VectorChanges:
         self._before = [entry for entry in found if entry.index_type == DELETION_VECTORS_INDEX]
         self._now = list(self._before)
         self._written: list[IndexManifestEntry] = []
-        self.places: Vectors = vector_places(table, self._now)
+        self.places: Vectors = vector_locations(table, self._now)
         live = set(table.manifests.live_columns(snapshot).file_names) if self.places else set()
         self._stale = [key for key in self.places if key[2] not in live]
 
@@ -59,7 +59,7 @@ class VectorChanges:
         gone = {entry.file_name for entry in changes if entry.kind == FileKind.DELETE}
         self._written += added
         self._now = [entry for entry in self._now if entry.file_name not in gone] + added
-        self.places = vector_places(self._table, self._now)
+        self.places = vector_locations(self._table, self._now)
 
     def moved(self, partition: bytes, bucket: int, old: Sequence[DataFileMeta], new: DataFileMeta) -> list[DeletedRows]:
         """Return the deleted rows of a file that holds the rows of others, by row id; none where they have no vector.

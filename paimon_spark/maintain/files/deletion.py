@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from paimon_spark.options import OPTIONS
-from paimon_spark.write.placement_log import record_paths
+from paimon_spark.write.bucket_assignment_log import record_paths
 
 if TYPE_CHECKING:
     from paimon_spark.spec.manifest import DataFileMeta

@@ -373,7 +373,7 @@ def read_references(table: FileStoreTable, manifest: RecordedFile) -> FileRefere
 
 
 def names_of_deleted(table: FileStoreTable, deleted: Mapping[str, Deleted]) -> set[str]:
-    """Return the names of those deleted files, and of the files beside them, that nothing needs.
+    """Return the names of those deleted files, and of their companion files, that nothing needs.
 
     Expiry deletes the files of the snapshots that it expires. A file that a branch or a tag still needed is left behind
     when that is deleted later, while manifests say that the file is deleted. Java leaves such files until the manifests

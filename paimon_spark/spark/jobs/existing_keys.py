@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from paimon_spark.read.key_places import numbers_of_keys, read_key_places
+from paimon_spark.read.key_locations import numbers_of_keys, read_key_locations
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.source.split_packing import cores_here, pack_splits
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket
-from paimon_spark.write.plan import WritePlan, placement_log
+from paimon_spark.write.plan import WritePlan, assignment_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ def _count_keys(
 ) -> Iterator[pa.RecordBatch]:
     for split in splits_of(packed, numbers):
         fields = [table.schema.field(name) for name in table.schema.trimmed_primary_keys]
-        rows = sum(batch.num_rows for batch, _ in read_key_places(table, split, fields))
+        rows = sum(batch.num_rows for batch, _ in read_key_locations(table, split, fields))
         counted = ([split.partition], [split.bucket], [rows])
         arrays = [pa.array(v, t) for v, t in zip(counted, (pa.binary(), pa.int32(), pa.int64()), strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, names=["partition", "bucket", "rows"])
@@ -82,7 +82,7 @@ def bucket_plan(spark: SparkSession, plan: WritePlan, splits: Sequence[DataSplit
         target_rows=target,
         max_buckets=-1,
         keys_apart=True,
-        log=placement_log(plan.table),
+        log=assignment_log(plan.table),
     )
 
 

@@ -2,7 +2,7 @@
 
 Java: ``GlobalIndexAssigner`` and its ``ExistingProcessor``. A Spark job reads the keys that there are, with their
 partitions and buckets, and a shuffle brings them to the task that gets the new rows of these keys, whatever their
-partitions. There `write.moving_rows` says where a row goes:
+partitions. There `write.cross_partition_update` says where a row goes:
 
 - deduplicate: the last row of a key stays, and its old row is deleted where it was;
 - partial-update, aggregation: all rows go to the partition in which the key is, or came first;
@@ -25,7 +25,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from paimon_spark.commit.overwrite import Beside, OverwriteSpec, PartitionScope
 from paimon_spark.commit.run_again import run_again
-from paimon_spark.read.key_places import numbers_of_keys, plan_key_places, read_key_places
+from paimon_spark.read.key_locations import numbers_of_keys, plan_key_locations, read_key_locations
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
@@ -38,18 +38,18 @@ from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
-from paimon_spark.write.message import TaskMessage
-from paimon_spark.write.moving_keys import KeyRule, key_rule
-from paimon_spark.write.moving_rows import (
+from paimon_spark.write.cross_partition_engines import KeyRule, key_rule
+from paimon_spark.write.cross_partition_update import (
     ORDER,
-    moving_schema,
+    assign_all_rows,
+    assign_partitions,
+    cross_partition_schema,
     pack_known_keys,
     pack_new_rows,
     partitions_of_rows,
-    place_all_rows,
     place_fields,
-    place_moving_rows,
 )
+from paimon_spark.write.message import TaskMessage
 from paimon_spark.write.packed_rows import TASK
 from paimon_spark.write.plan import WritePlan, plan_write
 from paimon_spark.write.task_write import write_batches
@@ -118,7 +118,7 @@ def _write(
         overwrite = _named_partitions(rows, given, overwrite)
     splits = _splits(given, overwrite, cores(spark))
     placing = replace(given, dynamic=bucket_plan(spark, given, splits))
-    schema = moving_schema(table.schema)
+    schema = cross_partition_schema(table.schema)
     write = planned(table, schema, overwrite, placing=placing, operation=operation, rows_of=at, packed=True)
     write = replace(write, stream=stream)
     if _is_little(rows, splits):
@@ -149,8 +149,8 @@ def _place_and_write(
 ) -> TaskMessage:
     """Join all rows and keys, and write the rows. Runs in the one task."""
     fields = place_fields(plan.table.schema)
-    known = (keys for split in splits for keys in read_key_places(plan.table, split, fields))
-    return write_batches(plan, place_all_rows(given, plan, _ordered(given, batches), known), task_id)
+    known = (keys for split in splits for keys in read_key_locations(plan.table, split, fields))
+    return write_batches(plan, assign_all_rows(given, plan, _ordered(given, batches), known), task_id)
 
 
 def _ordered(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -184,12 +184,12 @@ def _pack_known(
     speed_up_worker()
     fields = place_fields(table.schema)
     for split in splits_of(work, numbers):
-        yield from pack_known_keys(table.schema, read_key_places(table, split, fields), targets)
+        yield from pack_known_keys(table.schema, read_key_locations(table, split, fields), targets)
 
 
 def _place(plan: WritePlan, targets: Sequence[int], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Join rows and keys, and pack rows for the tasks of their buckets. Runs in tasks."""
-    return place_moving_rows(plan, batches, _task_id(), targets)
+    return assign_partitions(plan, batches, _task_id(), targets)
 
 
 def _named_partitions(rows: DataFrame, plan: WritePlan, overwrite: OverwriteSpec) -> OverwriteSpec:
@@ -218,4 +218,4 @@ def _splits(plan: WritePlan, overwrite: OverwriteSpec | None, parallelism: int) 
         specs = [*([overwrite.partition] if overwrite.partition else ()), *overwrite.partitions]
         scope = PartitionScope(table, specs, exactly=overwrite.exactly, condition=overwrite.condition)
         left_out = scope.contains
-    return plan_key_places(table, snapshot, left_out=left_out, parallelism=parallelism)
+    return plan_key_locations(table, snapshot, left_out=left_out, parallelism=parallelism)

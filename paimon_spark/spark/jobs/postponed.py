@@ -24,21 +24,27 @@ from paimon_spark.commit.strict_mode import OPTION as LAST_SAFE
 from paimon_spark.errors import CommitStateUnknownError
 from paimon_spark.maintain.after_commit import maintenance
 from paimon_spark.maintain.files.deletion import delete_files, delete_written
-from paimon_spark.read.waiting_files import WaitingFiles, by_writer, read_waiting, waiting_entries, waiting_schema
+from paimon_spark.read.postponed_files import (
+    PostponedFiles,
+    by_writer,
+    postponed_entries,
+    postponed_schema,
+    read_postponed_rows,
+)
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow
 from paimon_spark.spark.jobs.clustering import PACKED_STRUCT, targets_of
 from paimon_spark.spark.jobs.rescale import rescale_partitions
 from paimon_spark.spark.jobs.write_tasks import number_of_tasks_of, run_tasks, run_write
 from paimon_spark.spark.source.table_write import TableWrite, planned
-from paimon_spark.spec.file_names import POSTPONE_BUCKET, waiting_writer
+from paimon_spark.spec.file_names import POSTPONE_BUCKET, postponed_writer
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.message import CommitMessage, TaskMessage
 from paimon_spark.write.packed_rows import TASK, pack_rows
 from paimon_spark.write.plan import WritePlan, plan_write
 from paimon_spark.write.postpone import (
     buckets_of_batch,
-    buckets_of_waiting,
+    buckets_of_postponed,
     known_buckets,
     writes_real_buckets,
 )
@@ -132,7 +138,7 @@ def _write(
     staging = _waiting(df, table, None, None, at)
     messages = run_tasks(_numbered(df), staging)
     staged = [
-        (m.partition, waiting_writer(f.file_name), f) for task in messages for m in task.messages for f in m.new_files
+        (m.partition, postponed_writer(f.file_name), f) for task in messages for m in task.messages for f in m.new_files
     ]
     try:
         snapshot = at.find(table.snapshots)
@@ -149,7 +155,7 @@ def _write(
         written = _taken_in(df.sparkSession, table, by_writer(table, staged), numbers, at, overwrite)
         from paimon_spark.spark.jobs.compact_job import executor_of  # most writes do without it
 
-        plan = replace(staging.plan, waiting_user=None, rows_read=rows_read)
+        plan = replace(staging.plan, postponed_user=None, rows_read=rows_read)
         whole = TableWrite(plan, overwrite, operation, owner=table, stream=stream)
         return whole.commit(written, executor_of(df.sparkSession))
     except CommitStateUnknownError:
@@ -179,7 +185,7 @@ def _numbers(
 def _taken_in(
     spark: SparkSession,
     table: FileStoreTable,
-    groups: Sequence[WaitingFiles],
+    groups: Sequence[PostponedFiles],
     numbers: dict[bytes, int],
     at: SnapshotIdentity,
     overwrite: OverwriteSpec | None = None,
@@ -195,7 +201,7 @@ def _taken_in(
         own = [group for group in groups if numbers[group.partition] == number]
         fixed = table.as_if({"bucket": str(number)})
         mode = None if overwrite is None else overwrite.kind
-        plan = plan_write(fixed, overwrite=mode, data_schema=waiting_schema(table), shuffled=True, rows_of=at)
+        plan = plan_write(fixed, overwrite=mode, data_schema=postponed_schema(table), shuffled=True, rows_of=at)
         plan = replace(plan, blobs_in_packs=True)
         tasks = number_of_tasks_of(spark, fixed)
         work = _shares(own, tasks)
@@ -208,9 +214,9 @@ def _taken_in(
     return written
 
 
-def _shares(groups: Sequence[WaitingFiles], tasks: int) -> list[list[WaitingFiles]]:
+def _shares(groups: Sequence[PostponedFiles], tasks: int) -> list[list[PostponedFiles]]:
     """The work of each task, about even: groups that follow each other, so that their order can be told."""
-    shares: list[list[WaitingFiles]] = [[] for _ in range(max(1, min(tasks, len(groups))))]
+    shares: list[list[PostponedFiles]] = [[] for _ in range(max(1, min(tasks, len(groups))))]
     whole, before = sum(group.size_bytes + 1 for group in groups), 0
     for group in groups:
         middle = before + (group.size_bytes + 1) // 2
@@ -220,13 +226,13 @@ def _shares(groups: Sequence[WaitingFiles], tasks: int) -> list[list[WaitingFile
 
 
 def _pack_waiting(
-    plan: WritePlan, work: Sequence[Sequence[WaitingFiles]], targets: Sequence[int], numbers: Iterator[pa.RecordBatch]
+    plan: WritePlan, work: Sequence[Sequence[PostponedFiles]], targets: Sequence[int], numbers: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Read waiting rows and pack them for the tasks of their buckets, numbered in their order. Runs in tasks."""
     context = TaskContext.get()
     for batch in numbers:
         for number in batch.column(0).to_pylist():
-            rows = read_waiting(plan.table, work[number], chunk_bytes(plan))
+            rows = read_postponed_rows(plan.table, work[number], chunk_bytes(plan))
             streams = pack_rows(plan, rows, context.partitionId() if context else 0, targets)
             for at, stream in enumerate(streams, number << 32):
                 yield stream.append_column(pa.field(_NUMBER, pa.int64(), nullable=False), pa.array([at]))
@@ -247,11 +253,11 @@ def take_in_waiting(spark: SparkSession, table: FileStoreTable) -> int | None:
         if snapshot is None:
             return None
         entries = table.manifests.live_entries(snapshot)
-        waiting = waiting_entries(entries)
+        waiting = postponed_entries(entries)
         if not waiting:
             return None
-        files = [(entry.partition, waiting_writer(entry.file.file_name), entry.file) for entry in waiting]
-        numbers = _numbers(table, known_buckets(entries), files, buckets_of_waiting)
+        files = [(entry.partition, postponed_writer(entry.file.file_name), entry.file) for entry in waiting]
+        numbers = _numbers(table, known_buckets(entries), files, buckets_of_postponed)
         rows = sum(entry.file.row_count for entry in waiting)
         _LOG.info("Taking %d waiting rows of %d files of %s into buckets.", rows, len(files), table.path)
         written = _taken_in(spark, table, by_writer(table, files), numbers, SnapshotIdentity.of(snapshot), ordered=True)

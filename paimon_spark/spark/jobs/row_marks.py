@@ -20,7 +20,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.maintain.after_commit import maintenance
-from paimon_spark.maintain.row_marks import MarkedFile, commit_marks, encode_positions
+from paimon_spark.maintain.row_deletion import MarkedFile, commit_marks, encode_positions
 from paimon_spark.read.metadata_columns import FILE_PATH, ROW_INDEX, WITHOUT_PLACE
 from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import spark_arrow_schema

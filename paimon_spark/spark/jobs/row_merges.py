@@ -20,7 +20,7 @@ from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from paimon_spark.errors import DataError
-from paimon_spark.maintain.row_marks import MarkedFile, encode_positions
+from paimon_spark.maintain.row_deletion import MarkedFile, encode_positions
 from paimon_spark.spark.columns.arrow_cast import batches_from_spark
 from paimon_spark.spark.columns.types import spark_arrow_schema
 from paimon_spark.spark.jobs.arrow_functions import map_in_arrow

@@ -10,7 +10,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.options import find_option
 from paimon_spark.read.change_feed import CHANGE_FEED
 from paimon_spark.read.metadata_columns import metadata_fields, refuse_merged_splits
-from paimon_spark.read.postponed_read import merges_waiting
+from paimon_spark.read.postponed_read import merges_postponed
 from paimon_spark.read.row_views import AUDIT_LOG, ROWS, find_view
 from paimon_spark.read.stream_scan import StreamBatch, StreamScan, by_bucket
 from paimon_spark.read.stream_split import stream_read
@@ -171,7 +171,7 @@ def stream_table(table: FileStoreTable, options: Mapping[str, str]) -> FileStore
         option.parse(value)
     streamed = table.as_if(given)
     stream_mode(streamed.options)
-    if merges_waiting(streamed):
+    if merges_postponed(streamed):
         raise UnsupportedError("Option 'postpone.merge-on-read' is only supported for batch reads.")
     return streamed
 

@@ -108,8 +108,8 @@ class TableWrite:
         from paimon_spark.commit.stream_batch import uncommitted
         from paimon_spark.maintain.committed_write import commit_write
         from paimon_spark.maintain.compact.after_write import compact_left_behind
+        from paimon_spark.maintain.row_deletion import commit_marks
         from paimon_spark.maintain.row_level import replaced_files
-        from paimon_spark.maintain.row_marks import commit_marks
         from paimon_spark.write.plan import check_one_task_per_bucket, new_user
 
         check_one_task_per_bucket(self.plan, messages)
@@ -119,7 +119,7 @@ class TableWrite:
         put: Callable[..., int | None] = commit
         if marked is not None:
             put = partial(commit_marks, snapshot_id=marked.snapshot_id, marked=marked.files)
-        user = self.plan.waiting_user or new_user(table.options)
+        user = self.plan.postponed_user or new_user(table.options)
         if self.stream is not None:
             user = self.stream.user
             stream = uncommitted(table, self.stream)
@@ -134,7 +134,7 @@ class TableWrite:
             self.plan,
             messages,
             commit_user=user,
-            others=[*self._placements(), *gone],
+            others=[*self._assignments(), *gone],
             overwrite=self.overwrite,
             operation=None if self.operation is None else self.operation.value,
             put=put,
@@ -150,13 +150,13 @@ class TableWrite:
         """
         from paimon_spark.maintain.files.deletion import delete_messages  # the tasks do without it
 
-        delete_messages(self.owner or self.plan.table, [*messages, *self._placements()])
+        delete_messages(self.owner or self.plan.table, [*messages, *self._assignments()])
 
-    def _placements(self) -> list[TaskMessage]:
+    def _assignments(self) -> list[TaskMessage]:
         """Where the keys of a placed write were placed, as a message: it is deleted with the others."""
-        from paimon_spark.write.placed_keys import placement_records
+        from paimon_spark.write.bucket_assignment import assignment_records
 
-        records = placement_records(self.plan)
+        records = assignment_records(self.plan)
         return [] if records is None else [TaskMessage((), 0, records)]
 
 
@@ -194,7 +194,7 @@ def planned(
         UnsupportedError: the table cannot be written yet.
     """
     from paimon_spark.spec.schema import BucketMode
-    from paimon_spark.write.moving_keys import needs_shuffle
+    from paimon_spark.write.cross_partition_engines import needs_shuffle
     from paimon_spark.write.plan import plan_write
     from paimon_spark.write.postpone import needs_buckets, writes_real_buckets
 

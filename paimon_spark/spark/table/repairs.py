@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.maintain.files import earliest_snapshot, unexisting_files
-from paimon_spark.maintain.partition_marks import mark_partitions_done
+from paimon_spark.maintain.mark_done import mark_partitions_done
 from paimon_spark.maintain.reassign_row_ids import reassign_row_ids
 from paimon_spark.spark.jobs.analyze import analyze
 from paimon_spark.spark.jobs.copy_job import copy_table

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.spec.data_types import ArrayType, BooleanType, IntType, RowType
-from paimon_spark.table.file_indexes import IndexPlace, index_place, opened
+from paimon_spark.table.file_indexes import IndexLocation, index_location, opened
 from paimon_spark.table.system.definition import LONG, STRING, SystemTable, columns, required, table_of_rows
 from paimon_spark.table.system.live_files import files_shown
 from paimon_spark.table.system.texts import partition_texts
@@ -113,11 +113,11 @@ def _file_indexes(table: FileStoreTable) -> pa.Table:
             strict=True,
         )
         for i, file in zip(indexed, facts, strict=True):
-            rows += _index_rows(live.table.file_io, file, index_place(embedded[i], extra[i], file[2]))
+            rows += _index_rows(live.table.file_io, file, index_location(embedded[i], extra[i], file[2]))
     return table_of_rows(_FILE_INDEX_FIELDS, rows)
 
 
-def _index_rows(file_io: FileIO, file: tuple[Any, ...], place: IndexPlace | None) -> list[tuple[Any, ...]]:
+def _index_rows(file_io: FileIO, file: tuple[Any, ...], place: IndexLocation | None) -> list[tuple[Any, ...]]:
     if place is None:
         return []
     shown = ("FILE", place.path) if place.embedded is None else ("EMBEDDED", None)

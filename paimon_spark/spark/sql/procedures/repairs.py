@@ -5,7 +5,7 @@ from __future__ import annotations
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.maintain.files.earliest_snapshot import repair_earliest_snapshot
 from paimon_spark.maintain.files.unexisting_files import remove_unexisting_files
-from paimon_spark.maintain.partition_marks import mark_partitions_done
+from paimon_spark.maintain.mark_done import mark_partitions_done
 from paimon_spark.maintain.reassign_row_ids import reassign_row_ids
 from paimon_spark.spark.sql.procedures.procedure import (
     BOOLEAN,

@@ -1,4 +1,4 @@
-"""The placement log of one write: where its tasks put new keys of dynamic buckets, in one order for all tasks.
+"""The assignment log of one write: where its tasks put new keys of dynamic buckets, in one order for all tasks.
 
 Tasks of one write cannot communicate, and the number of rows is not known. Before a task writes rows of new keys, it
 adds a record to the log: a file with the next number, created exclusively as snapshots are. A task that loses the race
@@ -40,7 +40,7 @@ class Placements:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementRecord:
+class AssignmentRecord:
     """What one task placed at one time."""
 
     task: int
@@ -49,13 +49,13 @@ class PlacementRecord:
     sections: tuple[Placements, ...]
 
 
-class PlacementLog(Protocol):
+class AssignmentLog(Protocol):
     """Records by number, from 0 on, without gaps."""
 
-    def read(self, number: int) -> PlacementRecord | None:
+    def read(self, number: int) -> AssignmentRecord | None:
         """The record, None when there is none yet."""
 
-    def append(self, number: int, record: PlacementRecord) -> bool:
+    def append(self, number: int, record: AssignmentRecord) -> bool:
         """Add a record after all others; False when another one has this number."""
 
 
@@ -64,7 +64,7 @@ def record_name(log: str, number: int) -> str:
     return f"placement-{log}-{number}"
 
 
-class StoredPlacementLog:
+class StoredAssignmentLog:
     """The log in the table's index directory."""
 
     def __init__(self, file_io: FileIO, paths: TablePaths, log: str) -> None:
@@ -72,7 +72,7 @@ class StoredPlacementLog:
         self._paths = paths
         self._log = log
 
-    def read(self, number: int) -> PlacementRecord | None:
+    def read(self, number: int) -> AssignmentRecord | None:
         """The record, None when there is none yet."""
         path = self._path(number)
         try:
@@ -81,7 +81,7 @@ class StoredPlacementLog:
             return None
         return decode_record(data, path=path)
 
-    def append(self, number: int, record: PlacementRecord) -> bool:
+    def append(self, number: int, record: AssignmentRecord) -> bool:
         """Add a record; after an unclear answer of the store, its file is read back."""
         path = self._path(number)
         data = encode_record(record)
@@ -98,7 +98,7 @@ class StoredPlacementLog:
         return self._paths.index_path(record_name(self._log, number))
 
 
-def encode_record(record: PlacementRecord) -> bytes:
+def encode_record(record: AssignmentRecord) -> bytes:
     """The bytes of a record; no two encodings are equal."""
     head = _HEADER.pack(_MAGIC, uuid.uuid4().bytes, record.task, int(record.counts), len(record.sections))
     sizes = b"".join(_SECTION.pack(len(s.partition), len(s.numbers)) for s in record.sections)
@@ -108,7 +108,7 @@ def encode_record(record: PlacementRecord) -> bytes:
     return b"".join((head, sizes, partitions, numbers, buckets))
 
 
-def decode_record(data: bytes, *, path: str) -> PlacementRecord:
+def decode_record(data: bytes, *, path: str) -> AssignmentRecord:
     """The record in a file.
 
     Raises:
@@ -137,7 +137,7 @@ def decode_record(data: bytes, *, path: str) -> PlacementRecord:
         Placements(data[edge - width : edge], numbers[end - n : end], buckets[end - n : end])
         for edge, width, end, n in zip(edges.tolist(), widths.tolist(), ends.tolist(), placements.tolist(), strict=True)
     )
-    return PlacementRecord(task, bool(counts), sections)
+    return AssignmentRecord(task, bool(counts), sections)
 
 
 def record_paths(paths: TablePaths, seen: Sequence[tuple[str, int]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Rows of tables whose keys move between partitions, joined to the keys that there are: by whole columns, in tasks.
+"""Rows of cross-partition updates, joined to the keys that there are: by whole columns, in tasks.
 
 Java: ``GlobalIndexAssigner`` and its ``ExistingProcessor``. Rows and known keys come to the task of their key, packed
 (`packed_rows`); there each engine's rule says where a row goes, and rows are packed for the task of their bucket.
@@ -21,12 +21,12 @@ from paimon_spark.spec.data_types import DataField, DoubleType, FloatType
 from paimon_spark.spec.row_kind import RowKind, is_retract
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import VALUE_KIND
-from paimon_spark.write.moving_keys import KeyRule, key_rule
-from paimon_spark.write.moving_spill import OLD_BUCKET, MovingSpill, hashes_of_keys
+from paimon_spark.write.bucket_assignment import PLACE
+from paimon_spark.write.bucket_assignment_log import StoredAssignmentLog
+from paimon_spark.write.cross_partition_engines import KeyRule, key_rule
+from paimon_spark.write.cross_partition_spill import OLD_BUCKET, CrossPartitionSpill, hashes_of_keys
 from paimon_spark.write.new_keys import NewKeys
 from paimon_spark.write.packed_rows import pack_chunk, unpack_rows
-from paimon_spark.write.placed_keys import PLACE
-from paimon_spark.write.placement_log import StoredPlacementLog
 from paimon_spark.write.plan import WritePlan
 from paimon_spark.write.routing import bucket_tasks, partition_groups, positions_of, whole
 from paimon_spark.write.task_write import chunk_bytes, combine_batches
@@ -43,7 +43,7 @@ def place_fields(schema: TableSchema) -> tuple[DataField, ...]:
     return tuple(schema.field(name) for name in dict.fromkeys([*schema.primary_keys, *schema.partition_keys]))
 
 
-def moving_schema(schema: TableSchema) -> pa.Schema:
+def cross_partition_schema(schema: TableSchema) -> pa.Schema:
     """The columns of the rows that are written: those of the table, and the row kind."""
     return to_arrow_schema([*schema.fields, VALUE_KIND])
 
@@ -86,7 +86,7 @@ def partitions_of_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch]) -> se
     return found
 
 
-def place_moving_rows(
+def assign_partitions(
     plan: WritePlan, batches: Iterable[pa.RecordBatch], task_id: int, targets: Sequence[int]
 ) -> Iterator[pa.RecordBatch]:
     """Join the rows and the known keys of one task, and pack the rows for the tasks of their buckets.
@@ -100,9 +100,9 @@ def place_moving_rows(
     Raises:
         DataError: a key would move, but its table ignores deletes.
     """
-    placing = _Placing(plan, task_id)
+    placing = _BucketAssignment(plan, task_id)
     budget = int(plan.table.options.value("write-buffer-size"))
-    with MovingSpill(plan.table.schema, budget) as spill:
+    with CrossPartitionSpill(plan.table.schema, budget) as spill:
         for batch in unpack_rows(batches):
             spill.add(batch)
         for rows, known in spill.parts():
@@ -113,7 +113,7 @@ def place_moving_rows(
                     yield from pack_chunk(placed.rows, ids, targets)
 
 
-def place_all_rows(
+def assign_all_rows(
     given: WritePlan,
     plan: WritePlan,
     batches: Iterable[pa.RecordBatch],
@@ -133,9 +133,9 @@ def place_all_rows(
     Raises:
         DataError: a row cannot be taken, or a key would move, but its table ignores deletes.
     """
-    placing = _Placing(plan, 0)
+    placing = _BucketAssignment(plan, 0)
     schema = plan.table.schema
-    with MovingSpill(schema, int(plan.table.options.value("write-buffer-size"))) as spill:
+    with CrossPartitionSpill(schema, int(plan.table.options.value("write-buffer-size"))) as spill:
         ordered = pa.schema([*given.data_schema, pa.field(ORDER, pa.int64())])
         for chunk in combine_batches(batches, ordered, chunk_bytes(plan)):
             numbers = chunk.column(ORDER).to_numpy()
@@ -205,13 +205,13 @@ def key_column(rows: pa.Table, schema: TableSchema) -> pa.Array:
     return pa.array(encode_rows(columns, types).to_bytes_list(serialized=True), pa.binary())
 
 
-class _Placing:
+class _BucketAssignment:
     """Where the rows of one task go."""
 
     def __init__(self, plan: WritePlan, task_id: int) -> None:
         dynamic, table = plan.dynamic, plan.table
         assert dynamic is not None
-        log = None if dynamic.log is None else StoredPlacementLog(table.file_io, table.paths, dynamic.log)
+        log = None if dynamic.log is None else StoredAssignmentLog(table.file_io, table.paths, dynamic.log)
         self._keys = NewKeys(dynamic, log, task_id)
         self._schema = table.schema
         self._rule = key_rule(table.schema)

@@ -6,7 +6,7 @@ import pytest
 
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.data_types import DataField, IntType
-from paimon_spark.spec.placement import (
+from paimon_spark.spec.file_location import (
     DIRECTORY,
     EXTERNAL,
     PREFIXES,
@@ -14,7 +14,7 @@ from paimon_spark.spec.placement import (
     data_directory,
     external_roots,
     is_root,
-    validate_placement,
+    validate_file_location,
 )
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.spec.schema_validation import validate
@@ -40,7 +40,7 @@ ROOTS = ["/", "//", "file:/", "file:///", "hdfs://host/", "hdfs://host:9000", "s
 @pytest.mark.parametrize("text", OUTSIDE)
 def test_the_directory_of_the_data_stays_below_the_table(text: str) -> None:
     with pytest.raises(OptionError, match=DIRECTORY):
-        validate_placement({DIRECTORY: text})
+        validate_file_location({DIRECTORY: text})
     if text.strip("/"):
         with pytest.raises(OptionError, match=DIRECTORY):
             data_directory({DIRECTORY: text})
@@ -49,7 +49,7 @@ def test_the_directory_of_the_data_stays_below_the_table(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "branch", "snapshot/x", "schema", "./manifest", "x/../tag"])
 def test_a_new_table_keeps_no_data_where_other_files_are(text: str) -> None:
     with pytest.raises(OptionError, match=DIRECTORY):
-        validate_placement({DIRECTORY: text})
+        validate_file_location({DIRECTORY: text})
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_new_table_keeps_no_data_where_other_files_are(text: str) -> None:
     ],
 )
 def test_directories_that_java_takes(text: str, directory: str) -> None:
-    validate_placement({DIRECTORY: text})
+    validate_file_location({DIRECTORY: text})
     assert data_directory({DIRECTORY: text}) == directory
 
 
@@ -96,8 +96,8 @@ def test_external_paths_that_java_takes_are_read_and_those_it_refuses_not_writte
         *("file:///a/b", "s3://bucket", "hdfs://h/x"),
     )
     assert external_roots({}) == ()
-    validate_placement({EXTERNAL: "file:///a/b,s3://bucket/x"})
+    validate_file_location({EXTERNAL: "file:///a/b,s3://bucket/x"})
     with pytest.raises(OptionError, match="whole bucket"):
-        validate_placement({EXTERNAL: "s3://bucket/"})
+        validate_file_location({EXTERNAL: "s3://bucket/"})
     with pytest.raises(OptionError, match="scheme should not be null"):
-        validate_placement({EXTERNAL: "/a/b"})
+        validate_file_location({EXTERNAL: "/a/b"})

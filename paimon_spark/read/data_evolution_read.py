@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 def read_files(reader: FileRead, files: Sequence[SplitFile], predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
     """Yield the rows of files of a bucket of a table without primary key, in order; with data evolution put together.
 
-    Arguments and errors as of `read_evolved`.
+    Arguments and errors as of `read_data_evolution`.
     """
     if reader.table.schema.kind.evolves_columns:
-        for _, batches in read_evolved(reader, files, predicate):
+        for _, batches in read_data_evolution(reader, files, predicate):
             yield from batches
     else:
         yield from reader.run(files, predicate)
 
 
-def read_evolved(
+def read_data_evolution(
     reader: FileRead, files: Sequence[SplitFile], predicate: Predicate | None
 ) -> Iterator[tuple[SplitFile, Iterator[pa.RecordBatch]]]:
     """Yield, for each group of files, its newest file and the rows of the group in order.

@@ -1,7 +1,7 @@
-"""Data files with other files beside them: for each BLOB column, and for all VECTOR columns.
+"""Data files with companion files: for each BLOB column, and for all VECTOR columns.
 
 Equals Java's ``DedicatedFormatRollingFileWriter`` (docs/format.md §12): when the file of the other columns is full, so
-are those beside it, which roll by their own size besides.
+are its companion files, which roll by their own size besides.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from paimon_spark.write.rolling import RollingFiles
 
 
-class FilesBeside:
+class CompanionFiles:
     """Writes rows of one bucket, with the interface of `RollingFiles`."""
 
     def __init__(
@@ -73,7 +73,7 @@ class FilesBeside:
             self._finished += files.take()
 
     def close(self) -> tuple[DataFileMeta, ...]:
-        """Finish the open files and return all: a file, then those beside it, then the next file."""
+        """Finish the open files and return all: a file, then its companion files, then the next file."""
         self.roll()
         return tuple(self._finished)
 

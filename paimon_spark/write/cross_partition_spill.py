@@ -1,4 +1,4 @@
-"""Rows of tables whose keys move, and known keys, on their way to be joined: in memory, or in files where too many.
+"""Rows of cross-partition updates, and known keys, on their way to be joined: in memory, or in files where too many.
 
 Runs in tasks. Memory is bounded by ``write-buffer-size``; what does not fit goes to files by the hash of the key, which
 are read one after the other.
@@ -30,7 +30,7 @@ def hashes_of_keys(rows: pa.Table, schema: TableSchema) -> npt.NDArray[np.int32]
     return np.ascontiguousarray(key_hashes([whole(rows, f.name) for f in fields], [f.type for f in fields]))
 
 
-class MovingSpill:
+class CrossPartitionSpill:
     """Rows and known keys of one task: in memory, or in files by the hash of the key where they are too many."""
 
     def __init__(self, schema: TableSchema, budget: int) -> None:
@@ -46,7 +46,7 @@ class MovingSpill:
         self._bytes = 0
         self._files: dict[tuple[int, int], tuple[IO[bytes], pa.RecordBatchStreamWriter]] = {}
 
-    def __enter__(self) -> MovingSpill:
+    def __enter__(self) -> CrossPartitionSpill:
         return self
 
     def __exit__(self, *_error: object) -> None:

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from paimon_spark.spec.bucket import key_hashes
 from paimon_spark.spec.hash_index import decode_hash_index
+from paimon_spark.write.bucket_assignment_log import StoredAssignmentLog, record_name
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket
 from paimon_spark.write.dynamic_bucket import DynamicBuckets
 from paimon_spark.write.hash_runs import Hashes, distinct
-from paimon_spark.write.placement_log import StoredPlacementLog, record_name
 from paimon_spark.write.plan import WritePlan
 from paimon_spark.write.routing import bucket_tasks, partition_groups, positions_of, whole
 
@@ -29,7 +29,7 @@ Places = npt.NDArray[np.int64]
 Tasks = npt.NDArray[np.int32]
 
 
-class Placing:
+class BucketAssignment:
     """Places the keys of one task, a chunk of rows after the other."""
 
     def __init__(self, plan: WritePlan, task_id: int) -> None:
@@ -42,7 +42,7 @@ class Placing:
         dynamic, table = plan.dynamic, plan.table
         assert dynamic is not None
         schema = table.schema
-        log = None if dynamic.log is None else StoredPlacementLog(table.file_io, table.paths, dynamic.log)
+        log = None if dynamic.log is None else StoredAssignmentLog(table.file_io, table.paths, dynamic.log)
         self._partition_fields = [schema.field(name) for name in schema.partition_keys]
         self._key_fields = [schema.field(name) for name in schema.trimmed_primary_keys]
         self._buckets = DynamicBuckets(dynamic, hash_loader(plan), log, task_id)
@@ -86,8 +86,8 @@ def hash_loader(plan: WritePlan) -> Callable[[KnownBucket], Hashes]:
     return load
 
 
-def placement_records(plan: WritePlan) -> tuple[str, int] | None:
-    """The placement log of a placed write, and its number of records; the commit deletes them. Runs on the driver."""
+def assignment_records(plan: WritePlan) -> tuple[str, int] | None:
+    """The assignment log of a placed write, and its number of records; the commit deletes them. Runs on the driver."""
     log = None if plan.dynamic is None or not plan.placed else plan.dynamic.log
     if log is None:
         return None
@@ -102,7 +102,7 @@ def placement_records(plan: WritePlan) -> tuple[str, int] | None:
     return (log, high) if high else None
 
 
-class PlacedKeys:
+class AssignedKeys:
     """The keys that one task of a placed write meets: which of them the hash index does not have yet."""
 
     def __init__(self, plan: DynamicBucketPlan, load: Callable[[KnownBucket], Hashes]) -> None:

@@ -14,17 +14,17 @@ from paimon_spark.spec.data_types import DataField, DoubleType, IntType, VarChar
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.table import FileStoreTable, create_table, load_table
+from paimon_spark.write.bucket_assignment import PLACE
 from paimon_spark.write.bucket_filling import DynamicBucketPlan
-from paimon_spark.write.moving_rows import (
+from paimon_spark.write.cross_partition_update import (
     ORDER,
-    moving_schema,
+    assign_all_rows,
+    assign_partitions,
+    cross_partition_schema,
     pack_known_keys,
     pack_new_rows,
-    place_all_rows,
-    place_moving_rows,
 )
 from paimon_spark.write.packed_rows import unpack_rows
-from paimon_spark.write.placed_keys import PLACE
 from paimon_spark.write.plan import WritePlan, plan_write
 
 SCHEMA = pa.schema([("k", pa.float64()), ("p", pa.int32()), ("v", pa.string()), ("_VALUE_KIND", pa.int8())])
@@ -59,19 +59,19 @@ def placed(
         (pa.record_batch([pa.array([KEYS[key]]), pa.array([partition], pa.int32())], names=["k", "p"]), bucket)
         for key, (partition, bucket) in known.items()
     ]
-    after = replace(plan_write(plan.table, data_schema=moving_schema(plan.table.schema)), dynamic=plan.dynamic)
+    after = replace(plan_write(plan.table, data_schema=cross_partition_schema(plan.table.schema)), dynamic=plan.dynamic)
     if tasks == 1:
         # rows come in any order of their numbers
         data = data.append_column(ORDER, pa.array(range(len(rows)), pa.int64()))
         batches = [batch for start in range(0, len(rows), 2) for batch in data.slice(start, 2).to_batches()]
-        found = list(place_all_rows(plan, after, reversed(batches), keys))
+        found = list(assign_all_rows(plan, after, reversed(batches), keys))
     else:
         targets = list(range(tasks))
         packed = list(pack_new_rows(plan, data.to_batches(), 0, targets)) if rows else []
         packed += pack_known_keys(plan.table.schema, keys, targets)
         each = [[batch for batch in packed if batch.column(0)[0].as_py() == task] for task in targets]
         found = [
-            batch for task in targets for batch in unpack_rows(place_moving_rows(after, each[task], task, targets))
+            batch for task in targets for batch in unpack_rows(assign_partitions(after, each[task], task, targets))
         ]
     numbers = {repr(value): number for number, value in enumerate(KEYS)}
     written = [row for batch in found for row in batch.to_pylist()]

@@ -29,7 +29,7 @@ LeftOut = Callable[[Sequence[bytes]], Sequence[bool]]
 """Tells of partitions whether their keys do not count."""
 
 
-def plan_key_places(
+def plan_key_locations(
     table: FileStoreTable, snapshot: Snapshot, *, left_out: LeftOut | None = None, parallelism: int = 1
 ) -> list[DataSplit]:
     """Plan a read of all keys of a snapshot, of files of every level. Runs on the driver.
@@ -53,14 +53,14 @@ def plan_key_places(
         return generate_splits(table, snapshot.id, files.filter(kept), parallelism, vectors=vectors)
 
 
-def read_key_places(
+def read_key_locations(
     table: FileStoreTable, split: DataSplit, fields: Sequence[DataField]
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Yield the keys of a split and the bucket that they are in. Runs in tasks.
 
     Args:
         table: as planned.
-        split: of `plan_key_places`.
+        split: of `plan_key_locations`.
         fields: columns of the primary key and of the partition.
 
     Raises:

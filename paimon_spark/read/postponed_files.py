@@ -1,4 +1,4 @@
-"""Files that wait for their buckets (``bucket`` = -2): which there are, and their rows as they came.
+"""Files of postponed rows (``bucket`` = -2): which there are, and their rows as they came.
 
 Java: ``PostponeUtils.groupPostponeFiles``. Rows of one writer are read in their order. Java gives different writers
 none, so that an older INSERT may win over a newer one: here the writer that began first comes first.
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingFiles:
-    """The waiting files of one writer in one partition, in the order in which they were written."""
+class PostponedFiles:
+    """The postponed files of one writer in one partition, in the order in which they were written."""
 
     partition: bytes
     files: tuple[SplitFile, ...]
@@ -39,12 +39,12 @@ class WaitingFiles:
         return sum(file.size for file in self.files)
 
 
-def waiting_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Those of files that wait."""
+def postponed_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Those of postponed rows."""
     return [entry for entry in entries if entry.bucket == POSTPONE_BUCKET]
 
 
-def by_writer(table: FileStoreTable, files: Iterable[tuple[bytes, str, DataFileMeta]]) -> list[WaitingFiles]:
+def by_writer(table: FileStoreTable, files: Iterable[tuple[bytes, str, DataFileMeta]]) -> list[PostponedFiles]:
     """Put files of one writer together; the writer that began first comes first.
 
     Args:
@@ -58,20 +58,20 @@ def by_writer(table: FileStoreTable, files: Iterable[tuple[bytes, str, DataFileM
     for (partition, _), ordered in found.items():
         paths = (table.paths.data_file_path(partition, POSTPONE_BUCKET, file) for file in ordered)
         result.append(
-            WaitingFiles(partition, tuple(SplitFile.of(f, path) for f, path in zip(ordered, paths, strict=True)))
+            PostponedFiles(partition, tuple(SplitFile.of(f, path) for f, path in zip(ordered, paths, strict=True)))
         )
     return result
 
 
-def waiting_schema(table: FileStoreTable) -> pa.Schema:
-    """The columns of waiting rows: those of the table, and the row kind."""
+def postponed_schema(table: FileStoreTable) -> pa.Schema:
+    """The columns of postponed rows: those of the table, and the row kind."""
     return to_arrow_schema([*table.schema.fields, VALUE_KIND])
 
 
-def read_waiting(
-    table: FileStoreTable, groups: Sequence[WaitingFiles], batch_bytes: int = DEFAULT_BATCH_BYTES
+def read_postponed_rows(
+    table: FileStoreTable, groups: Sequence[PostponedFiles], batch_bytes: int = DEFAULT_BATCH_BYTES
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of writers, one after the other, as `waiting_schema` says. Runs in tasks.
+    """Yield the rows of writers, one after the other, as `postponed_schema` says. Runs in tasks.
 
     Args:
         table: whose rows they are.
@@ -81,7 +81,7 @@ def read_waiting(
     Raises:
         CorruptTableError: a file is missing or damaged.
     """
-    schema = waiting_schema(table)
+    schema = postponed_schema(table)
     for group in groups:
         constants = partition_scalars(table, group.partition)
         reader = FileRead(table, tuple(table.schema.fields), constants, key_value=True, batch_bytes=batch_bytes)

@@ -14,7 +14,14 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.spec.placement import EXTERNAL, data_directory, external_roots, is_root, plain_path, scheme_of_root
+from paimon_spark.spec.file_location import (
+    EXTERNAL,
+    data_directory,
+    external_roots,
+    is_root,
+    plain_path,
+    scheme_of_root,
+)
 from paimon_spark.storage.store_options import redact
 from paimon_spark.table.data_layout import store_of
 
@@ -30,7 +37,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class ExternalPlaces:
+class ExternalPaths:
     """The external paths of a table, and how a file finds its own. Picklable."""
 
     roots: tuple[str, ...]
@@ -41,7 +48,7 @@ class ExternalPlaces:
     """How many directories there are between a table and its files."""
 
     @classmethod
-    def of(cls, schema: TableSchema) -> ExternalPlaces | None:
+    def of(cls, schema: TableSchema) -> ExternalPaths | None:
         """Read the options of a table; None where its files lie below it.
 
         Raises:
@@ -103,7 +110,7 @@ class ExternalPlaces:
 class ExternalDirectories:
     """Gives each new file of one writer a directory."""
 
-    def __init__(self, places: ExternalPlaces, relative: str) -> None:
+    def __init__(self, places: ExternalPaths, relative: str) -> None:
         self._places = places
         self._relative = relative
         entropy = places.strategy == _ENTROPY

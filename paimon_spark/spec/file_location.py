@@ -119,7 +119,7 @@ def external_roots(options: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(roots)
 
 
-def validate_placement(options: Mapping[str, str]) -> None:
+def validate_file_location(options: Mapping[str, str]) -> None:
     """Check the options of a new or altered schema.
 
     Raises:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from paimon_spark.maintain.compact.rewrite import EvolvedRows, Rewrite
+from paimon_spark.maintain.compact.rewrite import DataEvolutionRows, Rewrite
 from paimon_spark.maintain.compact.step import BucketFiles, CompactStep, split_files
 from paimon_spark.read.data_evolution import columns_of, holds_part, row_range_groups
 from paimon_spark.spec.data_types import VectorType
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from paimon_spark.table.table import FileStoreTable
 
 
-class EvolvedCompactPlanner:
+class DataEvolutionCompactPlanner:
     """Steps of partitions of a table with data evolution."""
 
     def __init__(self, table: FileStoreTable, *, full: bool) -> None:
@@ -33,7 +33,7 @@ class EvolvedCompactPlanner:
         """
         self._table = table
         self._target_bytes = table.options.target_file_size_bytes(False)
-        self._vectors_beside = table.options.value("vector.file.format") is not None
+        self._companion_vectors = table.options.value("vector.file.format") is not None
         self._least = 2 if full else max(2, int(table.options.value("compaction.min.file-num")))
 
     def step(self, bucket: BucketFiles) -> CompactStep:
@@ -51,7 +51,7 @@ class EvolvedCompactPlanner:
             if pack and (_end(pack) != group[0].first_row_id or _size(pack) + _size(group) > self._target_bytes):
                 packs.append(pack)
                 pack = []
-            if any(map(self._holds_beside, group)):
+            if any(map(self._has_companion, group)):
                 packs.append(pack)
                 pack = []
             else:
@@ -60,19 +60,19 @@ class EvolvedCompactPlanner:
         chosen = [pack for pack in packs if len(pack) >= self._least]
         return CompactStep(tuple((self._rewrite(bucket, pack), tuple(pack)) for pack in chosen))
 
-    def _holds_beside(self, file: DataFileMeta) -> bool:
+    def _has_companion(self, file: DataFileMeta) -> bool:
         """Whether a file holds VECTOR columns of rows whose new files would not (``vector.file.format``)."""
         columns = columns_of(self._table.schemas.get(file.schema_id), file.write_cols)
-        return self._vectors_beside and any(isinstance(column.type, VectorType) for column in columns)
+        return self._companion_vectors and any(isinstance(column.type, VectorType) for column in columns)
 
     def _rewrite(self, bucket: BucketFiles, pack: Sequence[DataFileMeta]) -> Rewrite:
         first = pack[0].first_row_id
         assert first is not None
         lowest, highest = min(f.min_sequence_number for f in pack), max(f.max_sequence_number for f in pack)
-        rows = EvolvedRows(first, lowest, highest)
+        rows = DataEvolutionRows(first, lowest, highest)
         files = split_files(self._table, bucket, pack)
         sections = (tuple(file._replace(deletion_vector=None) for file in files),)
-        return Rewrite(bucket.partition, bucket.bucket, 0, sections, evolved=rows)
+        return Rewrite(bucket.partition, bucket.bucket, 0, sections, data_evolution=rows)
 
 
 def _end(pack: Sequence[DataFileMeta]) -> int:
