@@ -80,7 +80,7 @@ PRIVATE_MEMBERS = re.compile(
     r"jvm\.org\.apache\.spark\.(?!sql\.(?:connector|types|util)\b)[\w.]+|jvm\.(?:org\.codehaus|net)\.[\w.]+"
     r"|\.(?:private_field|setAccessible|getDeclaredField)\(|\._(?:jsparkSession|jvm|jdf|jwrite|jreader)\b"
 )
-MAX_MODULE_LINES = 400
+MAX_MODULE_LINES = 600
 MAX_FUNCTION_STATEMENTS = 40
 
 
@@ -235,7 +235,7 @@ OFFENDERS = {
     "paimon_spark/table/d.py": ("def f():\n    import pyspark\n", "imports pyspark"),
     "paimon_spark/storage/e.py": ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import fsspec\n", "fsspec"),
     "paimon_spark/spark/table/f.py": ("import pandas as pd\n", "imports pandas"),
-    "paimon_spark/spark/table/g.py": ("x = 1\n" * 400, "400 lines"),
+    "paimon_spark/spark/table/g.py": ("x = 1\n" * 600, "600 lines"),
     "paimon_spark/spark/table/h.py": ("def long():\n" + "    x = 1\n" * 41, "41 statements"),
     "paimon_spark/spark/sql/k.py": ("import paimon_spark.spark.jvm.gateway\n", "room `jvm` is not above `sql`"),
     "paimon_spark/maintain/files/m.py": ("from paimon_spark.maintain.refs import x\n", "`refs` is not above `files`"),

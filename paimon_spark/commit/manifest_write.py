@@ -2,29 +2,69 @@
 
 Equals Java's ``ManifestFile``, ``ManifestList``, ``IndexManifestFile`` and ``CommitCleaner`` (docs/format.md §3.1,
 §3.2, §4).
+
+Statistics over the partitions of a manifest's entries.
+
+Equals Java's ``ManifestAvroWriter`` with full statistics per partition column (docs/format.md §13): each entry counts
+once.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
+import pyarrow as pa
 
-from paimon_spark.commit.partition_stats import partition_stats
 from paimon_spark.spec.avro_codec import RECORDS_PER_BLOCK, encode_index_manifest, encode_manifest, encode_manifest_list
 from paimon_spark.spec.avro_container import pack_block, write_packed
+from paimon_spark.spec.binary_row import decode_rows, encode_rows
 from paimon_spark.spec.file_names import index_file_names, index_manifest_names, manifest_list_names, manifest_names
 from paimon_spark.spec.hash_index import encode_hash_index
+from paimon_spark.spec.key_order import column_ranks
 from paimon_spark.spec.manifest import HASH_INDEX, FileKind, IndexManifestEntry, ManifestEntry, ManifestFileMeta
+from paimon_spark.spec.stats import EMPTY_STATS, SimpleStats
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from paimon_spark.commit.settings import CommitSettings
+    from paimon_spark.spec.data_types import DataType
     from paimon_spark.spec.manifest_raw import RawEntries
     from paimon_spark.table.table import FileStoreTable
+
+_ARITY_BYTES = 4
+
+
+def partition_stats(partitions: Sequence[bytes], types: Sequence[DataType]) -> SimpleStats:
+    """Return minimum, maximum and null count of each partition column over ``partitions``.
+
+    Args:
+        partitions: partition bytes, one per entry.
+        types: types of the partition columns; none for an unpartitioned table.
+    """
+    if not types or not partitions:
+        return EMPTY_STATS
+    counts = Counter(partitions)
+    entries = pa.array(counts.values(), pa.int64())
+    lowest, highest, nulls = [], [], []
+    for column in decode_rows(list(counts), types, serialized=True):
+        known = column.drop_null()
+        ranks = column_ranks(known)
+        lowest.append(known.slice(int(ranks.argmin()), 1) if len(known) else pa.nulls(1, column.type))
+        highest.append(known.slice(int(ranks.argmax()), 1) if len(known) else pa.nulls(1, column.type))
+        nulls.append(sum(entries.filter(column.is_null()).to_pylist()))
+    nullable = [data_type.with_nullable(True) for data_type in types]
+    arity = len(types).to_bytes(_ARITY_BYTES, "big")
+    return SimpleStats(
+        arity + encode_rows(lowest, nullable).to_bytes_list()[0],
+        arity + encode_rows(highest, nullable).to_bytes_list()[0],
+        tuple(nulls),
+    )
+
 
 _ROLLING_CHECK_ROWS = 1000
 """Manifests roll at multiples of this number of entries (Java: ``RollingFileWriter.CHECK_ROLLING_RECORD_CNT``)."""

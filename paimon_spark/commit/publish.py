@@ -28,7 +28,7 @@ from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.watchers import changed
 
 if TYPE_CHECKING:
-    from paimon_spark.commit.retry import Retries
+    from paimon_spark.commit.settings import Retries
     from paimon_spark.table.table import FileStoreTable
 
 

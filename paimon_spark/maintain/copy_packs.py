@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.read.managed_blobs import Packs
+from paimon_spark.read.blob_values import Packs
 from paimon_spark.spec.file_names import BLOB_REFERENCES_SUFFIX, MANAGED_BLOB_SUFFIX, data_file_format
 from paimon_spark.storage.blob_descriptor import PLACE, rename, uris
-from paimon_spark.storage.blob_leaves import leaves, with_leaves
+from paimon_spark.storage.blob_elements import leaves, with_leaves
 from paimon_spark.storage.blob_references import PackName, encode_references
 from paimon_spark.storage.formats import create_data_file, open_data_file
 from paimon_spark.write.data_file_spec import data_file_spec

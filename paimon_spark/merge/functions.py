@@ -12,11 +12,10 @@ from paimon_spark.merge.aggregators import (
     aggregate_options,
     unknown_function,
 )
-from paimon_spark.merge.bitmap_aggregators import UniteBitmaps
 from paimon_spark.merge.collection_aggregators import Collect, MergeMap, MergeMapWithKeyTime
 from paimon_spark.merge.nested_aggregators import NestedPartialUpdate, NestedUpdate
 from paimon_spark.merge.number_aggregators import And, Or, Product, Sum
-from paimon_spark.merge.sketch_aggregators import UniteHllSketches, UniteThetaSketches
+from paimon_spark.merge.sketch_aggregators import UniteBitmaps, UniteHllSketches, UniteThetaSketches
 from paimon_spark.merge.text_aggregators import ListAgg
 from paimon_spark.merge.value_aggregators import (
     FirstNonNullValue,

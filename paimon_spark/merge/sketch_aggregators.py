@@ -2,17 +2,63 @@
 
 Source: Java ``FieldHllSketchAgg``, ``FieldThetaSketchAgg``, ``HllSketchUtil``, ``ThetaSketch``. The library
 ``datasketches`` unites them pair by pair, as Java does, into the bytes that Java writes.
+
+Aggregate functions over values that are formats of their own, such as bitmaps and sketches.
+
+These are the only functions that go over values in Python: they are taken apart one by one.
+
+Aggregate functions rbm32 and rbm64: the union of serialized roaring bitmaps.
+
+Source: Java ``FieldRoaringBitmap32Agg``, ``FieldRoaringBitmap64Agg``.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.merge.aggregators import AggregateOptions
-from paimon_spark.merge.united_bytes import UniteBytes
+from paimon_spark.merge.collection_aggregators import CombiningAggregator
+from paimon_spark.merge.roaring64 import Bitmap64
+from paimon_spark.merge.segments import Segments
+from paimon_spark.spec.roaring import Bitmap32
+
+
+class UniteBytes(CombiningAggregator):
+    """The union of the values of a key: null is the identity; a value that meets no other stays byte for byte."""
+
+    def combine(self, held: pa.Array, value: pa.Array) -> pa.Array:
+        """Unites pairs."""
+        pairs = zip(held.to_pylist(), value.to_pylist(), strict=True)
+        return pa.array([self._united(pair) for pair in pairs], held.type)
+
+    def combine_all(self, values: pa.Array, segments: Segments) -> pa.Array:
+        """Unites the values of each segment."""
+        taken = values.take(pa.array(segments.rows)).to_pylist()
+        ends = np.append(segments.starts[1:], len(taken)).tolist()
+        parts = (taken[start:end] for start, end in zip(segments.starts.tolist(), ends, strict=True))
+        return pa.array([self._united(part) for part in parts], values.type)
+
+    def _united(self, values: Iterable[bytes | None]) -> bytes | None:
+        present = [value for value in values if value is not None]
+        if len(present) < 2:
+            return present[0] if present else None
+        return self._union(present)
+
+    @abstractmethod
+    def _union(self, values: list[bytes]) -> bytes:
+        """The union of two values or more, in the order in which they came.
+
+        Raises:
+            DataError: a value is damaged.
+        """
+
 
 _LG_ENTRIES = 12  # DEFAULT_NOMINAL_ENTRIES of Java's union is 4096, whatever the sketches have
 _PREAMBLE_LONGS, _FLAGS, _SAMPLING = 0, 5, slice(12, 16)
@@ -82,3 +128,20 @@ def _as_java_writes(theta: bytearray) -> bytes:
     elif len(theta) == _SINGLE_BYTES:
         theta[_FLAGS] |= _IS_SINGLE
     return bytes(theta)
+
+
+class UniteBitmaps(UniteBytes):
+    """rbm32, rbm64."""
+
+    def __init__(self, options: AggregateOptions) -> None:
+        super().__init__(options)
+        self._form: type[Bitmap32] | type[Bitmap64] = Bitmap64 if options.function == "rbm64" else Bitmap32
+
+    def _union(self, values: list[bytes]) -> bytes:
+        try:
+            united = self._form.decode(values[0])
+            for bitmap in values[1:]:
+                united.add_all(self._form.decode(bitmap))  # type: ignore[arg-type]
+        except DataError as error:
+            raise DataError(f"{error} (column '{self.options.field}', {self.options.function})") from None
+        return united.encode()

@@ -1,17 +1,121 @@
-"""The table of every option we know, and how a key given by a user finds its entry."""
+"""The table of every option we know, and how a key given by a user finds its entry.
+
+The definitions of all options: `options.csv`, one row an option, and `refusals.csv`, the values that are refused.
+
+An empty cell means none. Defaults are written as a user writes a value (`128 mb`, `10 s`); `''` is the empty text.
+Several values of a cell have spaces between them.
+
+Options whose key has a free part: one per column, per index, or any ending; which keys they stand for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import csv
+import pkgutil
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Any
 
 from paimon_spark.errors import OptionError
-from paimon_spark.options.definitions import defined_options
 from paimon_spark.options.near import near_keys
-from paimon_spark.options.option import Option, Scope
-from paimon_spark.options.patterns import fill_pattern, free_parts, match_pattern
+from paimon_spark.options.option import Option, OptionKind, Refusal, Scope, Stage
+
+_EMPTY_TEXT = "''"
+
+
+def defined_options() -> Iterator[Option]:
+    """Yield the options, in the order of the table."""
+    refusals: defaultdict[str, list[Refusal]] = defaultdict(list)
+    for row in _rows("refusals.csv"):
+        values = {"only": tuple(row["only"].split()), "unless": tuple(row["unless"].split())}
+        refusals[row["key"]].append(Refusal(Stage[row["stage"].upper()], row["advice"], **values))
+    for row in _rows("options.csv"):
+        option = Option(
+            key=row["key"],
+            type=OptionKind(row["kind"]),
+            default=None,
+            description=row["description"],
+            fallback_keys=tuple(row["fallback_keys"].split()),
+            immutable=row["immutable"] == "yes",
+            scope=Scope(row["scope"]),
+            choices=tuple(row["choices"].split()),
+            honoured=row["honoured"] == "yes",
+            refusals=tuple(refusals.get(row["key"], ())),
+            instead=row["instead"] or None,
+        )
+        yield replace(option, default=_default(option, row["default"]))
+
+
+def _default(option: Option, text: str) -> Any:
+    if not text:
+        return None
+    value = option.parse("" if text == _EMPTY_TEXT else text)
+    return MappingProxyType(value) if isinstance(value, dict) else value
+
+
+def _rows(name: str) -> Iterator[dict[str, str]]:
+    data = pkgutil.get_data(__package__, name)
+    assert data is not None
+    yield from csv.DictReader(data.decode().splitlines())
+
+
+def match_pattern(pattern: str, key: str) -> tuple[str, ...] | None:
+    """What the free parts of a pattern stand for in a key (fixed parts compared without case); None when it differs.
+
+    The first free part takes as much as the rest allows, since column names may hold dots.
+    """
+    lowered = key.lower()
+    if pattern.endswith("*"):
+        fixed = pattern[:-1]
+        return (key[len(fixed) :],) if lowered.startswith(fixed) and len(key) > len(fixed) else None
+    fixed_parts, parts = _split(pattern)
+    if not lowered.startswith(fixed_parts[0]):
+        return None
+    rest = key[len(fixed_parts[0]) :]
+    values: list[str] = []
+    for after in fixed_parts[1:-1]:
+        at = rest.lower().rfind(after) if parts[len(values)] == "field" else rest.lower().find(after)
+        if at <= 0:
+            return None
+        values.append(rest[:at])
+        rest = rest[at + len(after) :]
+    last = fixed_parts[-1]
+    if last and not rest.lower().endswith(last):
+        return None
+    values.append(rest[: len(rest) - len(last)])
+    return tuple(values) if all(values) else None
+
+
+def fill_pattern(pattern: str, values: tuple[str, ...]) -> str:
+    """The key that a pattern gives with its free parts filled in."""
+    if pattern.endswith("*"):
+        return pattern[:-1] + values[0]
+    fixed_parts, _ = _split(pattern)
+    result = fixed_parts[0]
+    for value, after in zip(values, fixed_parts[1:], strict=True):
+        result += value + after
+    return result
+
+
+def free_parts(pattern: str) -> tuple[str, ...]:
+    """What the free parts of a pattern are: `field`, `type`, `option`, `class`; a trailing `*` counts as `option`."""
+    return ("option",) if pattern.endswith("*") else tuple(_split(pattern)[1])
+
+
+def _split(pattern: str) -> tuple[list[str], list[str]]:
+    fixed, names = [], []
+    rest = pattern
+    while "<" in rest:
+        before, _, rest = rest.partition("<")
+        name, _, rest = rest.partition(">")
+        fixed.append(before)
+        names.append(name)
+    return [*fixed, rest], names
+
 
 _ALL: tuple[Option, ...] = tuple(defined_options())
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from paimon_spark.read.branch_plan import plan_rows, read_of_plan
 from paimon_spark.read.change_range import ChangeRange
-from paimon_spark.read.diff_split import DiffSplit
 from paimon_spark.read.incremental_read import diff_rows, filter_and_project, state_rows, written_rows
 from paimon_spark.read.plan import ReadPlan, residual_filter
+from paimon_spark.read.split import DiffSplit
 from paimon_spark.read.table_scan import ReadSource, RowView, TableScan
 from paimon_spark.spec.predicate import Predicate, fields, implied_by
 from paimon_spark.spec.row_kind import short_strings

@@ -2,6 +2,11 @@
 
 Rows hold descriptors of packs (tables with primary keys), descriptors of any files (``blob-descriptor-field``), or
 names of values of other tables (``blob-view-field``).
+
+Packs of BLOB values of tables with primary keys: data files hold descriptors of places in them.
+
+Java: ``PrimaryKeyBlobExternalizer``. A pack, ``*.managed.blob``, lies in a bucket's directory; compactions keep the
+descriptors, so that a pack serves many data files. Only files of the table's own directory are opened. Runs in tasks.
 """
 
 from __future__ import annotations
@@ -19,20 +24,64 @@ import pyarrow.compute as pc
 from paimon_spark.errors import CorruptTableError, DataError
 from paimon_spark.read.blob_views import Views
 from paimon_spark.read.incremental_read import filter_and_project
-from paimon_spark.read.managed_blobs import Packs
+from paimon_spark.spec.file_names import MANAGED_BLOB_SUFFIX
 from paimon_spark.spec.predicate import all_of, fields, split_and
 from paimon_spark.storage.blob_descriptor import PLACE, parse_head
+from paimon_spark.storage.blob_elements import leaf_bounds, leaves, with_leaves
 from paimon_spark.storage.blob_format import portions
-from paimon_spark.storage.blob_leaves import leaf_bounds, leaves, with_leaves
+from paimon_spark.storage.column_reading import corrupt_as
 from paimon_spark.storage.data_file import DEFAULT_BATCH_BYTES
 from paimon_spark.storage.described_files import DescribedFiles, too_short
+from paimon_spark.storage.store_options import redact
+from paimon_spark.table.paths import plain_path
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from paimon_spark.read.plan import ReadPlan, ReadSplit
     from paimon_spark.read.split import DataSplit
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.predicate import Predicate
     from paimon_spark.table.table import FileStoreTable
+
+
+class Packs:
+    """Opens the packs of a table."""
+
+    def __init__(self, table: FileStoreTable) -> None:
+        self._table = table
+        self._root = plain_path(table.paths.root) + "/"
+
+    def open(self, uri: str) -> pa.NativeFile:
+        """Open a pack.
+
+        Raises:
+            CorruptTableError: it is none of the table's own, or not there.
+        """
+        path = self.path(uri)
+        with corrupt_as(path, "blob"):
+            return self._table.file_io.open_input(path, None)
+
+    def path(self, uri: str) -> str:
+        """The path of the pack that a URI names.
+
+        Raises:
+            CorruptTableError: it is none of the table's own.
+        """
+        root, plain = self._table.paths.root, plain_path(uri)
+        inside = plain.startswith(self._root) and plain.endswith(MANAGED_BLOB_SUFFIX)
+        if not inside or {"..", ".", ""} & set(plain[len(self._root) :].split("/")) or "\0" in plain:
+            raise CorruptTableError(
+                f"A row of table {root} names the BLOB file {redact(uri)!r}, which is none of the table's own. Read "
+                "the descriptors themselves with option 'blob-as-descriptor' = 'true'."
+            )
+        return f"{root}/{plain[len(self._root) :]}"
+
+    def too_short(self, uri: str, size: int) -> CorruptTableError:
+        """The error of a row that names more than a pack has."""
+        path = self.path(uri)
+        return CorruptTableError(f"Blob file {path} has {size} bytes, and a row names more of it.", path=path)
+
 
 _MOST_BYTES = 1 << 40
 """Of one value; more is found to be too much when the file is opened."""

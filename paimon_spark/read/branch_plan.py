@@ -4,16 +4,19 @@ Equals Java's ``FallbackReadFileStoreTable.FallbackReadScan``. One of the two br
 partitions that it has. The other gives the partitions that the first lacks. In a read of changes, a branch has a
 partition if the changes touch it, or, where two states are compared, if the later state has it. The ids, tags or times
 between which changes are read are looked up in each branch by itself. Planning runs on the driver.
+
+Reading the splits of two branches in tasks, each with the schemas and the merge engine of its branch.
+
+Light, since every task of a read imports it; `branches` plans such reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import SnapshotNotFoundError
-from paimon_spark.read.branch_read import BranchRead
 from paimon_spark.read.change_range import CHANGE_KEYS, ChangeRange, ChangeSource, resolve_changes
 from paimon_spark.read.incremental_plan import plan_changes
 from paimon_spark.read.snapshot_reader import plan_snapshot
@@ -29,10 +32,41 @@ from paimon_spark.table.two_branches import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from paimon_spark.read.plan import ReadPlan, ReadSplit
+    from paimon_spark.read.split import DataSplit
     from paimon_spark.read.table_scan import TableScan
+    from paimon_spark.spec.data_types import DataField
+    from paimon_spark.spec.predicate import Predicate
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
+
+
+@dataclass(frozen=True)
+class BranchRead:
+    """Reads the splits of two branches, each with its own schemas and merge engine. Picklable."""
+
+    own: ReadSplit
+    """Reads the splits of the plan's table."""
+    table: FileStoreTable
+    """The other branch, whose splits carry its name."""
+    other: ReadSplit
+    """Reads the splits of the other branch."""
+
+    def __call__(
+        self,
+        table: FileStoreTable,
+        split: DataSplit,
+        plan_fields: Sequence[DataField],
+        predicate: Predicate | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read one split, as `read_split` does."""
+        return self.of(split)(table if split.branch is None else self.table, split, plan_fields, predicate)
+
+    def of(self, split: DataSplit) -> ReadSplit:
+        """Return what reads a split."""
+        return self.own if split.branch is None else self.other
 
 
 def plan_own_branch(scan: TableScan) -> ReadPlan:

@@ -16,14 +16,14 @@ from paimon_spark.merge.sort import sort_order, whole_column
 from paimon_spark.merge.stream import aligned_batches, block_bytes
 from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.postponed_read import PostponedSplit, read_postponed
+from paimon_spark.read.sections import has_one_row_per_key, sections_with_runs
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
-from paimon_spark.read.sorted_runs import has_one_row_per_key, sections_with_runs
 from paimon_spark.read.split_read import partition_constants, read_split
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from paimon_spark.read.sorted_runs import Runs
+    from paimon_spark.read.sections import Runs
     from paimon_spark.read.split import DataSplit
     from paimon_spark.table.table import FileStoreTable
 

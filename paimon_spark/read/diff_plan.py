@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from paimon_spark.read.data_evolution import row_range_groups
-from paimon_spark.read.diff_split import DiffSplit
 from paimon_spark.read.file_scan import scan_files
 from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.sections import sections_of
-from paimon_spark.read.split import SplitFile
+from paimon_spark.read.split import DiffSplit, SplitFile
 from paimon_spark.read.split_generator import split_files
 from paimon_spark.spec.file_names import POSTPONE_BUCKET
 from paimon_spark.spec.manifest_columns import ManifestColumns

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.read.branch_read import BranchRead
+from paimon_spark.read.branch_plan import BranchRead
 from paimon_spark.read.data_evolution import anchor_of, groups_of_rows
 from paimon_spark.read.row_positions import RowPositions
 from paimon_spark.read.row_tracking import read_tracked

@@ -2,17 +2,24 @@
 
 Equals Java's ``IntervalPartition``, ``BinPacking.packForOrdered``, ``MergeTreeSplitGenerator`` and
 ``AppendOnlySplitGenerator`` (docs/format.md §7).
+
+The sections of a bucket and their sorted runs, from the key bounds of its files (docs/format.md §7).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from paimon_spark.read.key_ranks import key_ranks
 from paimon_spark.read.split import SplitFile
+
+if TYPE_CHECKING:
+    from paimon_spark.read.split import DataSplit, SplitFile
+    from paimon_spark.table.table import FileStoreTable
 
 T = TypeVar("T")
 
@@ -82,3 +89,22 @@ def is_raw_bucket(files: Sequence[SplitFile], *, one_row_per_key: bool = False) 
     """
     levels = {file.level for file in files}
     return (one_row_per_key or len(levels) == 1) and 0 not in levels and all(map(has_no_deletes, files))
+
+
+Runs = list[list["SplitFile"]]
+
+
+def sections_with_runs(table: FileStoreTable, files: Sequence[SplitFile]) -> Iterator[Runs]:
+    """Yield the sorted runs, oldest first, of each section of a bucket's files, in ascending key order."""
+    low, high = key_ranks(table, [f.min_key for f in files], [f.max_key for f in files], [f.schema_id for f in files])
+    return map(runs_of, sections_of(files, low, high))
+
+
+def has_one_row_per_key(runs: Runs) -> bool:
+    """Tell whether each row of a section is a row of the table: one sorted run, which surely holds no deletes."""
+    return len(runs) == 1 and all(file.delete_row_count == 0 for file in runs[0])
+
+
+def is_unmerged(table: FileStoreTable, split: DataSplit) -> bool:
+    """Tell whether each row of a split's files is a row of the table, if the files surely hold no deletes."""
+    return split.raw_convertible or all(map(has_one_row_per_key, sections_with_runs(table, split.files)))

@@ -17,8 +17,8 @@ from paimon_spark.merge.merge_engine import MergeEngine
 from paimon_spark.merge.stream import block_bytes, merge_sorted_runs
 from paimon_spark.read.data_evolution_read import read_files
 from paimon_spark.read.file_read import FileRead
+from paimon_spark.read.sections import has_one_row_per_key, sections_with_runs
 from paimon_spark.read.snapshot_expiry import snapshot_expiry_errors
-from paimon_spark.read.sorted_runs import has_one_row_per_key, sections_with_runs
 from paimon_spark.spec.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.spec.predicate import Predicate, evaluate, fields, implied_by
 from paimon_spark.spec.row_kind import without_retracts

@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.read.row_positions import RowPositions
-from paimon_spark.read.sorted_runs import has_one_row_per_key, sections_with_runs
+from paimon_spark.read.sections import has_one_row_per_key, sections_with_runs
 from paimon_spark.read.split_read import merged_section, partition_constants, section_reader
 
 if TYPE_CHECKING:
     from paimon_spark.read.file_read import FileRead
-    from paimon_spark.read.sorted_runs import Runs
+    from paimon_spark.read.sections import Runs
     from paimon_spark.read.split import DataSplit, SplitFile
     from paimon_spark.spec.deletion_vector import Bits
     from paimon_spark.table.table import FileStoreTable

@@ -28,9 +28,9 @@ from paimon_spark.storage.blob_elements import (
     decode_lengths,
     encode_elements,
     encode_lengths,
+    leaves,
 )
 from paimon_spark.storage.blob_input import BlobInput
-from paimon_spark.storage.blob_leaves import leaves
 from paimon_spark.storage.column_reading import corrupt_as
 from paimon_spark.storage.data_file import (
     DEFAULT_BATCH_BYTES,

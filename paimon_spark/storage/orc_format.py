@@ -31,8 +31,7 @@ from paimon_spark.storage.data_file import (
     Source,
 )
 from paimon_spark.storage.file_io import FileIO
-from paimon_spark.storage.orc_footer import decode, decoded_bytes, read_tail, signed, writer_zone
-from paimon_spark.storage.orc_parts import stripe_parts
+from paimon_spark.storage.orc_footer import decode, decoded_bytes, read_tail, signed, stripe_parts, writer_zone
 from paimon_spark.storage.orc_splicing import OrcAssembly, has_fractions_before_1970
 from paimon_spark.storage.orc_timestamps import FarTimestamps, is_far
 from paimon_spark.storage.orc_values import needs_restoring, restored

@@ -14,7 +14,7 @@ import pyarrow as pa
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.arrow_types import to_arrow_type
-from paimon_spark.spec.variant_touched import touched
+from paimon_spark.spec.variant_nested import touched
 
 STRUCTURED_TYPE_FIELD_ID_BASE: Final = 2_147_483_647 // 4
 """Java: ``SpecialFields.STRUCTURED_TYPE_FIELD_ID_BASE``."""

@@ -2,19 +2,25 @@
 
 Java: ``GlobalIndexAssigner`` and its ``ExistingProcessor``. Rows and known keys come to the task of their key, packed
 (`packed_rows`); there each engine's rule says where a row goes, and rows are packed for the task of their bucket.
+
+What becomes of a key that comes with another partition, by merge engine.
+
+Java: ``ExistingProcessor.create``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import DataError
+from paimon_spark.errors import DataError, UnsupportedError
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.binary_row import encode_rows
 from paimon_spark.spec.data_types import DataField, DoubleType, FloatType
@@ -23,13 +29,42 @@ from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.write.bucket_assignment import PLACE
 from paimon_spark.write.bucket_assignment_log import StoredAssignmentLog
-from paimon_spark.write.cross_partition_engines import KeyRule, key_rule
 from paimon_spark.write.cross_partition_spill import OLD_BUCKET, CrossPartitionSpill, hashes_of_keys
 from paimon_spark.write.new_keys import NewKeys
 from paimon_spark.write.packed_rows import pack_chunk, unpack_rows
 from paimon_spark.write.plan import WritePlan
 from paimon_spark.write.routing import bucket_tasks, partition_groups, positions_of, whole
 from paimon_spark.write.task_write import chunk_bytes, combine_batches
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.schema import TableSchema
+
+
+class KeyRule(Enum):
+    """What is done with a new row whose key is in another partition."""
+
+    DELETE_OLD = "the old row is deleted in its partition"
+    USE_OLD = "the new row goes to the old partition"
+    SKIP_NEW = "the new row is left out"
+
+
+def key_rule(schema: TableSchema) -> KeyRule:
+    """The rule of the table's merge engine."""
+    engine = schema.core_options.merge_engine
+    if engine == "deduplicate":
+        return KeyRule.DELETE_OLD
+    return KeyRule.SKIP_NEW if engine == "first-row" else KeyRule.USE_OLD
+
+
+def needs_shuffle(schema: TableSchema) -> UnsupportedError:
+    """The error of a write that cannot bring the rows of a key together."""
+    return UnsupportedError(
+        f"The primary key {', '.join(schema.primary_keys)} lacks partition columns "
+        f"({', '.join(schema.partition_keys)}), so rows of one key must come together before they are written, which "
+        f"a save by format('paimon') cannot ask this session for. Write with PaimonTable.for_path(spark, path).append("
+        f"df) or .overwrite(df), or with INSERT INTO by paimon_spark.sql; in a stream, do so in foreachBatch."
+    )
+
 
 ORDER = "_PAIMON_ORDER"
 """Number of a row in the order of all rows of the write."""

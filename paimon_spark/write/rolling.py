@@ -24,7 +24,7 @@ from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.storage.formats import DataFileWriter, create_data_file
 from paimon_spark.write.file_indexes import index_path, keep_indexes
 from paimon_spark.write.file_stats import FileStatsCollector
-from paimon_spark.write.pack_references import PackReferences
+from paimon_spark.write.managed_packs import PackReferences
 
 if TYPE_CHECKING:
     from paimon_spark.spec.file_names import FileNameSequence

@@ -14,7 +14,7 @@ from paimon_spark.read import count
 from paimon_spark.read.aggregate import AggregateCall, Aggregation, aggregate_snapshot
 from paimon_spark.read.count import count_split
 from paimon_spark.read.file_read import FileRead
-from paimon_spark.read.sorted_runs import is_unmerged
+from paimon_spark.read.sections import is_unmerged
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.data_types import BigIntType, DataField, VarCharType

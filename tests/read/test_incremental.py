@@ -19,8 +19,8 @@ from paimon_spark.merge.stream import merge_sorted_runs
 from paimon_spark.read.audit_log import AUDIT_LOG
 from paimon_spark.read.binlog import BINLOG, pack_updates
 from paimon_spark.read.change_range import NO_CHANGES, ChangeSource, resolve_changes
-from paimon_spark.read.diff_split import DiffSplit
 from paimon_spark.read.row_views import ROWS
+from paimon_spark.read.split import DiffSplit
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.table.table import load_table

@@ -15,7 +15,7 @@ from paimon_spark.options import (
     OptionKind,
     Refusal,
 )
-from paimon_spark.options.patterns import fill_pattern, free_parts
+from paimon_spark.options.registry import fill_pattern, free_parts
 from paimon_spark.read.row_views import find_view
 from paimon_spark.read.split_read import read_split
 from paimon_spark.spec.arrow_types import to_arrow_schema

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.maintain.compact.changelog_options import ignored_columns
+from paimon_spark.maintain.compact.top_level_changelog import ignored_columns
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.lookup import LookupMerge, lookup_engine, rows_of_keys
 from paimon_spark.merge.stream import aligned_batches, block_bytes

@@ -2,6 +2,8 @@
 
 Equals Java's ``FullChangelogMergeTreeCompactRewriter``. Runs in tasks; memory is bounded by
 ``read.merge.memory-budget``.
+
+What the options of changelog producers say about changelogs of compactions.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from paimon_spark.maintain.compact.changelog_options import ignored_columns
 from paimon_spark.merge.factory import merge_engine_for
 from paimon_spark.merge.full_changelog import inserted, merge_with_changelog, without_deletes
 from paimon_spark.merge.stream import aligned_batches, block_bytes
@@ -21,8 +22,21 @@ from paimon_spark.read.sections import runs_of
 from paimon_spark.read.split_read import partition_scalars
 
 if TYPE_CHECKING:
+    from paimon_spark.options import CoreOptions
     from paimon_spark.read.split import SplitFile
     from paimon_spark.table.table import FileStoreTable
+
+
+def ignored_columns(options: CoreOptions) -> frozenset[str] | None:
+    """The columns whose change alone is no change; None where a row that is merged anew counts as changed.
+
+    Java: ``changelog-producer.row-deduplicate`` and ``changelog-producer.row-deduplicate-ignore-fields``.
+    """
+    if not options.value("changelog-producer.row-deduplicate"):
+        return None
+    names = options.value("changelog-producer.row-deduplicate-ignore-fields")
+    return frozenset(name.strip() for name in str(names or "").split(",") if name.strip())
+
 
 Pieces = Iterator[tuple[pa.Table, pa.Table | None]]
 """Pieces of merged rows, and of their changelog; both in key order over all pieces."""

@@ -4,6 +4,8 @@ Equals Java's ``OrphanFilesClean`` and ``LocalOrphanFilesClean`` (docs/format.md
 any snapshot, tag or long-lived changelog of any branch names it, unless the entry is a DELETE and nothing else has the
 file. Files are listed before manifests are read, so that files committed meanwhile are kept. Files younger than a day
 (or another time) stay. The functions are small, so that a Spark job can list and read too.
+
+Which external paths belong to one table alone: only there, unreferenced files are its orphans.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from typing import TYPE_CHECKING
 from paimon_spark.errors import CorruptTableError, ExpiredFileError, OptionError, PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.changelog_files import changelog_ids, read_changelog
 from paimon_spark.maintain.files.deletion import delete_files, threads_of
-from paimon_spark.maintain.files.external_paths import own_external_roots
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import unneeded_names
 from paimon_spark.maintain.files.pack_files import old_packs, unneeded_packs
 from paimon_spark.maintain.files.unused_files import if_there
 from paimon_spark.spec.file_names import BUCKET_PREFIX, CHANGELOG_PREFIX, MANAGED_BLOB_SUFFIX, SNAPSHOT_PREFIX
 from paimon_spark.spec.manifest import FileKind
+from paimon_spark.storage.confinement import why_not_own
 from paimon_spark.table.data_layout import DataLayout
 from paimon_spark.table.paths import MAIN_BRANCH
 from paimon_spark.table.schema_store import SchemaStore
@@ -35,11 +37,29 @@ from paimon_spark.table.snapshot_store import ROLLED_BACK, SnapshotStore
 from paimon_spark.table.tag_store import TagStore
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paimon_spark.spec.manifest import RecordedFile
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.storage.file_io import FileIO
     from paimon_spark.table.paths import TablePaths
     from paimon_spark.table.table import FileStoreTable
+
+
+def own_external_roots(table: FileStoreTable, roots: Sequence[str]) -> list[str]:
+    """Return those of the option's external paths that are this table's alone; the log names the others.
+
+    Java: takes all of them, also the files of other tables with the same option.
+    """
+    found = []
+    for root in roots:
+        reason = why_not_own(table.file_io, table.path, root)
+        if reason is None:
+            found.append(root)
+        else:
+            _LOG.warning("%s: files below %s are left alone: %s", table.path, root, reason)
+    return found
+
 
 _LOG = logging.getLogger(__name__)
 _HINTS = ("EARLIEST", "LATEST", ROLLED_BACK)

@@ -2,6 +2,11 @@
 
 Equals the tag methods of Java's ``AbstractFileStoreTable``, ``TagManager`` and ``TagTimeExpire`` (docs/format.md §9,
 docs/spec/tags-proposal.txt).
+
+Files that tell other systems that a tag is there: option `tag.create-success-file`.
+
+Equals Java's ``SuccessFileTagCallback``: ``tag/tag-success-file/<tag>_SUCCESS`` comes with a new tag and goes when the
+tag is deleted or expires; it stays as it is when the tag is replaced, renamed, or gone by a rollback.
 """
 
 from __future__ import annotations
@@ -15,9 +20,9 @@ from paimon_spark.errors import PaimonError, SnapshotNotFoundError
 from paimon_spark.maintain.files.lost_snapshot import check_nothing_lost
 from paimon_spark.maintain.files.needed_files import delete_unused_files
 from paimon_spark.maintain.files.one_at_a_time import one_at_a_time, others_at_work
-from paimon_spark.maintain.refs.tag_success_files import notify_creation, notify_deletion
 from paimon_spark.options import OPTIONS, Stage, refuse
 from paimon_spark.spec.file_names import SNAPSHOT_PREFIX
+from paimon_spark.spec.success_file import renewed_success_file
 from paimon_spark.spec.tag_period import TagPeriod
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.table.time_travel import time_text
@@ -25,6 +30,36 @@ from paimon_spark.table.time_travel import time_text
 if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
+
+
+def success_file_path(table: FileStoreTable, tag: str) -> str:
+    """Return where the success file of a tag is.
+
+    Raises:
+        PaimonError: the name cannot be part of a file name.
+    """
+    name = table.paths.tag_path(tag).rpartition("/")[2].removeprefix("tag-")
+    return f"{table.paths.tag_dir}/tag-success-file/{name}_SUCCESS"
+
+
+def notify_creation(table: FileStoreTable, tag: str) -> None:
+    """Write the success file of a new tag, where the table's option asks for it; one that is there keeps its age.
+
+    Raises:
+        CorruptTableError: the existing file is not a success file.
+    """
+    if not table.options.value("tag.create-success-file"):
+        return
+    path = success_file_path(table, tag)
+    old = table.file_io.read_bytes(path) if table.file_io.exists(path) else None
+    table.file_io.write_bytes(path, renewed_success_file(old, path=path), overwrite=True)
+
+
+def notify_deletion(table: FileStoreTable, tag: str) -> None:
+    """Delete the success file of a tag that is gone, where the table's option asks for such files."""
+    if table.options.value("tag.create-success-file"):
+        table.file_io.delete_quietly(success_file_path(table, tag))
+
 
 _NO_WATERMARK = -(2**63)
 _DEFAULT_RETAINED = OPTIONS["tag.default-time-retained"]

@@ -38,12 +38,13 @@ from paimon_spark.spark.source.table_write import planned
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.overwrite_mode import OverwriteMode
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
-from paimon_spark.write.cross_partition_engines import KeyRule, key_rule
 from paimon_spark.write.cross_partition_update import (
     ORDER,
+    KeyRule,
     assign_all_rows,
     assign_partitions,
     cross_partition_schema,
+    key_rule,
     pack_known_keys,
     pack_new_rows,
     partitions_of_rows,

@@ -194,7 +194,7 @@ def planned(
         UnsupportedError: the table cannot be written yet.
     """
     from paimon_spark.spec.schema import BucketMode
-    from paimon_spark.write.cross_partition_engines import needs_shuffle
+    from paimon_spark.write.cross_partition_update import needs_shuffle
     from paimon_spark.write.plan import plan_write
     from paimon_spark.write.postpone import needs_buckets, writes_real_buckets
 

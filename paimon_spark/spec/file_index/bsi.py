@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import DataError
-from paimon_spark.spec.file_index.errors import IndexDamageError
 from paimon_spark.spec.file_index.roaring_rows import (
     Bits,
     Numbers,
@@ -23,7 +22,7 @@ from paimon_spark.spec.file_index.roaring_rows import (
     encode_bitmap,
     no_bits,
 )
-from paimon_spark.spec.file_index.section import Section
+from paimon_spark.spec.file_index.section import IndexDamageError, Section
 from paimon_spark.spec.file_index.values import Key
 
 _LEAST = -(2**63)

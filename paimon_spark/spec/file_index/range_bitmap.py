@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from paimon_spark.spec.arrow_buffers import ByteStrings
 from paimon_spark.spec.file_index.bsi import compare_slices
-from paimon_spark.spec.file_index.errors import IndexDamageError
 from paimon_spark.spec.file_index.roaring_rows import Bits, all_bits, decode_bitmap, encode_bitmap, no_bits
-from paimon_spark.spec.file_index.section import Section
+from paimon_spark.spec.file_index.section import IndexDamageError, Section
 from paimon_spark.spec.file_index.values import Distinct, Key, KeyKind, loaded_keys, packed_key, stored_keys
 
 _MOST_SLICES = 64

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from paimon_spark.spec.file_index.errors import IndexDamageError
+from paimon_spark.spec.file_index.section import IndexDamageError
 
 Bits = npt.NDArray[np.uint8]
 """One bit for each row of a file, the lowest bit of a byte first; the bits behind the last row are 0."""

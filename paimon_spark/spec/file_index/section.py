@@ -1,4 +1,7 @@
-"""One index among the bytes of a container, read piece by piece and never beyond its end."""
+"""One index among the bytes of a container, read piece by piece and never beyond its end.
+
+What the readers of indexes raise; who knows the file turns it into a `CorruptTableError` that names it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from paimon_spark.spec.file_index.errors import IndexDamageError
+
+class IndexDamageError(Exception):
+    """The bytes are no such index; the message is the second half of a sentence."""
+
 
 ReadBytes = Callable[[int, int], bytes]
 """Reads bytes of a container: (where, how many); fewer where it ends."""
