@@ -41,17 +41,17 @@ from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.file_names import POSTPONE_BUCKET, postponed_writer
 from paimon_spark.spec.predicate import Predicate, evaluate, fields
 from paimon_spark.spec.row_kind import RowKind
-from paimon_spark.spec.schema import BucketMode
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.spec.sql_filter import parse_filter
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
 from paimon_spark.write.bucket_filling import DynamicBucketPlan, KnownBucket
-from paimon_spark.write.cross_partition_engines import KeyRule, key_rule
 from paimon_spark.write.cross_partition_update import (
     ORDER,
+    KeyRule,
     assign_all_rows,
     cross_partition_schema,
+    key_rule,
     partitions_of_rows,
     place_fields,
 )
@@ -84,10 +84,9 @@ def write_rows(table: FileStoreTable, data: Any, overwrite: OverwriteSpec | None
         CommitStateUnknownError: it is not known whether the commit took place.
     """
     columns = to_arrow_schema(table.schema.fields)
-    mode = table.schema.bucket_mode
-    if mode is BucketMode.KEY_DYNAMIC:
+    if table.schema.kind.updates_across_partitions:
         return _with_rows_again(table, data, lambda rows, at: _write_across_partitions(table, rows, overwrite, at))
-    if mode is BucketMode.POSTPONE_MODE and writes_real_buckets(table.options):
+    if table.schema.kind.postpones_buckets and writes_real_buckets(table.options):
         return _with_rows_again(table, data, lambda rows, at: _write_postponed(table, rows, overwrite, at))
     rows = given_rows(data, columns)
     kind = None if overwrite is None else overwrite.kind
@@ -269,7 +268,7 @@ def delete_where(table: FileStoreTable, where: str | None) -> int | None:
     def attempt(snapshot: Snapshot | None) -> int | None:
         if snapshot is None:
             return None
-        if table.schema.primary_keys and not deletes_by_rewriting(table):
+        if table.schema.kind.is_keyed and not deletes_by_rewriting(table):
             return _delete_keys(table, snapshot, condition)
         return _delete_positions(table, snapshot, condition)
 
@@ -301,9 +300,9 @@ def _delete_keys(table: FileStoreTable, snapshot: Snapshot, condition: Predicate
                 yield pa.RecordBatch.from_arrays([*batch.columns, kinds], schema=schema)
 
     at = SnapshotIdentity.of(snapshot)
-    if table.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
+    if table.schema.kind.updates_across_partitions:
         return _write_across_partitions(table, GivenRows(schema, deleted()), None, at)
-    if table.schema.bucket_mode is BucketMode.POSTPONE_MODE and writes_real_buckets(table.options):
+    if table.schema.kind.postpones_buckets and writes_real_buckets(table.options):
         return _write_postponed(table, GivenRows(schema, deleted()), None, at)
     write = plan_write(table, data_schema=schema, shuffled=True, rows_of=at)
     return _commit(table, write, [write_batches(write, deleted(), 0)], None, operation=Operation.DELETE.value)
@@ -313,7 +312,7 @@ def _delete_positions(table: FileStoreTable, snapshot: Snapshot, condition: Pred
     found = _positions(table, snapshot, condition)
     if not found:
         return None
-    if table.schema.primary_keys or not table.options.deletion_vectors_enabled:
+    if table.schema.kind.is_keyed or not table.options.deletion_vectors_enabled:
         return remove_rows(table, snapshot, found, Operation.DELETE)
     return commit_marks(
         table,
@@ -338,7 +337,7 @@ def _positions(table: FileStoreTable, snapshot: Snapshot, condition: Predicate) 
         )
     scan = TableScan.of(table, ROWS, snapshot_id=snapshot.id)
     plan = scan.select(columns=(), predicate=condition).plan()
-    if table.schema.primary_keys and not all(split.raw_convertible for split in plan.splits):
+    if table.schema.kind.is_keyed and not all(split.raw_convertible for split in plan.splits):
         raise only_compacted(table)
     found: dict[str, list[Any]] = {}
     for split in plan.splits:

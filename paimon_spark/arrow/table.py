@@ -218,7 +218,7 @@ class ArrowTable:
             UnsupportedError: the table has no primary key.
             PaimonError: as `append`.
         """
-        if not self.primary_keys:
+        if not self._table.schema.kind.is_keyed:
             raise UnsupportedError(
                 f"{self.path} has no primary key, by which rows could be told apart: append the rows, or overwrite a "
                 "partition with them. PaimonTable.upsert(df, on=…) compares other columns, with Spark."
