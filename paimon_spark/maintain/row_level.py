@@ -55,7 +55,7 @@ def only_compacted(table: FileStoreTable) -> UnsupportedError:
     """The error of a DELETE by rewriting that finds rows which are merged from several files."""
     return UnsupportedError(
         f"DELETE is not supported while rows of table {table.path} are merged from several files: only a compacted "
-        f"table with merge engine {_merge_engine(table.schema)} can be deleted from. Please use procedure 'COMPACT' "
+        f"table with merge engine {_merge_engine(table.schema)} can be deleted from, please use 'COMPACT' procedure "
         f"first (CALL sys.compact). {_reason_against_deletes(table.schema)}"
     )
 

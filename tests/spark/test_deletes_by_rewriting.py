@@ -93,7 +93,7 @@ def is_refused(delete: Callable[[str], object], condition: str) -> bool:
     try:
         delete(condition)
     except (UnsupportedError, PySparkException) as error:
-        if "Please use procedure 'COMPACT' first" not in str(error):
+        if "please use 'COMPACT' procedure first" not in str(error):
             raise
         return True
     return False
