@@ -5,8 +5,8 @@ Equals Java's ``RawFileSplitRead`` and ``KeyValueFileReaderFactory`` for one fil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from paimon_spark.spec.arrow_types import to_arrow_schema
 from paimon_spark.spec.predicate import Predicate, to_arrow
 from paimon_spark.spec.special_fields import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.storage.formats import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_ROWS, DataFileReader, open_data_file
+from paimon_spark.storage.read_ahead import FilesAhead
 
 if TYPE_CHECKING:
     from paimon_spark.read.record_expiry import RecordExpiry
@@ -52,6 +53,16 @@ class FileRead:
     expiry: RecordExpiry | None = None
     """Leaves out rows that are too old, in `run`: compactions have it, other reads show such rows."""
 
+    ahead: FilesAhead | None = None
+    """Opens files that were asked for before; else each is asked for when it is opened."""
+
+    def for_files(self, files: Iterable[SplitFile]) -> FileRead:
+        """Return a reader that fetches files ahead, where they lie in a store; they are read in about this order."""
+        several = [(file.path, file.size) for file in files]
+        if self.table.file_io.threads == 1 or len(several) < 2:
+            return self
+        return replace(self, ahead=FilesAhead(self.table.file_io, several))
+
     def batches(self, file: SplitFile, predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``file`` in order.
 
@@ -76,7 +87,7 @@ class FileRead:
         if not file_fields and file.row_groups is None and file.deletion_vector is None and by_index is True:
             yield from self._counted(mapping, rows)
             return
-        with open_data_file(io, file.path, file.format, file.size, rows=rows, options=options) as reader:
+        with open_data_file(self.ahead or io, file.path, file.format, file.size, rows=rows, options=options) as reader:
             groups = _row_groups(reader, file, pushed)
             selection = selected_rows(io, file, reader.num_rows, by_index)
             if selection is not None:
@@ -118,8 +129,9 @@ class FileRead:
 
     def run(self, files: Sequence[SplitFile], predicate: Predicate | None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of several files, one after the other."""
+        reader = self if self.ahead else self.for_files(files)
         for file in files:
-            batches = self.batches(file, predicate)
+            batches = reader.batches(file, predicate)
             yield from batches if self.expiry is None else self.expiry.kept(batches)
 
     def _counted(self, mapping: FieldMapping, rows: int) -> Iterator[pa.RecordBatch]:

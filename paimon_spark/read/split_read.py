@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -85,6 +85,7 @@ def _raw(
     if not table.schema.kind.is_keyed:
         yield from read_files(plain, files, predicate)
         return
+    plain = plain.for_files(files)
     with_kinds = replace(plain, key_value=True)
     for file in files:
         if file.delete_row_count != 0:
@@ -150,7 +151,13 @@ def section_reader(
     """
     order_fields = (*(() if _are_newer_by_run(runs) else (SEQUENCE_NUMBER,)), *_kinds_of(runs))
     size = block_bytes(budget, len(runs))
-    return FileRead(table, merge_fields, constants, special=order_fields, batch_bytes=size)
+    reader = FileRead(table, merge_fields, constants, special=order_fields, batch_bytes=size)
+    return reader.for_files(opened_in_order(runs))
+
+
+def opened_in_order(runs: Sequence[Sequence[SplitFile]]) -> list[SplitFile]:
+    """Return the files of sorted runs in about the order in which a merge opens them: the first of each run first."""
+    return [file for files in zip_longest(*runs) for file in files if file is not None]
 
 
 def merged_section(

@@ -21,6 +21,7 @@ from paimon_spark.spec.file_location import is_root, plain_path
 from paimon_spark.spec.file_names import BUCKET_PREFIX
 from paimon_spark.storage.file_io import FileIO, FileStatus
 from paimon_spark.storage.local_files import local_path
+from paimon_spark.storage.read_ahead import Fetch
 from paimon_spark.storage.store_options import redact, scheme_of
 
 _LOG = logging.getLogger(__name__)
@@ -96,6 +97,10 @@ class ConfinedFileIO(FileIO):
     def read_listed(self, path: str, entry: FileStatus) -> bytes:
         """The whole file that a listing has just found."""
         return self.inner.read_listed(path, entry)
+
+    def fetch(self, path: str) -> Fetch | None:
+        """Begin to read a whole file."""
+        return self.inner.fetch(path)
 
     @property
     def lists_versions(self) -> bool:

@@ -22,6 +22,27 @@ def is_pattern(path: str) -> bool:
     return any(character in path for character in "*?[")
 
 
+def quietly(opened: Callable[[], tuple[Any, str]], scheme: str, *, recursive: bool) -> bool:
+    """Delete a file, or a directory with all that is below it; return whether it is gone, one that was missing too.
+
+    Args:
+        opened: opens the store, and gives the key.
+        scheme: in fsspec's spelling.
+        recursive: the key is a directory's.
+    """
+    try:
+        store, key = opened()
+        if recursive:
+            delete_tree(store, scheme, key)
+        else:
+            store.rm_file(key)
+    except FileNotFoundError:
+        return True
+    except Exception:  # noqa: BLE001 - libraries of stores raise errors of many kinds
+        return False
+    return True
+
+
 def delete_tree(store: Any, scheme: str, key: str) -> None:
     """Delete a directory with all that is below it, whatever its name."""
     if scheme == "abfs":

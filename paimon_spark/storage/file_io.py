@@ -15,12 +15,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_spark.storage import deletes, local_files, unused_settings
+from paimon_spark.storage import deletes, local_files, store_requests, unused_settings
 from paimon_spark.storage.directory_markers import NO_DIRECTORIES, make_directory
 from paimon_spark.storage.exclusive_creation import UNSAFE_RENAME, create, not_exclusive
 from paimon_spark.storage.file_status import FileStatus as FileStatus
 from paimon_spark.storage.file_status import status_of
 from paimon_spark.storage.moves import Move
+from paimon_spark.storage.read_ahead import Fetch
 from paimon_spark.storage.store_errors import NamedErrorsFile, named, says_no_bucket
 from paimon_spark.storage.store_opening import open_store
 from paimon_spark.storage.store_options import (
@@ -32,7 +33,7 @@ from paimon_spark.storage.store_options import (
     secret_values,
     store_options,
 )
-from paimon_spark.storage.store_requests import KEPT, exists, is_object, is_unique, listed, open_object, read_whole
+from paimon_spark.storage.store_requests import KEPT, is_unique
 
 
 class FileIO(abc.ABC):
@@ -69,6 +70,10 @@ class FileIO(abc.ABC):
     def read_listed(self, path: str, entry: FileStatus) -> bytes:
         """The whole file that a listing has just found, as ``entry`` says; it may save a request to the store."""
         return self.read_bytes(path)
+
+    def fetch(self, path: str) -> Fetch | None:
+        """Begin to read a whole file, without waiting for it; None where that gains nothing, as on a disk."""
+        return None
 
     @property
     def lists_versions(self) -> bool:
@@ -272,7 +277,7 @@ class FsspecFileIO(FileIO):
         """The whole object; what is kept of the version that was listed is not read again."""
         data = KEPT.get(self, path, entry)
         if data is None:
-            data = read_whole(self.filesystem(path), self.scheme, self._key(path))
+            data = store_requests.read_whole(self.filesystem(path), self.scheme, self._key(path))
             KEPT.put(self, self.scheme, path, data, entry)
         return data
 
@@ -284,8 +289,13 @@ class FsspecFileIO(FileIO):
     @named
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """An object as a seekable file; pyarrow itself asks for large ranges, so fsspec does not read ahead."""
-        file = open_object(self.filesystem(path), self.scheme, self._key(path), size)
-        return pa.PythonFile(NamedErrorsFile(file, path, self.secrets()), mode="r")
+        store, key = self.filesystem(path), self._key(path)
+        return store_requests.open_object(store, self.scheme, key, size, path, self.secrets())
+
+    @named
+    def fetch(self, path: str) -> Fetch | None:
+        """Begin to read an object; None where the client of the store can only wait."""
+        return store_requests.fetch_whole(self.filesystem(path), self.scheme, self._key(path), path, self.secrets())
 
     @named
     def open_output(self, path: str) -> pa.NativeFile:
@@ -318,12 +328,12 @@ class FsspecFileIO(FileIO):
     @named
     def exists(self, path: str) -> bool:
         """Whether there is an object or a prefix."""
-        return exists(self.filesystem(path), self.scheme, self._key(path))
+        return store_requests.exists(self.filesystem(path), self.scheme, self._key(path))
 
     @named
     def file_exists(self, path: str) -> bool:
         """Whether there is an object."""
-        return is_object(self.filesystem(path), self.scheme, self._key(path))
+        return store_requests.is_object(self.filesystem(path), self.scheme, self._key(path))
 
     @named
     def size(self, path: str) -> int:
@@ -335,7 +345,7 @@ class FsspecFileIO(FileIO):
         """The entries directly below a prefix."""
         directory = self._key(path).rstrip("/")
         try:
-            entries = listed(self.filesystem(path), self.scheme, directory)
+            entries = store_requests.listed(self.filesystem(path), self.scheme, directory)
         except FileNotFoundError as missing:
             if says_no_bucket(missing):
                 raise
@@ -365,17 +375,7 @@ class FsspecFileIO(FileIO):
     def delete_quietly(self, path: str, *, recursive: bool = False) -> bool:
         """Delete, ignoring what the store says."""
         KEPT.drop_below(self, path) if recursive else KEPT.drop(self, [path])
-        try:
-            store, key = self.filesystem(path), self._key(path)
-            if recursive:
-                deletes.delete_tree(store, self.scheme, key)
-            else:
-                store.rm_file(key)
-        except FileNotFoundError:
-            return True
-        except Exception:  # noqa: BLE001 - libraries of stores raise errors of many kinds
-            return False
-        return True
+        return deletes.quietly(lambda: (self.filesystem(path), self._key(path)), self.scheme, recursive=recursive)
 
     def delete_files(self, paths: Sequence[str], *, threads: int | None = None) -> list[str]:
         """Delete many objects: a thousand with one request where the store can, else several at once."""

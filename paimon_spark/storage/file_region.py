@@ -8,13 +8,13 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_spark.spec.file_names import FileRegion
-from paimon_spark.storage.file_io import FileIO
+from paimon_spark.storage.data_file import Source
 
 
 class RegionIO:
     """Opens one region of a file, whatever path is asked for (`data_file.Source`)."""
 
-    def __init__(self, file_io: FileIO, region: FileRegion) -> None:
+    def __init__(self, file_io: Source, region: FileRegion) -> None:
         self._file_io = file_io
         self._region = region
 

@@ -51,7 +51,7 @@ _Reader = TypeVar("_Reader", bound=DataFileReader)
 
 
 def open_data_file(
-    file_io: FileIO,
+    file_io: Source,
     path: str,
     file_format: str,
     size: int | None = None,

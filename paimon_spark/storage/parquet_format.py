@@ -35,8 +35,9 @@ from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.parquet_dictionary import dictionary_coded, dictionary_columns
 from paimon_spark.storage.parquet_footer import FooterSink, metadata_with_int96_as_bytes
 from paimon_spark.storage.parquet_pages import PageReader
-from paimon_spark.storage.parquet_sizes import decoded_bytes, group_batches, stream_buffer
+from paimon_spark.storage.parquet_sizes import chunks_in_order, decoded_bytes, group_batches, stream_buffer
 from paimon_spark.storage.parquet_statistics import column_stats, stats_arrays
+from paimon_spark.storage.sized_object import SizedFile
 
 MAX_ROW_GROUP_ROWS: Final = 1 << 20
 """Most rows of a row group, so that narrow tables still have row groups to prune and to share between tasks."""
@@ -100,6 +101,8 @@ def _at_least(settings: CoreOptions, key: str, least: int) -> int | None:
 
 
 _FIELD_ID: Final = "PARQUET:field_id"
+_LEAST_AHEAD_BYTES: Final = 1 << 20
+"""Bytes of column chunks that are asked for ahead, however small batches are to be."""
 
 
 class ParquetReader(DataFileReader):
@@ -186,6 +189,9 @@ class ParquetReader(DataFileReader):
     ) -> Iterator[pa.RecordBatch]:
         """Batches with at most so many rows and bytes, by the sizes that the file records."""
         rows, most_bytes = most
+        if isinstance(self._source, SizedFile):
+            lanes = chunks_in_order(file.metadata, groups, columns, side_by_side=bool(self._buffer_bytes))
+            self._source.expect(lanes, max(most_bytes, _LEAST_AHEAD_BYTES), self._buffer_bytes or None)
         sizes = decoded_bytes(file, groups, columns, most_bytes, self._with_dictionaries)
         counts = [self.row_group_rows[group] for group in groups]
         fitting = [max(1, min(rows, most_bytes * n // max(size, 1))) for size, n in zip(sizes, counts, strict=True)]
@@ -246,8 +252,9 @@ class ParquetReader(DataFileReader):
         return self._reopened(metadata=metadata_with_int96_as_bytes(self._source))
 
     def _reopened(self, **settings: Any) -> pq.ParquetFile:
-        # Coalesced reads pay on object stores; on local disks the page cache does that.
-        settings |= {"buffer_size": self._buffer_bytes, "pre_buffer": self._is_remote and not self._buffer_bytes}
+        # Coalesced reads pay in stores. Those of a `SizedFile` are foretold, which keeps less in memory.
+        coalesced = self._is_remote and not self._buffer_bytes and not isinstance(self._source, SizedFile)
+        settings |= {"buffer_size": self._buffer_bytes, "pre_buffer": coalesced}
         return pq.ParquetFile(self._source, page_checksum_verification=True, **settings)
 
     @property

@@ -32,6 +32,7 @@ from paimon_spark.storage.parquet_page_index import (
     matching_rows,
 )
 from paimon_spark.storage.parquet_sizes import decoded_bytes, decoded_footer
+from paimon_spark.storage.sized_object import SizedFile
 from paimon_spark.storage.store_options import redact
 from paimon_spark.storage.thrift_compact import I32, I64, LIST, STRUCT, Struct, TypedList, encode
 
@@ -55,6 +56,9 @@ _HOLE_BYTES: Final = 64 << 10
 """Wanted ranges of a file with no more than this between them are read at once."""
 _REMOTE_HOLE_BYTES: Final = 1 << 20
 """The same in a store, where each request takes its time."""
+
+_AHEAD_BYTES: Final = 32 << 20
+"""Bytes of pages that are read at once in a store."""
 
 Range = tuple[int, int]
 """Offset and bytes."""
@@ -239,6 +243,9 @@ class PageReader:
             raise ValueError("the page index points outside the file")
         starts = [0, *(at + 1 for at, (a, b) in enumerate(pairwise(ordered)) if b[0] > sum(a) + hole), len(ordered)]
         found: dict[Range, bytes] = {}
+        if isinstance(self._source, SizedFile):
+            parts = [ordered[begin:end] for begin, end in pairwise(starts) if end > begin]
+            self._source.expect([[(part[0][0], max(map(sum, part))) for part in parts]], _AHEAD_BYTES)
         for begin, end in pairwise(starts):
             offset = ordered[begin][0]
             size = max(sum(place) for place in ordered[begin:end]) - offset

@@ -101,6 +101,29 @@ def stream_buffer(
     return min(max(least, batch_bytes // (2 * len(leaves))), _MOST_BUFFER)
 
 
+def chunks_in_order(
+    metadata: pq.FileMetaData, groups: Sequence[int], columns: Sequence[str], *, side_by_side: bool
+) -> list[list[tuple[int, int]]]:
+    """Where the column chunks of row groups begin and end, in the order in which pyarrow reads them.
+
+    Args:
+        metadata: the footer.
+        groups: row groups that are read.
+        columns: wanted columns, or paths of leaves.
+        side_by_side: columns are read piece by piece: then each has a list of its own.
+    """
+    paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+    leaves = [at for column in columns for at, path in enumerate(paths) if _wanted(path, frozenset([column]))]
+    by_leaf = [[_place(metadata.row_group(group).column(at)) for group in groups] for at in leaves]
+    return by_leaf if side_by_side else [[place for group in zip(*by_leaf, strict=True) for place in group]]
+
+
+def _place(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    dictionary = chunk.dictionary_page_offset
+    start = chunk.data_page_offset if not dictionary else min(dictionary, chunk.data_page_offset)
+    return start, start + chunk.total_compressed_size
+
+
 def _wanted(path: str, columns: Set[str]) -> bool:
     """Whether a leaf is one of the columns, or below one."""
     return path in columns or any(path[:at] in columns for at, sign in enumerate(path) if sign == ".")

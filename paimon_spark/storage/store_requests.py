@@ -17,9 +17,13 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, cast
 
-from paimon_spark.errors import CorruptTableError
+import pyarrow as pa
+
 from paimon_spark.storage.directory_markers import NO_DIRECTORIES
 from paimon_spark.storage.file_status import FileStatus
+from paimon_spark.storage.read_ahead import Fetch
+from paimon_spark.storage.sized_object import SIZED, NamedFetch, SizedFile, SizedObject, can_fetch, fetch
+from paimon_spark.storage.store_errors import NamedErrorsFile
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _KEPT_NAME: Final = re.compile(rf"(index-)?manifest-(list-)?{_UUID.pattern}-\d+")
@@ -27,8 +31,6 @@ _CHECKED_NAME: Final = re.compile(r"(schema|snapshot)-\d+|tag-.+|LATEST|EARLIEST
 """Files that are kept for listings that prove them unchanged."""
 _MOST_KEPT_BYTES: Final = 64 << 20
 _LARGEST_KEPT_BYTES: Final = 8 << 20
-_LARGEST_WHOLE_BYTES: Final = 1 << 20
-"""A request more takes as long as so many bytes."""
 _KNOWN_BUCKETS: Final[set[tuple[str, str]]] = set()
 """Stores and buckets that are there."""
 
@@ -39,25 +41,40 @@ def is_unique(path: str) -> bool:
 
 
 def read_whole(store: Any, scheme: str, key: str) -> bytes:
-    """Read an object with one request; s3fs would ask for its size first, to read large ones in parts."""
-    if scheme == "s3" and _reads_in_parts(cast("Hashable", type(store))):
-        return bytes(store.cat_file(key, max_concurrency=1))
-    return bytes(store.cat_file(key))
+    """Read an object with one request."""
+    return bytes(store.cat_file(key, **_in_one(store, scheme)))
 
 
-def open_object(store: Any, scheme: str, key: str, size: int | None) -> Any:
-    """Open an object for pyarrow, which itself asks for large ranges: nothing is read ahead.
+def fetch_whole(store: Any, scheme: str, key: str, path: str, secrets: tuple[str, ...]) -> Fetch | None:
+    """Begin to read an object with one request; None where the client of the store can only wait."""
+    if scheme not in SIZED or not can_fetch(store):
+        return None
+    return NamedFetch(fetch(store, key, **_in_one(store, scheme)), path, secrets)
+
+
+def _in_one(store: Any, scheme: str) -> dict[str, Any]:
+    """What lets s3fs not ask for an object's size first, to read large ones in parts."""
+    return {"max_concurrency": 1} if scheme == "s3" and _reads_in_parts(cast("Hashable", type(store))) else {}
+
+
+def open_object(
+    store: Any, scheme: str, key: str, size: int | None, path: str, secrets: tuple[str, ...]
+) -> pa.NativeFile:
+    """Open an object for pyarrow, which itself asks for large ranges: nothing is read ahead but what it foretells.
 
     Args:
         store: fsspec's file system.
         scheme: in fsspec's spelling.
         key: of the object.
         size: its bytes, where known: then it is not asked for.
+        path: of the table's spelling, for messages.
+        secrets: what no message may show.
     """
-    if size is not None and scheme == "s3":
-        return SizedObject(store, scheme, key, size)
-    known = {"size": size} if size is not None and scheme in ("gs", "abfs") else {}
-    return store.open(key, "rb", cache_type="none", **known)
+    if size is not None and scheme in SIZED:
+        sized = SizedObject(store, key, size, functools.partial(read_whole, store, scheme, key))
+        return SizedFile.of(sized, path, secrets)
+    file = store.open(key, "rb", cache_type="none")
+    return pa.PythonFile(NamedErrorsFile(file, path, secrets), mode="r")
 
 
 def listed(store: Any, scheme: str, directory: str) -> list[dict[str, Any]]:
@@ -157,66 +174,6 @@ def _is_version(kept: _Kept, entry: FileStatus | None) -> bool:
     if entry is None or not entry.version or len(kept.data) != entry.size:
         return False
     return kept.version in (entry.version, entry.version.partition(" ")[0])
-
-
-class SizedObject:
-    """An object of known size for pyarrow: each read is one request, and a small object comes with the first one."""
-
-    def __init__(self, store: Any, scheme: str, key: str, size: int) -> None:
-        self._store = store
-        self._scheme = scheme
-        self._key = key
-        self._size = size
-        self._position = 0
-        self._whole: bytes | None = None
-        self.closed = False
-
-    def read(self, length: int = -1) -> bytes:
-        """Bytes from where it stands.
-
-        Raises:
-            CorruptTableError: the object has another size.
-        """
-        start = self._position
-        end = self._size if length is None or length < 0 else min(start + length, self._size)
-        if start >= end:
-            return b""
-        if self._whole is None and self._size <= _LARGEST_WHOLE_BYTES:
-            self._whole = read_whole(self._store, self._scheme, self._key)
-            if len(self._whole) != self._size:
-                raise CorruptTableError(
-                    f"The file has {len(self._whole)} bytes, but its manifest entry says {self._size}: "
-                    "it was damaged or exchanged for another",
-                    path=self._key,
-                )
-        data = self._store.cat_file(self._key, start=start, end=end) if self._whole is None else self._whole[start:end]
-        self._position = start + len(data)
-        return bytes(data)
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a place."""
-        self._position = offset + (0, self._position, self._size)[whence]
-        return self._position
-
-    def tell(self) -> int:
-        """Where it stands."""
-        return self._position
-
-    def readable(self) -> bool:
-        """Yes."""
-        return True
-
-    def writable(self) -> bool:
-        """No."""
-        return False
-
-    def flush(self) -> None:
-        """Nothing waits."""
-
-    def close(self) -> None:
-        """Forget what was read."""
-        self._whole = None
-        self.closed = True
 
 
 @functools.cache

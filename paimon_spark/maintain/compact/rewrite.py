@@ -23,7 +23,7 @@ from paimon_spark.read.file_read import FileRead
 from paimon_spark.read.record_expiry import RecordExpiry
 from paimon_spark.read.row_tracking import tracked_rows
 from paimon_spark.read.sections import runs_of
-from paimon_spark.read.split_read import partition_scalars
+from paimon_spark.read.split_read import opened_in_order, partition_scalars
 from paimon_spark.spec.manifest import FileSource
 from paimon_spark.spec.row_kind import without_retracts
 from paimon_spark.spec.special_fields import ROW_ID, SEQUENCE_NUMBER
@@ -233,7 +233,7 @@ def _merged_section(
         key_value=True,
         batch_bytes=most,
         expiry=RecordExpiry.of(table),
-    )
+    ).for_files(opened_in_order(runs))
     yield from merge_sorted_runs(
         [reader.run(run, None) for run in runs],
         merge_engine_for(table.schema),

@@ -1,0 +1,286 @@
+"""Bytes of objects that are asked for before they are needed, many at once: a store far away answers late, not slowly.
+
+`RangesAhead` is for the column chunks of one file, whose order its reader tells; `FilesAhead` for small files that are
+read one after the other. What waits in memory is bounded, however slow a store or a reader is. Only stores whose client
+sends requests without waiting for them take part (`FileIO.fetch`), so no threads are needed. Runs in tasks.
+"""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from paimon_spark.errors import CorruptTableError
+from paimon_spark.spec.file_names import compacted_changelog_region
+from paimon_spark.storage.store_options import redact
+
+REQUESTS_AT_ONCE: Final = 16
+"""How many requests of one reader are under way at the most."""
+SMALL_FILE_BYTES: Final = 1 << 20
+"""Files up to this size come whole: a request more takes as long as so many bytes."""
+_GAP_BYTES: Final = 1 << 20
+"""Ranges with no more than this between them are one request."""
+_PIECE_BYTES: Final = 8 << 20
+"""Longer ranges are several requests, which are sent at once."""
+FILES_AHEAD_BYTES: Final = 16 << 20
+"""Bytes of small files that wait to be read."""
+
+Range = tuple[int, int]
+"""Where bytes begin, and where they end."""
+
+
+class Fetch(Protocol):
+    """Bytes that were asked for."""
+
+    def result(self) -> bytes:
+        """Wait for them; raises what the store says."""
+
+    def cancel(self) -> bool:
+        """Ask for them no longer."""
+
+
+class FetchingSource(Protocol):
+    """What `FilesAhead` asks of a store."""
+
+    def fetch(self, path: str) -> Fetch | None:
+        """Begin to read a whole file; None where that gains nothing."""
+
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
+        """A seekable file."""
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file."""
+
+
+@dataclass(slots=True)
+class _Piece:
+    """What one request gives."""
+
+    start: int
+    end: int
+    left: int
+    """Bytes of it that its reader will still ask for."""
+    fetch: Fetch | None = None
+    over: bool = False
+    """Whether nobody will ask for more of it, or it was passed over."""
+
+
+@dataclass(slots=True)
+class _Lane:
+    """Pieces that are read in this order."""
+
+    pieces: list[_Piece]
+    at: int = 0
+    """The first that was not asked for."""
+
+
+@dataclass(slots=True)
+class RangesAhead:
+    """Ranges of one object, as far as they were foretold. Not for several threads at once.
+
+    Attributes:
+        start: begins to fetch a range of the object.
+        most_bytes: what waits and what is under way is no more, but for one piece of each lane.
+    """
+
+    start: Callable[[int, int], Fetch]
+    most_bytes: int
+    _lanes: list[_Lane] = field(default_factory=list)
+    _starts: list[int] = field(default_factory=list)
+    _places: list[tuple[_Lane, _Piece]] = field(default_factory=list)
+    _held_bytes: int = 0
+    _under_way: int = 0
+
+    def expect(self, lanes: Iterable[Sequence[Range]], piece_bytes: int = _PIECE_BYTES) -> None:
+        """Foretell what is read next; what was foretold before is forgotten.
+
+        Args:
+            lanes: ranges that do not overlap, in the order in which they are read: of one lane, each is read to its end
+                before the next one is begun; lanes are read side by side.
+            piece_bytes: most bytes of a request.
+        """
+        self.forget()
+        self._lanes = [_Lane(_pieces(ranges, piece_bytes)) for ranges in lanes]
+        placed = sorted(
+            ((lane, piece) for lane in self._lanes for piece in lane.pieces), key=lambda both: both[1].start
+        )
+        if any(before.end > after.start for (_, before), (_, after) in pairwise(placed)):
+            self._lanes, placed = [], []  # a damaged footer: its reader finds out
+        self._starts = [piece.start for _, piece in placed]
+        self._places = placed
+        self._advance()
+
+    def read(self, start: int, end: int) -> bytes | None:
+        """Bytes of a range; None where they were not foretold, or read already."""
+        at = bisect_right(self._starts, start) - 1
+        parts: list[memoryview] = []
+        position = start
+        while position < end:
+            if at < 0 or at >= len(self._places):
+                return None
+            _, piece = self._places[at]
+            if piece.over or not piece.start <= position < piece.end:
+                return None
+            if piece.fetch is None:
+                self._begin(piece)
+            assert piece.fetch is not None
+            data = memoryview(piece.fetch.result())
+            stop = min(end, piece.end)
+            parts.append(data[position - piece.start : stop - piece.start])
+            position, at = stop, at + 1
+        self._used(start, end)
+        self._advance()
+        return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
+
+    def forget(self) -> None:
+        """Drop what waits, and ask for it no longer."""
+        for _, piece in self._places:
+            if piece.fetch is not None:
+                piece.fetch.cancel()
+        self._lanes, self._starts, self._places = [], [], []
+        self._held_bytes = self._under_way = 0
+
+    def _used(self, start: int, end: int) -> None:
+        at = bisect_right(self._starts, start) - 1
+        while at < len(self._places) and self._places[at][1].start < end:
+            piece = self._places[at][1]
+            piece.left -= min(end, piece.end) - max(start, piece.start)
+            if piece.left <= 0:
+                piece.over, piece.fetch = True, None
+                self._held_bytes -= piece.end - piece.start
+                self._under_way -= 1
+            at += 1
+
+    def _advance(self) -> None:
+        """Ask for the next pieces: of each lane one, then more as long as they fit."""
+        for lane in self._lanes:
+            self._skip(lane)
+            if lane.at < len(lane.pieces) and (lane.at == 0 or lane.pieces[lane.at - 1].over):
+                self._begin(lane.pieces[lane.at])
+        begun = True
+        while begun:  # of each lane one, before another one of the first
+            begun = sum(map(self._one_more, self._lanes)) > 0
+
+    def _one_more(self, lane: _Lane) -> bool:
+        self._skip(lane)
+        if lane.at == len(lane.pieces) or self._under_way >= REQUESTS_AT_ONCE:
+            return False
+        piece = lane.pieces[lane.at]
+        if self._held_bytes + piece.end - piece.start > self.most_bytes:
+            return False
+        self._begin(piece)
+        return True
+
+    def _skip(self, lane: _Lane) -> None:
+        while lane.at < len(lane.pieces) and (lane.pieces[lane.at].over or lane.pieces[lane.at].fetch is not None):
+            lane.at += 1
+
+    def _begin(self, piece: _Piece) -> None:
+        piece.fetch = self.start(piece.start, piece.end)
+        self._held_bytes += piece.end - piece.start
+        self._under_way += 1
+
+
+def _pieces(ranges: Sequence[Range], piece_bytes: int) -> list[_Piece]:
+    """Join near ranges, and cut long ones."""
+    found: list[_Piece] = []
+    for start, end in ranges:
+        last = found[-1] if found else None
+        if last is not None and last.end <= start <= last.end + _GAP_BYTES and end - last.start <= piece_bytes:
+            last.left += end - start
+            last.end = end
+            continue
+        for at in range(start, end, piece_bytes):
+            stop = min(end, at + piece_bytes)
+            found.append(_Piece(at, stop, stop - at))
+    return found
+
+
+def check_size(found: int, expected: int | None, path: str) -> None:
+    """Check that a file came as it is recorded.
+
+    Raises:
+        CorruptTableError: it has another size.
+    """
+    if expected is not None and found != expected:
+        raise CorruptTableError(
+            f"The file has {found} bytes, but its manifest entry says {expected}: "
+            "it was damaged or exchanged for another",
+            path=redact(path),
+        )
+
+
+class FilesAhead:
+    """Opens files, the small ones of which were asked for before (`data_file.Source`). Threads may share it."""
+
+    def __init__(
+        self, file_io: FetchingSource, files: Iterable[tuple[str, int]], most_bytes: int = FILES_AHEAD_BYTES
+    ) -> None:
+        """Begin to fetch.
+
+        Args:
+            file_io: their store.
+            files: paths and sizes, in the order in which they will be opened, more or less.
+            most_bytes: of files that wait.
+        """
+        self._file_io = file_io
+        self._most_bytes = most_bytes
+        self._lock = threading.Lock()
+        self._next = deque(
+            (path, size)
+            for path, size in files
+            if size <= SMALL_FILE_BYTES and compacted_changelog_region(path) is None
+        )
+        self._found: dict[str, tuple[Fetch, int]] = {}
+        self._bytes = 0
+        self._opened: set[str] = set()
+        with self._lock:
+            self._advance()
+
+    def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
+        """A seekable file."""
+        fetch = self._taken(path)
+        if fetch is None:
+            return self._file_io.open_input(path, size)
+        data = fetch.result()
+        check_size(len(data), size, path)
+        return pa.BufferReader(data)
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file."""
+        fetch = self._taken(path)
+        return self._file_io.read_bytes(path) if fetch is None else fetch.result()
+
+    def _taken(self, path: str) -> Fetch | None:
+        with self._lock:
+            self._opened.add(path)
+            fetch, size = self._found.pop(path, (None, 0))
+            self._bytes -= size
+            self._advance()
+            return fetch
+
+    def _advance(self) -> None:
+        while self._next and len(self._found) < REQUESTS_AT_ONCE:
+            path, size = self._next[0]
+            if self._found and self._bytes + size > self._most_bytes:
+                return
+            self._next.popleft()
+            if path in self._opened:
+                continue
+            fetch = self._file_io.fetch(path)
+            if fetch is None:
+                self._next.clear()
+                return
+            self._found[path] = (fetch, size)
+            self._bytes += size
+
+    def __del__(self) -> None:
+        for fetch, _ in self._found.values():
+            fetch.cancel()
