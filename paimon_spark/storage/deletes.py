@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-BULK: Final = frozenset({"s3", "gs"})
+BULK: Final = frozenset({"s3", "gs", "oss"})
 """Schemes whose stores delete many objects with one request."""
 
 _MOST_IN_BULK: Final = 1000

@@ -36,6 +36,10 @@ def create(store: Any, scheme: str, key: str, data: bytes, path: str, endpoint: 
         return put_if_absent(store, key, data, path)
     if scheme == "hdfs" and hasattr(store, "client"):
         return create_if_absent(store, key, data)
+    if scheme == "oss":
+        if not unsafe:
+            store.check_exclusive(key)
+        return put_if_absent(store, key, data, path)
     if scheme == "webhdfs":
         return rename_if_absent(store, key, data)
     if not unsafe:
@@ -56,6 +60,8 @@ def put_if_absent(store: Any, key: str, data: bytes, path: str) -> bool:
         if store.protocol == "memory":
             with _MEMORY_LOCK:
                 store.pipe_file(key, data, mode="create")
+        elif store.protocol == "oss":
+            store.pipe_file(key, data, mode="create")
         else:
             with store.open(key, "xb") as file:
                 file.write(data)

@@ -22,6 +22,7 @@ from paimon_spark.storage.file_status import FileStatus as FileStatus
 from paimon_spark.storage.file_status import status_of
 from paimon_spark.storage.moves import Move
 from paimon_spark.storage.read_ahead import Fetch
+from paimon_spark.storage.session_stores import SessionStore, with_session
 from paimon_spark.storage.store_errors import NamedErrorsFile, named, says_no_bucket
 from paimon_spark.storage.store_opening import open_store
 from paimon_spark.storage.store_options import (
@@ -55,13 +56,13 @@ class FileIO(abc.ABC):
             PaimonError: nothing installed handles the scheme; the message names what to install.
             OptionError: a store option cannot be used.
         """
-        scheme = scheme_of(path)
-        kept = store_options(options or {})
+        scheme, kept = scheme_of(path), store_options(options or {})
         if scheme in ("", "file"):
             unused_settings.check_default_store({} if scheme else kept)
             return LocalFileIO(is_true(kept, UNSAFE_RENAME))
         known = FSSPEC_SCHEME.get(scheme, scheme)
-        return FsspecFileIO(known, fsspec_options(known, path, kept), is_true(kept, UNSAFE_RENAME))
+        session = with_session(known, path, fsspec_options(known, path, kept))
+        return FsspecFileIO(known, session.options, is_true(kept, UNSAFE_RENAME), session)
 
     @abc.abstractmethod
     def read_bytes(self, path: str) -> bytes:
@@ -263,6 +264,7 @@ class FsspecFileIO(FileIO):
     scheme: str
     storage_options: dict[str, Any] = field(default_factory=dict, repr=False, hash=False)
     unsafe_rename: bool = False
+    session: SessionStore | None = field(default=None, repr=False, hash=False, compare=False)
 
     def filesystem(self, path: str) -> Any:
         """The fsspec file system (fsspec keeps one per scheme and options)."""
@@ -301,8 +303,8 @@ class FsspecFileIO(FileIO):
     def open_output(self, path: str) -> pa.NativeFile:
         """A new object; it appears when the file is closed."""
         self._make_parent(path)
-        file = self.filesystem(path).open(self._key(path), "wb")
-        return pa.PythonFile(NamedErrorsFile(file, path, self.secrets()), mode="w")
+        file = NamedErrorsFile(self.filesystem(path).open(self._key(path), "wb"), path, self.secrets())
+        return pa.PythonFile(file, mode="w")
 
     @named
     def write_bytes(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
@@ -318,8 +320,7 @@ class FsspecFileIO(FileIO):
     def create_exclusive(self, path: str, data: bytes) -> bool:
         """Conditional put (`"xb"`), or a rename that fails on an existing target (WebHDFS)."""
         self._make_parent(path)
-        endpoint = str(self.storage_options.get("endpoint_url", ""))
-        store, key = self.filesystem(path), self._key(path)
+        store, key, endpoint = self.filesystem(path), self._key(path), str(self.storage_options.get("endpoint_url", ""))
         if not create(store, self.scheme, key, data, path, endpoint, unsafe=self.unsafe_rename):
             return False
         KEPT.put(self, self.scheme, path, data)
@@ -350,8 +351,8 @@ class FsspecFileIO(FileIO):
             if says_no_bucket(missing):
                 raise
             return []
-        statuses = [status_of(entry) for entry in entries if entry["name"].strip("/") != directory.strip("/")]
-        return [status for status in statuses if status.name]
+        others = (status_of(entry) for entry in entries if entry["name"].strip("/") != directory.strip("/"))
+        return [status for status in others if status.name]
 
     @named
     def mkdirs(self, path: str) -> None:

@@ -18,6 +18,7 @@ from paimon_spark.errors import OptionError, StorageError
 
 _PREFIX: Final = "hadoop."
 _CONFIG: Final = "config"
+_NAMESERVICES: Final = ("dfs.nameservices", "dfs.ha.namenodes.")
 _DEFAULT_PORT: Final = 8020
 _CONNECT_SECONDS: Final = 10.0
 _CONFIG_DIRECTORIES: Final = ("HADOOP_CONF_DIR", "HADOOP_HOME")
@@ -54,7 +55,7 @@ def open_hdfs(path: str, options: Mapping[str, Any]) -> Any:
         )
     kind, config = _file_system(), configuration(options)
     host, port = _address(path)
-    known = any(key.startswith("dfs.") for key in config) or any(map(os.environ.get, _CONFIG_DIRECTORIES))
+    known = any(key.startswith(_NAMESERVICES) for key in config) or any(map(os.environ.get, _CONFIG_DIRECTORIES))
     if host and port is None and not known:
         port = _DEFAULT_PORT
     if host and port is not None:

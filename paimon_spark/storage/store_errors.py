@@ -21,6 +21,7 @@ from paimon_spark.errors import (
     StorageDeniedError,
     StorageError,
 )
+from paimon_spark.storage.store_answers import refused
 from paimon_spark.storage.store_options import PIP_COMMAND, redact
 
 _P = ParamSpec("_P")
@@ -54,6 +55,7 @@ _UNREACHABLE: Final = (
     "ServiceRequestError",
     "ServiceResponseError",
     "TransportError",
+    "RequestError",  # of oss2
     "FSTimeoutError",
     "TimeoutError",
     "ConnectionError",
@@ -88,9 +90,14 @@ def named(method: Callable[Concatenate[_S, str, _P], _R]) -> Callable[Concatenat
         except PaimonError:
             raise
         except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of many kinds
-            raise translated(error, path, self.secrets()) from None
+            raise translated(error, path, self.secrets(), _hint(self)) from None
 
     return call
+
+
+def _hint(store: object) -> str:
+    session = getattr(store, "session", None)
+    return "" if session is None else str(session.hint)
 
 
 @contextlib.contextmanager
@@ -104,17 +111,20 @@ def named_errors(path: str) -> Iterator[None]:
         raise translated(error, path) from None
 
 
-def translated(error: Exception, path: str, secrets: tuple[str, ...] = ()) -> PaimonError:
+def translated(error: Exception, path: str, secrets: tuple[str, ...] = (), hint: str = "") -> PaimonError:
     """What to raise in place of an error of the operating system or of a store's library.
 
     Args:
         error: as it was raised.
         path: what was worked on.
         secrets: texts that must not be shown.
+        hint: what else to say of a denial.
     """
     shown = _cut(redact(path).encode("utf-8", "backslashreplace").decode(), _LONGEST_PATH)
     reason = _reason(error, secrets)
     number = _number(error)
+    if isinstance(error, ValueError) and "nvalid endpoint" in reason:
+        return StorageError(f"The store of '{shown}' has no address ({reason}). Give 's3.endpoint' as http://host:port")
     if isinstance(error, UnicodeError) or "null byte" in reason or "null character" in reason:
         return StorageError(f"'{shown}' cannot be a path: it holds a character that no name of a file can have")
     if isinstance(error, FileExistsError):
@@ -122,21 +132,25 @@ def translated(error: Exception, path: str, secrets: tuple[str, ...] = ()) -> Pa
     if says_no_bucket(error):
         words = f"The bucket of '{shown}' does not exist ({reason}). Create it, or check the path"
         return MissingFileError(words, number)
+    answer = refused(error, reason, shown)
+    if answer is not None:
+        return answer
     if isinstance(error, FileNotFoundError):
         return MissingFileError(f"There is no file '{shown}'", number)
     if number in _ADVICE:
         return StorageError(_ADVICE[number].format(path=shown), number)
+    more = f". {hint}" if hint else ""
     if isinstance(error, PermissionError) or _status(error) in _DENIED_STATUS or any(w in reason for w in _DENIED):
         return StorageDeniedError(
             f"'{shown}' may not be read or written ({reason}). Give the user who runs Spark the right to it; of an "
-            "object store check the keys ('s3.access-key', 's3.secret-key')",
+            f"object store check the keys ('s3.access-key', 's3.secret-key'){more}",
             number,
         )
-    kinds = {kind.__name__ for kind in type(error).__mro__}
+    kinds = {kind.__name__ for each in (error, error.__cause__) for kind in type(each).__mro__}
     if kinds.intersection(_NO_KEYS):
         return StorageDeniedError(
             f"The store of '{shown}' cannot be asked without keys ({reason}). Give 's3.access-key' and "
-            "'s3.secret-key', or 'fs.anon' = 'true' for public data"
+            f"'s3.secret-key', or 'fs.anon' = 'true' for public data{more}"
         )
     if kinds.intersection(_UNREACHABLE):
         return StorageError(
@@ -275,7 +289,7 @@ def _number(error: Exception) -> int | None:
 def says_no_bucket(error: Exception) -> bool:
     """Whether a missing file is a missing bucket, which is no empty directory."""
     text = f"{type(error).__name__} {error}".lower()
-    return "nosuchbucket" in text or ("bucket" in text and "not exist" in text)
+    return "nosuchbucket" in text or (("bucket" in text or "container" in text) and "not exist" in text)
 
 
 def _cut(text: str, length: int) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.storage.hdfs import open_hdfs
+from paimon_spark.storage.oss import oss_file_system
+from paimon_spark.storage.s3_credentials import ASSUMED_ROLE, session_for
 from paimon_spark.storage.store_errors import not_opened
 from paimon_spark.storage.store_options import check_known, secret_values
 
@@ -38,7 +40,10 @@ def open_store(scheme: str, path: str, storage_options: Mapping[str, Any]) -> An
         options = {k: v for k, v in options.items() if k in _HOST_OPTIONS or k in storage_options}
     try:
         kind = _store_class(fsspec.get_filesystem_class(scheme), storage_options)
-        check_known(scheme, kind, storage_options)
+        role = options.pop(ASSUMED_ROLE, None)
+        check_known(scheme, kind, options if role else storage_options)
+        if role:
+            options["session"] = session_for(role, options.get("client_kwargs", {}).get("region_name"))
         store = kind(use_listings_cache=False, **options)
     except PaimonError:
         raise
@@ -63,6 +68,8 @@ def _store_class(kind: type[Any], options: Mapping[str, Any]) -> type[Any]:
 
     gcsfs asks for the kind of each bucket by gRPC, for a minute where nothing answers: only Google's own endpoint does.
     """
+    if kind.__module__ == "ossfs.core":
+        return oss_file_system(cast("Hashable", kind))
     if kind.__module__ == "gcsfs.extended_gcsfs" and (
         options.get("endpoint_url") or any(map(os.environ.get, _GCS_ENDPOINTS))
     ):

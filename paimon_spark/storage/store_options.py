@@ -11,13 +11,15 @@ import difflib
 import inspect
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from paimon_spark.errors import OptionError
 from paimon_spark.options import Scope, with_scope
 from paimon_spark.options.option import parse_duration
+from paimon_spark.storage.azure_accounts import account_options
 from paimon_spark.storage.hdfs import hdfs_options
+from paimon_spark.storage.s3_credentials import for_bucket, provided
 from paimon_spark.storage.unused_settings import check_unused
 
 FSSPEC_SCHEME: Final[Mapping[str, str]] = {
@@ -37,7 +39,7 @@ PIP_COMMAND: Final[Mapping[str, str]] = {
     "gs": "pip install 'paimon-spark[gcs]'",
     "abfs": "pip install 'paimon-spark[azure]'",
     "hdfs": "pip install 'paimon-spark[hdfs]'",
-    "oss": "pip install ossfs",
+    "oss": "pip install 'paimon-spark[oss]'",
     "webhdfs": "pip install requests",
     "sftp": "pip install paramiko",
     "smb": "pip install smbprotocol",
@@ -110,6 +112,8 @@ _OF_EVERY_STORE: Final = frozenset(
         "default_concurrency",
     )
 )
+_UNNAMED: Final[Mapping[str, frozenset[str]]] = {"s3": frozenset({"profile"})}
+"""Arguments that a file system takes without naming them: a profile of ``~/.aws/config``."""
 _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*):(?://|(?=/))")
 _USER_INFO: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*://)[^/@]*@")
 _AZURE_CONTAINER: Final = re.compile(r"^(?:abfss?|wasbs?|az)://([^/@:]+)@", re.IGNORECASE)
@@ -138,13 +142,16 @@ def store_options(options: Mapping[str, str]) -> dict[str, str]:
     return {key: str(value) for key, value in with_scope(options, Scope.STORE).items()}
 
 
-def fsspec_options(scheme: str, path: str, options: Mapping[str, str]) -> dict[str, Any]:
+def fsspec_options(
+    scheme: str, path: str, options: Mapping[str, str], *, unknown: Callable[[str], None] | None = None
+) -> dict[str, Any]:
     """Keyword arguments of fsspec's file system for one path.
 
     Args:
         scheme: fsspec's scheme (`s3`, not `s3a`).
         path: A path in that store; its host matters for HDFS and Azure.
         options: Options as given by the user; keys that concern other stores are passed over.
+        unknown: told of a provider of credentials that only Java has, which is refused otherwise.
 
     Raises:
         OptionError: an `fs.` option that looks like JSON but is not.
@@ -152,6 +159,8 @@ def fsspec_options(scheme: str, path: str, options: Mapping[str, str]) -> dict[s
     """
     translated: dict[str, Any] = {}
     used: set[str] = set()
+    if scheme == "s3":
+        options = for_bucket(options, path)
     for prefix, names in _PREFIXES.get(scheme, ()):
         for key, value in options.items():
             name = names.get(key.lower().removeprefix(prefix)) if key.lower().startswith(prefix) else None
@@ -159,9 +168,10 @@ def fsspec_options(scheme: str, path: str, options: Mapping[str, str]) -> dict[s
                 _put(translated, name, value)
                 used.add(key)
     if scheme == "s3":
+        provided(options, translated, used, unknown)
         _finish_s3(translated)
     if scheme == "abfs":
-        translated.update(_azure(path, options, used))
+        translated.update(account_options(path, options, used))
     if scheme == "hdfs":
         translated.update(hdfs_options(options))
     check_unused(scheme, options, used)
@@ -185,9 +195,9 @@ def check_known(scheme: str, store: type, options: Mapping[str, Any]) -> None:
     Raises:
         OptionError: one is none of the store's; the message names the nearest.
     """
-    known = set(_OF_EVERY_STORE)
+    known = _OF_EVERY_STORE | _UNNAMED.get(scheme, frozenset())
     for kind in store.__mro__[:-1]:
-        known |= set(inspect.signature(kind.__init__).parameters)  # type: ignore[misc]
+        known = known | set(inspect.signature(kind.__init__).parameters)  # type: ignore[misc]
     unknown = next((key for key in options if key not in known), None)
     if unknown is not None:
         near = difflib.get_close_matches(unknown, sorted(known - {"self", "args", "kwargs"}), n=1)
@@ -236,32 +246,6 @@ def _attempts(text: str) -> int:
     if not text.strip().isdecimal() or not int(text):
         raise OptionError(f"The option 's3.attempts.maximum' is a number from 1 on, not '{text}'.")
     return int(text)
-
-
-def _azure(path: str, options: Mapping[str, str], used: set[str]) -> dict[str, Any]:
-    """The account from `abfs://container@account.dfs.core.windows.net/...`, and Hadoop's keys for it (`used`)."""
-    translated: dict[str, Any] = {}
-    host = path.split("://", 1)[-1].split("/", 1)[0].rpartition("@")[2] if "@" in path else ""
-    if host:
-        translated["account_name"] = host.split(".", 1)[0]
-    suffixes = ("." + host.lower(), "") if host else ("",)
-    names = {
-        "fs.azure.account.key": "account_key",
-        "fs.azure.account.oauth2.client.id": "client_id",
-        "fs.azure.account.oauth2.client.secret": "client_secret",
-        "fs.azure.sas.fixed.token": "sas_token",
-        "azure.account.key": "account_key",
-    }
-    wanted = {hadoop + suffix: name for hadoop, name in names.items() for suffix in suffixes}
-    for key, value in options.items():
-        if key.lower() in wanted:
-            translated[wanted[key.lower()]] = value
-            used.add(key)
-        if key.lower().startswith("fs.azure.account.oauth2.client.endpoint"):
-            tenant = value.split("://", 1)[-1].split("/")[1:2]
-            translated.update({"tenant_id": tenant[0]} if tenant else {})
-            used.add(key)
-    return translated
 
 
 def is_true(options: Mapping[str, str], key: str) -> bool:

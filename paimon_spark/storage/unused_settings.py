@@ -32,19 +32,11 @@ _REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
         "server-side-encryption.key": _ENCRYPTION,
         "encryption.algorithm": _ENCRYPTION,
         "encryption.key": _ENCRYPTION,
-        "assumed.role.arn": f"the role would not be assumed: {_KEYS} of the role",
         "security.credential.provider.path": f"its credentials would not be read: {_KEYS}",
-        "aws.credentials.provider": f"{_KEYS}; without credentials: fs.anon = true",
         "requester.pays.enabled": "use fs.requester_pays = true",
         "acl.default": 'use fs.s3_additional_kwargs = {"ACL": "…"}',
     }
 }
-_BY_KEYS: Final = (
-    "SimpleAWSCredentialsProvider",
-    "TemporaryAWSCredentialsProvider",
-    "DefaultAWSCredentialsProviderChain",
-)
-"""Classes that do what boto3 does with keys, the environment and the machine's role."""
 _DEFAULT_STORE: Final = "fs.defaultfs"
 _MOST_LINES: Final = 1000
 _logged: set[tuple[str, str]] = set()
@@ -82,7 +74,7 @@ def check_unused(scheme: str, options: Mapping[str, str], used: Iterable[str]) -
         if prefix is None or key in known or value.strip().lower() in ("", "none"):
             continue
         advice = _REFUSED.get(scheme, {}).get(lowered.removeprefix(prefix))
-        if advice is not None and value.strip().lower() != "false" and not value.strip().endswith(_BY_KEYS):
+        if advice is not None and value.strip().lower() != "false":
             raise UnsupportedError(f"Option '{key}' is not supported: {advice}")
         if advice is None and (scheme, lowered) not in _logged and len(_logged) < _MOST_LINES:
             _logged.add((scheme, lowered))

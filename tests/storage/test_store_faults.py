@@ -52,7 +52,7 @@ def truth(store: tuple[StoreServer, StoreServer, Faults]) -> FileStoreTable:
 @pytest.mark.parametrize(
     ("store", "fault"),
     [
-        *((name, fault) for name in ("gcs", "s3") for fault in (500, 503, 429, "reset", "lost")),
+        *((name, fault) for name in ("gcs", "oss", "s3") for fault in (500, 503, 429, "reset", "lost")),
         *(("azure", fault) for fault in (503, "lost")),  # Azure's package waits 15 seconds after an answer
     ],
     indirect=["store"],

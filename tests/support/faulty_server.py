@@ -6,15 +6,25 @@ import http.client
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from tests.support.store_server import StoreServer
 
-Fault = int | str
-"""A status; ``reset``: the connection ends before the deed; ``lost``: it ends after the deed."""
+
+@dataclass(frozen=True)
+class Answer:
+    """What a store answers of its own accord."""
+
+    status: int
+    body: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+Fault = int | str | Answer
+"""A status or a whole answer; ``reset``: the connection ends before the deed; ``lost``: it ends after the deed."""
 Rule = Callable[[str, str], Fault | None]
 """What happens to a request: by its method and its path, decoded."""
 
@@ -63,6 +73,19 @@ class Faults:
         self.rule = rule
 
 
+def body_of(handler: BaseHTTPRequestHandler) -> bytes:
+    """What a request brings, in chunks or not."""
+    if "chunked" not in handler.headers.get("Transfer-Encoding", ""):
+        return handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+    parts = []
+    while size := int(handler.rfile.readline().split(b";")[0], 16):
+        parts.append(handler.rfile.read(size))
+        handler.rfile.readline()
+    while handler.rfile.readline().strip():
+        pass
+    return b"".join(parts)
+
+
 @contextmanager
 def faulty(server: StoreServer) -> Iterator[tuple[StoreServer, Faults]]:
     """The same store behind a server that fails as it is told."""
@@ -75,13 +98,16 @@ def faulty(server: StoreServer) -> Iterator[tuple[StoreServer, Faults]]:
             pass
 
         def answer(self) -> None:
-            body = self._body()
+            body = body_of(self)
             fault = faults.of(self.command, self.path)
             if fault == "reset":
                 self.close_connection = True
                 return
             if isinstance(fault, int):
                 self._send(fault, [("Content-Type", "text/plain")], b"on purpose")
+                return
+            if isinstance(fault, Answer):
+                self._send(fault.status, list(fault.headers), fault.body.encode())
                 return
             connection = http.client.HTTPConnection(behind.hostname or "", behind.port, timeout=30)
             headers = {key: value for key, value in self.headers.items() if key.lower() != "transfer-encoding"}
@@ -94,19 +120,6 @@ def faulty(server: StoreServer) -> Iterator[tuple[StoreServer, Faults]]:
                 self.close_connection = True
                 return
             self._send(found.status, found.getheaders(), data)
-
-        def _body(self) -> bytes:
-            if self.headers.get("Expect", "").lower() == "100-continue":
-                pass  # answered by BaseHTTPRequestHandler
-            if "chunked" not in self.headers.get("Transfer-Encoding", ""):
-                return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            parts = []
-            while size := int(self.rfile.readline().split(b";")[0], 16):
-                parts.append(self.rfile.read(size))
-                self.rfile.readline()
-            while self.rfile.readline().strip():
-                pass
-            return b"".join(parts)
 
         def _send(self, status: int, headers: list[tuple[str, str]], data: bytes) -> None:
             self.send_response_only(status)

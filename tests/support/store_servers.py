@@ -12,6 +12,7 @@ from paimon_spark.storage.file_io import FileIO
 from tests.support.azure_server import azure_server
 from tests.support.gcs_server import gcs_server
 from tests.support.hdfs_server import hdfs_server
+from tests.support.oss_server import oss_server
 from tests.support.s3_server import s3_server
 from tests.support.store_server import StoreServer
 
@@ -20,6 +21,7 @@ SERVERS: Final[dict[str, Callable[[], AbstractContextManager[StoreServer]]]] = {
     "gcs": gcs_server,
     "azure": azure_server,
     "hdfs": hdfs_server,
+    "oss": oss_server,
 }
 _RUNNING: Final[dict[str, StoreServer]] = {}
 _OPENED: Final = ExitStack()

@@ -87,7 +87,8 @@ def hadoop_files(gateway: Gateway, file_io: FileIO, sizes: Mapping[str, int]) ->
     inner = file_io.inner if isinstance(file_io, ConfinedFileIO) else file_io
     if len(schemes) > 1 or not schemes <= _SCHEMES or not isinstance(inner, FsspecFileIO):
         return None
-    settings = hadoop_options(inner.scheme, inner.storage_options, {bucket for _, bucket in roots})
+    given = inner.storage_options if inner.session is None else inner.session.given
+    settings = hadoop_options(inner.scheme, given, {bucket for _, bucket in roots})
     if settings is None:
         return None
     ways = {_way(gateway, settings, root, path, sizes[path]) for root, path in roots.items()}

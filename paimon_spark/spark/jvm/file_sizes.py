@@ -28,7 +28,7 @@ def size_of_file(gateway: Gateway, store: str | None, settings: Mapping[str, str
     """
     try:
         stores = new_object(gateway, "PaimonStores")
-        with _unlogged():
+        with unlogged():
             asked = gateway.jvm.java.util.HashMap()
             asked.put("store", store)
             asked.put("settings", gateway.string_map(settings))
@@ -40,7 +40,7 @@ def size_of_file(gateway: Gateway, store: str | None, settings: Mapping[str, str
 
 
 @contextmanager
-def _unlogged() -> Iterator[None]:
+def unlogged() -> Iterator[None]:
     """Keep py4j from logging what it sends, which it does at level DEBUG."""
     loggers = [logging.getLogger(name) for name in _PY4J_LOGS]
     before = [logger.disabled for logger in loggers]

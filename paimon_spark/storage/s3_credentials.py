@@ -1,0 +1,189 @@
+"""Hadoop's ways to credentials of S3 (`fs.s3a.aws.credentials.provider`), as botocore goes them.
+
+A class of Hadoop's or of Amazon's SDK that looks where botocore looks is left to botocore, which renews what expires.
+An assumed role is assumed anew before it ends. Classes that only Java has are named.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.options.option import parse_duration
+
+CREDENTIALS: Final = frozenset({"key", "secret", "token", "anon", "profile", "assumed_role", "session"})
+"""Arguments of s3fs that say who asks; `assumed_role` is ours."""
+ASSUMED_ROLE: Final = "assumed_role"
+_PREFIXES: Final = ("fs.s3a.", "s3a.", "s3.")
+_PROVIDERS: Final = "aws.credentials.provider"
+_ROLE: Final = "assumed.role."
+_BASE: Final = "credentials.provider"
+_KEYS: Final = frozenset({"SimpleAWSCredentialsProvider", "TemporaryAWSCredentialsProvider"})
+_NOBODY: Final = frozenset({"AnonymousAWSCredentialsProvider", "AnonymousCredentialsProvider"})
+_ROLES: Final = frozenset({"AssumedRoleCredentialProvider"})
+_ENVIRONMENT: Final = frozenset({"EnvironmentVariableCredentialsProvider"})
+_CHAINS: Final = frozenset(
+    {
+        "IAMInstanceCredentialsProvider",
+        "InstanceProfileCredentialsProvider",
+        "ContainerCredentialsProvider",
+        "EC2ContainerCredentialsProviderWrapper",
+        "DefaultAWSCredentialsProviderChain",
+        "DefaultCredentialsProvider",
+        "ProfileCredentialsProvider",
+        "ProfileAWSCredentialsProvider",
+        "WebIdentityTokenCredentialsProvider",
+        "WebIdentityTokenFileCredentialsProvider",
+        "SystemPropertiesCredentialsProvider",
+        "SystemPropertyCredentialsProvider",
+    }
+)
+_ROLE_NAMES: Final[Mapping[str, str]] = {
+    "arn": "arn",
+    "session.name": "session_name",
+    "session.duration": "duration",
+    "sts.endpoint": "endpoint",
+    "sts.endpoint.region": "region",
+    "external.id": "external_id",
+    "policy": "policy",
+}
+
+
+def for_bucket(options: Mapping[str, str], path: str) -> dict[str, str]:
+    """Hadoop's settings with those of the path's bucket (``fs.s3a.bucket.<bucket>.``) in the place of those of all."""
+    of_buckets = "fs.s3a.bucket."
+    bucket = path.partition("://")[2].partition("/")[0]
+    own = f"{of_buckets}{bucket}."
+    plain = {key: value for key, value in options.items() if not key.lower().startswith(of_buckets)}
+    there = {
+        f"fs.s3a.{key[len(own) :].lower()}": v for key, v in options.items() if key.lower().startswith(own.lower())
+    }
+    replaced = {key for key in plain if key.lower() in there}
+    return {**{key: value for key, value in plain.items() if key not in replaced}, **there}
+
+
+def provided(
+    options: Mapping[str, str], translated: dict[str, Any], used: set[str], unknown: Callable[[str], None] | None
+) -> None:
+    """Act on providers of credentials and on an assumed role among the options of a store.
+
+    Args:
+        options: as given.
+        translated: arguments of s3fs so far, which are changed.
+        used: keys that were translated, which are added to.
+        unknown: told of a class that only Java has; without it such a class is refused.
+
+    Raises:
+        UnsupportedError: a provider exists in Java only.
+        OptionError: a role is to be assumed, and nothing says which.
+    """
+    found = _settings(options)
+    key, text = found.get(_PROVIDERS, ("", ""))
+    roles = {name: value for name, (_, value) in found.items() if name.startswith(_ROLE)}
+    used.update(own for own, _ in found.values())
+    classes = [part.strip() for part in text.split(",") if part.strip()]
+    if not classes:
+        if f"{_ROLE}arn" in roles and unknown is None:
+            classes = ["AssumedRoleCredentialProvider"]  # what is given to us is meant
+        else:
+            return
+    keys: dict[str, Any] = {name: translated.pop(name) for name in ("key", "secret", "token") if name in translated}
+    chosen = _chosen(classes, keys, roles)
+    if chosen is None:
+        words = (
+            f"'{key}' is {text}, which only Java has: give s3.access-key, s3.secret-key and s3.session.token, or "
+            "name a profile of ~/.aws/config (fs.profile) whose credential_process prints the credentials"
+        )
+        if unknown is None:
+            raise UnsupportedError(f"Option {words}")
+        unknown(f"The session's {words}")
+        chosen = keys
+    translated.update(chosen)
+
+
+def _settings(options: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """The settings about providers and roles: name without prefix -> (key, value)."""
+    found: dict[str, tuple[str, str]] = {}
+    for key, value in options.items():
+        prefix = next((each for each in _PREFIXES if key.lower().startswith(each)), None)
+        name = key[len(prefix) :].lower() if prefix else ""
+        if (name == _PROVIDERS or name.startswith(_ROLE)) and value.strip().lower() not in ("", "none", "false"):
+            found.setdefault(name, (key, value.strip()))
+    return found
+
+
+def _chosen(classes: list[str], keys: dict[str, Any], roles: Mapping[str, str]) -> dict[str, Any] | None:
+    """What the first provider gives that can give something; None where only Java knows."""
+    for name in classes:
+        simple = name.rpartition(".")[2]
+        if simple in _KEYS:
+            if "key" in keys and (not simple.startswith("Temporary") or "token" in keys):
+                return keys
+        elif simple in _NOBODY:
+            return {"anon": True}
+        elif simple in _ROLES:
+            return {ASSUMED_ROLE: _role(keys, roles)}
+        elif simple in _ENVIRONMENT:
+            if os.environ.get("AWS_ACCESS_KEY_ID"):
+                return {}
+        elif simple in _CHAINS:
+            return {}
+        else:
+            return None
+    return {}
+
+
+def _role(keys: Mapping[str, Any], roles: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        _ROLE_NAMES[name.removeprefix(_ROLE)]: value
+        for name, value in roles.items()
+        if name.removeprefix(_ROLE) in _ROLE_NAMES
+    }
+    if not found.get("arn"):
+        raise OptionError("A role is to be assumed, and 'fs.s3a.assumed.role.arn' does not say which: give its ARN.")
+    base = roles.get(_ROLE + _BASE, "")
+    if not base or any(part.strip().rpartition(".")[2] in _KEYS for part in base.split(",")):
+        found.update(keys)
+    if "duration" in found:
+        found["duration"] = int(parse_duration(str(found["duration"])).total_seconds())
+    return found
+
+
+def session_for(role: Mapping[str, Any], region: str | None) -> Any:
+    """The session of aiobotocore that assumes a role, and again before its credentials end; kept by a process."""
+    return _session(json.dumps({**role, "region": role.get("region", region)}, sort_keys=True))
+
+
+@functools.cache
+def _session(text: str) -> Any:
+    from aiobotocore.credentials import AioAssumeRoleCredentialFetcher, AioDeferredRefreshableCredentials
+    from aiobotocore.session import AioSession
+
+    role: dict[str, Any] = json.loads(text)
+    base, session = AioSession(), AioSession()
+    if "key" in role:
+        base.set_credentials(role["key"], role.get("secret"), role.get("token"))
+    endpoint = role.get("endpoint")
+    url = endpoint if not endpoint or "://" in endpoint else f"https://{endpoint}"
+    extra = {
+        "RoleSessionName": role.get("session_name", "paimon-spark"),
+        "DurationSeconds": role.get("duration"),
+        "ExternalId": role.get("external_id"),
+        "Policy": role.get("policy"),
+    }
+
+    def client(service: str, **given: Any) -> Any:
+        return base.create_client(service, region_name=role.get("region") or "us-east-1", endpoint_url=url, **given)
+
+    async def refresh() -> Any:
+        fetcher = AioAssumeRoleCredentialFetcher(
+            client, await base.get_credentials(), role["arn"], extra_args={k: v for k, v in extra.items() if v}
+        )
+        return await fetcher.fetch_credentials()
+
+    session._credentials = AioDeferredRefreshableCredentials(refresh, "assume-role")
+    return session

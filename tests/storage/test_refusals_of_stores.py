@@ -1,0 +1,142 @@
+"""What a store refuses becomes one sentence that says what to do, without a key, within half a minute."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.storage.file_io import FileIO
+from paimon_spark.table.table import load_table
+from tests.support.faulty_server import Answer, Fault, Faults, faulty
+from tests.support.store_server import StoreServer
+from tests.support.store_servers import store_server
+
+_SECONDS = 30
+XML = (("Content-Type", "application/xml"),)
+
+
+def s3(status: int, code: str, message: str) -> Answer:
+    return Answer(status, f"<Error><Code>{code}</Code><Message>{message}</Message></Error>", XML)
+
+
+def azure(status: int, code: str, message: str) -> Answer:
+    return Answer(
+        status, f"<Error><Code>{code}</Code><Message>{message}</Message></Error>", (*XML, ("x-ms-error-code", code))
+    )
+
+
+def gcs(status: int, message: str) -> Answer:
+    body = f'{{"error": {{"code": {status}, "message": "{message}", "errors": [{{"reason": "x"}}]}}}}'
+    return Answer(status, body, (("Content-Type", "application/json"),))
+
+
+def oss(status: int, code: str) -> Answer:
+    body = f"<Error><Code>{code}</Code><Message>{code}</Message><RequestId>1</RequestId></Error>"
+    return Answer(status, body, (*XML, ("x-oss-request-id", "1")))
+
+
+S3 = {
+    "keys": (s3(403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist"), r"check the keys"),
+    "secret": (s3(403, "SignatureDoesNotMatch", "The request signature does not match"), r"check the keys"),
+    "denied": (s3(403, "AccessDenied", "Access Denied"), r"may not be read or written.*Give the user"),
+    "clock": (
+        s3(403, "RequestTimeTooSkewed", "The difference between the request time and the current time is too large."),
+        r"The clock of this machine differs.*Set the clock",
+    ),
+    "region": (
+        s3(400, "AuthorizationHeaderMalformed", "the region 'us-east-1' is wrong; expecting 'eu-west-1'"),
+        r"in another region.*expecting 'eu-west-1'.*s3\.region",
+    ),
+    "endpoint": (
+        Answer(
+            301,
+            "<Error><Code>PermanentRedirect</Code><Message>The bucket must be addressed using the specified endpoint."
+            "</Message></Error>",
+            (*XML, ("x-amz-bucket-region", "eu-west-1")),
+        ),
+        r"at another endpoint.*s3\.endpoint",
+    ),
+    "token": (s3(400, "ExpiredToken", "The provided token has expired."), r"Give a new one.*that are renewed"),
+    "bucket": (s3(404, "NoSuchBucket", "The specified bucket does not exist"), r"does not exist.*Create"),
+    "busy": (s3(503, "SlowDown", "Please reduce your request rate."), r"reduce your request rate.*run it again"),
+}  # fmt: skip
+AZURE = {
+    "keys": (azure(403, "AuthenticationFailed", "Server failed to authenticate the request."), r"may not be read"),
+    "denied": (azure(403, "AuthorizationPermissionMismatch", "not authorized to perform this"), r"may not be read"),
+    "clock": (azure(403, "AuthenticationFailed", "Request date header too old"), r"The clock of this machine differs"),
+    "bucket": (azure(404, "ContainerNotFound", "The specified container does not exist."), r"does not exist.*Create"),
+}
+GCS = {
+    "keys": (gcs(401, "Anonymous caller has no access"), r"may not be read or written"),
+    "denied": (gcs(403, "does not have storage.objects.list access"), r"may not be read or written"),
+    "bucket": (gcs(404, "The specified bucket does not exist."), r"The bucket of .* does not exist.*Create"),
+}
+OSS = {
+    "keys": (oss(403, "InvalidAccessKeyId"), r"check the keys"),
+    "denied": (oss(403, "AccessDenied"), r"may not be read or written"),
+    "clock": (oss(403, "RequestTimeTooSkewed"), r"The clock of this machine differs"),
+    "token": (oss(403, "InvalidSecurityToken"), r"Give a new one"),
+    "bucket": (oss(404, "NoSuchBucket"), r"The bucket of .* does not exist.*Create"),
+}
+CASES = [
+    pytest.param(store, fault, words, id=f"{store}-{name}")
+    for store, cases in (("s3", S3), ("azure", AZURE), ("gcs", GCS), ("oss", OSS))
+    for name, (fault, words) in cases.items()
+]
+
+
+@pytest.fixture(scope="module")
+def store(request: pytest.FixtureRequest) -> Iterator[tuple[StoreServer, Faults]]:
+    with store_server(request.param) as server, faulty(server) as behind:
+        yield behind
+
+
+@pytest.mark.parametrize(("store", "fault", "words"), CASES, indirect=["store"])
+def test_what_to_do(store: tuple[StoreServer, Faults], fault: Fault, words: str) -> None:
+    server, faults = store
+    root = f"{server.root}/d.db/t"
+    file_io = FileIO.for_path(root, server.options)
+    faults.rule = lambda _method, _path: fault
+    begun = time.monotonic()
+    try:
+        for call in (
+            lambda: file_io.list_names(root),
+            lambda: load_table(root, options=server.options),
+        ):
+            with pytest.raises(PaimonError, match=words) as caught:
+                call()
+            text = str(caught.value)
+            assert "\n" not in text
+            secrets = file_io.secrets()  # type: ignore[attr-defined]
+            assert not [secret for secret in secrets if secret in text]
+    finally:
+        faults.rule = None
+    assert time.monotonic() - begun < 2 * _SECONDS
+
+
+@pytest.mark.parametrize("path", ["s3:///wh/d.db/t", "s3a://", "s3a:/wh/t", "gs:///wh", "oss:///wh"])
+def test_a_path_without_a_bucket(path: str) -> None:
+    with pytest.raises(PaimonError, match=rf"'{path}' names no bucket\. Write (s3|gs|oss)://<bucket>/"):
+        load_table(path, options={"s3.access-key": "hidden-key"})
+
+
+@pytest.mark.parametrize(
+    ("path", "options"),
+    [
+        ("s3://b/wh/t", {"s3.endpoint": "http://127.0.0.1:1", "s3.access-key": "hidden", "s3.secret-key": "hidden"}),
+        ("s3://b/wh/t", {"s3.endpoint": "http://", "s3.access-key": "hidden", "s3.secret-key": "hidden"}),
+        ("oss://bucket/wh/t", {"fs.oss.endpoint": "http://127.0.0.1:1"}),
+        ("hdfs://127.0.0.1:1/wh/t", {}),
+    ],
+)
+def test_a_store_that_is_not_there(path: str, options: dict[str, str]) -> None:
+    begun = time.monotonic()
+    with pytest.raises(
+        PaimonError, match=r"(does not answer|No NameNode answers|has no address).*(Check|Give)"
+    ) as caught:
+        load_table(path, options=options)
+    assert "hidden" not in str(caught.value)
+    assert time.monotonic() - begun < _SECONDS
