@@ -60,7 +60,7 @@ def accept_given(table: str, options: Mapping[str, str]) -> None:
         options: as given; unknown keys are passed over.
 
     Raises:
-        OptionError: a value is none of its option's, or an option is one of catalogs.
+        OptionError: a value is invalid, or an option is one of catalogs.
         UnsupportedError: an option asks for what is not supported.
     """
     _parse(options)
@@ -76,7 +76,7 @@ def accept_stored(table: str, options: Mapping[str, str]) -> None:
     """Look at the options that a user sets for a table, when it is created or altered.
 
     Raises:
-        OptionError: a value is none of its option's.
+        OptionError: a value is invalid.
         UnsupportedError: the table could not be read or written with one of them.
     """
     _parse(options)

@@ -188,7 +188,7 @@ def partitions_together(schema: TableSchema) -> bool:
 
 
 def partitions_are_free(schema: TableSchema) -> bool:
-    """Whether nobody says how rows of the partitions of an append table come to tasks (``partition.sink-strategy``).
+    """Whether ``partition.sink-strategy`` is unset, and the rows of an append table's partitions belong to no bucket.
 
     Then a session may shuffle rows by partition, unless it undoes what a query says about them. Java and the official
     connector shuffle only where the option asks for it.

@@ -103,7 +103,7 @@ def test_a_missing_member_costs_one_feature(
         paimon_spark.register_catalog(session, "odd", warehouse=str(tmp_path / "wh"))
     losses = [record.getMessage() for record in caplog.records if record.name == features.__name__]
     assert sorted(losses) == sorted(
-        f"This Spark lets Paimon have no {other.name}: {other.loss} (there is no {name})" for other in lost
+        f"Disabled on this Spark version: {other.name}. Without it, {other.loss} (there is no {name})" for other in lost
     )
     if feature not in READERS:
         assert session.sql(f"SELECT sum(id) FROM odd.`{rows}`").first() == (6,)

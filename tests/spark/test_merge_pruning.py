@@ -14,7 +14,6 @@ from paimon_spark import PaimonTable
 from paimon_spark.spark.session.pyspark_members import SourceSize, source_size
 from paimon_spark.spark.sql import merge as core
 from paimon_spark.spark.sql import merge_pruning
-from paimon_spark.spark.sql.merge_pruning import equal_names
 
 pytestmark = pytest.mark.spark
 
@@ -141,21 +140,3 @@ def test_what_a_rival_adds_is_read_though_it_was_pruned(
     assert sorted(map(tuple, found)) == [(5, 1001), (40, 102), (41, 3)]
     assert spark.read.format("paimon").load(str(path)).count() == 22
     assert len(reads) == 2
-
-
-@pytest.mark.parametrize(
-    ("on", "names", "is_whole"),
-    [
-        ("t.k = s.k", [("k", "k")], True),
-        ("S.`a b` == `t`.`c``d` and t.x=s.y", [("c`d", "a b"), ("x", "y")], True),
-        ("t.k = s.k AND s.n > 5", [("k", "k")], False),
-        ("t.k = s.k AND t.n = t.m", [("k", "k")], False),
-        ("t.k = s.k OR t.n = s.n", [], False),
-        ("t.k = s.k AND NOT t.n = s.n", [], False),
-        ("t.k = s.k AND t.n = 'x AND t.a = s.b'", [], False),
-        ("t.k <=> s.k", [], False),
-        ("t.k = s.k.x", [], False),
-    ],
-)
-def test_what_a_condition_compares(on: str, names: Any, is_whole: bool) -> None:
-    assert equal_names(on, ("t", "s")) == (names, is_whole)

@@ -19,6 +19,9 @@ STATEMENTS = {
     "overwrite": "INSERT OVERWRITE {t} VALUES (1, 'a'), (2, 'b')",
     "update": "UPDATE {t} SET v = 'u' WHERE k = 1",
     "delete": "DELETE FROM {t} WHERE k = 2",
+    "merge": "MERGE INTO {t} t USING (SELECT 1L k, 'm' v) s ON t.k = s.k WHEN MATCHED AND s.v > t.v THEN UPDATE SET *",
+    "upsert": "MERGE INTO {t} t USING (SELECT 1L k, 'n' v) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET * "
+    "WHEN NOT MATCHED THEN INSERT *",
     "describe": "DESCRIBE TABLE {t}",
 }
 KINDS = {

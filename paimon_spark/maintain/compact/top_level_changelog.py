@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def ignored_columns(options: CoreOptions) -> frozenset[str] | None:
-    """The columns whose change alone is no change; None where a row that is merged anew counts as changed.
+    """The columns ignored when comparing rows; None where a row that is merged anew counts as changed.
 
     Java: ``changelog-producer.row-deduplicate`` and ``changelog-producer.row-deduplicate-ignore-fields``.
     """

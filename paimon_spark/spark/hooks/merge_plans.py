@@ -18,7 +18,8 @@ from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_expressions import aligned_inserts, column_of
 from paimon_spark.spark.jvm.plan_tables import java_list, python_object, scala_seq
 from paimon_spark.spark.sql.merge_pruning import Equality
-from paimon_spark.spark.sql.merge_rows import Action, Clause, MergeRows, MergeStatement
+from paimon_spark.spark.sql.merge_rows import Clause, MergeRows, MergeStatement
+from paimon_spark.spark.sql.merge_strategy import Action, ClauseShape, Comparison, MergeShape
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from paimon_spark.spark.jvm.gateway import JavaObject
 
 _KINDS = {"UpdateAction": Action.UPDATE, "DeleteAction": Action.DELETE, "InsertAction": Action.INSERT}
+_CERTAIN = {"AttributeReference", "Literal"}
 
 
 @dataclass(frozen=True)
@@ -99,10 +101,9 @@ class AnalyzedMerge(MergeStatement):
             matched=clauses[0],
             not_matched=clauses[1],
             not_matched_by_source=clauses[2],
-            upsert=self._is_upsert(),
-            equalities=self._equalities(at),
+            shape=self.shape(),
+            equalities=[Equality(part.column, columns.of(part.value)) for part in self._compared],
             narrow=target.where,
-            by_key=self._by_key(columns),
         )
 
     def _source(self) -> JavaObject:
@@ -116,70 +117,75 @@ class AnalyzedMerge(MergeStatement):
             return source
         return compat.PROJECT(self.target.gateway, scala_seq(self.target.gateway, [*visible, *hidden]), source)
 
-    def _by_key(self, columns: _Columns) -> dict[str, Column] | None:
-        """The values that ON compares the primary key with, as `MergeRows.by_key` says."""
-        table = python_object(self.target.gateway, self.target.relation.table())
-        keys = table.loaded.table.schema.primary_keys
-        attributes = {attribute.name(): attribute for attribute in self.target.attributes}
-        own = {str(attribute.exprId()) for attribute in attributes.values()}
-        found: dict[str, JavaObject] = {}
-        for part in _compared(self.plan.mergeCondition()):
-            pair = _key_and_value(part, {key: attributes[key] for key in keys})
-            if pair is None or pair[0] in found:
-                return None
-            found[pair[0]] = pair[1]
-        if found.keys() != set(keys) or self._clauses[2]:
-            return None
-        actions = [*self._clauses[0], *self._clauses[1]]
-        values = [value for action in actions for value in action.values.values()]
-        conditions = [action.condition for action in actions if action.condition is not None]
-        for expression in (*found.values(), *values, *conditions):
-            if not own.isdisjoint(str(a.exprId()) for a in java_list(expression.references().toSeq())):
-                return None
-        same = all(
-            _plain(action.values[key]).semanticEquals(_plain(found[key]))
-            for action in actions
-            for key in keys
-            if key in action.values
-        )
-        return {key: columns.of(value) for key, value in found.items()} if same else None
-
-    def _equalities(self, at: _AtSnapshot) -> list[Equality]:
+    @cached_property
+    def _compared(self) -> list[_Compared]:
         """The parts of ON that compare a column of the target with a value of the source."""
         own = {str(attribute.exprId()): attribute.name() for attribute in self.target.attributes}
         others = {str(attribute.exprId()) for attribute in java_list(self.plan.sourceTable().output())}
         found = []
-        for part in _compared(self.plan.mergeCondition()):
+        for part in self._parts:
             if part.getClass().getSimpleName() != "EqualTo":
                 continue
             for column, value in ((part.left(), part.right()), (part.right(), part.left())):
-                plain = column.child() if column.getClass().getSimpleName() == "Cast" else column
-                named = {str(a.exprId()) for a in java_list(value.references().toSeq())}
+                is_cast = column.getClass().getSimpleName() == "Cast"
+                plain = column.child() if is_cast else column
                 is_column = plain.getClass().getSimpleName() == "AttributeReference"
-                if is_column and str(plain.exprId()) in own and named <= others:
-                    values = column_of(self.target.gateway, at.tree(value))
-                    found.append(Equality(own[str(plain.exprId())], values))
+                if is_column and str(plain.exprId()) in own and _named(value) <= others:
+                    found.append(_Compared(own[str(plain.exprId())], value, not is_cast))
                     break
         return found
 
-    def _is_upsert(self) -> bool:
-        """Whether the target needs not be read, as `MergeRows.upsert` says."""
-        matched, inserted, others = self._clauses
-        kinds = [action.kind for action in (*matched, *inserted)]
-        if others or kinds != [Action.UPDATE, Action.INSERT] or matched[0].condition or inserted[0].condition:
-            return False
-        update, insert = (
-            {name: _plain(value) for name, value in action.values.items()} for action in (*matched, *inserted)
+    @cached_property
+    def _parts(self) -> list[JavaObject]:
+        """The conditions that ON joins by AND."""
+        return _conjuncts(self.plan.mergeCondition())
+
+    def shape(self) -> MergeShape:
+        """What the statement says."""
+        return self._shape
+
+    @cached_property
+    def _shape(self) -> MergeShape:
+        known = _Known()
+        compared = [Comparison(part.column, known.number(part.value), part.same_type) for part in self._compared]
+        matched, not_matched, by_source = (
+            [
+                ClauseShape(
+                    action.kind,
+                    action.condition is not None,
+                    {name: known.number(value) for name, value in action.values.items()},
+                )
+                for action in actions
+            ]
+            for actions in self._clauses
         )
-        table = python_object(self.target.gateway, self.target.relation.table())
-        keys = set(table.loaded.table.schema.primary_keys)
-        same = [name for name in insert if name in update and update[name].semanticEquals(insert[name])]
-        if set(insert) - keys - set(same):
-            return False
-        columns = {attribute.name(): attribute for attribute in self.target.attributes}
-        compared = _compared(self.plan.mergeCondition())
-        names = [_key_of(pair, {key: (columns[key], insert[key]) for key in keys}) for pair in compared]
-        return None not in names and set(names) == keys and set(update) & keys <= set(same)
+        return MergeShape(
+            compared,
+            len(compared) == len(self._parts),
+            matched,
+            not_matched,
+            by_source,
+            reads_target=self._reads_target,
+            may_fail=self._may_fail,
+        )
+
+    def _reads_target(self) -> bool:
+        """Whether a condition or a value of a clause names a column of the target, or a metadata column of it."""
+        relation = self.target.relation
+        own = {str(a.exprId()) for a in (*self.target.attributes, *java_list(relation.metadataOutput()))}
+        actions = [action for actions in self._clauses for action in actions]
+        values = [value for action in actions for value in action.values.values()]
+        conditions = [action.condition for action in actions if action.condition is not None]
+        return any(not own.isdisjoint(_named(expression)) for expression in (*values, *conditions))
+
+    def _may_fail(self) -> bool:
+        """Whether a condition or value may be an error for some rows: all but columns and literals."""
+        actions = [action for actions in self._clauses for action in actions]
+        return any(action.condition is not None for action in actions) or any(
+            _without_name(value).getClass().getSimpleName() not in _CERTAIN
+            for action in actions
+            for value in action.values.values()
+        )
 
     @staticmethod
     def _clause(action: _ResolvedClause, columns: _Columns) -> Clause:
@@ -197,8 +203,7 @@ class _Columns:
 
     def of(self, expression: JavaObject) -> Column:
         """The expression at the snapshot, without its name: an INSERT names its values, an UPDATE does not."""
-        while expression.getClass().getSimpleName() == "Alias":
-            expression = expression.child()
+        expression = _without_name(expression)
         same_text = self._known.setdefault(str(expression.toString()), [])
         for other, column in same_text:
             if expression.deterministic() and other.semanticEquals(expression):
@@ -208,15 +213,45 @@ class _Columns:
         return column
 
 
-def _key_and_value(equality: JavaObject, keys: Mapping[str, JavaObject]) -> tuple[str, JavaObject] | None:
-    """The key whose column a condition compares, and with what; None for any other condition."""
-    if equality.getClass().getSimpleName() != "EqualTo":
-        return None
-    sides = (equality.left(), equality.right())
-    return next(
-        ((name, other) for one, other in (sides, sides[::-1]) for name, key in keys.items() if one.semanticEquals(key)),
-        None,
-    )
+@dataclass(frozen=True)
+class _Compared:
+    """A column of the target that ON compares."""
+
+    column: str
+    value: JavaObject
+    """Over the source."""
+    same_type: bool
+    """Whether the column is compared without a cast."""
+
+
+@dataclass
+class _Known:
+    """Expressions as numbers: the same for those that are equal, but for their names and checks for NULL."""
+
+    _numbers: dict[str, list[tuple[JavaObject, int]]] = field(default_factory=dict)
+    _count: int = 0
+
+    def number(self, expression: JavaObject) -> int:
+        """The number of an expression."""
+        plain = _plain(expression)
+        same_text = self._numbers.setdefault(str(plain.toString()), [])
+        for other, number in same_text:
+            if other.semanticEquals(plain):
+                return number
+        self._count += 1
+        same_text.append((plain, self._count))
+        return self._count
+
+
+def _named(expression: JavaObject) -> set[str]:
+    """The ids of the columns that an expression names."""
+    return {str(attribute.exprId()) for attribute in java_list(expression.references().toSeq())}
+
+
+def _without_name(value: JavaObject) -> JavaObject:
+    while value.getClass().getSimpleName() == "Alias":
+        value = value.child()
+    return value
 
 
 def _plain(value: JavaObject) -> JavaObject:
@@ -226,23 +261,11 @@ def _plain(value: JavaObject) -> JavaObject:
     return value
 
 
-def _compared(condition: JavaObject) -> list[JavaObject]:
+def _conjuncts(condition: JavaObject) -> list[JavaObject]:
     """The conditions that are joined by AND."""
     if condition.getClass().getSimpleName() == "And":
-        return [*_compared(condition.left()), *_compared(condition.right())]
+        return [*_conjuncts(condition.left()), *_conjuncts(condition.right())]
     return [condition]
-
-
-def _key_of(equality: JavaObject, keys: Mapping[str, tuple[JavaObject, JavaObject]]) -> str | None:
-    """The key whose column (first) a condition compares with the value (second) that is inserted; None for others."""
-    if equality.getClass().getSimpleName() != "EqualTo":
-        return None
-    sides = (equality.left(), equality.right())
-    for name, (column, value) in keys.items():
-        for one, other in (sides, sides[::-1]):
-            if one.semanticEquals(column) and other.semanticEquals(value):
-                return name
-    return None
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
+from pyspark.errors.exceptions.captured import CapturedException
+
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
@@ -26,7 +28,9 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.java_sources import java_class, new_object
 from paimon_spark.spark.jvm.plan_tables import java_list, python_object
 from paimon_spark.spark.jvm.rules import add_rule
+from paimon_spark.spark.jvm.spark_errors import JavaCallError
 from paimon_spark.spark.sql.merge import run_merge
+from paimon_spark.spark.sql.merge_strategy import strategy_of
 from paimon_spark.spark.sql.row_changes import refuse_older_state, run_delete, run_update
 
 _TABLE_CLASS = "PaimonChangedTable"
@@ -171,16 +175,21 @@ class MergeProxy(RowLevelProxy):
     def __init__(self, target: Target, loaded: LoadedTable, plan: JavaObject) -> None:
         super().__init__(target, loaded, None)
         self.plan = plan
+        self.merge = AnalyzedMerge(target, plan)
 
     def toString(self) -> str:
-        """What EXPLAIN shows."""
-        return merge_text(self.loaded.name, self.plan)
+        """What EXPLAIN shows: the statement, and which way it goes."""
+        text = merge_text(self.loaded.name, self.plan)
+        try:
+            strategy = strategy_of(self.loaded.table, self.merge.shape())
+        except (JavaCallError, CapturedException):  # Spark refuses a value, and says so when the statement runs
+            return text
+        return f"{text}: {strategy}"
 
     def _run(self) -> None:
         table, rules = self.loaded.table, self.loaded.widened
-        statement = AnalyzedMerge(self.target, self.plan)
         if rules is not None:
-            statement.check()
+            self.merge.check()
             merged = merge_schema(table.with_latest_schema(), to_spark_struct(table.schema.fields), rules)
             table = merged.with_options(self.loaded.options)
-        run_merge(table, statement)
+        run_merge(table, self.merge)

@@ -61,11 +61,11 @@ def write_to_buckets(
         rows_of: the snapshot that the rows are made of; None where they are new.
         stream: the micro-batch that the rows are; None of a batch write.
         together: the rows are in one partition of Spark's, and few: one task writes them, without a shuffle.
-        accepts: looks at what the tasks wrote before it is committed; only where each key has a bucket of its own.
+        accepts: looks at what the tasks wrote before it is committed; where it says no, that is deleted, and nothing
+            is committed. Only where each key has a bucket of its own.
         merge: what tasks make of the rows, whose columns it names; only where each key has a bucket of its own.
 
     Raises:
-        NotAcceptedError: `accepts` says no; nothing was committed.
         SchemaMismatchError: the rows do not fit the table's columns.
         CommitConflictError: another commit changed what this one relies on; nothing was committed.
     """

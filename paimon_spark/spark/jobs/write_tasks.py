@@ -27,10 +27,6 @@ WriteTask = Callable[[Iterator[pa.RecordBatch], int], TaskMessage]
 """Writes the rows of one task, at least one; the number is the same for all attempts of the task."""
 
 
-class NotAcceptedError(Exception):
-    """What the tasks of a write have written is not wanted: it is deleted, and nothing is committed."""
-
-
 def run_write(
     rows: DataFrame,
     write: TableWrite,
@@ -44,17 +40,15 @@ def run_write(
         rows: with the columns of the plan in their order, under any names; more columns behind them are left out.
         write: the planned write.
         task: writes the rows of a task, whose columns are then its own matter; None: the write itself does.
-        accepts: looks at what the tasks wrote before it is committed.
-
-    Raises:
-        NotAcceptedError: `accepts` says no; nothing was committed.
+        accepts: looks at what the tasks wrote before it is committed; where it says no, that is deleted, and nothing
+            is committed.
     """
     from paimon_spark.spark.jobs.compact_job import executor_of  # the tasks do without it
 
     messages = run_tasks(rows, write, task)
     if accepts is not None and not accepts(messages):
         write.discard(messages)
-        raise NotAcceptedError
+        return None
     return write.commit(messages, executor_of(rows.sparkSession))
 
 

@@ -295,4 +295,4 @@ def note_loss(feature: Feature, reason: str) -> None:
     """Log, once, that sessions go without a feature."""
     if (feature.name, reason) not in _noted:
         _noted.add((feature.name, reason))
-        _LOG.warning("This Spark lets Paimon have no %s: %s (%s)", feature.name, feature.loss, reason)
+        _LOG.warning("Disabled on this Spark version: %s. Without it, %s (%s)", feature.name, feature.loss, reason)

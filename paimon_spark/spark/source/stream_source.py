@@ -161,7 +161,7 @@ def stream_table(table: FileStoreTable, options: Mapping[str, str]) -> FileStore
 
     Raises:
         UnsupportedError: the table cannot be read yet.
-        OptionError: options of streams contradict each other, or a value is none of its option's.
+        OptionError: options of streams contradict each other, or a value is invalid.
     """
     check_readable(table.without_options(_OF_STREAMS).schema)
     given = {key: value for key, value in options.items() if key in _OF_STREAMS}

@@ -1,7 +1,7 @@
 """A MERGE by the primary key that needs no join: what each clause would make of a row of the source.
 
-That is so where ON compares the primary key and nothing else, and conditions and values are over the source. Whether a
-key is there, the task that writes its bucket finds out (`spark.jobs.keyed_merges`).
+`merge_strategy` says which statements these are. Whether a key is there, the task that writes its bucket finds out
+(`spark.jobs.keyed_merges`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from paimon_spark.maintain.row_level import columns_kept_by_engine
-from paimon_spark.read.key_lookup import KeyLookup, has_plain_equality
+from paimon_spark.read.key_lookup import KeyLookup
 from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jobs.keyed_merges import MATCHED, NOT_MATCHED, KeyedMerge, MergedColumn
-from paimon_spark.spark.sql.merge_rows import Action, Clause, MergeRows, columns_of_deletes, first_clause
-from paimon_spark.spec import data_types as t
-from paimon_spark.spec.schema import BucketMode
+from paimon_spark.spark.sql.merge_rows import Clause, MergeRows, first_clause
+from paimon_spark.spark.sql.merge_strategy import Action, columns_of_deletes, kept_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -28,52 +27,31 @@ if TYPE_CHECKING:
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
 
-_MOST_CLAUSES = 127
-_NOT_KEPT = (t.VariantType, t.BlobType)
 
-
-def keyed_merge(
-    table: FileStoreTable, rows: MergeRows, snapshot: Snapshot | None
-) -> tuple[DataFrame, KeyedMerge] | None:
-    """Return the rows of the source and what tasks make of them; None where both sides must be joined.
+def keyed_merge(table: FileStoreTable, rows: MergeRows, snapshot: Snapshot | None) -> tuple[DataFrame, KeyedMerge]:
+    """Return the rows of the source and what tasks make of them.
 
     Args:
         table: the target with the options of the statement.
-        rows: both sides.
+        rows: both sides of a MERGE whose strategy is `MergeWay.KEY_LOOKUP`.
         snapshot: what is read of the target.
     """
     schema = table.schema
-    if rows.by_key is None or not _is_possible(table, rows):
-        return None
     given = _Given(schema, rows)
-    kept = {field.name for field, column in zip(schema.fields, given.columns, strict=True) if column.kept}
-    if any(t.contains_type(schema.field(name).type, kind) for name in kept for kind in _NOT_KEPT):
-        return None
-    lookup = KeyLookup.planned(table, snapshot, kept)
+    kept = kept_columns(schema, [(clause.action, clause.values.keys()) for clause in rows.matched])
+    lookup = KeyLookup.planned(table, snapshot, set(kept))
     kinds = tuple(clause.action.value for clause in (*rows.matched, *rows.not_matched))
     return given.frame(), KeyedMerge(schema, given.names, tuple(given.columns), kinds, lookup)
-
-
-def _is_possible(table: FileStoreTable, rows: MergeRows) -> bool:
-    schema = table.schema
-    if rows.not_matched_by_source or len(rows.matched) + len(rows.not_matched) > _MOST_CLAUSES:
-        return False
-    if not all(has_plain_equality(schema.field(key).type) for key in schema.primary_keys):
-        return False
-    if schema.bucket_mode is BucketMode.HASH_DYNAMIC:  # keys are placed before it is known whether they are written
-        return bool(rows.not_matched) and rows.not_matched[-1].condition is None
-    return schema.bucket_mode is BucketMode.HASH_FIXED
 
 
 class _Given:
     """The columns that tasks get: each value once, the keys under their names."""
 
     def __init__(self, schema: TableSchema, rows: MergeRows) -> None:
-        assert rows.by_key is not None
         self._rows = rows
         self._schema = schema
-        self._by_key = rows.by_key
-        self._values: list[Column] = [rows.by_key[key] for key in schema.primary_keys]
+        compared = {part.column: part.value for part in rows.equalities}
+        self._values: list[Column] = [compared[key] for key in schema.primary_keys]
         self._names: list[str] = list(schema.primary_keys)
         self._by_engine = columns_kept_by_engine(schema)
         kept_by_deletes = columns_of_deletes(schema)
@@ -87,7 +65,8 @@ class _Given:
     def frame(self) -> DataFrame:
         """The rows of the source for which a clause may do something, with these columns."""
         rows = self._rows
-        lacks_key = reduce(lambda one, other: one | other, (value.isNull() for value in self._by_key.values()))
+        keys = self._values[: len(self._schema.primary_keys)]
+        lacks_key = reduce(lambda one, other: one | other, (value.isNull() for value in keys))
         matched = sf.when(lacks_key, sf.lit(0)).otherwise(first_clause(rows.matched, 0))
         numbers = matched, first_clause(rows.not_matched, len(rows.matched))
         columns = [value.alias(str(at)) for at, value in enumerate(self._values)]

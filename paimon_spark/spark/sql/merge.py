@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
-from functools import partial, reduce
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException, PySparkException, PythonException
@@ -26,11 +27,10 @@ from paimon_spark.spark.columns.types import to_spark_type
 from paimon_spark.spark.jobs.column_merges import merge_columns
 from paimon_spark.spark.jobs.row_merges import CARDINALITY_VIOLATION, merge_rows
 from paimon_spark.spark.jobs.shuffled_write import write_shuffled
-from paimon_spark.spark.jobs.write_tasks import NotAcceptedError
 from paimon_spark.spark.sql.keyed_merge import keyed_merge
 from paimon_spark.spark.sql.merge_pruning import kept_if_small, matching_rows
-from paimon_spark.spark.sql.merge_rows import Action, Clause, columns_of_deletes, first_clause
-from paimon_spark.spec.schema import BucketMode
+from paimon_spark.spark.sql.merge_rows import Clause, first_clause
+from paimon_spark.spark.sql.merge_strategy import Action, MergeWay, columns_of_deletes, has_own_buckets, strategy_of
 from paimon_spark.spec.snapshot import Operation
 from paimon_spark.spec.special_fields import VALUE_KIND
 from paimon_spark.table.snapshot_identity import SnapshotIdentity
@@ -41,10 +41,12 @@ if TYPE_CHECKING:
 
     from paimon_spark.spark.jobs.keyed_merges import KeyedMerge
     from paimon_spark.spark.sql.merge_rows import MergeRows, MergeStatement
+    from paimon_spark.spark.sql.merge_strategy import MergeStrategy
     from paimon_spark.spec.data_types import DataField
     from paimon_spark.spec.schema import TableSchema
     from paimon_spark.spec.snapshot import Snapshot
     from paimon_spark.table.table import FileStoreTable
+    from paimon_spark.write.message import TaskMessage
 
 _TARGET, _SOURCE, _CLAUSE, _MATCHES = "_paimon_target", "_paimon_source", "_paimon_clause", "_paimon_matches"
 _KEY_CHANGED = "Can't update the primary key column"
@@ -64,24 +66,27 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
         PaimonError: as of every write; nothing was committed then.
     """
     check_merge(table, updates=Action.UPDATE in statement.actions, deletes=Action.DELETE in statement.actions)
-    keyed = bool(table.schema.primary_keys)
-    places = () if keyed else (FILE_PATH, ROW_INDEX, *tracked_names(table.schema))
+    places = () if table.schema.primary_keys else (FILE_PATH, ROW_INDEX, *tracked_names(table.schema))
     _check_names(table, places)
 
     def attempt(snapshot: Snapshot | None) -> None:
         rows = statement.rows(None if snapshot is None else snapshot.id, places)
-        alone = True
-        if keyed and rows.upsert and _reads_nothing(table):
-            alone = False
+        strategy = strategy_of(table, rows.shape)
+        each_key_once = True
+        if strategy.way is MergeWay.UPSERT:
             if _was_written(table, _Changes(table.schema, rows, places).source_rows()):
                 return
-        if keyed and _was_looked_up(table, rows, snapshot):
-            return
+            each_key_once = False
+        elif strategy.way is MergeWay.KEY_LOOKUP:
+            outcome = _look_up(table, rows, snapshot, strategy)
+            if outcome is _Outcome.WRITTEN:
+                return
+            each_key_once = outcome is not _Outcome.KEY_COMES_TWICE
         with _narrowed(rows, table, snapshot) as narrowed:
             changes = _Changes(table.schema, narrowed, places)
-            if keyed:
-                _write_keyed(table, changes, SnapshotIdentity.of(snapshot), alone=alone)
-            elif snapshot is not None and table.options.data_evolution_enabled and changes.changes_rows:
+            if table.schema.primary_keys:
+                _write_keyed(table, changes, SnapshotIdentity.of(snapshot), each_key_once=each_key_once)
+            elif strategy.way is MergeWay.COMPANION_COLUMNS and snapshot is not None:
                 columns = changes.updated_columns
                 merge_columns(changes.placed(of_updates=columns), table, columns, snapshot, checked=changes.checked)
             else:
@@ -93,30 +98,33 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
         raise _row_error(table, error) or error from None
 
 
-def _was_looked_up(table: FileStoreTable, rows: MergeRows, snapshot: Snapshot | None) -> bool:
-    """Write the changes of a MERGE that needs no join; False where it does, and nothing was committed.
+class _Outcome(Enum):
+    """What became of a write that joins nothing."""
 
-    Values that cannot be computed may belong to rows that no clause writes: the join tells.
-    """
-    found = keyed_merge(table, rows, snapshot)
-    if found is None:
-        return False
-    source, merge = found
+    WRITTEN = "the rows are committed"
+    KEY_COMES_TWICE = "nothing is committed: rows of equal keys have to be counted by the keys of the table"
+    VALUE_FAILED = "nothing is committed: a value cannot be computed, maybe one of a row that no clause writes"
+
+
+def _look_up(table: FileStoreTable, rows: MergeRows, snapshot: Snapshot | None, strategy: MergeStrategy) -> _Outcome:
+    """Write the changes of a MERGE whose tasks look up the keys of their rows."""
+    source, merge = keyed_merge(table, rows, snapshot)
     checked = _Changes(table.schema, rows, ()).checked
     try:
-        return _was_written(table, source, SnapshotIdentity.of(snapshot), merge=merge, checked=checked)
+        written = _was_written(table, source, SnapshotIdentity.of(snapshot), merge=merge, checked=checked)
     except PySparkException as error:
-        if isinstance(error, (PythonException, AnalysisException)):
+        if not strategy.may_fail or isinstance(error, (PythonException, AnalysisException)):
             raise
-        return False
+        return _Outcome.VALUE_FAILED
+    return _Outcome.WRITTEN if written else _Outcome.KEY_COMES_TWICE
 
 
-def _write_keyed(table: FileStoreTable, changes: _Changes, rows_of: SnapshotIdentity, *, alone: bool) -> None:
-    """Write the changes of a primary-key table; `alone` where each key is likely to come once.
+def _write_keyed(table: FileStoreTable, changes: _Changes, rows_of: SnapshotIdentity, *, each_key_once: bool) -> None:
+    """Write the changes of a primary-key table; `each_key_once` where that is likely.
 
     What was written tells that it does, if it does: then no row was matched twice, and nothing had to be counted.
     """
-    tries = alone and changes.checked and _has_own_buckets(table)
+    tries = each_key_once and changes.checked and has_own_buckets(table.schema)
     if not tries or not _was_written(table, changes.keyed(counted=False), rows_of):
         write_shuffled(changes.keyed(), table, None, operation=Operation.MERGE, rows_of=rows_of)
 
@@ -137,15 +145,16 @@ def _narrowed(rows: MergeRows, table: FileStoreTable, snapshot: Snapshot | None)
         yield rows
 
 
-def _has_own_buckets(table: FileStoreTable) -> bool:
-    """Whether each key has a bucket, where its rows meet."""
-    return table.schema.bucket_mode in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC)
+@dataclass
+class _EachKeyOnce:
+    """Accepts what the tasks of a write wrote if each key came once."""
 
+    schema: TableSchema
+    accepted: bool = True
 
-def _reads_nothing(table: FileStoreTable) -> bool:
-    """Whether an upsert needs not know which keys the table has: their rows only differ in their kinds."""
-    options = table.schema.core_options
-    return _has_own_buckets(table) and options.changelog_producer != "input" and options.rowkind_field is None
+    def __call__(self, messages: Sequence[TaskMessage]) -> bool:
+        self.accepted = has_each_key_once(self.schema, messages)
+        return self.accepted
 
 
 def _was_written(
@@ -160,11 +169,10 @@ def _was_written(
 
     Then one of the rows may change what another has changed, which has to be counted by the keys of the table.
     """
-    once = partial(has_each_key_once, table.schema) if checked else None
-    with contextlib.suppress(NotAcceptedError):
-        write_shuffled(rows, table, None, operation=Operation.MERGE, rows_of=rows_of, accepts=once, merge=merge)
-        return True
-    return False
+    check = _EachKeyOnce(table.schema)
+    accepts = check if checked else None
+    write_shuffled(rows, table, None, operation=Operation.MERGE, rows_of=rows_of, accepts=accepts, merge=merge)
+    return check.accepted
 
 
 def _check_names(table: FileStoreTable, places: Collection[str]) -> None:

@@ -5,12 +5,11 @@ Both sides have an alias, by which conditions and values name their columns. Val
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
 
 from paimon_spark.errors import OptionError, SchemaMismatchError
@@ -18,10 +17,12 @@ from paimon_spark.spark.columns.char_columns import stored
 from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
 from paimon_spark.spark.sql.column_defaults import inserted_default
 from paimon_spark.spark.sql.matched_frames import assigned_field, assigned_values, metadata_named
-from paimon_spark.spark.sql.merge_pruning import Equality, equal_names
-from paimon_spark.spark.sql.merge_rows import Action, Clause, MergeRows, MergeStatement, columns_of_deletes
+from paimon_spark.spark.sql.merge_pruning import Equality
+from paimon_spark.spark.sql.merge_rows import Clause, MergeRows, MergeStatement
+from paimon_spark.spark.sql.merge_strategy import Action, ClauseShape, Comparison, MergeShape, columns_of_deletes
+from paimon_spark.spark.sql.merge_text import equal_names, source_column
 from paimon_spark.spark.sql.row_changes import refuse_nondeterministic
-from paimon_spark.spark.sql.statement_tokens import split_name
+from paimon_spark.spark.sql.statement_tokens import split_name, words_of
 from paimon_spark.spark.sql.store_assignment import Filling, stored_value
 from paimon_spark.spec.filter_text import quoted_name
 
@@ -101,20 +102,25 @@ class FrameMerge(MergeStatement):
         source = self.source(snapshot_id).alias(other)
         values = _Values(self, target, source)
         old = {name: sf.col(f"{quoted_name(own)}._paimon_old_{at}") for at, name in enumerate(self._columns())}
-        matched, not_matched = values.clauses(self.matched), values.clauses(self.not_matched)
         return MergeRows(
             target=target,
             source=source,
             on=_column(self.on),
             old={**old, **{name: _named(own, name) for name in places}},
-            matched=matched,
-            not_matched=not_matched,
+            matched=values.clauses(self.matched),
+            not_matched=values.clauses(self.not_matched),
             not_matched_by_source=values.clauses(self.not_matched_by_source),
-            upsert=self._is_upsert(source),
-            equalities=self._equalities(source),
+            shape=self._shape(source),
+            equalities=[
+                Equality(own_name, _named(other, other_name)) for own_name, other_name in self._compared(source)[0]
+            ],
             narrow=lambda where: self._target(snapshot_id, places, where),
-            by_key=self._by_key(source, [*matched, *not_matched]),
         )
+
+    def shape(self) -> MergeShape:
+        """What the statement says."""
+        latest = self.table.snapshots.latest()
+        return self._shape(self.source(None if latest is None else latest.id))
 
     def _target(self, snapshot_id: int | None, places: Sequence[str], where: str | None) -> DataFrame:
         """The target under its alias; a column of the table comes as the file holds it besides."""
@@ -129,91 +135,90 @@ class FrameMerge(MergeStatement):
             texts += [str(clause.condition), *map(str, (clause.values or {}).values())]
         return list(dict.fromkeys((*places, *metadata_named(" ".join(texts), self.table.schema))))
 
-    def _equalities(self, source: DataFrame) -> list[Equality]:
-        """The parts of ON that compare a column of the table with one of the source."""
+    def _compared(self, source: DataFrame) -> tuple[list[tuple[str, str]], bool]:
+        """The columns of the table and of the source that ON compares; and whether it says nothing else."""
         own = {name.lower(): name for name in self.table.schema.field_names}
         other = {name.lower(): name for name in source.columns}
-        compared = equal_names(self.on, self.aliases)[0] if isinstance(self.on, str) else []
-        return [
-            Equality(own[one.lower()], _named(self.aliases[1], other[two.lower()]))
-            for one, two in compared
-            if one.lower() in own and two.lower() in other
-        ]
-
-    def _by_key(self, source: DataFrame, clauses: Sequence[Clause]) -> dict[str, Column] | None:
-        """The values that ON compares the primary key with, as `MergeRows.by_key` says."""
-        named = None if self.partly else self._names_by_key(source)
-        others = {name.lower() for name in source.columns}
-        if named is None or self.aliases[0].lower() in others:
-            return None
-        given = (*self.matched, *self.not_matched)
-        texts = (str(text) for clause in given for text in (clause.condition, *(clause.values or {}).values()))
-        own = {self.aliases[0].lower(), *(name.lower() for name in self.table.schema.field_names)} - others
-        if not own.isdisjoint(word.lower() for text in texts for word in re.findall(r"\w+", text)):
-            return None  # Spark logs each analysis that fails
-        by_key = {key: _named(self.aliases[1], name) for key, name in named.items()}
-        used = [*by_key.values(), *(value for clause in clauses for value in clause.values.values())]
-        used += [clause.condition for clause in clauses if clause.condition is not None]
-        try:
-            assert source.select(*(column.alias(str(at)) for at, column in enumerate(used))).schema is not None
-        except AnalysisException:
-            return None  # one of them names the target
-        return by_key
-
-    def _names_by_key(self, source: DataFrame) -> dict[str, str] | None:
-        """The columns of the source that ON compares the primary key with; None where a clause may change a key."""
-        keys = {name.lower(): name for name in self.table.schema.primary_keys}
         compared, is_whole = equal_names(self.on, self.aliases) if isinstance(self.on, str) else ([], False)
+        known = [(own[a.lower()], other[b.lower()]) for a, b in compared if a.lower() in own and b.lower() in other]
+        return known, is_whole and len(known) == len(compared)
+
+    def _shape(self, source: DataFrame) -> MergeShape:
+        """What the statement says about the columns of a source."""
         given = {field.name.lower(): field for field in source.schema.fields}
-        found = {own.lower(): other.lower() for own, other in compared}
-        if not is_whole or found.keys() != keys.keys() or len(found) < len(compared) or self.not_matched_by_source:
-            return None
-        for name, other in found.items():
-            kind = to_spark_type(self.table.schema.field(keys[name]).type)
-            if other not in given or given[other].dataType != kind:
-                return None
-        changed = {key for key, other in found.items() if key != other}
-        for clause in (*self.matched, *self.not_matched):
-            if clause.action is Action.DELETE:
-                continue
-            if clause.values is None:
-                if changed or (self.star is not None and not self.star.issuperset(keys)):
-                    return None
-            elif not self._keeps_keys(clause, found):
-                return None
-        return {keys[name]: given[other].name for name, other in found.items()}
+        compared, is_whole = self._compared(source)
+        schema = self.table.schema
+        comparisons = [
+            Comparison(own, _OfSource(other.lower()), given[other.lower()].dataType == to_spark_type(kind))
+            for own, other in compared
+            for kind in (schema.field(own).type,)
+        ]
+        matched, not_matched, by_source = (
+            [self._clause_shape(clause, given) for clause in clauses]
+            for clauses in (self.matched, self.not_matched, self.not_matched_by_source)
+        )
+        return MergeShape(
+            comparisons,
+            is_whole,
+            matched,
+            not_matched,
+            by_source,
+            reads_target=partial(self._may_read_target, given),
+            may_fail=partial(self._may_fail, [*matched, *not_matched], given),
+        )
 
-    def _keeps_keys(self, clause: GivenClause, compared: Mapping[str, str]) -> bool:
-        """Whether a clause that gives values gives a key the value that it is compared with."""
-        own = self.table.schema.field_names
-        given = {((n,) if n in own else split_name(n))[0].lower(): v for n, v in (clause.values or {}).items()}
-        for key, other in compared.items():
-            value = given.get(key)
-            if value is None and clause.action is Action.UPDATE:
-                continue
-            pair = f"{quoted_name(self.aliases[0])}.x = {value}" if isinstance(value, str) else ""
-            if [name.lower() for _, name in equal_names(pair, self.aliases)[0]] != [other]:
+    def _clause_shape(self, clause: GivenClause, given: Collection[str]) -> ClauseShape:
+        """What a clause says; an expression is equal to none but a column of the source to itself."""
+        names = self.table.schema.field_names
+        own = {name.lower(): name for name in names}
+        values: dict[str, Hashable] = {}
+        if clause.action is Action.DELETE:
+            return ClauseShape(clause.action, clause.condition is not None)
+        if clause.values is None:
+            star = names if self.star is None else [name for name in names if name.lower() in self.star]
+            values = {name: _OfSource(name.lower()) for name in star}
+        for text, value in (clause.values or {}).items():
+            path = (text,) if text in names else split_name(text)
+            column = source_column(value, self.aliases[1]) if len(path) == 1 else None
+            values[own.get(path[0].lower(), path[0])] = object() if column not in given else _OfSource(str(column))
+        if clause.action is Action.INSERT:
+            values = {name: _Default(name) for name in names} | values
+        return ClauseShape(clause.action, clause.condition is not None, values)
+
+    def _may_read_target(self, given: Collection[str]) -> bool:
+        """Whether a condition or a value of a clause may name the target; `given` are the columns of the source."""
+        clauses = list(self._clauses())
+        names = self.table.schema.field_names
+        assigned = [name for clause in clauses for name in clause.values or {} if name not in names]
+        if self.partly or any(len(split_name(name)) > 1 for name in assigned):
+            return True  # structs of which other fields keep their values
+        texts = [str(clause.condition) for clause in clauses if clause.condition is not None]
+        texts += [str(value) for clause in clauses for value in (clause.values or {}).values()]
+        own = self.aliases[0].lower()
+        if not texts or own in given:
+            return bool(texts)
+        words = words_of(" ".join(texts))
+        hidden = [own, *(name for name in names if name.lower() not in given)]
+        return any(words_of(name) <= words for name in hidden) or bool(
+            metadata_named(" ".join(texts), self.table.schema)
+        )
+
+    def _may_fail(self, clauses: Sequence[ClauseShape], given: Mapping[str, StructField]) -> bool:
+        """Whether a condition or value may fail for some rows; columns of the source of the same type do not."""
+        schema = self.table.schema
+        fields = {field.name: field for field in to_spark_struct(schema.fields).fields}
+
+        def is_certain(name: str, value: Hashable) -> bool:
+            if isinstance(value, _Default):
+                return schema.field(name).default_value is None
+            source = given.get(value.name) if isinstance(value, _OfSource) else None
+            field = fields.get(name)
+            if source is None or field is None:
                 return False
-        return True
+            return source.dataType == field.dataType and (field.nullable or not source.nullable)
 
-    def _is_upsert(self, source: DataFrame) -> bool:
-        """Whether the target needs not be read, as `MergeRows.upsert` says."""
-        star, schema = GivenClause(Action.UPDATE), self.table.schema
-        if self.not_matched_by_source or not isinstance(self.on, str) or not schema.primary_keys:
-            return False
-        if [*self.matched, *self.not_matched] != [star, replace(star, action=Action.INSERT)] or not self.matched:
-            return False
-        if self.star is not None and not self.star.issuperset(name.lower() for name in schema.field_names):
-            return False
-        if self.partly:
-            return False
-        compared, is_whole = equal_names(self.on, self.aliases)
-        given = {field.name.lower(): field.dataType for field in source.schema.fields}
-        return (
-            is_whole
-            and all(one.lower() == two.lower() for one, two in compared)
-            and {one.lower() for one, _ in compared} == {name.lower() for name in schema.primary_keys}
-            and all(given.get(name.lower()) == to_spark_type(schema.field(name).type) for name in schema.primary_keys)
+        return any(
+            clause.conditional or not all(is_certain(*item) for item in clause.values.items()) for clause in clauses
         )
 
     def _columns(self) -> list[str]:
@@ -228,9 +233,23 @@ class FrameMerge(MergeStatement):
                 assigned = self.star if clause.values is None else _assigned_whole(clause.values, schema.field_names)
                 kept |= {n for n in schema.field_names if assigned is not None and n.lower() not in assigned}
                 kept |= self.partly if clause.values is None else set()
-        words = {word.lower() for text in texts for word in re.findall(r"\w+", text)}
-        found = [n for n in schema.field_names if n in kept or words & {w.lower() for w in re.findall(r"\w+", n)}]
+        words = words_of(" ".join(texts))
+        found = [name for name in schema.field_names if name in kept or words & words_of(name)]
         return found or [schema.field_names[0]]
+
+
+@dataclass(frozen=True)
+class _OfSource:
+    """A value that is a column of the source, in lower case."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class _Default:
+    """The value of a column that an INSERT leaves out."""
+
+    column: str
 
 
 def _assigned_whole(values: Collection[str], columns: Collection[str]) -> set[str]:

@@ -8,7 +8,6 @@ of it are not read then. On the driver.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -38,9 +37,6 @@ _MOST_VALUES = 256
 _WHOLE = (t.ByteType, t.ShortType, t.IntegerType, t.LongType)
 _ORDERED = (*_WHOLE, t.DecimalType, t.StringType, t.DateType, t.TimestampNTZType)
 """Types whose values compare in files as they do in Spark, and have literals."""
-_PLAIN_NAME = r"(?:`(?:[^`]|``)+`|[^\W\d]\w*)"
-_PAIR = re.compile(rf"\s*({_PLAIN_NAME})\.({_PLAIN_NAME})\s*==?\s*({_PLAIN_NAME})\.({_PLAIN_NAME})\s*")
-_MORE_THAN_AND = re.compile(r"['\"(\[]|\b(OR|NOT|CASE|BETWEEN|LIKE|RLIKE|IN|IS)\b", re.I)
 
 
 @dataclass(frozen=True)
@@ -50,32 +46,6 @@ class Equality:
     column: str
     value: Column
     """Over the source."""
-
-
-def equal_names(on: str, aliases: tuple[str, str]) -> tuple[list[tuple[str, str]], bool]:
-    """The columns of both sides that a condition compares, as far as it joins plain comparisons by AND.
-
-    Returns:
-        The names of target and source, and whether the condition says nothing else.
-    """
-    if _MORE_THAN_AND.search(re.sub(r"`[^`]*`", "x", on)):
-        return [], False
-    found, parts = [], re.split(r"\bAND\b", on, flags=re.I)
-    for part in parts:
-        pair = _PAIR.fullmatch(part)
-        if pair is None:
-            continue
-        names = [_unquoted(name) for name in pair.groups()]
-        sides = [(names[0].lower(), names[1]), (names[2].lower(), names[3])]
-        for own, other in (sides, sides[::-1]):
-            if own[0] == aliases[0].lower() and other[0] == aliases[1].lower():
-                found.append((own[1], other[1]))
-                break
-    return found, len(found) == len(parts)
-
-
-def _unquoted(name: str) -> str:
-    return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
 @contextlib.contextmanager

@@ -5,27 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
 
 from paimon_spark.spark.sql.merge_pruning import Equality
-from paimon_spark.spec.row_kind import RowKind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from paimon_spark.spec.schema import TableSchema
-
-
-class Action(Enum):
-    """What a clause does with a row; the value is the row kind of what it writes."""
-
-    INSERT = RowKind.INSERT
-    UPDATE = RowKind.UPDATE_AFTER
-    DELETE = RowKind.DELETE
+    from paimon_spark.spark.sql.merge_strategy import Action, MergeShape
 
 
 @dataclass(frozen=True)
@@ -52,21 +42,12 @@ class MergeRows:
     """INSERT only; conditions and values are over the source."""
     not_matched_by_source: Sequence[Clause]
     """UPDATE and DELETE; conditions and values are over the target."""
-    upsert: bool = False
-    """Whether each row of the source is either inserted or becomes the row of its primary key, with the same values.
-
-    That is so where ON compares the whole primary key with what INSERT assigns to it, and nothing else, and UPDATE and
-    INSERT, both without a condition, assign the same to every other column."""
+    shape: MergeShape
+    """What the statement says, by which `strategy_of` chooses."""
     equalities: Sequence[Equality] = ()
-    """Parts of ON by which a source tells what can match."""
+    """Parts of ON by which a source tells what can match; those of its shape are among them."""
     narrow: Callable[[str], DataFrame] | None = None
     """Gives the target where a condition, SQL over its columns, is true."""
-    by_key: Mapping[str, Column] | None = None
-    """For each column of the primary key the value over the source that ON compares it with.
-
-    None where ON says anything else, a condition or a value names the target, or a clause assigns another key. There
-    are no clauses NOT MATCHED BY SOURCE then, and equal values of two clauses are one object.
-    """
 
 
 class MergeStatement(ABC):
@@ -76,6 +57,10 @@ class MergeStatement(ABC):
     @abstractmethod
     def actions(self) -> Collection[Action]:
         """What its clauses do."""
+
+    @abstractmethod
+    def shape(self) -> MergeShape:
+        """What it says, for EXPLAIN."""
 
     @abstractmethod
     def rows(self, snapshot_id: int | None, places: Sequence[str]) -> MergeRows:
@@ -97,20 +82,4 @@ def first_clause(clauses: Sequence[Clause], before: int) -> Column:
         ),
         reversed(list(enumerate(clauses, start=before + 1))),
         sf.lit(0),
-    )
-
-
-def columns_of_deletes(schema: TableSchema) -> frozenset[str]:
-    """The columns of a -D row that count: its key, partition and order, NOT NULL columns; all where old values do."""
-    options = schema.core_options
-    engine = str(schema.options.get("merge-engine", "deduplicate")).strip().lower()
-    if engine != "deduplicate" or options.changelog_producer == "input":
-        return frozenset(schema.field_names)
-    return frozenset(
-        (
-            *schema.primary_keys,
-            *schema.partition_keys,
-            *options.sequence_fields,
-            *(column.name for column in schema.fields if not column.type.nullable),
-        )
     )

@@ -18,7 +18,8 @@ from paimon_spark.spark.columns.types import from_spark_struct, to_spark_struct,
 from paimon_spark.spark.session.merge_options import merge_rules
 from paimon_spark.spark.sql.merge import run_merge
 from paimon_spark.spark.sql.merge_frames import GIVEN, FrameMerge
-from paimon_spark.spark.sql.merge_rows import Action, MergeRows
+from paimon_spark.spark.sql.merge_rows import MergeRows
+from paimon_spark.spark.sql.merge_strategy import Action, strategy_of
 from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.spark.sql.store_assignment import lacks_fields
 from paimon_spark.spec.filter_text import quoted_name
@@ -27,6 +28,7 @@ from paimon_spark.spec.schema_merge import MergeRules
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from paimon_spark.spark.sql.merge_strategy import MergeStrategy
     from paimon_spark.spec.schema import TableSchema
 
 
@@ -52,8 +54,27 @@ def run_frame_merge(merge: FrameMerge, rules: MergeRules | None) -> None:
     run_merge(merge.table, merge)
 
 
+def strategy_of_frame_merge(merge: FrameMerge, rules: MergeRules | None) -> MergeStrategy:
+    """Check a MERGE, and tell which way it goes; nothing is changed. Arguments and errors as of `run_frame_merge`."""
+    merge.check()
+    if rules is None:
+        return strategy_of(merge.table, merge.shape())
+    evolved, schema = _evolved(merge, rules)[:2]
+    known = _as_if(evolved, schema)
+    return strategy_of(known.table, known.shape())
+
+
 def _widened(merge: FrameMerge, rules: MergeRules) -> FrameMerge:
     """The MERGE into the table with its new columns, which it has from now on."""
+    evolved, schema, columns, snapshot_id = _evolved(merge, rules)
+    if schema is merge.table.schema:
+        return evolved
+    _analyse(_as_if(evolved, schema).rows(snapshot_id, ()))
+    return replace(evolved, table=merge_schema(merge.table, columns, rules))
+
+
+def _evolved(merge: FrameMerge, rules: MergeRules) -> tuple[FrameMerge, TableSchema, StructType, int | None]:
+    """The MERGE of the columns that its source has; the schema that it needs; the columns for it; the snapshot read."""
     latest = merge.table.snapshots.latest_to_follow()
     snapshot_id = None if latest is None else latest.id
     source = merge.source(snapshot_id)
@@ -63,10 +84,7 @@ def _widened(merge: FrameMerge, rules: MergeRules) -> FrameMerge:
     evolved = replace(
         merge, star=frozenset(name.lower() for name in source.columns), partly=_partly_given(schema, source)
     )
-    if schema is merge.table.schema:
-        return evolved
-    _analyse(_as_if(evolved, schema).rows(snapshot_id, ()))
-    return replace(evolved, table=merge_schema(merge.table, columns, rules))
+    return evolved, schema, columns, snapshot_id
 
 
 def _partly_given(schema: TableSchema, source: DataFrame) -> frozenset[str]:

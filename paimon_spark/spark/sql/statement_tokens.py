@@ -6,6 +6,7 @@ separate tokens.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -60,6 +61,15 @@ class StatementTokens:
                 at = end
         return cls(tokens)
 
+    @property
+    def tokens(self) -> Sequence[Token]:
+        """All of them."""
+        return self._tokens
+
+    def peek(self) -> Token | None:
+        """The next token; None at the end."""
+        return self._tokens[self._next] if self._next < len(self._tokens) else None
+
     def take(self, *keywords: str) -> bool:
         """Step over these keywords (given in upper case) if they come next; tell whether they did."""
         ahead = self._tokens[self._next : self._next + len(keywords)]
@@ -79,7 +89,7 @@ class StatementTokens:
 
     def identifier(self) -> str | None:
         """Step over a name of one part and give it; None, without a step, when none comes next."""
-        word = self._tokens[self._next] if self._next < len(self._tokens) else None
+        word = self.peek()
         if word is None or not word.is_identifier or not word.text:
             return None
         self._next += 1
@@ -94,7 +104,7 @@ class StatementTokens:
 
     def number(self) -> int | None:
         """Step over a whole number of at most 18 digits and give it."""
-        word = self._tokens[self._next] if self._next < len(self._tokens) else None
+        word = self.peek()
         if word is None or word.quoted or not (word.text.isascii() and word.text.isdigit()) or len(word.text) > 18:
             return None
         self._next += 1
@@ -103,6 +113,11 @@ class StatementTokens:
     def at_end(self) -> bool:
         """Tell whether nothing follows but semicolons."""
         return all(word == Token(";") for word in self._tokens[self._next :])
+
+
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of letters, digits and underscores in a text, quoted or not, in lower case."""
+    return frozenset("".join(c if _is_identifier_character(c) else " " for c in text.lower()).split())
 
 
 def split_name(text: str) -> tuple[str, ...]:

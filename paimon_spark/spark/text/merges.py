@@ -15,8 +15,8 @@ from paimon_spark.read.metadata_columns import METADATA_COLUMNS
 from paimon_spark.spark.source.source_options import refuse_system_table
 from paimon_spark.spark.sql.column_defaults import inserted_default
 from paimon_spark.spark.sql.merge_frames import FrameMerge, GivenClause
-from paimon_spark.spark.sql.merge_rows import Action
-from paimon_spark.spark.sql.merge_schema_evolution import rules_of, run_frame_merge
+from paimon_spark.spark.sql.merge_schema_evolution import rules_of, run_frame_merge, strategy_of_frame_merge
+from paimon_spark.spark.sql.merge_strategy import Action
 from paimon_spark.spark.sql.row_changes import refuse_older_state
 from paimon_spark.spark.sql.warehouses import system_table_in
 from paimon_spark.spark.table.handle import TableHandle
@@ -34,6 +34,7 @@ from paimon_spark.spec.filter_text import quoted_name
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from paimon_spark.spec.schema_merge import MergeRules
     from paimon_spark.table.table import FileStoreTable
 
 
@@ -51,6 +52,26 @@ def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves:
         ParseException: it is no MERGE.
         UnsupportedError: the table does not take such a merge.
     """
+    found = _read_merge(context, cursor, ctes, evolves)
+    if found is None:
+        return None
+    run_frame_merge(*found)
+    return empty(context)
+
+
+def explain_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves: bool = False) -> DataFrame | None:
+    """Tell in one row how a MERGE would be done; arguments and errors as of `run_merge_into`."""
+    found = _read_merge(context, cursor, ctes, evolves)
+    if found is None:
+        return None
+    text = f"MERGE INTO {found[0].table.path}: {strategy_of_frame_merge(*found)}"
+    return context.spark.createDataFrame([(text,)], "plan STRING")
+
+
+def _read_merge(
+    context: Context, cursor: Cursor, ctes: str, evolves: bool
+) -> tuple[FrameMerge, MergeRules | None] | None:
+    """Read a MERGE, and how the columns of its target change; None where the table is Spark's."""
     context, (ctes, rest) = with_arguments(context, ctes, cursor.rest().source())
     cursor = tokens_of(rest)
     name = target(context, cursor.name())
@@ -92,8 +113,7 @@ def run_merge_into(context: Context, cursor: Cursor, *, ctes: str = "", evolves:
         not_matched,
         by_source,
     )
-    run_frame_merge(statement, rules)
-    return empty(context)
+    return statement, rules
 
 
 def _alias(cursor: Cursor, until: str) -> str | None:

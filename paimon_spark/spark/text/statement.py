@@ -18,7 +18,7 @@ from paimon_spark.spark.text.cursor import Cursor
 from paimon_spark.spark.text.definitions import run_create_table, run_drop_table
 from paimon_spark.spark.text.delete_and_update import run_delete, run_update
 from paimon_spark.spark.text.inserts import empty, run_insert, target
-from paimon_spark.spark.text.merges import run_merge_into
+from paimon_spark.spark.text.merges import explain_merge_into, run_merge_into
 from paimon_spark.spark.text.parsing import backslashes_kept
 from paimon_spark.spark.text.partition_clauses import truncate
 from paimon_spark.spark.text.queries import Context, names_ours, run_query, write_options
@@ -163,8 +163,13 @@ def _explain(context: Context, cursor: Cursor) -> DataFrame | None:
     if any(cursor.sees(word) for word in _QUERY_WORDS):
         rest = cursor.rest()
         return run_query(context, rest, before=_before(rest), whole=cursor.text)
+    for words, evolves in ((("MERGE", "INTO"), False), (_EVOLVING_MERGE, True)):
+        if cursor.take(*words):
+            return explain_merge_into(context, cursor.rest(), evolves=evolves)
     if names_ours(context, cursor.rest()):
-        raise UnsupportedError("EXPLAIN is for queries where Paimon tables are named: explain the query alone")
+        raise UnsupportedError(
+            "EXPLAIN is for queries and MERGE where Paimon tables are named: explain the query alone"
+        )
     return None
 
 

@@ -1,0 +1,228 @@
+"""Which way a MERGE goes, and why: answered from what it says and from its table, before anything is read or written.
+
+Every front tells the `MergeShape` of its statement; `strategy_of` is the one place that decides, for EXPLAIN too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from paimon_spark.maintain.row_level import columns_kept_by_engine
+from paimon_spark.read.key_lookup import has_plain_equality
+from paimon_spark.spec import data_types as t
+from paimon_spark.spec.row_kind import RowKind
+from paimon_spark.spec.schema import BucketMode
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.schema import TableSchema
+    from paimon_spark.table.table import FileStoreTable
+
+_MOST_CLAUSES = 127
+_NOT_LOOKED_UP = (t.VariantType, t.BlobType)
+
+
+class Action(Enum):
+    """What a clause does with a row; the value is the row kind of what it writes."""
+
+    INSERT = RowKind.INSERT
+    UPDATE = RowKind.UPDATE_AFTER
+    DELETE = RowKind.DELETE
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A part of ON, joined to the others by AND: a column of the target equals a value over the source."""
+
+    column: str
+    value: Hashable
+    """Equal to that of a clause's value where both are the same expression."""
+    same_type: bool
+    """Whether the column is compared as it is, without a cast."""
+
+
+@dataclass(frozen=True)
+class ClauseShape:
+    """One WHEN clause."""
+
+    action: Action
+    conditional: bool = False
+    values: Mapping[str, Hashable] = field(default_factory=dict)
+    """By column: of an UPDATE those that it assigns, of an INSERT all. Equal where both are the same expression."""
+
+
+@dataclass(frozen=True)
+class MergeShape:
+    """What a MERGE says, as far as its strategy depends on it."""
+
+    compared: Sequence[Comparison]
+    compares_only: bool
+    """Whether ON says nothing else."""
+    matched: Sequence[ClauseShape]
+    not_matched: Sequence[ClauseShape]
+    not_matched_by_source: Sequence[ClauseShape]
+    reads_target: Callable[[], bool]
+    """Whether a condition or a value of a clause may name the target. Asked only where it matters."""
+    may_fail: Callable[[], bool]
+    """Whether a condition or a value may be an error for some rows of the source. Asked only where it matters."""
+
+
+class MergeWay(Enum):
+    """How the rows of a MERGE are found and written."""
+
+    UPSERT = "upsert"
+    """The rows of the source are written as they are; the target is not read."""
+    KEY_LOOKUP = "key lookup"
+    """The source alone is shuffled; the tasks that write look up its keys in their buckets."""
+    KEY_JOIN = "key join"
+    """Both sides are joined, and changed rows are written with their row kinds."""
+    COMPANION_COLUMNS = "companion columns"
+    """Both sides are joined, and the changed columns are written into companion files."""
+    DELETION_VECTORS = "deletion vectors"
+    """Both sides are joined, old rows are marked in deletion vectors, new rows are appended."""
+    FILE_REWRITE = "file rewrite"
+    """Both sides are joined, and the files that hold changed rows are written anew."""
+    APPEND = "append"
+    """Rows of the source that match nothing are appended."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeStrategy:
+    """The way of a MERGE, and why it is taken."""
+
+    way: MergeWay
+    reason: str
+    may_fail: bool = False
+    """Whether a value may be an error of a row that no clause writes: then the join, which knows, computes it again."""
+
+    def __str__(self) -> str:
+        return f"{self.way.value} ({self.reason})"
+
+
+def strategy_of(table: FileStoreTable, shape: MergeShape) -> MergeStrategy:
+    """Choose how a MERGE is done.
+
+    Args:
+        table: the target with the options of the statement.
+        shape: what the statement says.
+    """
+    if not table.schema.primary_keys:
+        return _without_key(table, shape)
+    reason = _not_by_key(table.schema, shape)
+    if reason is not None:
+        return MergeStrategy(MergeWay.KEY_JOIN, reason)
+    if _is_upsert(table.schema, shape) and _reads_nothing(table.schema):
+        return MergeStrategy(MergeWay.UPSERT, "each row of the source becomes the row of its primary key")
+    reason = _not_looked_up(table.schema, shape)
+    if reason is not None:
+        return MergeStrategy(MergeWay.KEY_JOIN, reason)
+    said = "ON compares the primary key alone, and clauses read the source alone"
+    return MergeStrategy(MergeWay.KEY_LOOKUP, said, may_fail=shape.may_fail())
+
+
+def has_own_buckets(schema: TableSchema) -> bool:
+    """Whether each key has a bucket, where its rows meet."""
+    return schema.bucket_mode in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC)
+
+
+def columns_of_deletes(schema: TableSchema) -> frozenset[str]:
+    """The columns of a -D row that count: its key, partition and order, NOT NULL columns; all where old values do."""
+    options = schema.core_options
+    engine = str(schema.options.get("merge-engine", "deduplicate")).strip().lower()
+    if engine != "deduplicate" or options.changelog_producer == "input":
+        return frozenset(schema.field_names)
+    return frozenset(
+        (
+            *schema.primary_keys,
+            *schema.partition_keys,
+            *options.sequence_fields,
+            *(column.name for column in schema.fields if not column.type.nullable),
+        )
+    )
+
+
+def kept_columns(schema: TableSchema, matched: Sequence[tuple[Action, Collection[str]]]) -> frozenset[str]:
+    """The columns of old rows that clauses WHEN MATCHED write again.
+
+    Args:
+        schema: of a table with primary keys.
+        matched: what each clause does, and the columns that it assigns.
+    """
+    of_deletes, by_engine = columns_of_deletes(schema), columns_kept_by_engine(schema)
+    found: set[str] = set()
+    for action, assigned in matched:
+        if action is Action.DELETE:
+            found |= of_deletes
+        else:
+            found |= set(schema.field_names) - set(assigned) - by_engine
+    return frozenset(found - set(schema.primary_keys))
+
+
+def _without_key(table: FileStoreTable, shape: MergeShape) -> MergeStrategy:
+    """The strategy for a table without primary keys."""
+    if not shape.matched and not shape.not_matched_by_source:
+        return MergeStrategy(MergeWay.APPEND, "it only inserts")
+    if table.options.data_evolution_enabled:
+        return MergeStrategy(MergeWay.COMPANION_COLUMNS, "data-evolution.enabled = true")
+    if table.options.deletion_vectors_enabled:
+        return MergeStrategy(MergeWay.DELETION_VECTORS, "deletion-vectors.enabled = true")
+    return MergeStrategy(MergeWay.FILE_REWRITE, "the table has no primary key and no deletion vectors")
+
+
+def _not_by_key(schema: TableSchema, shape: MergeShape) -> str | None:
+    """Why a row of the source does not tell alone what becomes of the row of its key; None where it does."""
+    keys = set(schema.primary_keys)
+    compared = {part.column: part.value for part in shape.compared}
+    if not shape.compares_only or len(shape.compared) > len(compared) or compared.keys() != keys:
+        return "ON is not the equality of the whole primary key with values of the source"
+    if not all(part.same_type for part in shape.compared):
+        return "ON compares the primary key with values of other types"
+    if shape.not_matched_by_source:
+        return "WHEN NOT MATCHED BY SOURCE is about all rows of the target"
+    for clause in (*shape.matched, *shape.not_matched):
+        assigned = keys if clause.action is Action.INSERT else keys & clause.values.keys()
+        if any(key not in clause.values or clause.values[key] != compared[key] for key in assigned):
+            return "a clause assigns another primary key than ON compares"
+    if shape.reads_target():
+        return "a condition or a value of a clause reads the target"
+    return None
+
+
+def _is_upsert(schema: TableSchema, shape: MergeShape) -> bool:
+    """Whether UPDATE and INSERT, both without a condition, make the same row of a row of the source."""
+    clauses = (*shape.matched, *shape.not_matched)
+    if [clause.action for clause in clauses] != [Action.UPDATE, Action.INSERT] or not shape.matched:
+        return False
+    if any(clause.conditional for clause in clauses):
+        return False
+    update, insert = (clause.values for clause in clauses)
+    others = [name for name in schema.field_names if name not in schema.primary_keys]
+    return all(name in update and name in insert and update[name] == insert[name] for name in others)
+
+
+def _reads_nothing(schema: TableSchema) -> bool:
+    """Whether an upsert needs not know which keys the table has: their rows only differ in their kinds."""
+    options = schema.core_options
+    return has_own_buckets(schema) and options.changelog_producer != "input" and options.rowkind_field is None
+
+
+def _not_looked_up(schema: TableSchema, shape: MergeShape) -> str | None:
+    """Why tasks cannot look up the keys of their rows; None where they can."""
+    if len(shape.matched) + len(shape.not_matched) > _MOST_CLAUSES:
+        return f"it has more than {_MOST_CLAUSES} clauses"
+    for key in schema.primary_keys:
+        if not has_plain_equality(schema.field(key).type):
+            return f"equal values of the primary key column {key} are not always the same key"
+    if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
+        # keys get their buckets before it is known whether they are written
+        if not shape.not_matched or shape.not_matched[-1].conditional:
+            return "rows of the source without a clause must get no bucket (dynamic buckets)"
+    elif schema.bucket_mode is not BucketMode.HASH_FIXED:
+        return "a key has no bucket of its own before it is written"
+    kept = kept_columns(schema, [(clause.action, clause.values.keys()) for clause in shape.matched])
+    for name in sorted(kept):
+        if any(t.contains_type(schema.field(name).type, kind) for kind in _NOT_LOOKED_UP):
+            return f"column {name} keeps its values, and values of its type are not looked up"
+    return None

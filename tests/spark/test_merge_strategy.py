@@ -1,0 +1,134 @@
+"""Which way a MERGE goes, and why: asked before anything is written, and shown by EXPLAIN."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from paimon_spark.spark.sql.merge_strategy import (
+    Action,
+    ClauseShape,
+    Comparison,
+    MergeShape,
+    MergeWay,
+    strategy_of,
+)
+from paimon_spark.spark.sql.merge_text import equal_names
+from tests.support.commits import make_table
+
+UPSERT = MergeShape(
+    compared=[Comparison("k", "s.k", True)],
+    compares_only=True,
+    matched=[ClauseShape(Action.UPDATE, values={"k": "s.k", "v": "s.v"})],
+    not_matched=[ClauseShape(Action.INSERT, values={"k": "s.k", "v": "s.v"})],
+    not_matched_by_source=[],
+    reads_target=lambda: False,
+    may_fail=lambda: False,
+)
+UPDATE = replace(UPSERT, not_matched=[])
+SHAPES = {
+    "upsert": (UPSERT, MergeWay.UPSERT),
+    "update": (UPDATE, MergeWay.KEY_LOOKUP),
+    "conditional": (
+        replace(UPSERT, matched=[replace(UPSERT.matched[0], conditional=True)]), MergeWay.KEY_LOOKUP
+    ),
+    "other values": (
+        replace(UPSERT, matched=[ClauseShape(Action.UPDATE, values={"v": "s.w"})]), MergeWay.KEY_LOOKUP
+    ),
+    "delete": (replace(UPSERT, matched=[ClauseShape(Action.DELETE)]), MergeWay.KEY_LOOKUP),
+    "reads the target": (replace(UPDATE, reads_target=lambda: True), MergeWay.KEY_JOIN),
+    "more in ON": (replace(UPSERT, compares_only=False), MergeWay.KEY_JOIN),
+    "a cast in ON": (replace(UPSERT, compared=[Comparison("k", "s.k", False)]), MergeWay.KEY_JOIN),
+    "no key in ON": (replace(UPSERT, compared=[Comparison("v", "s.v", True)]), MergeWay.KEY_JOIN),
+    "another key": (
+        replace(UPSERT, not_matched=[ClauseShape(Action.INSERT, values={"k": "s.x", "v": "s.v"})]), MergeWay.KEY_JOIN
+    ),
+    "by source": (replace(UPSERT, not_matched_by_source=[ClauseShape(Action.DELETE)]), MergeWay.KEY_JOIN),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_table_with_fixed_buckets(tmp_path: Path, name: str) -> None:
+    shape, way = SHAPES[name]
+    assert strategy_of(make_table(tmp_path / "t", primary_key=["k"], bucket="2"), shape).way is way
+
+
+def test_other_tables(tmp_path: Path) -> None:
+    dynamic = make_table(tmp_path / "dynamic", primary_key=["k"], bucket="-1")
+    assert strategy_of(dynamic, UPSERT).way is MergeWay.UPSERT
+    assert strategy_of(dynamic, UPDATE).way is MergeWay.KEY_JOIN, "rows that match nothing must get no bucket"
+    postponed = make_table(tmp_path / "postponed", primary_key=["k"], bucket="-2")
+    assert strategy_of(postponed, UPSERT).way is MergeWay.KEY_JOIN
+    changelog = make_table(tmp_path / "changelog", primary_key=["k"], bucket="1", changelog_producer="input")
+    assert strategy_of(changelog, UPSERT).way is MergeWay.KEY_LOOKUP
+    assert strategy_of(changelog, replace(UPSERT, may_fail=lambda: True)).may_fail
+    append = make_table(tmp_path / "append")
+    assert strategy_of(append, UPSERT).way is MergeWay.FILE_REWRITE
+    assert strategy_of(append, replace(UPSERT, matched=[])).way is MergeWay.APPEND
+
+
+EXPLAINED = {
+    "upsert": ("USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *", "upsert ("),
+    "columns": (
+        "USING s ON s.k = t.k WHEN MATCHED THEN UPDATE SET v = s.v, n = s.n "
+        "WHEN NOT MATCHED THEN INSERT (n, v, k) VALUES (s.n, s.v, s.k)",
+        "upsert (",
+    ),
+    "update": ("USING s ON t.k = s.k WHEN MATCHED AND s.n > 1 THEN UPDATE SET v = upper(s.v)", "key lookup ("),
+    "another key": ("USING s ON t.k = s.k WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.n, s.v)", "key join (a clause"),
+    "counter": (
+        "USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET n = t.n + s.n",
+        "key join (a condition or a value of a clause reads the target",
+    ),
+    "other ON": ("USING s ON t.k = s.k AND t.n < s.n WHEN MATCHED THEN DELETE", "key join (ON is not"),
+}
+
+
+@pytest.mark.spark
+@pytest.mark.catalog("explained", current=True)
+def test_explain(spark: SparkSession, warehouse: Path) -> None:
+    """The catalog and the statements by text give one answer, and nothing is written."""
+    spark.sql("CREATE TABLE t (k INT, v STRING, n INT) TBLPROPERTIES ('primary-key'='k', 'bucket'='2')")
+    spark.sql("CREATE TABLE plain (k INT, v STRING, n INT)")
+    spark.sql("INSERT INTO t VALUES (1, 'a', 1)")
+    spark.createDataFrame([(1, "b", 2)], "k INT, v STRING, n INT").createOrReplaceTempView("s")
+    path = warehouse / "db.db" / "t"
+    for clauses, said in EXPLAINED.values():
+        by_catalog = spark.sql(f"EXPLAIN MERGE INTO t {clauses}").collect()[0][0]
+        by_text = paimon_spark.sql(spark, f"EXPLAIN MERGE INTO paimon.`{path}` t {clauses}").collect()[0][0]
+        assert [said in by_catalog, said in by_text] == [True, True], (clauses, by_catalog, by_text)
+    rewrite = spark.sql("EXPLAIN MERGE INTO plain t USING s ON t.k = s.k WHEN MATCHED THEN DELETE").collect()[0][0]
+    assert "file rewrite (" in rewrite
+    evolving = f"EXPLAIN MERGE WITH SCHEMA EVOLUTION INTO paimon.`{path}` t USING (SELECT 1 k, 2 x) s ON t.k = s.k "
+    assert "key lookup (" in paimon_spark.sql(spark, evolving + "WHEN MATCHED THEN UPDATE SET *").collect()[0][0]
+    refused = "MERGE INTO t USING s ON t.k = s.k WHEN MATCHED THEN UPDATE SET n = s.v"
+    assert "MERGE INTO db.t ON" in spark.sql(f"EXPLAIN {refused}").collect()[0][0]
+    with pytest.raises(AnalysisException, match="CANNOT_SAFELY_CAST"):
+        spark.sql(refused)
+    assert [tuple(row) for row in spark.table("t").collect()] == [(1, "a", 1)]
+
+
+@pytest.mark.parametrize(
+    ("on", "names", "is_whole"),
+    [
+        ("t.k = s.k", [("k", "k")], True),
+        ("S.`a b` == `t`.`c``d` and t.x=s.y", [("c`d", "a b"), ("x", "y")], True),
+        ("t.k = /* the key */ s.k", [("k", "k")], True),
+        ("t.k = s.k AND s.n > 5", [("k", "k")], False),
+        ("t.k = s.k AND t.n = t.m", [("k", "k")], False),
+        ("t.k = s.k OR t.n = s.n", [], False),
+        ("t.k = s.k AND NOT t.n = s.n", [], False),
+        ("t.k = s.k AND t.n = 'x AND t.a = s.b'", [], False),
+        ("t.k <=> s.k", [], False),
+        ("t.k = s.k.x", [], False),
+        ("t.k = s.k = s.b", [], False),
+        ("(t.k = s.k)", [], False),
+    ],
+)
+def test_what_a_condition_compares(on: str, names: object, is_whole: bool) -> None:
+    assert equal_names(on, ("t", "s")) == (names, is_whole)
