@@ -15,9 +15,9 @@ FOLDERS = ("paimon_spark", "pyspark_paimon", "tests", "benchmarks", "examples", 
 BESIDE = ("../" + "shared", "PAIMON_SPARK_" + "SHARED")
 
 DOCUMENT = re.compile(
-    r"(?<![\w/.:$}-])(?:[\w-]+/)*[\w-]+\.md\b|(?<![\w/])docs/spec/[\w./-]*\w|(?<![\w./])spec/[\w-]+\.txt"
+    r"(?<![\w/.:$}-])(?:[\w-]+/)*[\w-]+\.md\b|(?<![\w/])docs/internals/spec/[\w./-]*\w|(?<![\w./])spec/[\w-]+\.txt"
 )
-SECTIONS = re.compile(r"(docs/\w+\.md)`?\s+((?:§[\d.]*\d\w?(?:, | and )?)+)")
+SECTIONS = re.compile(r"(docs/[\w/]+\.md)`?\s+((?:§[\d.]*\d\w?(?:, | and )?)+)")
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
 
 
@@ -113,7 +113,7 @@ def named_functions(text: str) -> set[str]:
 
 
 def test_the_architecture_names_what_exists() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "internals" / "architecture.md").read_text(encoding="utf-8")
     paths, functions = named_paths(text), named_functions(text)
     assert len(paths) > 50
     assert len(functions) > 10
@@ -135,9 +135,10 @@ def test_nothing_lies_beside_the_clone() -> None:
 
 
 def test_the_checks_of_citations_find_what_is_wrong() -> None:
-    text = "Equals it (docs/format.md §9 and §99, `docs/spark.md`\n§2b, spec/tags-proposal.txt, docs/nope.md)"
-    assert cited_documents(text) == {"docs/format.md", "docs/spark.md", "spec/tags-proposal.txt", "docs/nope.md"}
-    assert missing_sections(text) == ["docs/format.md §99"]
+    format_page, spark_page = "docs/internals/format.md", "docs/internals/spark.md"
+    text = f"Equals it ({format_page} §9 and §99, `{spark_page}`\n§2b, spec/tags-proposal.txt, docs/nope.md)"
+    assert cited_documents(text) == {format_page, spark_page, "spec/tags-proposal.txt", "docs/nope.md"}
+    assert missing_sections(text) == [f"{format_page} §99"]
     text = "Read by `plan_it()` in `read/plan.py`, `read/` and `errors.py`, then `Scan.select`, not `a/<b>.py` or `x`"
     assert named_paths(text) == {"read/plan.py", "read/", "errors.py"}
     assert named_functions(text) == {"plan_it", "select"}

@@ -1,7 +1,7 @@
 """Conflict detection: whether changes can be applied to the table as it is now.
 
-Equals Java's ``ConflictDetection`` and ``PrimaryKeyConflictDetection`` (docs/format.md §8), with Java's key words in
-the messages. Pure functions over the live entries of the changed partitions; nothing is read here.
+Equals Java's ``ConflictDetection`` and ``PrimaryKeyConflictDetection`` (docs/internals/format.md §8), with Java's key
+words in the messages. Pure functions over the live entries of the changed partitions; nothing is read here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Committing: the messages of write tasks become one or two snapshots, or nothing at all.
 
-Equals Java's ``FileStoreCommitImpl`` (docs/format.md §8), with exclusive publishing in place of "exists? then rename".
-Runs on the driver, once per write.
+Equals Java's ``FileStoreCommitImpl`` (docs/internals/format.md §8), with exclusive publishing in place of "exists? then
+rename". Runs on the driver, once per write.
 
 Whether a commit keeps all columns of the rows that it writes anew.
 

@@ -1,8 +1,8 @@
 """The index manifest after a commit: the latest one combined with the changes, and hash indexes merged.
 
-Equals Java's ``IndexManifestFileHandler`` (docs/format.md §4.1). Hash indexes differ from Java on purpose: Java's
-writer hands over whole index files of its buckets, so that two concurrent writers lose one's hashes; ours hands over
-new hashes only (``NewHashes``), which are merged here into what the latest snapshot holds.
+Equals Java's ``IndexManifestFileHandler`` (docs/internals/format.md §4.1). Hash indexes differ from Java on purpose:
+Java's writer hands over whole index files of its buckets, so that two concurrent writers lose one's hashes; ours hands
+over new hashes only (``NewHashes``), which are merged here into what the latest snapshot holds.
 """
 
 from __future__ import annotations

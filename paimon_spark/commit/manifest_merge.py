@@ -1,8 +1,8 @@
 """Merging of manifests, so that a table of many commits keeps few of them.
 
-Equals Java's ``ManifestFileLegacyMerger`` (docs/format.md §8): a full compaction drops deleted files once enough bytes
-lie in small manifests or in manifests with deletes; else runs of small manifests are joined (minor). Order is
-preserved. Entries are copied as bytes, some manifests at a time: memory holds the entries of a manifest, and of the
+Equals Java's ``ManifestFileLegacyMerger`` (docs/internals/format.md §8): a full compaction drops deleted files once
+enough bytes lie in small manifests or in manifests with deletes; else runs of small manifests are joined (minor). Order
+is preserved. Entries are copied as bytes, some manifests at a time: memory holds the entries of a manifest, and of the
 other manifests only the names of deleted files.
 """
 

@@ -1,12 +1,12 @@
 """Writing manifests, manifest lists and index files; each name is kept, so that a failed commit can delete them.
 
-Equals Java's ``ManifestFile``, ``ManifestList``, ``IndexManifestFile`` and ``CommitCleaner`` (docs/format.md §3.1,
-§3.2, §4).
+Equals Java's ``ManifestFile``, ``ManifestList``, ``IndexManifestFile`` and ``CommitCleaner`` (docs/internals/format.md
+§3.1, §3.2, §4).
 
 Statistics over the partitions of a manifest's entries.
 
-Equals Java's ``ManifestAvroWriter`` with full statistics per partition column (docs/format.md §13): each entry counts
-once.
+Equals Java's ``ManifestAvroWriter`` with full statistics per partition column (docs/internals/format.md §13): each
+entry counts once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which files an overwrite removes, and in which partitions its new files may be.
 
-Equals Java's ``overwritePartition``, ``OverwriteChangesProvider`` and ``tryUpgrade`` (docs/format.md §8).
+Equals Java's ``overwritePartition``, ``OverwriteChangesProvider`` and ``tryUpgrade`` (docs/internals/format.md §8).
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Java: ``RenamingSnapshotCommit`` looks whether the file exists and then renames, which loses commits when processes
 race; here the store's own exclusive create decides (``FileIO.create_exclusive``). After an unclear answer the file is
-read back and its ``uuid`` tells whose it is (docs/format.md §2, docs/design.md §4). Then the table is looked at once
-more: a snapshot in a table that was dropped meanwhile, or dropped and made again, is withdrawn, and so is one that
-follows a snapshot that was rolled back meanwhile.
+read back and its ``uuid`` tells whose it is (docs/internals/format.md §2, docs/internals/design.md §4). Then the table
+is looked at once more: a snapshot in a table that was dropped meanwhile, or dropped and made again, is withdrawn, and
+so is one that follows a snapshot that was rolled back meanwhile.
 """
 
 from __future__ import annotations

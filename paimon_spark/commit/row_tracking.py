@@ -1,6 +1,6 @@
 """What a commit stamps on new files: row ids, and snapshot ids as sequence numbers.
 
-Equals Java's ``RowTrackingCommitUtils`` (docs/format.md §12) and ``stampSequenceWithSnapshotId`` (§7).
+Equals Java's ``RowTrackingCommitUtils`` (docs/internals/format.md §12) and ``stampSequenceWithSnapshotId`` (§7).
 """
 
 from __future__ import annotations

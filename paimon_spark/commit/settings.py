@@ -2,7 +2,7 @@
 
 How long and how often a commit is tried again: the options ``commit.*retry*`` and ``commit.timeout``.
 
-Equals Java's ``RetryWaiter`` and the loop of ``FileStoreCommitImpl.tryCommit`` (docs/format.md §8).
+Equals Java's ``RetryWaiter`` and the loop of ``FileStoreCommitImpl.tryCommit`` (docs/internals/format.md §8).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Building the next snapshot from changes and the latest snapshot, once for each attempt of a commit.
 
-Equals Java's ``FileStoreCommitImpl.tryCommitOnce`` up to the moment of publishing (docs/format.md §8).
+Equals Java's ``FileStoreCommitImpl.tryCommitOnce`` up to the moment of publishing (docs/internals/format.md §8).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Strict mode: a commit is given up when others changed the same partitions since a given snapshot.
 
-Equals Java's ``StrictModeChecker`` (option ``commit.strict-mode.last-safe-snapshot``, docs/format.md §8).
+Equals Java's ``StrictModeChecker`` (option ``commit.strict-mode.last-safe-snapshot``, docs/internals/format.md §8).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Aggregate functions of columns: how they are named, what they need, and how they fold rows of a key.
 
-Source: docs/format.md §10; Java ``FieldAggregatorFactory`` and the ``Field*Agg`` classes. Each aggregator has two
-forms:
+Source: docs/internals/format.md §10; Java ``FieldAggregatorFactory`` and the ``Field*Agg`` classes. Each aggregator has
+two forms:
 
 - ``merge``: all rows of many keys at once, for keys without retractions;
 - ``state``: one accumulator per key that takes one row per key at a time (``add``, ``add_late``, ``retract``), for keys

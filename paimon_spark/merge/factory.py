@@ -1,4 +1,4 @@
-"""Which merge engine a table has (``merge-engine``; docs/format.md §10)."""
+"""Which merge engine a table has (``merge-engine``; docs/internals/format.md §10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry of aggregate functions (docs/format.md §10, Java ``FieldAggregatorFactory``)."""
+"""The registry of aggregate functions (docs/internals/format.md §10, Java ``FieldAggregatorFactory``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Normalized keys: columns as integers in Java's order of the column (Java: ``NormalizedKeyComputer``).
 
-Source: Java's generated ``RecordComparator`` (docs/format.md §13): nulls first, strings and bytes by unsigned bytes,
-FLOAT and DOUBLE as ``Double.compare`` (NaN largest and equal to itself, -0.0 below 0.0), decimals by value.
+Source: Java's generated ``RecordComparator`` (docs/internals/format.md §13): nulls first, strings and bytes by unsigned
+bytes, FLOAT and DOUBLE as ``Double.compare`` (NaN largest and equal to itself, -0.0 below 0.0), decimals by value.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Sequence groups of partial-update: which columns follow which sequence, and which rows win without a loop.
 
-Source: docs/spec/partial-update.txt, docs/format.md §10; Java ``PartialUpdateMergeFunction``. A row takes part in a
-group when one of the group's sequence fields is not null. It is in order when its sequence is at least that of every
-earlier taking part (nulls first), else late. Sequence fields and plain members come from the last row in order;
-aggregates take all rows.
+Source: docs/internals/spec/partial-update.txt, docs/internals/format.md §10; Java ``PartialUpdateMergeFunction``. A row
+takes part in a group when one of the group's sequence fields is not null. It is in order when its sequence is at least
+that of every earlier taking part (nulls first), else late. Sequence fields and plain members come from the last row in
+order; aggregates take all rows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Order of rows: primary key, then sequence fields, then sequence number, exactly as Java's comparators give it.
 
-Source: docs/format.md §7 and §13; Java ``RecordComparator`` (generated), ``UserDefinedSeqComparator``,
+Source: docs/internals/format.md §7 and §13; Java ``RecordComparator`` (generated), ``UserDefinedSeqComparator``,
 ``SortMergeReader``. A column becomes one or more normalized keys: integer arrays in the column's order
 (``normalized_keys.py``). Rows are sorted by the first key with a stable sort that finds existing runs; only rows that
 are still equal are compared by the next key.

@@ -1,7 +1,7 @@
 """BLOB columns of data-evolution tables: each value comes from the newest file that holds it. Runs in tasks.
 
-Equals Java's ``BlobFallbackRecordReader`` (docs/format.md §12): blob files of one column hold parts of the rows of a
-group, and a newer file may leave a value to an older one.
+Equals Java's ``BlobFallbackRecordReader`` (docs/internals/format.md §12): blob files of one column hold parts of the
+rows of a group, and a newer file may leave a value to an older one.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A row's columns may lie in several files: each file names its columns (``_WRITE_COLS``), and of a column that several
 files hold, the newest file counts. Equals Java's ``DataEvolutionSplitGenerator``, ``DataEvolutionFileStoreScan`` and
-``DataEvolutionSplitRead.splitFieldBunches`` (docs/format.md §12). Planning runs on the driver; no file is opened.
+``DataEvolutionSplitRead.splitFieldBunches`` (docs/internals/format.md §12). Planning runs on the driver; no file is
+opened.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rows of data-evolution tables: their columns are put together from the files of a group. Runs in tasks.
 
-Equals Java's ``DataEvolutionSplitRead`` and ``DataEvolutionFileReader`` (docs/format.md §12). All files of a group but
-blobs hold the same rows in the same order, so their batches are joined by position.
+Equals Java's ``DataEvolutionSplitRead`` and ``DataEvolutionFileReader`` (docs/internals/format.md §12). All files of a
+group but blobs hold the same rows in the same order, so their batches are joined by position.
 """
 
 from __future__ import annotations

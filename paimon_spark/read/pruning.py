@@ -1,8 +1,9 @@
 """Which files a predicate can rule out: by bucket, by key statistics, by value statistics, by whole buckets.
 
-Equals Java's ``KeyValueFileStoreScan``, ``AppendOnlyFileStoreScan`` and ``BucketSelectConverter`` (docs/format.md §13).
-Files of a primary-key table overlap, so a value predicate may rule out a file only where no other file of its bucket
-can hold the same key; otherwise the bucket goes as a whole or stays as a whole. Vectorised over all files of a plan.
+Equals Java's ``KeyValueFileStoreScan``, ``AppendOnlyFileStoreScan`` and ``BucketSelectConverter``
+(docs/internals/format.md §13). Files of a primary-key table overlap, so a value predicate may rule out a file only
+where no other file of its bucket can hold the same key; otherwise the bucket goes as a whole or stays as a whole.
+Vectorised over all files of a plan.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rows that leave a table by their own age (``record-level.expire-time``): compactions drop them, reads show them.
 
-Equals Java's ``RecordLevelExpire`` (docs/format.md §10).
+Equals Java's ``RecordLevelExpire`` (docs/internals/format.md §10).
 """
 
 from __future__ import annotations

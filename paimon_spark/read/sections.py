@@ -1,9 +1,9 @@
 """Sections and bins: which files must be read together, and how many make a split.
 
 Equals Java's ``IntervalPartition``, ``BinPacking.packForOrdered``, ``MergeTreeSplitGenerator`` and
-``AppendOnlySplitGenerator`` (docs/format.md §7).
+``AppendOnlySplitGenerator`` (docs/internals/format.md §7).
 
-The sections of a bucket and their sorted runs, from the key bounds of its files (docs/format.md §7).
+The sections of a bucket and their sorted runs, from the key bounds of its files (docs/internals/format.md §7).
 """
 
 from __future__ import annotations

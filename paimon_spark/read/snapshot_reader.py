@@ -1,6 +1,6 @@
 """Planning the read of one snapshot of one branch.
 
-Equals Java's ``SnapshotReaderImpl`` (docs/format.md §7). Runs once per read and branch, on the driver.
+Equals Java's ``SnapshotReaderImpl`` (docs/internals/format.md §7). Runs once per read and branch, on the driver.
 """
 
 from __future__ import annotations

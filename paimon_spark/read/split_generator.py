@@ -1,7 +1,7 @@
 """Cutting the files of a read into splits, which tasks read.
 
-Equals Java's split generators (``AppendOnlySplitGenerator``, ``MergeTreeSplitGenerator``; docs/format.md §7). Runs on
-the driver.
+Equals Java's split generators (``AppendOnlySplitGenerator``, ``MergeTreeSplitGenerator``; docs/internals/format.md §7).
+Runs on the driver.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The rows of one split: files one after the other, or sorted runs merged section by section.
 
-Equals Java's ``RawFileSplitRead`` and ``MergeFileSplitRead`` (docs/format.md §7, §13). Runs in tasks, once per split.
+Equals Java's ``RawFileSplitRead`` and ``MergeFileSplitRead`` (docs/internals/format.md §7, §13). Runs in tasks, once
+per split.
 """
 
 from __future__ import annotations

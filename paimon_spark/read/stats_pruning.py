@@ -1,7 +1,8 @@
 """Which files a predicate can rule out by their column statistics, over files of many schemas at once.
 
-Equals Java's ``SimpleStatsEvolution`` (docs/format.md §13): a column that the file lacks is all null; one that dense
-statistics leave out is unknown and rules out nothing; a column whose type changed is used where the change keeps order.
+Equals Java's ``SimpleStatsEvolution`` (docs/internals/format.md §13): a column that the file lacks is all null; one
+that dense statistics leave out is unknown and rules out nothing; a column whose type changed is used where the change
+keeps order.
 """
 
 from __future__ import annotations

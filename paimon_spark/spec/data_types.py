@@ -1,4 +1,4 @@
-"""All data types, the field of a row, and their parsers, under one name (``paimon.types.*``, docs/format.md §1)."""
+"""Data types, a row's field, and their parsers, under one name (``paimon.types.*``, docs/internals/format.md §1)."""
 
 from __future__ import annotations
 

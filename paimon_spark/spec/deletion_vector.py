@@ -1,7 +1,8 @@
 """Deletion vectors: which rows of a data file are deleted, as bytes of an index file and as bits.
 
 Equals Java's ``BitmapDeletionVector`` (32-bit positions), ``Bitmap64DeletionVector`` (64-bit positions) and
-``DeletionFileWriter``; docs/format.md §4.2. Bits stand in the order of Arrow's buffers: the lowest bit of a byte first.
+``DeletionFileWriter``; docs/internals/format.md §4.2. Bits stand in the order of Arrow's buffers: the lowest bit of a
+byte first.
 """
 
 from __future__ import annotations

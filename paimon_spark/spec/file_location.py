@@ -1,8 +1,8 @@
 """Options about the place and the names of data files, checked so that nothing leads out of the table.
 
-Equals Java's ``FileStorePathFactory`` and ``CoreOptions.dataFileExternalPaths`` (docs/format.md §5), except for paths
-out of the table: Java accepts ``..`` and absolute paths for the directory, and any part of a path for the prefix, and
-cannot read such files afterwards.
+Equals Java's ``FileStorePathFactory`` and ``CoreOptions.dataFileExternalPaths`` (docs/internals/format.md §5), except
+for paths out of the table: Java accepts ``..`` and absolute paths for the directory, and any part of a path for the
+prefix, and cannot read such files afterwards.
 """
 
 from __future__ import annotations

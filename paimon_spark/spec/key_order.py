@@ -1,7 +1,7 @@
 """The order of primary keys as integers: keys become ranks, vectorised over all files of a plan or a commit.
 
-Equals Java's generated ``RecordComparator`` (docs/format.md §13): column by column ascending, nulls first, strings and
-bytes by unsigned bytes, floating point by ``Double.compare`` (-0.0 before 0.0, NaN last).
+Equals Java's generated ``RecordComparator`` (docs/internals/format.md §13): column by column ascending, nulls first,
+strings and bytes by unsigned bytes, floating point by ``Double.compare`` (-0.0 before 0.0, NaN last).
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ class DeletionVectorMeta:
 
     data_file_name: str  # f0
     offset: int  # f1, bytes
-    length: int  # f2, bytes; see docs/format.md §4.2 for what it covers
+    length: int  # f2, bytes; see docs/internals/format.md §4.2 for what it covers
     cardinality: int | None = None  # _CARDINALITY
 
 

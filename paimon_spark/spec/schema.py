@@ -1,4 +1,4 @@
-"""The schema of a table: one version of its fields, keys and options (docs/spec/schema.txt, Java ``TableSchema``)."""
+"""A table's schema: one version of fields, keys and options (docs/internals/spec/schema.txt, Java ``TableSchema``)."""
 
 from __future__ import annotations
 

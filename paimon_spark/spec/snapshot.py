@@ -1,4 +1,4 @@
-"""A snapshot: the state of a table after one commit (docs/spec/snapshot.txt, Java ``Snapshot``)."""
+"""A snapshot: the state of a table after one commit (docs/internals/spec/snapshot.txt, Java ``Snapshot``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tag: a snapshot under a name, perhaps with a time to live (docs/spec/tags-proposal.txt, Java ``Tag``)."""
+"""A tag: a snapshot under a name, perhaps with a time to live (docs/internals/spec/tags-proposal.txt, Java ``Tag``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Blob files: the values of one BLOB column, each a record of its own, with an index of their lengths at the end.
 
-Equals Java's ``BlobFileFormat``, ``BlobFormatWriter`` and ``BlobFileMeta`` (docs/format.md §12). A value is large, so
-values are read and written one by one.
+Equals Java's ``BlobFileFormat``, ``BlobFormatWriter`` and ``BlobFileMeta`` (docs/internals/format.md §12). A value is
+large, so values are read and written one by one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The branches of a table, by their directories.
 
-Equals Java's ``FileSystemBranchManager`` where it looks up (docs/format.md §9).
+Equals Java's ``FileSystemBranchManager`` where it looks up (docs/internals/format.md §9).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The consumers of one branch: named readers with the snapshot that each reads next.
 
-Equals Java's ``ConsumerManager`` and ``Consumer`` (docs/format.md §9): one file ``consumer/consumer-<id>`` each. A
-snapshot that a consumer has not read yet is kept from expiry.
+Equals Java's ``ConsumerManager`` and ``Consumer`` (docs/internals/format.md §9): one file ``consumer/consumer-<id>``
+each. A snapshot that a consumer has not read yet is kept from expiry.
 """
 
 from __future__ import annotations

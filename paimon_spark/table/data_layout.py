@@ -1,6 +1,6 @@
 """Where data files lie below the table directory: partition and bucket directories, external paths.
 
-Equals Java's ``FileStorePathFactory.bucketPath`` and ``DataFilePathFactory.toPath`` (docs/format.md §5, §6).
+Equals Java's ``FileStorePathFactory.bucketPath`` and ``DataFilePathFactory.toPath`` (docs/internals/format.md §5, §6).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class VectorLocation(NamedTuple):
     offset: int
     """Bytes."""
     length: int
-    """As recorded: bytes, see docs/format.md §4.2 for what it covers."""
+    """As recorded: bytes, see docs/internals/format.md §4.2 for what it covers."""
     cardinality: int | None = None
     """How many rows it deletes; None where old files do not say."""
     data: bytes | None = None

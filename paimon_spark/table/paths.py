@@ -1,7 +1,7 @@
 """Where the files of a table live: every path below a table directory is made here.
 
 Equals Java's ``FileStorePathFactory``, ``DataFilePathFactory``, ``SchemaManager``, ``SnapshotManager`` and
-``TagManager`` paths (docs/format.md §1, §2, §5, §6, §9). Names that were read from table files are checked
+``TagManager`` paths (docs/internals/format.md §1, §2, §5, §6, §9). Names that were read from table files are checked
 before they become a path, so that no table can lead a reader out of its own directory.
 """
 

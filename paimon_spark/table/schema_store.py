@@ -1,6 +1,6 @@
 """The schema files of one branch: `schema-<id>`, never changed once written.
 
-Equals Java's ``SchemaManager`` (docs/format.md §1).
+Equals Java's ``SchemaManager`` (docs/internals/format.md §1).
 """
 
 from __future__ import annotations

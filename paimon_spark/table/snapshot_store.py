@@ -1,9 +1,9 @@
 """The snapshot files of one branch and their hints.
 
-Equals Java's ``SnapshotManager`` and ``HintFileUtils`` (docs/format.md §2): a hint may be wrong or missing; the
-directory decides. With one exception: LATEST is written after its snapshot and moved back before the snapshot is
-deleted. So if neither that snapshot nor a later one exists, a commit is lost; unless a rollback deleted it, which
-notes that in `ROLLED_BACK` (Java: has no such file), and the hint came after it.
+Equals Java's ``SnapshotManager`` and ``HintFileUtils`` (docs/internals/format.md §2): a hint may be wrong or missing;
+the directory decides. With one exception: LATEST is written after its snapshot and moved back before the snapshot is
+deleted. So if neither that snapshot nor a later one exists, a commit is lost; unless a rollback deleted it, which notes
+that in `ROLLED_BACK` (Java: has no such file), and the hint came after it.
 """
 
 from __future__ import annotations

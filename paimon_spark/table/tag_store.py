@@ -1,6 +1,6 @@
 """The tags of one branch: snapshots with a name, kept when the snapshots themselves expire.
 
-Equals Java's ``TagManager`` and ``Tag`` (docs/format.md §9, docs/spec/tags-proposal.txt).
+Equals Java's ``TagManager`` and ``Tag`` (docs/internals/format.md §9, docs/internals/spec/tags-proposal.txt).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Equals Java's ``TimeTravelUtil``, ``CoreOptions.startupMode``, ``SchemaValidation.validateStartupMode`` and the
 ``Static…StartingScanner`` classes. A time before every living snapshot falls back to the closest older tag
-(docs/spec/tags-proposal.txt), which Java does not do.
+(docs/internals/spec/tags-proposal.txt), which Java does not do.
 """
 
 from __future__ import annotations

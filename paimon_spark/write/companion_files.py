@@ -1,7 +1,7 @@
 """Data files with companion files: for each BLOB column, and for all VECTOR columns.
 
-Equals Java's ``DedicatedFormatRollingFileWriter`` (docs/format.md §12): when the file of the other columns is full, so
-are its companion files, which roll by their own size besides.
+Equals Java's ``DedicatedFormatRollingFileWriter`` (docs/internals/format.md §12): when the file of the other columns is
+full, so are its companion files, which roll by their own size besides.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """New deletion vectors: deleted rows are merged into the vectors that a snapshot has, and index files written.
 
-Equals Java's ``BucketedDvMaintainer`` and ``AppendDeleteFileMaintainer`` (docs/format.md §4.2). A bucket has one index
-file, which is replaced as a whole; a table without buckets has index files of about
+Equals Java's ``BucketedDvMaintainer`` and ``AppendDeleteFileMaintainer`` (docs/internals/format.md §4.2). A bucket has
+one index file, which is replaced as a whole; a table without buckets has index files of about
 ``deletion-vector.index-file.target-size``, of which only those are replaced that hold a changed vector. Runs on the
 driver or in a task, once for each commit or bucket.
 """

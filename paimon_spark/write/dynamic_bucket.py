@@ -14,7 +14,7 @@ Two tasks, or two attempts of one, never place a key differently:
 - where the log is full (`LOG_RECORDS`, `LOG_HASHES`), or the store can create no file exclusively, a new key's bucket
   is a pure function of its hash and of what the log, or the planned snapshot, says.
 
-Hashes are those of the trimmed primary key (docs/format.md §5), int32.
+Hashes are those of the trimmed primary key (docs/internals/format.md §5), int32.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where the indexes of a data file are kept: in its metadata up to a size, else in a companion file.
 
-Equals Java's ``DataFileIndexWriter.close`` (docs/format.md §4.4).
+Equals Java's ``DataFileIndexWriter.close`` (docs/internals/format.md §4.4).
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def follows_a_java_bug(case: GoldenRead) -> bool:
 
 
 def by_newer_rules(case: GoldenRead) -> bool:
-    """Whether the table was merged by rules of 1.4 that 2.1 has changed (docs/format.md §14): we follow 2.1."""
+    """Whether it was merged by rules of 1.4 that 2.1 has changed (docs/internals/format.md §14): we follow 2.1."""
     return bool(case.table.expect.get("version_dependent"))
 
 

@@ -1,4 +1,4 @@
-"""Row-at-a-time models of the merge engines by docs/format.md §10 and §14: slow, plain, independent of the kernel.
+"""Row-at-a-time models of merge engines by docs/internals/format.md §10, §14: slow, plain, independent of the kernel.
 
 A row is a dict of Python values with ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND``. Arrays are lists, maps lists of pairs.
 """

@@ -1,7 +1,8 @@
 """Compaction: the files of each bucket become fewer and sorted, in one COMPACT snapshot; no row changes.
 
-Equals Java's ``CompactProcedure`` (docs/format.md §7). The driver decides from metadata which files are rewritten; an
-executor does that, here or in the tasks of an engine; one commit deletes exactly the files that were read.
+Equals Java's ``CompactProcedure`` (docs/internals/format.md §7). The driver decides from metadata which files are
+rewritten; an executor does that, here or in the tasks of an engine; one commit deletes exactly the files that were
+read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which files of a bucket with keys are compacted together, and to which level: pure functions over file metadata.
 
 Equals Java's ``Levels``, ``CompactStrategy.pickFullCompaction``, ``UniversalCompaction``, ``ForceUpLevel0Compaction``,
-``EarlyFullCompaction`` and ``OffPeakHours`` (docs/format.md §7).
+``EarlyFullCompaction`` and ``OffPeakHours`` (docs/internals/format.md §7).
 """
 
 from __future__ import annotations

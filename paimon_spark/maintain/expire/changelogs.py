@@ -1,7 +1,7 @@
 """Expiring long-lived changelogs: what stays readable as a stream after its snapshot has expired.
 
-Equals Java's ``ExpireChangelogImpl`` and ``ChangelogDeletion`` (docs/format.md §9), with `unused_files` to say what is
-still needed. Runs on the driver; it may be killed at any point and run again.
+Equals Java's ``ExpireChangelogImpl`` and ``ChangelogDeletion`` (docs/internals/format.md §9), with `unused_files` to
+say what is still needed. Runs on the driver; it may be killed at any point and run again.
 """
 
 from __future__ import annotations

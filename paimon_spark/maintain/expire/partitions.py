@@ -1,7 +1,7 @@
 """Expiring partitions: those whose time, or whose last change, is too long ago are dropped.
 
-Equals Java's ``NormalPartitionExpire`` with its two strategies (docs/format.md §9). Runs on the driver; each batch of
-partitions is one ordinary commit, so it may be killed at any point and run again.
+Equals Java's ``NormalPartitionExpire`` with its two strategies (docs/internals/format.md §9). Runs on the driver; each
+batch of partitions is one ordinary commit, so it may be killed at any point and run again.
 """
 
 from __future__ import annotations

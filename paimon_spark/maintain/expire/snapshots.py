@@ -1,7 +1,7 @@
 """Expiring snapshots: the oldest ones go, with every file that nothing else needs.
 
-Equals Java's ``ExpireSnapshotsImpl`` and ``SnapshotDeletion`` (docs/format.md §9), with `unused_files` to say what is
-still needed. Runs on the driver. It may be killed at any point and run again. It deletes data files first, then
+Equals Java's ``ExpireSnapshotsImpl`` and ``SnapshotDeletion`` (docs/internals/format.md §9), with `unused_files` to say
+what is still needed. Runs on the driver. It may be killed at any point and run again. It deletes data files first, then
 manifests, then manifest lists, then the snapshots from the oldest on. So the snapshots that are left always name the
 files that are left.
 """

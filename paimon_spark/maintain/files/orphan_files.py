@@ -1,9 +1,9 @@
 """Files in a table's directories that nothing names: what failed writes, rollbacks and dropped branches left behind.
 
-Equals Java's ``OrphanFilesClean`` and ``LocalOrphanFilesClean`` (docs/format.md §9). A file is kept if a manifest of
-any snapshot, tag or long-lived changelog of any branch names it, unless the entry is a DELETE and nothing else has the
-file. Files are listed before manifests are read, so that files committed meanwhile are kept. Files younger than a day
-(or another time) stay. The functions are small, so that a Spark job can list and read too.
+Equals Java's ``OrphanFilesClean`` and ``LocalOrphanFilesClean`` (docs/internals/format.md §9). A file is kept if a
+manifest of any snapshot, tag or long-lived changelog of any branch names it, unless the entry is a DELETE and nothing
+else has the file. Files are listed before manifests are read, so that files committed meanwhile are kept. Files younger
+than a day (or another time) stay. The functions are small, so that a Spark job can list and read too.
 
 Which external paths belong to one table alone: only there, unreferenced files are its orphans.
 """

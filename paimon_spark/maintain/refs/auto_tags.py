@@ -1,7 +1,7 @@
 """Tags that a table makes by itself, after commits or when asked to.
 
-Equals Java's ``TagAutoManager``, ``TagAutoCreation`` and ``TagBatchCreation`` (docs/format.md §9). A tag of a period is
-made from the first snapshot after it, and named after it.
+Equals Java's ``TagAutoManager``, ``TagAutoCreation`` and ``TagBatchCreation`` (docs/internals/format.md §9). A tag of a
+period is made from the first snapshot after it, and named after it.
 """
 
 from __future__ import annotations

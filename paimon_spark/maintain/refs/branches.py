@@ -1,10 +1,10 @@
 """Making, deleting and renaming branches.
 
-Equals Java's ``FileSystemBranchManager`` (docs/format.md §9), in another order, so that an interrupted process leaves
-only what can be read or finished. The newest schema makes a branch visible: it is written after the snapshot and before
-the older schemas, and is deleted last. A process claims a new branch by creating, exclusively, a file that says what
-the branch begins with. A process that would begin it otherwise fails. A half-made branch is finished if it holds only
-files of its beginning. Making a branch deletes and replaces nothing.
+Equals Java's ``FileSystemBranchManager`` (docs/internals/format.md §9), in another order, so that an interrupted
+process leaves only what can be read or finished. The newest schema makes a branch visible: it is written after the
+snapshot and before the older schemas, and is deleted last. A process claims a new branch by creating, exclusively, a
+file that says what the branch begins with. A process that would begin it otherwise fails. A half-made branch is
+finished if it holds only files of its beginning. Making a branch deletes and replaces nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fast-forward: a branch's snapshots, schemas and tags become those of the main branch.
 
-The result equals that of Java's ``FileSystemBranchManager.fastForward`` (docs/format.md §9). Java deletes first and
-then copies. Here the table goes to the branch's first snapshot first: it can be read after every step, and a second run
-finishes the work. Files that only the forgotten snapshots held stay for `remove_orphan_files`, as in Java.
+The result equals that of Java's ``FileSystemBranchManager.fastForward`` (docs/internals/format.md §9). Java deletes
+first and then copies. Here the table goes to the branch's first snapshot first: it can be read after every step, and a
+second run finishes the work. Files that only the forgotten snapshots held stay for `remove_orphan_files`, as in Java.
 """
 
 from __future__ import annotations

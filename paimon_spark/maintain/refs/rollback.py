@@ -1,7 +1,7 @@
 """Going back to an earlier snapshot or a tag: what came later is forgotten.
 
-Equals Java's ``RollbackHelper`` and the ``rollback`` procedures (docs/format.md §9). Data files are not deleted: those
-of the forgotten commits become orphan files (`remove_orphan_files`).
+Equals Java's ``RollbackHelper`` and the ``rollback`` procedures (docs/internals/format.md §9). Data files are not
+deleted: those of the forgotten commits become orphan files (`remove_orphan_files`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Going back without forgetting: the rows of an earlier snapshot or tag become a new snapshot, after all others.
 
-Equals Java's ``FileStoreCommitImpl.rollbackToAsLatest`` and Flink's ``RollbackToAsLatestProcedure`` (docs/format.md
-§8).
+Equals Java's ``FileStoreCommitImpl.rollbackToAsLatest`` and Flink's ``RollbackToAsLatestProcedure``
+(docs/internals/format.md §8).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Making, replacing, renaming, deleting and expiring tags, with what a table's options say about them.
 
-Equals the tag methods of Java's ``AbstractFileStoreTable``, ``TagManager`` and ``TagTimeExpire`` (docs/format.md §9,
-docs/spec/tags-proposal.txt).
+Equals the tag methods of Java's ``AbstractFileStoreTable``, ``TagManager`` and ``TagTimeExpire``
+(docs/internals/format.md §9, docs/internals/spec/tags-proposal.txt).
 
 Files that tell other systems that a tag is there: option `tag.create-success-file`.
 

@@ -2,8 +2,8 @@
 
 ``TableCatalog``, ``StagingTableCatalog`` (see `ddl`), ``SupportsNamespaces`` (see `namespaces`), ``ProcedureCatalog``
 (see `procedure_calls`) and ``FunctionCatalog`` (see `scalar_functions`). Called on the driver while Spark analyses a
-statement. Signatures differ between Spark versions (`docs/spark.md` §5): overloads of one Java name arrive here as one
-method with a varying number of arguments.
+statement. Signatures differ between Spark versions (`docs/internals/spark.md` §5): overloads of one Java name arrive
+here as one method with a varying number of arguments.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Answers Spark's ``ProcedureCatalog``, ``UnboundProcedure``, ``BoundProcedure`` and ``LocalScan``: CALL statements.
 
 `bind` gives an object of another class than the unbound one: Spark binds a procedure anew until it is not of the class
-that can be bound (`docs/spark_sql.md`, "More traps").
+that can be bound (`docs/internals/spark_sql.md`, "More traps").
 """
 
 from __future__ import annotations

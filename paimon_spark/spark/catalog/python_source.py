@@ -1,8 +1,8 @@
 """Spark's Python data source, made anew for each scan and write of the catalog.
 
-`PythonDataSourceV2` keeps one read plan per object, so sharing one between scans gives wrong rows (`docs/spark.md`
-§2b): here each scan and each write gets an object of its own. A scan is planned in this process, not in a worker of
-Spark's: what its reader and its partitions are goes straight into the ``PythonBatch``.
+`PythonDataSourceV2` keeps one read plan per object, so sharing one between scans gives wrong rows
+(`docs/internals/spark.md` §2b): here each scan and each write gets an object of its own. A scan is planned in this
+process, not in a worker of Spark's: what its reader and its partitions are goes straight into the ``PythonBatch``.
 """
 
 from __future__ import annotations

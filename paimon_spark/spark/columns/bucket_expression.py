@@ -2,7 +2,7 @@
 
 ``hash`` of a BINARY is Java's murmur hash of these bytes where they are whole 4-byte words, as those of a BinaryRow
 are (Spark: ``Murmur3_x86_32.hashUnsafeBytes``; Java: ``MurmurHashUtils.hashBytesByWords``). So the expression builds
-the BinaryRow of the bucket key (docs/format.md §5), and works on classic and Connect sessions alike.
+the BinaryRow of the bucket key (docs/internals/format.md §5), and works on classic and Connect sessions alike.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """DELETE, UPDATE and MERGE of a catalog's tables: Spark analyses the statement, `row_changes` or `merge` runs it.
 
-Spark could hand rows to a Python writer only one by one, and would lose them (`docs/spark_sql.md` Q1a). So the analyzer
-gets one rule more, a Java class. It gives Python such a statement about one of its tables once names and types are
-resolved, before Spark pads its CHAR columns. In its place Python gives a statement that Spark runs without rows, on a
-table whose ``truncateTable`` does the work. So it does not matter how a statement came: with parameters, in a script,
-behind EXPLAIN (which then runs nothing).
+Spark could hand rows to a Python writer only one by one, and would lose them (`docs/internals/spark_sql.md` Q1a). So
+the analyzer gets one rule more, a Java class. It gives Python such a statement about one of its tables once names and
+types are resolved, before Spark pads its CHAR columns. In its place Python gives a statement that Spark runs without
+rows, on a table whose ``truncateTable`` does the work. So it does not matter how a statement came: with parameters, in
+a script, behind EXPLAIN (which then runs nothing).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A `Proxy` answers a Java interface in Python. Spark calls it in the driver only, while it analyses and plans; nothing of
 it travels to a task. What a proxy raises arrives in Spark as the Java exception that Spark itself would raise, so that
-users see Spark's own errors (`docs/spark_sql.md`, "Clean errors out of proxies").
+users see Spark's own errors (`docs/internals/spark_sql.md`, "Clean errors out of proxies").
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The definition of a system table: its name, its columns, and the function that makes its rows.
 
-Columns and types equal Java's classes of ``org.apache.paimon.table.system`` (docs/format.md §11). Rows are Arrow, made
-on the driver from metadata files only; no data file is opened.
+Columns and types equal Java's classes of ``org.apache.paimon.table.system`` (docs/internals/format.md §11). Rows are
+Arrow, made on the driver from metadata files only; no data file is opened.
 """
 
 from __future__ import annotations
