@@ -114,7 +114,7 @@ _OF_EVERY_STORE: Final = frozenset(
 )
 _UNNAMED: Final[Mapping[str, frozenset[str]]] = {"s3": frozenset({"profile"})}
 """Arguments that a file system takes without naming them: a profile of ``~/.aws/config``."""
-_SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*):(?://|(?=/))")
+_SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*):(?://|(?=/)|(?<=[A-Za-z0-9]{2}:)$)")
 _USER_INFO: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*://)[^/@]*@")
 _AZURE_CONTAINER: Final = re.compile(r"^(?:abfss?|wasbs?|az)://([^/@:]+)@", re.IGNORECASE)
 _NEVER_NUMBERS: Final = re.compile(r"key|secret|token|password|account|user|name|id$", re.IGNORECASE)

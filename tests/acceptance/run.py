@@ -3,7 +3,7 @@
 The same file runs on two backends, so every expectation can be checked against the official connector first:
   --backend ours      PySpark as installed with the project; paimon_spark.register + paimon_spark.register_catalog
   --backend official  PySpark 4.1 with the official connector's jar (env OFFICIAL_JAR)
-With `--store s3|gcs|azure|hdfs` (ours only) the warehouse lies on a server of that store, which is started for it.
+With `--store s3|gcs|azure|hdfs|oss` (ours only) the warehouse lies on a server of that store, which is started for it.
 
 File syntax (sqllogictest-like; blocks are separated by blank lines; `#` starts a comment line):
   statement ok                 SQL that must succeed
@@ -349,7 +349,7 @@ def main() -> int:
     """Run the cases that the command line names."""
     parser = argparse.ArgumentParser(description="Runs acceptance cases.")
     parser.add_argument("--backend", default="ours", choices=("ours", "official"))
-    parser.add_argument("--store", choices=("s3", "gcs", "azure", "hdfs"), help="where the warehouse lies, if not here")
+    parser.add_argument("--store", choices=("s3", "gcs", "azure", "hdfs", "oss"), help="where the warehouse lies, if not here")
     parser.add_argument("-v", action="store_true", help="shows each case with its number of steps")
     parser.add_argument("--json", help="where to write case -> failure")
     parser.add_argument("-k", action="store_true", help="goes on after a failed step")

@@ -24,6 +24,7 @@ PART = {
     "gcs": ("dv_append", "br_fallback"),
     "azure": ("mg_clauses", "ex_expire"),
     "hdfs": ("cp_pk", "se_types"),
+    "oss": ("wr_save",),
 }
 """Of each kind of statement one, spread over the stores."""
 

@@ -119,7 +119,7 @@ def test_what_to_do(store: tuple[StoreServer, Faults], fault: Fault, words: str)
 
 @pytest.mark.parametrize("path", ["s3:///wh/d.db/t", "s3a://", "s3a:/wh/t", "gs:///wh", "oss:///wh"])
 def test_a_path_without_a_bucket(path: str) -> None:
-    with pytest.raises(PaimonError, match=rf"'{path}' names no bucket\. Write (s3|gs|oss)://<bucket>/"):
+    with pytest.raises(PaimonError, match=rf"'{path.rstrip('/')}/*' names no bucket\. Write (s3|gs|oss)://<bucket>/"):
         load_table(path, options={"s3.access-key": "hidden-key"})
 
 

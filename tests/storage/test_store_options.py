@@ -21,6 +21,8 @@ BOUNDS = fsspec_options("s3", "s3://x", {})["config_kwargs"]
         ("s3a://b/x", "s3a"),
         ("hdfs://h:1/x", "hdfs"),
         ("hdfs:/x", "hdfs"),
+        ("s3a:", "s3a"),
+        ("C:", ""),
     ],
 )
 def test_schemes(path: str, scheme: str) -> None:
