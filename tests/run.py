@@ -47,7 +47,9 @@ def make_venv() -> Path:
     import tomllib
 
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
-    make_environments.install(python, "-c", str(ROOT / "requirements.lock"), "-e", f"{ROOT}[connect]", *groups["dev"])
+    make_environments.install(
+        python, "-c", str(ROOT / "requirements.lock"), "-e", f"{ROOT}[connect]", *groups["dev"], *groups["docs"]
+    )
     return python
 
 

@@ -1,4 +1,4 @@
-"""Write the table of table kinds into README.md: `python tests/readme/kind_table.py`. Each cell is tried.
+"""Write the table of table kinds into docs/kinds.md: `python tests/readme/kind_table.py`. Each cell is tried.
 
 Every kind of table is created, written twice, read, compacted, updated and deleted from by SQL statements; "yes" means
 that the rows were right afterwards.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "README.md"
+PAGE = ROOT / "docs/kinds.md"
 BEGIN = "<!-- kinds: made by tests/readme/kind_table.py -->\n"
 END = "<!-- end of kinds -->\n"
 HEAD = ("kind of table", "options", "written, read", "compacted", "`UPDATE`", "`DELETE`")

@@ -1,6 +1,7 @@
 """Write the list of procedures into docs/statements.md: `python tests/readme/procedure_table.py`."""
 
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -13,10 +14,16 @@ def table() -> str:
     """All procedures that a user can call."""
     from paimon_spark.spark.sql.procedures.registry import PROCEDURES, REFUSED, procedure_names
 
-    reasons = "".join(f"- `{name}`: {reason}.\n" for name, reason in sorted(REFUSED.items()))
+    reasons = "".join(wrapped(f"- `{name}`: {reason}.") for name, reason in sorted(REFUSED.items()))
     rows = [f"| `{PROCEDURES[name].signature}` | {PROCEDURES[name].description} |" for name in procedure_names()]
     head = "| procedure | what it does |\n|---|---|\n"
     return head + "\n".join(rows) + f"\n\nRefused, with these words:\n\n{reasons}"
+
+
+def wrapped(item: str) -> str:
+    """An item of a list in lines of 120 characters."""
+    lines = textwrap.wrap(item, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines) + "\n"
 
 
 def with_procedures(page: str) -> str:
