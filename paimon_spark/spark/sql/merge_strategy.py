@@ -14,7 +14,6 @@ from paimon_spark.maintain.row_level import columns_kept_by_engine
 from paimon_spark.read.key_lookup import has_plain_equality
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec.row_kind import RowKind
-from paimon_spark.spec.schema import BucketMode
 
 if TYPE_CHECKING:
     from paimon_spark.spec.schema import TableSchema
@@ -108,7 +107,7 @@ def strategy_of(table: FileStoreTable, shape: MergeShape) -> MergeStrategy:
         table: the target with the options of the statement.
         shape: what the statement says.
     """
-    if not table.schema.primary_keys:
+    if not table.schema.kind.is_keyed:
         return _without_key(table, shape)
     reason = _not_by_key(table.schema, shape)
     if reason is not None:
@@ -124,7 +123,7 @@ def strategy_of(table: FileStoreTable, shape: MergeShape) -> MergeStrategy:
 
 def has_own_buckets(schema: TableSchema) -> bool:
     """Whether each key has a bucket, where its rows meet."""
-    return schema.bucket_mode in (BucketMode.HASH_FIXED, BucketMode.HASH_DYNAMIC)
+    return schema.kind.hashes_to_buckets or schema.kind.assigns_buckets
 
 
 def columns_of_deletes(schema: TableSchema) -> frozenset[str]:
@@ -164,7 +163,7 @@ def _without_key(table: FileStoreTable, shape: MergeShape) -> MergeStrategy:
     """The strategy for a table without primary keys."""
     if not shape.matched and not shape.not_matched_by_source:
         return MergeStrategy(MergeWay.APPEND, "it only inserts")
-    if table.options.data_evolution_enabled:
+    if table.schema.kind.evolves_columns:
         return MergeStrategy(MergeWay.COMPANION_COLUMNS, "data-evolution.enabled = true")
     if table.options.deletion_vectors_enabled:
         return MergeStrategy(MergeWay.DELETION_VECTORS, "deletion-vectors.enabled = true")
@@ -215,11 +214,11 @@ def _not_looked_up(schema: TableSchema, shape: MergeShape) -> str | None:
     for key in schema.primary_keys:
         if not has_plain_equality(schema.field(key).type):
             return f"equal values of the primary key column {key} are not always the same key"
-    if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
+    if schema.kind.assigns_buckets:
         # keys get their buckets before it is known whether they are written
         if not shape.not_matched or shape.not_matched[-1].conditional:
             return "rows of the source without a clause must get no bucket (dynamic buckets)"
-    elif schema.bucket_mode is not BucketMode.HASH_FIXED:
+    elif not schema.kind.hashes_to_buckets:
         return "a key has no bucket of its own before it is written"
     kept = kept_columns(schema, [(clause.action, clause.values.keys()) for clause in shape.matched])
     for name in sorted(kept):
