@@ -349,7 +349,9 @@ def main() -> int:
     """Run the cases that the command line names."""
     parser = argparse.ArgumentParser(description="Runs acceptance cases.")
     parser.add_argument("--backend", default="ours", choices=("ours", "official"))
-    parser.add_argument("--store", choices=("s3", "gcs", "azure", "hdfs", "oss"), help="where the warehouse lies, if not here")
+    parser.add_argument(
+        "--store", choices=("s3", "gcs", "azure", "hdfs", "oss"), help="where the warehouse lies, if not here"
+    )
     parser.add_argument("-v", action="store_true", help="shows each case with its number of steps")
     parser.add_argument("--json", help="where to write case -> failure")
     parser.add_argument("-k", action="store_true", help="goes on after a failed step")

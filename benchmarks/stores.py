@@ -1,0 +1,207 @@
+"""Statements on a store with S3's protocol that is 30 ms away: requests, seconds and bytes of each.
+
+`python -m benchmarks.stores` starts moto in a process of its own (`store_server.py`), which counts and delays, and runs
+the statements of a person at a prompt, warm, and a job's over `--rows` rows. `--official JAR` runs the same by the
+official connector through s3a, in a session of its own afterwards (`--official-python`: an interpreter with the PySpark
+that the jar is made for; start this one with the same). Both have Hadoop's s3a (Maven fetches `hadoop-aws` once).
+"alone s" is how long at least one request was under way without moto's own work: moto is slow with large objects.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.store_server import BUCKET, DELAY_SECONDS, Server, running
+
+os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+ROOT = Path(__file__).parent.parent
+KEYED = "(k INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key'='k', 'bucket'='4')"
+JOB_KEYED = (
+    "(id BIGINT NOT NULL, g BIGINT, a DOUBLE, b STRING) "
+    "TBLPROPERTIES ('primary-key'='id', 'bucket'='4', 'write-only'='true')"
+)
+VALUES = "id % 1000, id / 3.0D, concat('left-', md5(cast(id as string)))"
+
+Row = dict[str, float]
+
+
+def session(catalog: str, server: Server, official: str | None) -> Any:
+    """A session with a catalog ``c``, ours or the official one's."""
+    from pyspark.sql import SparkSession
+
+    sys.path.insert(0, str(ROOT))
+    from tests.support.hadoop_aws import hadoop_aws_jars
+
+    s3a = {
+        "endpoint": server.url,
+        "access.key": "key",
+        "secret.key": "hidden",
+        "path.style.access": "true",
+        "endpoint.region": "us-east-1",
+        "connection.ssl.enabled": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("stores")
+    settings = {
+        "spark.jars": ",".join([*hadoop_aws_jars(), *([official] if official else [])]),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.driver.memory": "2g",
+        **{f"spark.hadoop.fs.s3a.{key}": value for key, value in s3a.items()},
+    }
+    root = f"s3a://{BUCKET}/{catalog}"
+    if official:
+        settings["spark.sql.extensions"] = "org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions"
+        settings["spark.sql.catalog.c"] = "org.apache.paimon.spark.SparkCatalog"
+        settings["spark.sql.catalog.c.warehouse"] = root
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    if not official:
+        import paimon_spark
+
+        paimon_spark.register(spark)
+        paimon_spark.register_catalog(spark, "c", warehouse=root, **server.options)
+    return spark
+
+
+def measure(server: Server, name: str, run: Callable[[], object], found: dict[str, Row]) -> None:
+    """Run something, and note what it took."""
+    server.counted()
+    start = time.perf_counter()
+    run()
+    seconds = time.perf_counter() - start
+    counted = server.counted()
+    found[name] = {
+        "requests": counted.number,
+        "seconds": seconds,
+        "in a row": counted.waves,
+        "server": counted.server_seconds,
+        "sent": counted.sent_bytes,
+        "received": counted.received_bytes,
+    }
+    print(f"  {name}: {found[name]}", file=sys.stderr, flush=True)
+
+
+def statements(spark: Any, server: Server) -> dict[str, Row]:
+    """The short statements, warm."""
+    found: dict[str, Row] = {}
+
+    def sql(text: str) -> Callable[[], object]:
+        return lambda: spark.sql(text).collect()
+
+    spark.sql("CREATE DATABASE IF NOT EXISTS c.d")
+    spark.sql(f"CREATE TABLE c.d.t {KEYED}")
+    spark.sql("INSERT INTO c.d.t SELECT cast(id as int), 'a' FROM range(1000)")
+    spark.sql("CREATE TABLE c.d.four (k INT, v STRING)")
+    for n in range(4):
+        spark.sql(f"INSERT INTO c.d.four VALUES ({n}, 'x')")
+    spark.sql("INSERT INTO c.d.t VALUES (5, 'b')")
+    for turn, number in enumerate((100, 200)):
+        spark.sql("SELECT * FROM c.d.t").collect()
+        spark.sql("SELECT * FROM c.d.four").collect()
+        for name, text in {
+            "point look-up": "SELECT * FROM c.d.t WHERE k = 5",
+            "second read of 4 small files": "SELECT * FROM c.d.four",
+            "INSERT of one row": f"INSERT INTO c.d.t VALUES ({number}, 'c')",
+            "create_tag": f"CALL c.sys.create_tag(table => 'd.t', tag => 'tag{turn}')",
+            "DESCRIBE": "DESCRIBE TABLE c.d.t",
+            "SHOW TABLES": "SHOW TABLES IN c.d",
+            "DELETE of a key": f"DELETE FROM c.d.t WHERE k = {number}",
+            "CREATE TABLE": f"CREATE TABLE c.d.u{turn} {KEYED}",
+            "compact of 4 buckets": "CALL c.sys.compact(table => 'd.t', compact_strategy => 'full')",
+        }.items():
+            if name.startswith("compact"):
+                spark.sql("INSERT INTO c.d.t SELECT cast(id as int), 'c' FROM range(1000)")
+            measure(server, name, sql(text), found)  # the second turn counts
+    return found
+
+
+def job(spark: Any, server: Server, rows: int) -> dict[str, Row]:
+    """Many rows: written, read, merged, compacted, streamed."""
+    found: dict[str, Row] = {}
+
+    def insert(table: str, count: int, start: int = 0) -> Callable[[], object]:
+        source = f"SELECT id, {VALUES} FROM range({start}, {start + count}, 1, 4)"
+        return lambda: spark.sql(f"INSERT INTO c.d.{table} {source}")
+
+    def read(table: str) -> Callable[[], object]:
+        return lambda: spark.table(f"c.d.{table}").write.format("noop").mode("overwrite").save()
+
+    spark.sql("CREATE TABLE c.d.plain (id BIGINT, g BIGINT, a DOUBLE, b STRING)")
+    spark.sql(f"CREATE TABLE c.d.keyed {JOB_KEYED}")
+    measure(server, "write of an append table", insert("plain", rows), found)
+    measure(server, "read of it", read("plain"), found)
+    measure(server, "read of it, again", read("plain"), found)
+    measure(server, "write of a table with keys", insert("keyed", rows), found)
+    for turn in range(3):
+        insert("keyed", rows // 10, turn * rows // 5)()
+    measure(server, "read of it and 3 updates, merged", read("keyed"), found)
+    measure(server, "the same, again", read("keyed"), found)
+    compact = "CALL c.sys.compact(table => 'd.keyed', compact_strategy => 'full')"
+    measure(server, "full compaction", lambda: spark.sql(compact).collect(), found)
+    measure(server, "read of it, compacted", read("keyed"), found)
+    stream = spark.readStream.table("c.d.plain").writeStream.format("noop").trigger(availableNow=True)
+    checkpoint = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"stores-{time.time_ns()}")
+    started = stream.option("checkpointLocation", checkpoint)
+    measure(server, "stream of the append table", lambda: started.start().awaitTermination(), found)
+    return found
+
+
+def _worker(url: str, rows: int, official: str | None) -> dict[str, Row]:
+    server = Server(url)
+    spark = session("official" if official else "ours", server, official)
+    try:
+        return statements(spark, server) | (job(spark, server, rows) if rows else {})
+    finally:
+        spark.stop()
+
+
+def _cell(row: Row | None) -> str:
+    if row is None:
+        return "- | - | - | -"
+    alone = max(0.0, row["in a row"] * DELAY_SECONDS - row["server"])
+    size = (row["sent"] + row["received"]) / (1 << 20)
+    return f"{row['requests']:.0f} | {row['seconds']:.2f} | {alone:.2f} | {size:.1f}"
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=2_000_000, help="of the job; 0 leaves it out")
+    parser.add_argument("--official", help="the official connector's jar")
+    parser.add_argument("--official-python", default=sys.executable)
+    parser.add_argument("--worker", help="the URL of a server: measure one connector, and print JSON")
+    given = parser.parse_args()
+    if given.worker:
+        print(json.dumps(_worker(given.worker, given.rows, given.official)))
+        return
+    results: list[dict[str, Row]] = []
+    for official in [None, *([given.official] if given.official else [])]:
+        with running() as server:
+            python = given.official_python if official else sys.executable
+            command = [python, "-m", "benchmarks.stores", "--worker", server.url, "--rows", str(given.rows)]
+            command += ["--official", official] if official else []
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
+            results.append(json.loads(done.stdout.strip().splitlines()[-1]))
+    ours, theirs = results[0], results[1] if len(results) > 1 else {}
+    print("| statement | requests | s | alone s | MB | official: requests | s | alone s | MB | ratio of s |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for name, row in ours.items():
+        other = theirs.get(name)
+        ratio = f"**{row['seconds'] / other['seconds']:.2f}**" if other else "-"
+        print(f"| {name} | {_cell(row)} | {_cell(other)} | {ratio} |")
+
+
+if __name__ == "__main__":
+    main()
