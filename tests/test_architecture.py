@@ -319,7 +319,7 @@ def test_test_files_have_names_of_their_own() -> None:
 
 
 KINDS_ARE_DECIDED_IN = ("spec/table_kind.py", "spec/schema.py", "spec/schema_validation.py", "spec/blob_validation.py")
-MOST_KIND_BRANCHES = {"spark": 33, "below spark": 4}  # these numbers may only be lowered
+MOST_KIND_BRANCHES = {"spark": 26, "below spark": 4}  # these numbers may only be lowered
 
 
 def kind_branches(tree: ast.Module) -> int:

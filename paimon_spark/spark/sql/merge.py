@@ -66,7 +66,7 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
         PaimonError: as of every write; nothing was committed then.
     """
     check_merge(table, updates=Action.UPDATE in statement.actions, deletes=Action.DELETE in statement.actions)
-    places = () if table.schema.primary_keys else (FILE_PATH, ROW_INDEX, *tracked_names(table.schema))
+    places = () if table.schema.kind.is_keyed else (FILE_PATH, ROW_INDEX, *tracked_names(table.schema))
     _check_names(table, places)
 
     def attempt(snapshot: Snapshot | None) -> None:
@@ -84,7 +84,7 @@ def run_merge(table: FileStoreTable, statement: MergeStatement) -> None:
             each_key_once = outcome is not _Outcome.KEY_COMES_TWICE
         with _narrowed(rows, table, snapshot) as narrowed:
             changes = _Changes(table.schema, narrowed, places)
-            if table.schema.primary_keys:
+            if table.schema.kind.is_keyed:
                 _write_keyed(table, changes, SnapshotIdentity.of(snapshot), each_key_once=each_key_once)
             elif strategy.way is MergeWay.COMPANION_COLUMNS and snapshot is not None:
                 columns = changes.updated_columns

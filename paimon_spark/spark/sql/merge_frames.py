@@ -224,7 +224,7 @@ class FrameMerge(MergeStatement):
     def _columns(self) -> list[str]:
         """The columns of the target that may be needed: by their names, or since they keep their values."""
         schema = self.table.schema
-        deletes = columns_of_deletes(schema) if Action.DELETE in self.actions and schema.primary_keys else ()
+        deletes = columns_of_deletes(schema) if Action.DELETE in self.actions and schema.kind.is_keyed else ()
         kept = {*schema.primary_keys, *deletes}
         texts = [str(self.on)]
         for clause in self._clauses():
