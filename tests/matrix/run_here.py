@@ -11,7 +11,6 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,20 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.matrix.statement import Statement
-
-
-@dataclass
-class Backend:
-    """What the program of the acceptance cases needs of a session: the catalog is named `c`."""
-
-    spark: SparkSession
-    wh: str
-    checkpoints: str
-    backend: str = "ours"
-
-    def path(self, database: str, table: str) -> str:
-        """The directory of a table."""
-        return f"{self.wh}/{database}.db/{table}"
 
 
 def start() -> SparkSession:
@@ -69,6 +54,7 @@ def failures(spark: SparkSession, folder: str, cases: list[str]) -> dict[str, st
     """What failed of each acceptance case; None where it holds."""
     import paimon_spark
     from tests.acceptance.run import run_file
+    from tests.support.acceptance_backend import Backend
 
     warehouse = f"{folder}/acceptance"
     paimon_spark.register_catalog(spark, "c", warehouse=warehouse)
