@@ -1,6 +1,7 @@
 import multiprocessing
 import os
 import pickle
+import sys
 import threading
 import uuid
 from pathlib import Path
@@ -254,15 +255,23 @@ def test_a_store_that_cannot_create_exclusively_is_refused() -> None:
         store.create_exclusive("dir://x/y", b"1")
 
 
-def test_a_missing_package_is_named_with_its_pip_command() -> None:
-    pytest.importorskip("fsspec")
-    try:
-        import gcsfs  # noqa: F401
-    except ImportError:
-        with pytest.raises(PaimonError, match=r"pip install 'paimon-spark\[gcs\]'"):
-            FileIO.for_path("gs://bucket/x").exists("gs://bucket/x")
-    with pytest.raises(PaimonError, match="pip install ossfs"):
-        FileIO.for_path("oss://bucket/x").exists("oss://bucket/x")
+@pytest.mark.parametrize(
+    ("scheme", "module", "command"),
+    [
+        ("s3", "s3fs", r"pip install 'paimon-spark\[s3\]'"),
+        ("gs", "gcsfs", r"pip install 'paimon-spark\[gcs\]'"),
+        ("abfs", "adlfs", r"pip install 'paimon-spark\[azure\]'"),
+        ("oss", "ossfs", r"pip install 'paimon-spark\[oss\]'"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_pip_command(
+    scheme: str, module: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = pytest.importorskip("fsspec.registry")
+    monkeypatch.delitem(registry._registry, scheme, raising=False)
+    monkeypatch.setitem(sys.modules, module, None)  # an import of it fails, installed or not
+    with pytest.raises(PaimonError, match=command):
+        FileIO.for_path(f"{scheme}://bucket/x").exists(f"{scheme}://bucket/x")
 
 
 def test_an_unknown_scheme_is_an_error_that_says_so() -> None:
