@@ -26,7 +26,8 @@ from paimon_spark.errors import (
 
 if TYPE_CHECKING:
     from paimon_spark.arrow.table import create_table, open_table
-    from paimon_spark.spark.register import register, register_catalog
+    from paimon_spark.spark.register import register
+    from paimon_spark.spark.register_catalog import register_catalog
     from paimon_spark.spark.table.paimon_table import PaimonTable
     from paimon_spark.spark.text.statement import sql
 
@@ -66,10 +67,14 @@ def __getattr__(name: str) -> Any:
         from paimon_spark.spark.table.paimon_table import PaimonTable
 
         return PaimonTable
-    if name in ("register", "register_catalog"):
-        from paimon_spark.spark import register
+    if name == "register":
+        from paimon_spark.spark.register import register
 
-        return getattr(register, name)
+        return register
+    if name == "register_catalog":
+        from paimon_spark.spark.register_catalog import register_catalog
+
+        return register_catalog
     if name == "sql":
         from paimon_spark.spark.text.statement import sql
 

@@ -60,6 +60,8 @@ ROOM_HEIGHTS = {
         "register": 8,
         "table": 9,
         "text": 10,
+        "connect": 11,
+        "register_catalog": 12,
     },
 }
 ONLY_FOR = {"merge": {"errors", "options", "spec"}}  # narrower than its height

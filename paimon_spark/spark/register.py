@@ -1,4 +1,4 @@
-"""Making a Spark session know the format ``paimon``, and a warehouse as an SQL catalog."""
+"""Making a Spark session know the format ``paimon``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.errors import PaimonError
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import carry_settings, is_connect
 
@@ -62,7 +62,7 @@ def register(spark: SparkSession) -> None:
         explain_read_failures()
         install_stream_sinks()
         if install_format(spark):
-            _follow_new_sessions(spark, register)
+            follow_new_sessions(spark, register)
 
 
 def _register(spark: SparkSession) -> None:
@@ -81,57 +81,23 @@ def _register(spark: SparkSession) -> None:
             raise
 
 
-def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: bool = True, **options: str) -> None:
-    """Make a warehouse directory an SQL catalog of a classic session; calling it again replaces the catalog.
-
-    Sessions made of this one have the catalog too: ``spark.newSession()`` and those that ``foreachBatch`` is given.
-
-    Args:
-        spark: a classic session (``SparkSession.builder.master(…)``), not one of Spark Connect.
-        name: the catalog's name in statements, as in ``SELECT * FROM <name>.db.t``.
-        warehouse: directory of the databases; made when it is not there.
-        parser: understand Paimon's own statements as well (``ALTER TABLE t CREATE TAG x``, ``SHOW TAGS t``): whatever
-            Spark's parser refuses is looked at once more. False leaves Spark's parser alone.
-        options: options of the store (``**{"s3.endpoint": …}``).
-
-    Raises:
-        UnsupportedError: the session is one of Spark Connect; the message names what to use instead. Or an option asks
-            for another kind of catalog than a directory (``metastore="rest"``).
-        OptionError: an option is unknown, or is one of tables.
-        PaimonError: the Python workers have no paimon_spark, or the session cannot call back into Python.
-    """
-    if is_connect(spark):
-        raise UnsupportedError(
-            "register_catalog needs a classic session: a catalog lives in the JVM of the driver, which Spark Connect "
-            "does not let Python reach. Instead of spark.sql use paimon_spark.sql(spark, statement, "
-            f"warehouse='{warehouse}', catalog='{name}'): it takes SELECT with VERSION AS OF and TIMESTAMP AS OF, "
-            "INSERT, UPDATE, DELETE, CREATE, ALTER, DROP and TRUNCATE TABLE, SHOW, DESCRIBE, CALL and tag statements. "
-            f"Instead of spark.table use spark.read.format('paimon').load('{warehouse}/db.db/t') with options such as "
-            "scan.tag-name or scan.version, or paimon_spark.PaimonTable.for_path(spark, path).to_df(); instead of "
-            "saveAsTable and writeTo df.write.format('paimon').mode('append').save(path); for changes of one table "
-            "the methods of paimon_spark.PaimonTable"
-        )
-    from paimon_spark.table.catalog_options import check_catalog_options
-
-    given = {key: str(value) for key, value in options.items()}
-    check_catalog_options(given)
-    register(spark)
-    from paimon_spark.spark.hooks.install_catalog import install_catalog  # needs py4j, as above
-
-    install_catalog(spark, name, str(warehouse), given, parser=parser)
-    _follow_new_sessions(spark, lambda new: register_catalog(new, name, warehouse=warehouse, parser=parser, **options))
+def follow_new_sessions(spark: SparkSession, prepare: Callable[[SparkSession], None]) -> None:
+    """Let ``spark.newSession()`` give sessions that are prepared in the same way, and ``cloneSession()`` of Connect."""
+    for method in ("newSession", "cloneSession"):
+        plain = getattr(spark, method, None) if method == "newSession" or is_connect(spark) else None
+        if plain is not None:
+            setattr(spark, method, _preparing(plain, prepare))
 
 
-def _follow_new_sessions(spark: SparkSession, prepare: Callable[[SparkSession], None]) -> None:
-    """Let ``spark.newSession()`` give sessions that are prepared in the same way."""
-    plain = spark.newSession
-
-    def new_session() -> SparkSession:
-        new = plain()
+def _preparing(
+    plain: Callable[..., SparkSession], prepare: Callable[[SparkSession], None]
+) -> Callable[..., SparkSession]:
+    def new_session(*arguments: Any, **named: Any) -> SparkSession:
+        new = plain(*arguments, **named)
         prepare(new)
         return new
 
-    spark.newSession = new_session  # type: ignore[method-assign]
+    return new_session
 
 
 def _check_workers(spark: SparkSession) -> None:

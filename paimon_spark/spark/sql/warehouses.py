@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_CATALOG = "paimon"
+SPARK_CATALOG = "spark_catalog"
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Warehouses:
     catalogs: Mapping[str, FilesystemCatalog] = field(default_factory=dict)
     catalog: str = DEFAULT_CATALOG
     database: str = DEFAULT_DATABASE
+    own_statements: bool = False
+    """Whether the session's own methods (``spark.sql``, ``spark.table``, …) know the catalogs, on Spark Connect."""
 
     @property
     def current(self) -> FilesystemCatalog | None:
@@ -91,8 +94,18 @@ def warehouses_of(spark: SparkSession) -> Warehouses:
         return _states.get(spark, Warehouses())
 
 
-def add_warehouse(spark: SparkSession, name: str, warehouse: str, options: Mapping[str, str]) -> None:
+def add_warehouse(
+    spark: SparkSession, name: str, warehouse: str, options: Mapping[str, str], *, own_statements: bool = False
+) -> None:
     """Let statements of a session name a warehouse.
+
+    Args:
+        spark: the session.
+        name: of the catalog.
+        warehouse: directory of the databases.
+        options: of the store.
+        own_statements: the session's own methods are to know it, besides `paimon_spark.sql`. At first the current
+            catalog then stays Spark's.
 
     Raises:
         UnsupportedError: an option asks for another kind of catalog than a directory.
@@ -102,7 +115,11 @@ def add_warehouse(spark: SparkSession, name: str, warehouse: str, options: Mappi
     catalog = FilesystemCatalog(warehouse.rstrip("/") or "/", dict(options))
     with _lock:
         known = _states.get(spark, Warehouses())
-        _states[spark] = replace(known, catalogs={**known.catalogs, name: catalog})
+        known = replace(known, catalogs={**known.catalogs, name: catalog})
+        if own_statements and not known.own_statements:
+            fresh = len(known.catalogs) == 1
+            known = replace(known, own_statements=True, catalog=SPARK_CATALOG if fresh else known.catalog)
+        _states[spark] = known
 
 
 def use(spark: SparkSession, catalog: str, database: str | None = None) -> None:

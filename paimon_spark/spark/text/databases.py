@@ -10,6 +10,7 @@ from paimon_spark.spark.sql.procedures.procedure import BOOLEAN, ResultColumn
 from paimon_spark.spark.sql.table_definitions import refuse_database_location
 from paimon_spark.spark.sql.warehouses import (
     DEFAULT_CATALOG,
+    SPARK_CATALOG,
     analysis_error,
     quoted,
     schema_not_found,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 DATABASE_WORDS = ("DATABASE", "SCHEMA", "NAMESPACE")
-_SPARK_CATALOG = "spark_catalog"
 
 
 def run_use(context: Context, cursor: Cursor) -> DataFrame | None:
@@ -46,11 +46,11 @@ def run_use(context: Context, cursor: Cursor) -> DataFrame | None:
         use(context.spark, parts[0], database)
     elif len(parts) == 1 and parts[0] == DEFAULT_CATALOG:
         raise unknown_warehouse(DEFAULT_CATALOG)
-    elif known.current is not None and parts[0] != _SPARK_CATALOG and len(parts) == 1:
+    elif known.current is not None and parts[0] != SPARK_CATALOG and len(parts) == 1:
         _database(known.current, known.catalog, parts[0])
         use(context.spark, known.catalog, parts[0])
     else:
-        use(context.spark, parts[0] if parts[0] == _SPARK_CATALOG or len(parts) > 1 else known.catalog)
+        use(context.spark, parts[0] if parts[0] == SPARK_CATALOG or len(parts) > 1 else known.catalog)
         return None
     return empty(context)
 
@@ -58,7 +58,7 @@ def run_use(context: Context, cursor: Cursor) -> DataFrame | None:
 def run_create_database(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run CREATE DATABASE, the cursor standing behind these words; None for one of Spark's."""
     tolerant = cursor.take("IF", "NOT", "EXISTS")
-    found = _named(context, cursor.name())
+    found = named_database(context, cursor.name())
     if found is None:
         return None
     catalog, catalog_name, database = found
@@ -83,7 +83,7 @@ def run_create_database(context: Context, cursor: Cursor) -> DataFrame | None:
 def run_drop_database(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run DROP DATABASE, the cursor standing behind these words; None for one of Spark's."""
     tolerant = cursor.take("IF", "EXISTS")
-    found = _named(context, cursor.name())
+    found = named_database(context, cursor.name())
     if found is None:
         return None
     cascade = cursor.take_any("CASCADE", "RESTRICT") == "CASCADE"
@@ -106,7 +106,7 @@ def run_drop_database(context: Context, cursor: Cursor) -> DataFrame | None:
 def run_describe_database(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run DESCRIBE DATABASE, the cursor standing behind these words; None for one of Spark's."""
     cursor.take("EXTENDED")
-    found = _named(context, cursor.name())
+    found = named_database(context, cursor.name())
     if found is None:
         return None
     cursor.finish()
@@ -133,7 +133,7 @@ def run_show_databases(context: Context, cursor: Cursor) -> DataFrame | None:
 def run_show_tables(context: Context, cursor: Cursor) -> DataFrame | None:
     """Run SHOW TABLES, the cursor standing behind these words; None for those of Spark."""
     parts = cursor.name() if cursor.take_any("FROM", "IN") else (context.known.catalog, context.known.database)
-    found = _named(context, parts)
+    found = named_database(context, parts)
     if found is None:
         return None
     catalog, catalog_name, database = found
@@ -171,7 +171,7 @@ def _pattern(cursor: Cursor) -> str | None:
     return pattern
 
 
-def _named(context: Context, parts: Sequence[str]) -> tuple[FilesystemCatalog, str, str] | None:
+def named_database(context: Context, parts: Sequence[str]) -> tuple[FilesystemCatalog, str, str] | None:
     """Return the catalog, its name and the database that a name means; None for a database of Spark's."""
     known = context.known
     if parts[0] in known.catalogs and len(parts) == 2:

@@ -45,12 +45,13 @@ def run_describe(context: Context, cursor: Cursor) -> DataFrame | None:
     if system_table_in(name) is None:
         rows = described_table(name.load(), name.parts, extended=extended)
     else:
-        rows = described_columns(_struct(name))
+        rows = described_columns(struct_of(name))
     columns = (ResultColumn("col_name", nullable=False), ResultColumn("data_type", nullable=False))
     return rows_frame(context, (*columns, ResultColumn("comment")), rows)
 
 
-def _struct(name: TableName) -> StructType:
+def struct_of(name: TableName) -> StructType:
+    """Return the columns of a table, or of a system table, as statements show them."""
     found, table = _system_table(name), name.load()
     if isinstance(found, RowView):
         return to_spark_struct(found.fields(table))
@@ -89,7 +90,7 @@ def run_show_columns(context: Context, cursor: Cursor) -> DataFrame | None:
     name = target(context, parts)
     if name is None:
         return None
-    return rows_frame(context, (ResultColumn("col_name", nullable=False),), [(n,) for n in _struct(name).names])
+    return rows_frame(context, (ResultColumn("col_name", nullable=False),), [(n,) for n in struct_of(name).names])
 
 
 def run_show_partitions(context: Context, cursor: Cursor) -> DataFrame | None:

@@ -52,12 +52,21 @@ def run_insert(context: Context, cursor: Cursor, *, ctes: str = "") -> DataFrame
     name = target(context, statement.parts)
     if name is None:
         return run_query(context, query, before=head + " ", whole=cursor.text)
-    refuse_system_table(name.path, system_table_in(name), "written")
-    write_options(context, name)
-    table = name.load()
+    table = written_table(context, name)
     query = _with_defaults(query, query_columns(table.schema, statement), table)
     insert_rows(context, name, table, statement, run_query(context, query))
     return empty(context)
+
+
+def written_table(context: Context, name: TableName) -> FileStoreTable:
+    """Return the table that a statement writes to.
+
+    Raises:
+        UnsupportedError: it is a system table, or the session has set a branch.
+    """
+    refuse_system_table(name.path, system_table_in(name), "written")
+    write_options(context, name)
+    return name.load()
 
 
 def target(context: Context, parts: Sequence[str]) -> TableName | None:

@@ -18,6 +18,7 @@ from paimon_spark.errors import OptionError, TableNotFoundError, UnsupportedErro
 from paimon_spark.options import find_option, unknown_option_error
 from paimon_spark.spark.columns.char_columns import padded
 from paimon_spark.spark.session.active_session import activate
+from paimon_spark.spark.session.plain_methods import plain
 from paimon_spark.spark.source.source_options import FILTER
 from paimon_spark.spark.source.system_read import named_system_table
 from paimon_spark.spark.sql.read_version import (
@@ -80,7 +81,9 @@ class Context:
         for name in self.frames:
             text = text.replace(name, f"{{{name}}}")
         frames = {**self.frames, **(frames or {})}
-        return self.spark.sql(text, args=args, **frames) if frames else self.spark.sql(text, args=args)
+        run = plain(self.spark.sql)
+        found: DataFrame = run(text, args=args, **frames) if frames else run(text, args=args)
+        return found
 
 
 @dataclass(frozen=True)
@@ -159,11 +162,27 @@ def _read(context: Context, text: str, reference: TableReference, clauses: Seque
     return _Read(reference, name, layered(session, options), end, current)
 
 
+def read_table(context: Context, parts: Sequence[str], options: Mapping[str, str]) -> DataFrame | None:
+    """Return the rows of a table that is named as for ``spark.table``; None for a table of Spark's.
+
+    Raises:
+        AnalysisException: there is no such table, and Spark cannot know one either.
+    """
+    read = _read(context, "", TableReference(tuple(parts), 0, 0, None, ()), ())
+    if read is None:
+        return None
+    if system_table_in(read.name) is not None:
+        _check_system_table(read)
+    activate(context.spark)
+    reader = context.spark.read.format("paimon").options(**read.name.options).options(**layered(read.options, options))
+    return reader.load(read.name.path).alias(read.name.table)
+
+
 def _is_temporary_view(spark: SparkSession, name: str) -> bool:
     """Return whether a name of one part is a temporary view, which hides a table of that name."""
-    if not spark.catalog.tableExists(quoted_name(name)):
+    if not plain(spark.catalog.tableExists)(quoted_name(name)):
         return False
-    return bool(spark.catalog.getTable(quoted_name(name)).isTemporary)
+    return bool(plain(spark.catalog.getTable)(quoted_name(name)).isTemporary)
 
 
 def _given(

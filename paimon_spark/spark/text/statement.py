@@ -88,7 +88,12 @@ def sql(
     if catalog is not None or database is not None:
         known = warehouses_of(spark)
         use(spark, catalog or known.catalog, database)
-    context = Context(spark, warehouses_of(spark), args)
+    return run_statement(Context(spark, warehouses_of(spark), args), statement)
+
+
+def run_statement(context: Context, statement: str) -> DataFrame:
+    """Run one statement: by this engine where it names a Paimon table, else by Spark."""
+    spark = context.spark
     kept = "\\" in statement and str(spark.conf.get(_BACKSLASHES_KEPT, "false")).lower() == "true"
     with backslashes_kept(kept):
         cursor = Cursor.of(statement)

@@ -1,0 +1,179 @@
+"""``df.write`` and ``df.writeTo`` of Connect sessions, where they name a Paimon table of a registered catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.spark.connect.condition_text import column_name, condition_text
+from paimon_spark.spark.connect.names import context_of, new_or_there, there
+from paimon_spark.spark.session.overwrite_mode import OVERWRITE_MODE
+from paimon_spark.spark.session.plain_methods import wrap_method
+from paimon_spark.spark.sql.inserted_rows import Insert
+from paimon_spark.spark.sql.warehouses import TableName, quoted, table_not_found
+from paimon_spark.spark.text.inserts import insert_rows, written_table
+from paimon_spark.spark.text.queries import Context
+from paimon_spark.spark.text.statement import run_statement
+from paimon_spark.spec.filter_text import literal_text, quoted_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_ROWS = "_paimon_written_rows"
+_MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
+
+
+def install_writers() -> None:
+    """Let writers of Connect sessions name Paimon tables. Calling it again does no harm."""
+    from pyspark.sql.connect.readwriter import DataFrameWriter, DataFrameWriterV2
+
+    wrap_method(DataFrameWriter, "insertInto", _insert_into)
+    wrap_method(DataFrameWriter, "saveAsTable", _save_as_table)
+    for method, head in (("create", "CREATE"), ("replace", "REPLACE"), ("createOrReplace", "CREATE OR REPLACE")):
+        wrap_method(DataFrameWriterV2, method, _creating(head))
+    wrap_method(DataFrameWriterV2, "append", _inserting(overwrite=False))
+    wrap_method(DataFrameWriterV2, "overwritePartitions", _inserting(overwrite=True))
+    wrap_method(DataFrameWriterV2, "overwrite", _overwrite)
+
+
+def _insert_into(own: Callable[..., None]) -> Callable[..., None]:
+    def insert_into(self: Any, tableName: str, overwrite: bool | None = None) -> None:
+        context = context_of(self._spark)
+        name = None if context is None else there(context, tableName)
+        if context is None or name is None:
+            return own(self, tableName, overwrite)
+        plan = self._write
+        replaces = (plan.mode or "").lower() == "overwrite" if overwrite is None else overwrite
+        return _insert(context, name, Insert(name.parts, replaces, dict(plan.options)), _rows(self))
+
+    return insert_into
+
+
+def _save_as_table(own: Callable[..., None]) -> Callable[..., None]:
+    def save_as_table(
+        self: Any,
+        name: str,
+        format: str | None = None,  # noqa: A002 - PySpark's name
+        mode: str | None = None,
+        partitionBy: str | list[str] | None = None,
+        **options: Any,
+    ) -> None:
+        context = context_of(self._spark)
+        found = None if context is None else new_or_there(context, name)
+        if context is None or found is None:
+            return own(self, name, format, mode, partitionBy, **options)
+        self.mode(mode).options(**options)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        if format is not None:
+            self.format(format)
+        return _save(context, found, self)
+
+    return save_as_table
+
+
+def _save(context: Context, name: TableName, writer: Any) -> None:
+    plan, rows = writer._write, _rows(writer)
+    mode = (plan.mode or "error").lower()
+    if mode not in _MODES:
+        raise OptionError(f"mode '{plan.mode}' is none of {', '.join(_MODES)}")
+    if plan.clustering_cols or plan.bucket_cols:
+        raise UnsupportedError("clusterBy and bucketBy are not supported for a Paimon table: give the option 'bucket'")
+    if mode == "append" and name.exists():
+        return _insert(context, name, Insert(name.parts, False, dict(plan.options), by_name=True), rows)
+    head = {"overwrite": "CREATE OR REPLACE TABLE", "ignore": "CREATE TABLE IF NOT EXISTS"}.get(mode, "CREATE TABLE")
+    return _create(context, head, name, rows, plan.source, plan.partitioning_cols, plan.options)
+
+
+def _creating(head: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    def around(own: Callable[..., None]) -> Callable[..., None]:
+        def create(self: Any) -> None:
+            context = context_of(self._spark)
+            name = None if context is None else new_or_there(context, self._table_name)
+            if context is None or name is None:
+                return own(self)
+            plan = self._write
+            if plan.clustering_columns:
+                raise UnsupportedError("clusterBy is not supported for a Paimon table: give the option 'bucket'")
+            columns = [column_name(column, self._spark) for column in plan.partitioning_columns]
+            options = {**plan.options, **plan.table_properties}
+            return _create(context, f"{head} TABLE", name, _rows(self), plan.provider, columns, options)
+
+        return create
+
+    return around
+
+
+def _inserting(*, overwrite: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    def around(own: Callable[..., None]) -> Callable[..., None]:
+        def insert(self: Any) -> None:
+            found = _table_of(self)
+            if found is None:
+                return own(self)
+            context, name = found
+            options = dict(self._write.options)
+            if overwrite:
+                options[OVERWRITE_MODE] = "dynamic"
+            return _insert(context, name, Insert(name.parts, overwrite, options, by_name=True), _rows(self))
+
+        return insert
+
+    return around
+
+
+def _overwrite(own: Callable[..., None]) -> Callable[..., None]:
+    def overwrite(self: Any, condition: Any) -> None:
+        found = _table_of(self)
+        if found is None:
+            return own(self, condition)
+        context, name = found
+        where = condition_text(condition, self._spark)
+        options = dict(self._write.options)
+        insert = Insert(name.parts, True, options, by_name=True)
+        if where == "true":
+            return _insert(context, name, replace(insert, options={**options, OVERWRITE_MODE: "static"}), _rows(self))
+        return _insert(context, name, replace(insert, replace_where=where), _rows(self))
+
+    return overwrite
+
+
+def _table_of(writer: Any) -> tuple[Context, TableName] | None:
+    """Return the table that must be there; None for one of Spark's."""
+    context = context_of(writer._spark)
+    name = None if context is None else new_or_there(context, writer._table_name)
+    if context is None or name is None:
+        return None
+    if not name.exists():
+        raise table_not_found(name.parts)
+    return context, name
+
+
+def _rows(writer: Any) -> DataFrame:
+    from pyspark.sql.connect.dataframe import DataFrame
+
+    # the plan of a writer (V1: its child), whose rows it writes
+    return DataFrame(writer._write._child, writer._spark)
+
+
+def _insert(context: Context, name: TableName, insert: Insert, rows: DataFrame) -> None:
+    insert_rows(context, name, written_table(context, name), insert, rows)
+
+
+def _create(
+    context: Context,
+    head: str,
+    name: TableName,
+    rows: DataFrame,
+    provider: str | None,
+    partition_by: Sequence[str],
+    options: Mapping[str, Any],
+) -> None:
+    """Create a table of rows by the statement that says the same."""
+    text = f"{head} {quoted(name.parts)}"
+    text += f" USING {quoted_name(provider)}" if provider else ""
+    text += f" PARTITIONED BY ({', '.join(map(quoted_name, partition_by))})" if partition_by else ""
+    pairs = [f"{literal_text(key)} = {literal_text(str(value))}" for key, value in options.items() if value is not None]
+    text += f" TBLPROPERTIES ({', '.join(pairs)})" if pairs else ""
+    run_statement(replace(context, frames={_ROWS: rows}), f"{text} AS SELECT * FROM {_ROWS}")

@@ -1,0 +1,251 @@
+"""A Connect client whose own methods name Paimon tables: run by `test_connect_catalog` with a server's URL.
+
+`python connect_catalog_program.py sc://… <directory>` prints what failed, each on a line of its own, then "done".
+"""
+
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+import paimon_spark
+
+CHECKS: list[Callable[[], None]] = []
+spark: Any = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+root = Path(sys.argv[2])
+
+
+def check(function: Callable[[], None]) -> Callable[[], None]:
+    """Run a function among the checks, in their order."""
+    CHECKS.append(function)
+    return function
+
+
+def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    """Return the rows, sorted."""
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def ids(name: str) -> list[int]:
+    """Return the first column of a table."""
+    return sorted(row[0] for row in spark.table(name).collect())
+
+
+def equal(found: object, wanted: object) -> None:
+    """Fail where two values differ."""
+    assert found == wanted, f"{found} is not {wanted}"
+
+
+def fails(kind: type[BaseException], words: str, deed: Callable[[], Any]) -> None:
+    """Fail where a deed raises no such error."""
+    try:
+        deed()
+    except kind as error:
+        assert words in str(error), str(error)
+        return
+    raise AssertionError(f"no error with {words}")
+
+
+def frame(*values: tuple[Any, ...], columns: str = "id long, name string") -> DataFrame:
+    """Return given rows."""
+    made: DataFrame = spark.createDataFrame(list(values), columns)
+    return made
+
+
+@check
+def statements() -> None:
+    """``spark.sql`` takes statements of both worlds."""
+    spark.sql("CREATE DATABASE lake.shop")
+    spark.sql(
+        "CREATE TABLE lake.shop.t (id BIGINT NOT NULL, name STRING) "
+        "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')"
+    )
+    spark.sql("INSERT INTO lake.shop.t VALUES (1, 'a'), (2, 'b')")
+    spark.sql("ALTER TABLE lake.shop.t CREATE TAG first")
+    spark.sql("UPDATE lake.shop.t SET name = 'B' WHERE id = 2")
+    equal(rows(spark.sql("SELECT * FROM lake.shop.t")), [(1, "a"), (2, "B")])
+    equal(rows(spark.sql("SELECT name FROM lake.shop.t VERSION AS OF 'first' WHERE id = ?", args=[2])), [("b",)])
+    equal(rows(spark.sql("SELECT name FROM lake.shop.t WHERE id = :n", args={"n": 1})), [("a",)])
+    given = spark.sql("SELECT t.name FROM {some} s JOIN lake.shop.t t ON t.id = s.id + {n}", some=frame((0, "x")), n=1)
+    equal(rows(given), [("a",)])
+    equal(rows(spark.sql("SELECT {n} + 1", n=1)), [(2,)])
+
+
+@check
+def joins_with_the_server() -> None:
+    """Tables of the server and views stand beside ours."""
+    spark.sql("CREATE TABLE theirs AS SELECT 2L AS id, 'x' AS more")
+    frame((1, "v")).createOrReplaceTempView("view")
+    joined = "SELECT t.name, s.more FROM lake.shop.t t JOIN theirs s USING (id)"
+    equal(rows(spark.sql(joined)), [("B", "x")])
+    equal(rows(spark.table("lake.shop.t").join(spark.table("theirs"), "id").select("name", "more")), [("B", "x")])
+    equal(rows(spark.sql("SELECT t.name FROM view JOIN lake.shop.t t USING (id)")), [("a",)])
+    spark.sql("CREATE TABLE both USING parquet AS SELECT id FROM lake.shop.t")
+    equal(ids("both"), [1, 2])
+    spark.sql("INSERT INTO lake.shop.t SELECT id + 10, more FROM theirs")
+    spark.sql("DELETE FROM lake.shop.t WHERE id > 10")
+
+
+@check
+def tables() -> None:
+    """``spark.table`` and ``read.table``, with options."""
+    equal(rows(spark.table("lake.shop.t").where("t.id = 1").select("name")), [("a",)])
+    equal(rows(spark.read.option("scan.tag-name", "first").table("lake.shop.t").where("id = 2")), [(2, "b")])
+    equal([row.snapshot_id for row in spark.table("lake.shop.`t$snapshots`").collect()], [1, 2, 3, 4])
+    equal(ids(f"lake.`{root}/wh/shop.db/t`"), [1, 2])
+    fails(AnalysisException, "TABLE_OR_VIEW_NOT_FOUND", lambda: spark.table("lake.shop.none").collect())
+    fails(AnalysisException, "TABLE_OR_VIEW_NOT_FOUND", lambda: spark.table("none").collect())
+    fails(AnalysisException, "`name`", lambda: spark.sql("SELECT nmae, id FROM lake.shop.t").collect())
+
+
+@check
+def current_catalog() -> None:
+    """USE, and names without catalog."""
+    equal(spark.catalog.currentCatalog(), "spark_catalog")
+    spark.sql("USE lake.shop")
+    equal((spark.catalog.currentCatalog(), spark.catalog.currentDatabase()), ("lake", "shop"))
+    equal(ids("t"), [1, 2])
+    equal(rows(spark.sql("SELECT count(*) FROM t")), [(2,)])
+    frame((5, "e")).write.saveAsTable("unqualified")
+    equal(ids("lake.shop.unqualified"), [5])
+    spark.sql("DROP TABLE unqualified")
+    spark.sql("USE spark_catalog")
+    equal(spark.catalog.currentCatalog(), "spark_catalog")
+    equal(ids("theirs"), [2])
+    spark.catalog.setCurrentCatalog("lake")
+    spark.catalog.setCurrentDatabase("shop")
+    equal(ids("t"), [1, 2])
+    spark.catalog.setCurrentCatalog("spark_catalog")
+    equal(ids("theirs"), [2])
+
+
+@check
+def writers() -> None:
+    """``write.saveAsTable`` and ``insertInto`` in each mode."""
+    some = frame((1, "a"), (2, "b"))
+    some.write.format("paimon").partitionBy("name").option("bucket", "-1").saveAsTable("lake.shop.w")
+    equal(spark.sql("SHOW PARTITIONS lake.shop.w").count(), 2)
+    fails(AnalysisException, "TABLE_OR_VIEW_ALREADY_EXISTS", lambda: some.write.saveAsTable("lake.shop.w"))
+    some.write.mode("ignore").saveAsTable("lake.shop.w")
+    frame(("c", 3), columns="name string, id long").write.mode("append").saveAsTable("lake.shop.w")
+    equal(ids("lake.shop.w"), [1, 2, 3])
+    frame((4, "d")).write.insertInto("lake.shop.w")
+    equal(ids("lake.shop.w"), [1, 2, 3, 4])
+    replaced = frame((9, "d")).write.option("partitionOverwriteMode", "dynamic")
+    replaced.insertInto("lake.shop.w", overwrite=True)
+    equal(ids("lake.shop.w"), [1, 2, 3, 9])
+    some.write.partitionBy("name").mode("overwrite").saveAsTable("lake.shop.w")
+    equal(ids("lake.shop.w"), [1, 2])
+    some.write.mode("overwrite").saveAsTable("theirs_too")
+    equal(ids("theirs_too"), [1, 2])
+
+
+@check
+def second_writers() -> None:
+    """``writeTo``: each of its deeds."""
+    some = frame((1, "a"), (2, "b"))
+    new = some.writeTo("lake.shop.v").using("paimon").partitionedBy(sf.col("name")).tableProperty("bucket", "-1")
+    new.create()
+    fails(AnalysisException, "TABLE_OR_VIEW_ALREADY_EXISTS", lambda: some.writeTo("lake.shop.v").create())
+    frame(("c", 3), columns="name string, id long").writeTo("lake.shop.v").append()
+    equal(ids("lake.shop.v"), [1, 2, 3])
+    frame((7, "c")).writeTo("lake.shop.v").overwritePartitions()
+    equal(ids("lake.shop.v"), [1, 2, 7])
+    frame((8, "a")).writeTo("lake.shop.v").overwrite((sf.col("name") == "a") & sf.col("name").isNotNull())
+    equal(ids("lake.shop.v"), [2, 7, 8])
+    frame((9, "z")).writeTo("lake.shop.v").overwrite(sf.lit(True))
+    equal(ids("lake.shop.v"), [9])
+    some.writeTo("lake.shop.v").partitionedBy("name").createOrReplace()
+    equal(ids("lake.shop.v"), [1, 2])
+    fails(AnalysisException, "TABLE_OR_VIEW_NOT_FOUND", lambda: some.writeTo("lake.shop.none").append())
+    some.writeTo("theirs_new").using("parquet").create()
+    equal(ids("theirs_new"), [1, 2])
+
+
+@check
+def merges() -> None:
+    """``mergeInto``, conditions by alias, by whole name and by DataFrame."""
+    source = frame((2, "two"), (3, "three")).alias("s")
+    merge = source.mergeInto("lake.shop.t", sf.col("lake.shop.t.id") == sf.col("s.id"))
+    merge = merge.whenMatched(sf.col("t.name") == "B").update({"t.name": sf.concat("t.name", "s.name")})
+    merge.whenNotMatched().insertAll().whenNotMatchedBySource(sf.col("shop.t.id") == 1).delete().merge()
+    equal(rows(spark.table("lake.shop.t")), [(2, "Btwo"), (3, "three")])
+    other = frame((3, "again"))
+    other.mergeInto("lake.shop.t", sf.col("t.id") == other["id"]).whenMatched().updateAll().merge()
+    equal(rows(spark.table("lake.shop.t")), [(2, "Btwo"), (3, "again")])
+
+
+@check
+def streams() -> None:
+    """``readStream.table`` and ``writeStream.toTable``."""
+    frame((1, "a")).writeTo("lake.shop.source").create()
+    stream = spark.readStream.table("lake.shop.source")
+    writer = stream.writeStream.trigger(availableNow=True).option("checkpointLocation", str(root / "cp"))
+    query = writer.toTable("lake.shop.sink")
+    query.awaitTermination()
+    equal(rows(spark.table("lake.shop.sink")), [(1, "a")])
+    fails(AnalysisException, "TABLE_OR_VIEW_NOT_FOUND", lambda: spark.readStream.table("lake.shop.none"))
+
+
+@check
+def catalog() -> None:
+    """``spark.catalog``."""
+    own = spark.catalog
+    equal([c.name for c in own.listCatalogs("l*")], ["lake"])
+    equal(own.tableExists("lake.shop.t"), True)
+    equal(own.tableExists("lake.shop.none"), False)
+    equal(own.tableExists("theirs"), True)
+    equal(own.tableExists("nothing"), False)
+    equal(own.databaseExists("lake.shop"), True)
+    equal(own.databaseExists("default"), True)
+    equal(own.getDatabase("lake.shop").name, "shop")
+    found = {table.name for table in own.listTables("lake.shop") if not table.isTemporary}
+    equal(found, {"t", "w", "v", "source", "sink"})
+    equal(own.getTable("lake.shop.t")[:3], ("t", "lake", ["shop"]))
+    equal([(c.name, c.dataType, c.nullable) for c in own.listColumns("lake.shop.t")][0], ("id", "bigint", False))
+    own.refreshTable("lake.shop.t")
+    equal(own.isCached("lake.shop.t"), False)
+    fails(paimon_spark.UnsupportedError, ".cache()", lambda: own.cacheTable("lake.shop.t"))
+    equal("theirs" in {table.name for table in own.listTables()}, True)
+    schema = spark.table("lake.shop.t").schema
+    own.createTable("lake.shop.made", source="paimon", schema=schema, description="by 'hand'")
+    equal(own.getTable("lake.shop.made").description, "by 'hand'")
+    spark.sql("USE lake.shop")
+    equal("made" in {table.name for table in own.listTables()}, True)
+    frame((77, "v")).createOrReplaceTempView("made")
+    equal(ids("made"), [77])
+    equal(own.getTable("made").isTemporary, True)
+    spark.sql("USE spark_catalog")
+    own.dropTempView("made")
+
+
+@check
+def other_sessions() -> None:
+    """A new session has the catalog."""
+    for method in ("newSession", "cloneSession"):
+        if hasattr(spark, method):
+            equal(getattr(spark, method)().table("lake.shop.t").count(), 2)
+
+
+def failures(checks: Iterable[Callable[[], None]]) -> Iterable[str]:
+    """Run checks, and give what is wrong."""
+    for function in checks:
+        try:
+            function()
+        except Exception as error:  # noqa: BLE001 - of whatever class: the check has failed
+            place = [f"{at.name}:{at.lineno}" for at in traceback.extract_tb(error.__traceback__) if at.filename == __file__]
+            yield f"{function.__name__} {place}: {type(error).__name__} {str(error)[:600]}"
+            if "-v" in sys.argv:
+                traceback.print_exc()
+
+
+if __name__ == "__main__":
+    paimon_spark.register_catalog(spark, "lake", warehouse=str(root / "wh"))
+    for failure in failures(CHECKS):
+        print(" ".join(failure.split()), flush=True)
+    print("done")
