@@ -6,16 +6,16 @@ columns by name; the ids of fields are in the attribute ``paimon.id`` of each no
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence, Set
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as orc
 
-from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.errors import CorruptTableError, DataError, UnsupportedError
 from paimon_spark.options import CoreOptions
 from paimon_spark.spec import data_types as t
 from paimon_spark.spec import predicate as predicates
@@ -32,8 +32,7 @@ from paimon_spark.storage.data_file import (
 )
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.orc_footer import decode, decoded_bytes, read_tail, signed, stripe_parts, writer_zone
-from paimon_spark.storage.orc_splicing import OrcAssembly, has_fractions_before_1970
-from paimon_spark.storage.orc_timestamps import FarTimestamps, is_far
+from paimon_spark.storage.orc_timestamps import FarTimestamps, is_far, nested_parts
 from paimon_spark.storage.orc_values import needs_restoring, restored
 
 _LEGACY_TIMESTAMPS: Final = "orc.timestamp-ltz.legacy.type"
@@ -50,8 +49,7 @@ _CODECS: Final[Mapping[str, str]] = {
 }
 _STRIPE_BYTES: Final = 64 << 20
 _WRITE_BATCH_BYTES: Final = 8 << 20
-_APART_BYTES: Final = 32 << 20
-"""Rows that are written as a stripe of their own; see `orc_splicing`."""
+_PER_SECOND: Final[Mapping[str, int]] = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 class OrcReader(DataFileReader):
@@ -266,20 +264,17 @@ class OrcWriter(DataFileWriter):
         self._logical = to_arrow_schema(fields)
         self._physical = _without_times(parquet_schema.physical_schema(fields, id_key=_ID_ATTRIBUTE))
         self._target = file_io.open_output(path)
-        self._file = OrcAssembly(
+        self._writer = orc.ORCWriter(
             self._target,
-            functools.partial(
-                orc.ORCWriter,
-                compression=_CODECS[codec],
-                compression_block_size=256 << 10,
-                stripe_size=settings.value("orc.stripe.size") or settings.value("file.block-size") or _STRIPE_BYTES,
-                row_index_stride=settings.value("orc.row.index.stride"),
-                dictionary_key_size_threshold=settings.value("orc.dictionary.key.threshold"),
-            ),
+            compression=_CODECS[codec],
+            compression_block_size=256 << 10,
+            stripe_size=settings.value("orc.stripe.size") or settings.value("file.block-size") or _STRIPE_BYTES,
+            row_index_stride=settings.value("orc.row.index.stride"),
+            dictionary_key_size_threshold=settings.value("orc.dictionary.key.threshold"),
         )
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_bytes = self._raw_bytes = self._rows = 0
-        self._apart = self._closed = False
+        self._closed = False
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Append rows."""
@@ -288,13 +283,13 @@ class OrcWriter(DataFileWriter):
                 self._waiting.append(self._to_physical(batch))
                 self._waiting_bytes += batch.nbytes
                 self._rows += batch.num_rows
-        if self._waiting_bytes >= (_APART_BYTES if self._apart else _WRITE_BATCH_BYTES):
+        if self._waiting_bytes >= _WRITE_BATCH_BYTES:
             self._flush()
 
     @property
     def bytes_written(self) -> int:
         """Bytes in the file and half of those that wait for their stripe."""
-        written = 0 if self._closed else self._file.bytes_written
+        written = 0 if self._closed else self._target.tell()
         unseen = self._raw_bytes % _STRIPE_BYTES if written else self._raw_bytes
         return int(written + (unseen + self._waiting_bytes) // 2)
 
@@ -303,8 +298,8 @@ class OrcWriter(DataFileWriter):
         try:
             if self._waiting or not self._rows:
                 self._flush()
-            self._file.close()
-            size = self._file.bytes_written
+            self._writer.close()
+            size = self._target.tell()
             self._target.close()
             self._closed = True
         except BaseException:
@@ -329,18 +324,36 @@ class OrcWriter(DataFileWriter):
             array = convert(array) if convert else array
             if pa.types.is_nested(array.type):
                 array = arrow_layout.with_nulls_pushed_down(array)
+            _refuse_fractions_before_1970(array, logical.name)
             columns.append(arrow_layout.relabel(array, physical.type))
         return pa.RecordBatch.from_arrays(columns, schema=self._physical)
 
     def _flush(self) -> None:
-        rows = pa.Table.from_batches(self._waiting, self._physical)
-        self._apart = any(has_fractions_before_1970(chunk) for column in rows.columns for chunk in column.chunks)
-        if self._apart:
-            self._file.write_apart(rows)
-        else:
-            self._file.write(rows)
+        self._writer.write(pa.Table.from_batches(self._waiting, self._physical))
         self._raw_bytes += self._waiting_bytes
         self._waiting, self._waiting_bytes = [], 0
+
+
+def _refuse_fractions_before_1970(array: pa.Array, name: str) -> None:
+    """Refuse what pyarrow writes wrongly: seconds rounded towards 1970 with negative nanoseconds, which nobody reads.
+
+    Raises:
+        DataError: a timestamp before 1970, at any depth, has a fraction of a second.
+    """
+    if pa.types.is_nested(array.type):
+        start, end = 0, len(array)
+        if not pa.types.is_struct(array.type):  # a slice of lists has the items of all
+            start, end = (array.offsets[at].as_py() for at in (0, -1))
+        for part in nested_parts(array):
+            _refuse_fractions_before_1970(part.slice(start, end - start), name)
+    elif pa.types.is_timestamp(array.type) and array.type.unit != "s":
+        values = array.view(pa.int64())
+        before = np.asarray(values.filter(pc.less(values, 0)))
+        if (before % _PER_SECOND[array.type.unit]).any():
+            raise DataError(
+                f"Column '{name}' holds a timestamp before 1970 with a fraction of a second, which cannot be written "
+                "to ORC files. Set the table option 'file.format' to 'parquet'."
+            )
 
 
 def _check_type(kind: t.DataType, name: str) -> None:

@@ -35,7 +35,7 @@ _LONG, _TIMESTAMP, _TIMESTAMP_INSTANT = 4, 9, 18
 """Kinds of types."""
 _DATA: Final = 1
 """Kind of the stream that holds a timestamp's seconds."""
-EPOCH: Final = 1_420_070_400
+_EPOCH: Final = 1_420_070_400
 """Seconds of 2015-01-01, from where the seconds in files count."""
 _PER_SECOND: Final[Mapping[str, int]] = {"us": 10**6, "ns": 10**9}
 _LEAST: Final = -2_208_988_800_000 + 86_400_000
@@ -147,7 +147,7 @@ class FarTimestamps:
                 children, nested_parts(seconds), nested_parts(nanos), _inner(wanted, seconds.type), strict=True
             )
         ]
-        return with_parts(seconds, parts)
+        return _with_parts(seconds, parts)
 
 
 def _timestamps_below(tail: OrcTail, column: int) -> Iterator[int]:
@@ -215,9 +215,9 @@ class _Spliced(io.RawIOBase):
 
 def _timestamps(seconds: pa.Array, nanos: pa.Array, target: pa.TimestampType, zone: str) -> pa.Array:
     """Java's ``TimestampTreeReader``: whole seconds, rounded towards 1970, and the fraction."""
-    whole = np.asarray(seconds.fill_null(0)) + EPOCH
+    whole = np.asarray(seconds.fill_null(0)) + _EPOCH
     if zone:
-        whole = whole - zone_offset(np.array([EPOCH]), zone)[0]
+        whole = whole - zone_offset(np.array([_EPOCH]), zone)[0]
     fraction = np.asarray(nanos.fill_null(0).view(pa.int64())) % 10**9
     whole = whole - ((whole < 0) & (fraction > 999_999))
     if zone:
@@ -258,7 +258,7 @@ def nested_parts(array: pa.Array) -> list[pa.Array]:
     return [array.values] if pa.types.is_list(kind) else []
 
 
-def with_parts(array: pa.Array, parts: Sequence[pa.Array]) -> pa.Array:
+def _with_parts(array: pa.Array, parts: Sequence[pa.Array]) -> pa.Array:
     """The same nested array with other children."""
     kind, fields = array.type, [pa.field(f"{at}", part.type) for at, part in enumerate(parts)]
     if pa.types.is_struct(kind):

@@ -18,7 +18,7 @@ from tests.support.data_files import (
     multiset,
     read_file,
     schema_fields,
-    without_the_last_second,
+    whole_seconds_before_1970,
     write_file,
 )
 
@@ -58,7 +58,7 @@ def test_java_reads_our_files(oracle: Any, golden: Path, tmp_path: Path, file_fo
     source = "append_types_parquet" if file_format == "parquet" else "append_types_avro"
     rows = pa.ipc.open_file(next((golden / source / "reads").glob("latest.arrow"))).read_all()
     if file_format == "orc":
-        rows = pa.Table.from_pylist([without_the_last_second(row) for row in rows.to_pylist()], schema=rows.schema)
+        rows = pa.Table.from_pylist([whole_seconds_before_1970(row) for row in rows.to_pylist()], schema=rows.schema)
     columns = [(field.name, field.type.sql()) for field in schema_fields(golden / source / "table")]
     name = f"db.{file_format}_{codec}"
     oracle.create(name, columns, options={"file.format": file_format, "bucket": -1})

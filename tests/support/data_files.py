@@ -16,7 +16,6 @@ from paimon_spark.storage.formats import create_data_file, open_data_file
 
 LOCAL = FileIO.for_path("/")
 EPOCH = datetime.datetime(1970, 1, 1)
-LAST_SECOND = datetime.datetime(1969, 12, 31, 23, 59, 59, 1000)
 
 
 def schema_fields(table: Path, schema_id: int = 0) -> list[DataField]:
@@ -63,14 +62,12 @@ def multiset(table: pa.Table) -> list[str]:
     return sorted(repr([comparable(value) for value in row.values()]) for row in table.to_pylist())
 
 
-def without_the_last_second(value: Any) -> Any:
-    """What ORC files can hold: all but fractions of the last second before 1970, which Java reads a second later."""
-    if isinstance(value, datetime.datetime) and LAST_SECOND <= value.replace(tzinfo=None) < datetime.datetime(
-        1970, 1, 1
-    ):
-        return value.replace(microsecond=0)
+def whole_seconds_before_1970(value: Any) -> Any:
+    """What ORC files of ours can hold."""
+    if isinstance(value, datetime.datetime) and value.year < 1970:
+        return value.replace(microsecond=0, **({"nanosecond": 0} if hasattr(value, "nanosecond") else {}))
     if isinstance(value, (list, tuple)):
-        return type(value)(without_the_last_second(item) for item in value)
+        return type(value)(whole_seconds_before_1970(item) for item in value)
     if isinstance(value, dict):
-        return {key: without_the_last_second(item) for key, item in value.items()}
+        return {key: whole_seconds_before_1970(item) for key, item in value.items()}
     return value

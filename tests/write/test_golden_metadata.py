@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from paimon_spark.errors import DataError
 from paimon_spark.spec.binary_row import decode_row
 from paimon_spark.spec.data_types import DoubleType, FloatType
 from paimon_spark.spec.file_names import data_file_format
@@ -53,6 +54,10 @@ def written_with(table: FileStoreTable, entry: ManifestEntry) -> tuple[TableSche
     return schema, data_file_spec(schema)
 
 
+OLD_FRACTIONS = ("pk_aggregation_scalar_compacted",)
+"""Tables whose ORC files hold fractions of seconds before 1970, which ours cannot."""
+
+
 @pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith(OUT_OF_SCOPE)])
 def test_same_metadata_as_java(name: str, tmp_path: Path) -> None:
     table = load_table(str(GOLDEN / name / "table"))
@@ -65,6 +70,10 @@ def test_same_metadata_as_java(name: str, tmp_path: Path) -> None:
             rows = pa.Table.from_batches(reader.read_batches(spec.physical_fields), schema=spec.arrow_schema)
         first = entry.file.min_sequence_number
         files = RollingFiles(LocalFileIO(), spec, str(tmp_path), spec.file_names(), next_sequence=first)
+        if spec.file_format == "orc" and name in OLD_FRACTIONS:
+            with pytest.raises(DataError, match="before 1970 with a fraction of a second"):
+                files.write(rows)
+            continue
         files.write(rows)
         (ours,) = files.close()
         known = differing_columns(rows, spec)

@@ -16,7 +16,7 @@ from paimon_spark.read.split_read import read_split
 from paimon_spark.table.table import FileStoreTable, load_table
 from paimon_spark.write.plan import OverwriteMode, plan_write
 from paimon_spark.write.task_write import write_batches
-from tests.support.data_files import without_the_last_second
+from tests.support.data_files import whole_seconds_before_1970
 from tests.support.golden import row_multiset
 from tests.support.plans import plan_of
 
@@ -60,7 +60,7 @@ def rows_for(
     kept = [(n, t) for n, t in columns if fits(t, file_format)]
     rows = rows.select([n for n, _ in kept])
     if file_format == "orc":
-        rows = pa.Table.from_pylist([without_the_last_second(row) for row in rows.to_pylist()], schema=rows.schema)
+        rows = pa.Table.from_pylist([whole_seconds_before_1970(row) for row in rows.to_pylist()], schema=rows.schema)
     part = pa.array([None if i % 7 == 3 else f"a/{i % 3}" for i in range(rows.num_rows)])
     return [*kept, ("p", "STRING")], rows.append_column("p", part)
 

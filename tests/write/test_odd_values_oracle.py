@@ -36,7 +36,7 @@ pytestmark = pytest.mark.oracle
 FORMATS = ("parquet", "orc", "avro")
 TEXTS = ["", "a", "Zoë", "seven b", "longer than seven bytes", "\u6f22\u5b57 \U0001f600", "a'b\"c\\", " "]
 SECONDS = [0, 1, -3, 1_700_000_000, -2_208_988_800, 4_102_444_799]
-"""Not the last before 1970, which ORC cannot keep."""
+"""Those before 1970 have no fractions, which ORC files of ours cannot keep."""
 FLOATS = [-0.0, float("nan"), float("inf"), -float("inf"), 1.5, 3.0e38]
 """Not 0.0 as well: where all values of an ORC batch compare equal, Java's reader repeats the first."""
 WIDE = Context(prec=38)
@@ -44,7 +44,7 @@ NEARLY = Decimal(10**38 - 1).scaleb(-10, WIDE)
 
 
 def times(digits: int) -> list[int]:
-    return [second * 10**digits + part for second in SECONDS for part in (0, 10**digits - 1)]
+    return [second * 10**digits + part for second in SECONDS for part in (0, 10**digits - 1)[: 2 if second >= 0 else 1]]
 
 
 VALUES: dict[str, list[Any]] = {
