@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.java_sources import java_class, sources
@@ -16,9 +17,6 @@ from paimon_spark.spark.session import pyspark_members
 pytestmark = pytest.mark.spark
 
 FEATURES = [feature for feature in features.FEATURES if feature not in (features.SESSION, features.CATALOG)]
-
-
-READERS = (features.PYTHON_READS,)
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +103,29 @@ def test_a_missing_member_costs_one_feature(
     assert sorted(losses) == sorted(
         f"Disabled on this Spark version: {other.name}. Without it, {other.loss} (there is no {name})" for other in lost
     )
-    if feature not in READERS:
-        assert session.sql(f"SELECT sum(id) FROM odd.`{rows}`").first() == (6,)
+    assert session.sql(f"SELECT sum(id) FROM odd.`{rows}`").first() == (6,)
+
+
+def test_a_catalog_is_refused_where_a_member_that_it_needs_is_missing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: str
+) -> None:
+    name = compat.BATCH_INFO.probes()[0][0]
+    monkeypatch.setattr(features, "missing_members", lambda _gateway: frozenset({name}))
+    with pytest.raises(UnsupportedError, match=r"use format\('paimon'\).*there is no .*infoInPython"):
+        paimon_spark.register_catalog(spark.newSession(), "odd", warehouse=str(tmp_path / "wh"))
+
+
+def test_the_plain_source_reads_where_the_java_classes_do_not_compile(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: str
+) -> None:
+    def broken(*_arguments: object) -> None:
+        raise TypeError("no such class")
+
+    monkeypatch.setattr("paimon_spark.spark.jvm.java_entry._ENTRIES", {})
+    monkeypatch.setattr("paimon_spark.spark.jvm.java_entry.new_object", broken)
+    assert spark.read.format("paimon").load(rows).agg({"id": "sum"}).first() == (6,)
+    with pytest.raises(UnsupportedError, match="no such class"):
+        paimon_spark.register_catalog(spark.newSession(), "odd", warehouse=str(tmp_path / "wh"))
 
 
 def test_a_sequence_is_listed_without_a_java_exception(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -595,30 +595,6 @@ def test_where_spark_refuses_its_reader_we_mask_rows(
     assert large.count() == expected
 
 
-PLAIN_QUERIES = (
-    "SELECT * FROM {}.db.facts WHERE id > 10 AND name IN ('ü11', 'ü33') OR amount = 12.5",
-    "SELECT count(*), min(id), max(v) FROM {}.db.facts",
-    "SELECT id, v FROM {}.db.facts WHERE day < date'1582-10-09' AND NOT ok",
-    "SELECT schema_id, commit_kind FROM {}.db.`facts$snapshots`",
-    "SELECT name FROM {}.db.facts ORDER BY id LIMIT 3",
-    "SELECT id FROM {}.db.facts VERSION AS OF 1 WHERE f = 7.0 OR raw = X'7837'",
-)
-
-
-def test_where_the_java_classes_do_not_fit_everything_is_asked_call_by_call(
-    catalog: SparkSession, facts: str, warehouse: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on a Spark that lacks something which they use."""
-    entries = dict.fromkeys([catalog.sparkContext._gateway])
-    monkeypatch.setattr("paimon_spark.spark.jvm.java_entry._ENTRIES", entries)
-    expected = {query: collected(catalog.sql(query.format("native"))) for query in PLAIN_QUERIES}
-    paimon_spark.register_catalog(catalog, "plain", warehouse=str(warehouse))
-    for query in PLAIN_QUERIES:
-        frame = catalog.sql(query.format("plain"))
-        assert NATIVE not in plan_of(frame)
-        assert row_multiset(collected(frame)) == row_multiset(expected[query]), query
-
-
 @pytest.mark.thorough
 def test_frames_of_a_table_by_its_path(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")

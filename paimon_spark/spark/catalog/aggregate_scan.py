@@ -6,11 +6,11 @@ from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING
 
 from paimon_spark.read.aggregate import Aggregation, result_fields
-from paimon_spark.spark.catalog.basic_scan import ReaderScanProxy, StatisticsProxy
+from paimon_spark.spark.catalog.basic_scan import ReaderScanProxy
 from paimon_spark.spark.catalog.pushed_aggregates import is_counted_by_tasks, plan_of_tasks
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.jvm.faces import Value
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.source.aggregate_reader import AggregateReader
 from paimon_spark.spark.source.count_reader import CountReader
 
@@ -70,18 +70,6 @@ class AggregateScanProxy(ReaderScanProxy):
         """For EXPLAIN."""
         work = "aggregated" if self._has_columns else "counted"
         return f"paimon {self.name} {self.plan.describe()}, {work} by tasks: {', '.join(self.struct.names)}"
-
-    def estimateStatistics(self) -> StatisticsProxy:
-        """Rows and bytes for the optimiser: a row for each split, and for each group no more than there are rows."""
-        return StatisticsProxy(self.gateway, *self._size())
-
-    def estimateSizeInBytes(self) -> JavaObject:
-        """Bytes for the optimiser, which Spark 4.3 asks for by themselves."""
-        return self.gateway.jvm.java.util.OptionalLong.of(self._size()[1])
-
-    def reflectsFullyPushedDownFilters(self) -> bool:
-        """Partitions that the predicates rule out are not counted."""
-        return True
 
     @property
     def _has_columns(self) -> bool:

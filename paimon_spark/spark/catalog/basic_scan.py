@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import types as spark
 
-from paimon_spark.spark.catalog.column_definitions import java_struct
-from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
-from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.catalog.python_source import python_batch
 from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, none_of
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import Gateway
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceReader
@@ -36,10 +34,6 @@ class BasicScanProxy(FacedProxy):
     def _struct(self) -> spark.StructType:
         """The columns that come out."""
 
-    @abstractmethod
-    def description(self) -> str:
-        """What EXPLAIN shows."""
-
     def answers(self) -> dict[str, Value]:
         """What does not depend on the rows."""
         return {
@@ -48,22 +42,6 @@ class BasicScanProxy(FacedProxy):
             "reportDriverMetrics": none_of(f"{_METRIC}.CustomTaskMetric"),
             "columnarSupportMode": ["constant", f"{_READ}.Scan$ColumnarSupportMode", self.columnar_mode],
         }
-
-    def readSchema(self) -> JavaObject:
-        """The columns that come out."""
-        return java_struct(self.gateway, self._struct())
-
-    def supportedCustomMetrics(self) -> JavaObject:
-        """None."""
-        return self.gateway.array(f"{_METRIC}.CustomMetric", [])
-
-    def reportDriverMetrics(self) -> JavaObject:
-        """None."""
-        return self.gateway.array(f"{_METRIC}.CustomTaskMetric", [])
-
-    def columnarSupportMode(self) -> JavaObject:
-        """Whether tasks give rows or batches of columns."""
-        return self.gateway.enum_constant(f"{_READ}.Scan$ColumnarSupportMode", self.columnar_mode)
 
 
 class ReaderScanProxy(BasicScanProxy):
@@ -80,7 +58,10 @@ class ReaderScanProxy(BasicScanProxy):
         """
         super().__init__(gateway)
         self.struct = struct
-        self._batch: JavaObject | None = None
+
+    @abstractmethod
+    def description(self) -> str:
+        """What EXPLAIN shows."""
 
     @abstractmethod
     def _reader(self) -> DataSourceReader:
@@ -92,12 +73,6 @@ class ReaderScanProxy(BasicScanProxy):
 
     def _struct(self) -> spark.StructType:
         return self.struct
-
-    def toBatch(self) -> JavaObject:
-        """Spark's own Python batch over the reader."""
-        if self._batch is None:
-            self._batch = planned_batch(self.gateway, self.readSchema(), self.struct, self._reader())
-        return self._batch
 
     def _asked_batch(self, _question: Question) -> Reply:
         return Reply(python_batch(self.struct, self._reader()), once=True)
@@ -126,10 +101,6 @@ class LocalRowsProxy(BasicScanProxy):
     def _struct(self) -> spark.StructType:
         return self.struct
 
-    def description(self) -> str:
-        """What EXPLAIN shows."""
-        return self.text
-
     def answers(self) -> dict[str, Value]:
         """All answers: Java asks Python nothing more."""
         rows = base64.b64encode(_packed_rows(self.values)).decode()
@@ -139,47 +110,6 @@ class LocalRowsProxy(BasicScanProxy):
             "rows": ["rows", self.struct.json(), rows],
             "toBatch": None,
         }
-
-    def rows(self) -> JavaObject:
-        """The rows as an ``InternalRow[]``, in calls whose number does not depend on them."""
-        packed = compat.UNPICKLER(self.gateway).loads(_packed_rows(self.values))
-        array_type = self.gateway.data_type(spark.ArrayType(self.struct, False).json())
-        converted = compat.EVALUATE_PYTHON.of(self.gateway).makeFromJava(array_type).apply(packed)
-        row_class = self.gateway.java_class("[Lorg.apache.spark.sql.catalyst.InternalRow;")
-        return self.gateway.jvm.java.util.Arrays.copyOf(converted.array(), len(self.values), row_class)
-
-    def toBatch(self) -> None:
-        """Never called for a local scan."""
-
-    def toMicroBatchStream(self, _checkpoint: str) -> None:
-        """Never called for a local scan."""
-
-    def toContinuousStream(self, _checkpoint: str) -> None:
-        """Never called for a local scan."""
-
-
-class StatisticsProxy(Proxy):
-    """How much a scan reads."""
-
-    interfaces = (f"{_READ}.Statistics",)
-
-    def __init__(self, gateway: Gateway, rows: int | None, size_bytes: int) -> None:
-        super().__init__(gateway)
-        self.rows = rows
-        self.size_bytes = size_bytes
-
-    def sizeInBytes(self) -> JavaObject:
-        """Bytes in Spark's rows, guessed by the types."""
-        return self.gateway.jvm.java.util.OptionalLong.of(self.size_bytes)
-
-    def numRows(self) -> JavaObject:
-        """Rows of the files."""
-        optional = self.gateway.jvm.java.util.OptionalLong
-        return optional.empty() if self.rows is None else optional.of(self.rows)
-
-    def columnStats(self) -> JavaObject:
-        """None are kept."""
-        return self.gateway.jvm.java.util.Collections.emptyMap()
 
 
 def _packed_rows(rows: Rows) -> bytes:

@@ -18,7 +18,6 @@ from paimon_spark.spark.catalog.loading import (
     BRANCH,
     STREAMED,
     LoadRequest,
-    all_settings,
     load_catalog_table,
     session_options,
 )
@@ -51,43 +50,16 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
         return {
             "name": self.catalog_name,
             "defaultNamespace": ["strings", [DEFAULT_DATABASE]],
+            "capabilities": ["constants", f"{_CATALOG}.TableCatalogCapability", ["SUPPORT_COLUMN_DEFAULT_VALUE"]],
+            # by which the columns of a table depend on the read: a point of time, the branch, whether it streams
             "tableStateOptionKeys": ["set", [*POINTS_OF_TIME, BRANCH, STREAMED]],
+            "changelogStateOptionKeys": ["set", []],
+            # CTAS gives nullable columns, as the official connector's does
             "useNullableQuerySchema": True,
         }
 
     def initialize(self, _name: str, _options: JavaObject) -> None:
         """Never called: the catalog is registered as a finished object."""
-
-    def name(self) -> str:
-        """The catalog's name."""
-        return self.catalog_name
-
-    def defaultNamespace(self) -> JavaObject:
-        """The namespace after ``USE <catalog>``."""
-        return self.gateway.strings([DEFAULT_DATABASE])
-
-    def capabilities(self) -> JavaObject:
-        """What CREATE TABLE may contain."""
-        return self.gateway.enum_set(f"{_CATALOG}.TableCatalogCapability", ["SUPPORT_COLUMN_DEFAULT_VALUE"])
-
-    def tableStateOptionKeys(self) -> JavaObject:
-        """Options by which a table's columns depend on the read: a point of time, the branch, whether it streams."""
-        return self.gateway.jvm.java.util.HashSet([*POINTS_OF_TIME, BRANCH, STREAMED])
-
-    def changelogStateOptionKeys(self) -> JavaObject:
-        """Options that are part of a changelog's state: none."""
-        return self.gateway.jvm.java.util.Collections.emptySet()
-
-    def useNullableQuerySchema(self) -> bool:
-        """CTAS gives nullable columns, as the official connector's does."""
-        return True
-
-    def listTables(self, namespace: Any) -> JavaObject:
-        """SHOW TABLES."""
-        database, names = self._tables(namespace)
-        return self.gateway.array(
-            f"{_CATALOG}.Identifier", [self.gateway.identifier([database], name) for name in names]
-        )
 
     def _asked_tables(self, question: Question) -> Reply:
         database, names = self._tables(question.arguments[0])
@@ -99,11 +71,6 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
         if names is None:
             raise no_such_namespace(self.gateway, parts)
         return parts[0], names
-
-    def loadTable(self, ident: JavaObject, *more: Any) -> Any:
-        """A table for a statement; with a version, a timestamp (microseconds), or write privileges."""
-        request = LoadRequest.of_java(self.gateway, more)
-        return faced(self._loaded(list(ident.namespace()), ident.name(), request, all_settings(self.gateway)))
 
     def _asked_table(self, question: Question) -> Reply:
         (namespace, name), *more = question.arguments
@@ -143,7 +110,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
                 raise OptionError(f"System tables such as {ident.name()} have no CHANGES.")
         except TableNotFoundError:
             raise no_such_table(self.gateway, ident) from None
-        return ChangelogProxy(self.gateway, self.catalog_name, loaded, context)
+        return faced(ChangelogProxy(self.gateway, self.catalog_name, loaded, context))
 
     def tableExists(self, ident: JavaObject) -> bool:
         """Whether there is such a table."""

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import ClassVar
 
 from paimon_spark.errors import OptionError, SnapshotNotFoundError
 from paimon_spark.read.change_feed import CHANGE_FEED, feed_source, refuse_without_changelog
-from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy, ScanProxy
 from paimon_spark.spark.columns.types import to_spark_struct
-from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.faces import FacedProxy, faced
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.table import FileStoreTable
 from paimon_spark.table.time_travel import INCREMENTAL_KEYS, SNAPSHOT_ID, TIMESTAMP_MILLIS
@@ -40,10 +38,11 @@ _OF_CHANGES = frozenset(
 """Options of ``changes`` that Spark has read already, in lower case (Spark: ``ChangelogContextUtils``)."""
 
 
-class ChangelogProxy(Proxy):
+class ChangelogProxy(FacedProxy):
     """The changes of one table in the range that one statement asks for."""
 
     interfaces = ("org.apache.spark.sql.connector.catalog.Changelog",)
+    asked: ClassVar[Mapping[str, str]] = {"newScanBuilder": "_asked_scan_builder"}
 
     def __init__(self, gateway: Gateway, catalog_name: str, loaded: LoadedTable, context: JavaObject) -> None:
         super().__init__(gateway)
@@ -63,42 +62,25 @@ class ChangelogProxy(Proxy):
         self.loaded = replace(loaded, table=loaded.table.with_options(options))
         self.stream_start = stream_start(loaded.table, context.range())
 
-    def name(self) -> str:
-        """The name in plans and messages."""
-        return f"{self.table_name} CHANGES"
+    def answers(self) -> dict[str, Value]:
+        """The columns of the table, then the kind of the change, its snapshot and its time; how updates are shown."""
+        keys = self.loaded.table.schema.primary_keys
+        return {
+            "name": f"{self.table_name} CHANGES",
+            "columns": ["columns", to_spark_struct(CHANGE_FEED.fields(self.loaded.table)).json()],
+            "containsCarryoverRows": False,  # no unchanged rows are among the changes
+            "containsIntermediateChanges": bool(keys),  # a row that changed several times comes several times
+            "representsUpdateAsDeleteAndInsert": False,  # it is the row before and the row after
+            "rowId": ["references", [quoted_name(name) for name in keys]],
+        }
 
-    def columns(self) -> JavaObject:
-        """The columns of the table, then the kind of the change, its snapshot and its time."""
-        struct = java_struct(self.gateway, to_spark_struct(CHANGE_FEED.fields(self.loaded.table)))
-        return compat.V2_COLUMNS.of(self.gateway).structTypeToV2Columns(struct, False)
-
-    def containsCarryoverRows(self) -> bool:
-        """Whether unchanged rows are among the changes: never."""
-        return False
-
-    def containsIntermediateChanges(self) -> bool:
-        """Whether a row that changed several times comes several times: yes, in primary-key tables."""
-        return bool(self.loaded.table.schema.primary_keys)
-
-    def representsUpdateAsDeleteAndInsert(self) -> bool:
-        """Whether an update is a delete and an insert: no, it is the row before and the row after."""
-        return False
-
-    def rowId(self) -> JavaObject:
-        """The primary key. Spark does not call this yet."""
-        expressions = self.gateway.jvm.org.apache.spark.sql.connector.expressions
-        keys = [expressions.Expressions.column(quoted_name(name)) for name in self.loaded.table.schema.primary_keys]
-        return self.gateway.array("org.apache.spark.sql.connector.expressions.NamedReference", keys)
+    def _asked_scan_builder(self, question: Question) -> Reply:
+        others = {key: value for key, value in question.arguments[0].items() if key.lower() not in _OF_CHANGES}
+        return Reply(face_of(ChangesBuilderProxy(self.gateway, self.loaded, others, self.stream_start)))
 
     def rowVersion(self) -> JavaObject:
         """The snapshot."""
         return self.gateway.jvm.org.apache.spark.sql.connector.expressions.Expressions.column("_commit_version")
-
-    def newScanBuilder(self, options: JavaObject) -> Any:
-        """A builder for one scan."""
-        given = self.gateway.string_dict(options.asCaseSensitiveMap())
-        others = {key: value for key, value in given.items() if key.lower() not in _OF_CHANGES}
-        return faced(ChangesBuilderProxy(self.gateway, self.loaded, others, self.stream_start))
 
     def toString(self) -> str:
         """The text that `equals` compares: the table and the range."""

@@ -20,6 +20,7 @@ from paimon_spark.spark.catalog.staging import StagedTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.catalog.table_changes import schema_changes
 from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.faces import faced
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
 from paimon_spark.spark.jvm.spark_errors import (
     no_such_namespace,
@@ -114,7 +115,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         """CREATE TABLE … AS SELECT: the table is made now and dropped if the query fails."""
         return self._new(ident, definition, Operation.CREATE_TABLE_AS_SELECT)
 
-    def _new(self, ident: JavaObject, definition: tuple[Any, ...], operation: Operation) -> StagedTableProxy:
+    def _new(self, ident: JavaObject, definition: tuple[Any, ...], operation: Operation) -> JavaObject:
         self._create(ident, self._schema(ident, definition))
 
         def redefine(options: Mapping[str, str]) -> LoadedTable:
@@ -122,13 +123,11 @@ class TableDefinitionsProxy(NamespacesProxy):
             self._create(ident, self._schema(ident, definition, options))
             return self._load(ident)
 
-        return StagedTableProxy(
-            self.gateway,
-            self.catalog_name,
-            self._load(ident),
-            operation=operation,
-            redefine=redefine,
-            on_abort=lambda: self._drop(ident),
+        table, on_abort = self._load(ident), lambda: self._drop(ident)
+        return faced(
+            StagedTableProxy(
+                self.gateway, self.catalog_name, table, operation=operation, redefine=redefine, on_abort=on_abort
+            )
         )
 
     def stageReplace(self, ident: JavaObject, *definition: Any) -> Any:
@@ -147,7 +146,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         """No metrics."""
         return self.gateway.array("org.apache.spark.sql.connector.metric.CustomMetric", [])
 
-    def _replace(self, ident: JavaObject, definition: tuple[Any, ...], operation: Operation) -> StagedTableProxy:
+    def _replace(self, ident: JavaObject, definition: tuple[Any, ...], operation: Operation) -> JavaObject:
         table = self._load(ident).table
         latest = table.snapshots.latest_id()
         for other in list(self.handed_out):
@@ -155,7 +154,7 @@ class TableDefinitionsProxy(NamespacesProxy):
                 other.pinned_snapshot_id = latest
         if not self._called_by("DataFrameWriter"):
             replace_table(table, self._schema(ident, definition))
-            return StagedTableProxy(self.gateway, self.catalog_name, self._load(ident), operation=operation)
+            return faced(StagedTableProxy(self.gateway, self.catalog_name, self._load(ident), operation=operation))
         staged = StagedTableProxy(self.gateway, self.catalog_name, self._load(ident), operation=operation)
         given = definition[0].columns() if len(definition) == 1 else definition[0]
         # Spark writes by position into a table that it takes for a new one of the rows' columns
@@ -163,7 +162,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         names = [name.lower() for name in struct_from_columns(self.gateway, given)[0].names]
         if len(set(names)) == len(names) and own.keys() >= set(names):
             staged.struct = StructType([own[name] for name in names])
-        return staged
+        return faced(staged)
 
     def _called_by(self, *classes: str) -> bool:
         """Return whether one of Spark's classes called this that mean another statement than they seem to.
@@ -236,8 +235,8 @@ class TableDefinitionsProxy(NamespacesProxy):
         except TableNotFoundError:
             raise no_such_table(self.gateway, ident) from None
 
-    def _table(self, ident: JavaObject) -> TableProxy:
-        return TableProxy(self.gateway, self.catalog_name, self._load(ident))
+    def _table(self, ident: JavaObject) -> JavaObject:
+        return faced(TableProxy(self.gateway, self.catalog_name, self._load(ident)))
 
     def _drop(self, ident: JavaObject) -> None:
         """Drop a table that a failed statement created."""

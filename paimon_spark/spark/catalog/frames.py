@@ -120,12 +120,6 @@ class PathTableProxy(TableProxy):
         """Batch reads; of the table itself also writes, for INSERT into a temporary view of a load."""
         return ["BATCH_READ", "BATCH_WRITE", "TRUNCATE"] if self.view is ROWS else ["BATCH_READ"]
 
-    def metadataColumns(self) -> JavaObject:
-        """Columns that say where a row comes from; views of the rows have none."""
-        if self.view is ROWS:
-            return super().metadataColumns()
-        return self.gateway.array(f"{_CATALOG}.MetadataColumn", [])
-
     def scan_builder(self, options: Mapping[str, str]) -> ScanBuilderProxy:
         """A builder for one scan. The options of the load are known already."""
         builder = ScanBuilderProxy(self.gateway, self.loaded, {}, self.view)

@@ -81,27 +81,6 @@ class LoadRequest:
                 return LoadRequest(write=bool(privileges))
         return LoadRequest()
 
-    @staticmethod
-    def of_java(gateway: Gateway, arguments: Sequence[Any]) -> LoadRequest:
-        """By the arguments as py4j brings them."""
-        plain = [argument if isinstance(argument, str | int) else _context(argument) for argument in arguments[:1]]
-        return LoadRequest.of(
-            [*plain, *(gateway.string_dict(options.asCaseSensitiveMap()) for options in arguments[1:2])]
-        )
-
-
-def _context(argument: Any) -> dict[str, Any]:
-    """Return a ``TableContext`` (Spark 4.3) or a set of write privileges in the form of ``PaimonArguments``."""
-    if not hasattr(argument, "getClass") or not argument.getClass().getName().endswith(".TableContext"):
-        return {"writes": not argument.isEmpty()}
-    found: dict[str, Any] = {"writes": not argument.writePrivileges().isEmpty()}
-    travel = argument.timeTravel()
-    if travel.isPresent():
-        spec = travel.get()
-        key = "version" if "Version" in spec.getClass().getSimpleName() else "micros"
-        found[key] = getattr(spec, key)()
-    return found
-
 
 def all_settings(gateway: Gateway) -> dict[str, str]:
     """The settings of the session of the running statement."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pyspark.sql.types import StructType
 
-from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.loading import STREAMED
-from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, none_of
-from paimon_spark.spark.jvm.gateway import JavaObject
-from paimon_spark.spark.jvm.plan_tables import v2_columns
+from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, none_of
 from paimon_spark.spec.filter_text import quoted_name
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
@@ -32,7 +29,7 @@ class NamedTableProxy(FacedProxy):
         """What the table is."""
         struct, keys = self.struct.json(), self._partition_keys()
         return {
-            "name": self.name(),
+            "name": self.table_name,
             "id": None,
             "version": None,
             "schema": ["struct", struct],
@@ -53,46 +50,6 @@ class NamedTableProxy(FacedProxy):
     def _capabilities(self) -> Sequence[str]:
         """What reads and writes may ask for."""
         return ("BATCH_READ",)
-
-    def name(self) -> str:
-        """The name in plans and messages."""
-        return self.table_name
-
-    def id(self) -> None:
-        """Identity over time: none is kept."""
-
-    def version(self) -> None:
-        """Version for transactions: none."""
-
-    def schema(self) -> JavaObject:
-        """Columns with nullability and comments."""
-        return java_struct(self.gateway, self.struct)
-
-    def columns(self) -> JavaObject:
-        """The same as ``Column[]``."""
-        return v2_columns(self.gateway, self.schema())
-
-    def constraints(self) -> JavaObject:
-        """Constraints: Spark has no use for an unenforced primary key."""
-        return self.gateway.array(f"{_CATALOG}.constraints.Constraint", [])
-
-    def partitioning(self) -> JavaObject:
-        """The partition columns as identity transforms."""
-        expressions = self.gateway.jvm.org.apache.spark.sql.connector.expressions.Expressions
-        keys = [expressions.identity(quoted_name(key)) for key in self._partition_keys()]
-        return self.gateway.array(_TRANSFORM, keys)
-
-    def properties(self) -> JavaObject:
-        """What SHOW TBLPROPERTIES shows."""
-        return self.gateway.string_map(self._properties())
-
-    def capabilities(self) -> JavaObject:
-        """What reads and writes may ask for."""
-        return self.gateway.enum_set(f"{_CATALOG}.TableCapability", self._capabilities())
-
-    def newScanBuilder(self, options: JavaObject) -> Any:
-        """A builder for one scan."""
-        return faced(self.scan_builder(_unmarked(self.gateway.string_dict(options.asCaseSensitiveMap()))))
 
     def _asked_scan_builder(self, question: Question) -> Reply:
         return Reply(face_of(self.scan_builder(_unmarked(question.arguments[0]))))

@@ -21,7 +21,7 @@ from paimon_spark.spark.catalog.driver_read import is_small
 from paimon_spark.spark.catalog.file_partitions import task_files
 from paimon_spark.spark.catalog.hadoop_files import LOCAL, hadoop_files
 from paimon_spark.spark.catalog.marked_rows import FIRST_MARK, POSITION, is_worth_marking, marks_of
-from paimon_spark.spark.jvm.faces import Value, has_faces
+from paimon_spark.spark.jvm.faces import Value
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.spark_errors import misfit_reason
 from paimon_spark.spark.source.split_packing import pack_splits
@@ -120,7 +120,7 @@ def is_native(gateway: Gateway, scan: ScanPlan, settings: Mapping[str, str], *, 
         return False
     if scan.metadata and (marked or scan.metadata != (FILE_PATH,)):
         return False
-    if not has_faces(gateway) or settings.get(_SHIFTS_TIMES, "false").lower() == "true":
+    if settings.get(_SHIFTS_TIMES, "false").lower() == "true":
         return False
     plain = holds_plain_rows(scan.plan, marked=True) if marked else scan.has_plain_rows
     if not plain or not scan.partition_columns_are_last:

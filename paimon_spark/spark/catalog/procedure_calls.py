@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pyspark.errors import AnalysisException
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import StructField, StructType
 
 from paimon_spark.errors import TableNotFoundError, UnsupportedError
 from paimon_spark.spark.catalog.basic_scan import LocalRowsProxy
-from paimon_spark.spark.jvm import compat
+from paimon_spark.spark.jvm.faces import faced
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.session.pyspark_members import java_state
@@ -124,7 +124,7 @@ class BoundProcedureProxy(ProcedureProxy):
         incoming = getattr(procedures.ProcedureParameter, "in")  # a keyword of Python
         built = []
         for argument in self.procedure.arguments:
-            builder = incoming(argument.name, _java_type(self.gateway, argument.type))
+            builder = incoming(argument.name, self.gateway.data_type(argument.type.json()))
             built.append((builder if argument.required else builder.defaultValue("NULL")).build())
         return self.gateway.array(f"{_PROCEDURES}.ProcedureParameter", built)
 
@@ -143,22 +143,14 @@ class BoundProcedureProxy(ProcedureProxy):
         rows = list(self.procedure.function(context, arguments))
         results = self.gateway.jvm.java.util.ArrayList()
         if self.procedure.result:
-            results.add(ProcedureRowsProxy(self.gateway, self.procedure.result, rows))
+            results.add(faced(result_scan(self.gateway, self.procedure.result, rows)))
         return results.iterator()
 
 
-class ProcedureRowsProxy(LocalRowsProxy):
-    """The rows of a procedure's result, made without the private members that `LocalRowsProxy` needs."""
-
-    def __init__(self, gateway: Gateway, columns: Sequence[ResultColumn], rows: list[tuple[Any, ...]]) -> None:
-        struct = StructType([StructField(column.name, column.type, column.nullable) for column in columns])
-        super().__init__(gateway, struct, "result of a Paimon procedure", rows)
-        self.result_columns = tuple(columns)
-
-    def rows(self) -> JavaObject:
-        """The rows."""
-        rows = [_internal_row(self.gateway, self.result_columns, row) for row in self.values]
-        return self.gateway.array("org.apache.spark.sql.catalyst.InternalRow", rows)
+def result_scan(gateway: Gateway, columns: Sequence[ResultColumn], rows: list[tuple[Any, ...]]) -> LocalRowsProxy:
+    """The scan of a procedure's result."""
+    struct = StructType([StructField(column.name, column.type, column.nullable) for column in columns])
+    return LocalRowsProxy(gateway, struct, "result of a Paimon procedure", [struct.toInternal(row) for row in rows])
 
 
 def open_table(owner: ProcedureCatalogProxy, text: str) -> FileStoreTable:
@@ -189,10 +181,6 @@ def _known(owner: ProcedureCatalogProxy) -> Warehouses:
     return Warehouses({owner.catalog_name: owner.catalog}, owner.catalog_name, database)
 
 
-def _java_type(gateway: Gateway, data_type: DataType) -> JavaObject:
-    return gateway.data_type(data_type.json())
-
-
 def _value(row: JavaObject, index: int, argument: Argument) -> Any:
     if row.isNullAt(index):
         if argument.required:
@@ -210,19 +198,3 @@ def _value(row: JavaObject, index: int, argument: Argument) -> Any:
         numbers = [number for number in range(given.numElements()) if not values.isNullAt(number)]
         return {keys.getUTF8String(n).toString(): values.getUTF8String(n).toString() for n in numbers}
     return row.getUTF8String(index).toString()
-
-
-def _internal_row(gateway: Gateway, columns: tuple[ResultColumn, ...], values: tuple[Any, ...]) -> JavaObject:
-    row = compat.GENERIC_ROW(gateway, len(columns))
-    for index, (column, value) in enumerate(zip(columns, values, strict=True)):
-        if value is None:
-            row.setNullAt(index)
-        elif column.type == LONG:
-            row.setLong(index, value)  # a plain Python int would become an Integer
-        elif column.type == INT:
-            row.setInt(index, value)
-        elif column.type == BOOLEAN:
-            row.setBoolean(index, value)
-        else:
-            row.update(index, compat.UTF8_STRING.of(gateway).fromString(str(value)))
-    return row

@@ -15,10 +15,10 @@ from paimon_spark.read.row_views import ROWS
 from paimon_spark.spark.catalog.basic_scan import LocalRowsProxy
 from paimon_spark.spark.catalog.driver_read import is_small
 from paimon_spark.spark.catalog.native_scan import is_native
-from paimon_spark.spark.catalog.pushed_expressions import Tree, field_reference, tree_of
+from paimon_spark.spark.catalog.pushed_expressions import Tree, field_reference
 from paimon_spark.spark.catalog.scan_plan import partition_columns_last
 from paimon_spark.spark.columns.types import to_spark_struct, to_spark_type
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.table.two_branches import other_branch
 
 if TYPE_CHECKING:
@@ -64,17 +64,6 @@ def _call(kind: str, distinct: bool, arguments: Sequence[Tree]) -> AggregateCall
 def averaged_columns(functions: Sequence[Tree]) -> set[str | None]:
     """Return the columns of averages. Spark asks for their sums and counts next."""
     return {field_reference(arguments[0]) for kind, _, arguments in functions if kind == "Avg"}
-
-
-def aggregation_trees(gateway: Gateway, aggregation: JavaObject) -> tuple[list[Tree], list[Tree]]:
-    """Return the arguments of `to_aggregation` for an ``Aggregation`` of the JVM."""
-    functions: list[Tree] = []
-    for function in aggregation.aggregateExpressions():
-        kind = str(function.getClass().getSimpleName())
-        children = [tree_of(gateway, child) for child in function.children()]
-        distinct = kind in ("Count", "Sum", "Avg") and bool(function.isDistinct())
-        functions.append([kind, distinct, children])
-    return functions, [tree_of(gateway, expression) for expression in aggregation.groupByExpressions()]
 
 
 def aggregated_rows(plan: ScanPlan, wanted: Aggregation) -> AggregateRows | None:

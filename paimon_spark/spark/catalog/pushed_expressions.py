@@ -56,10 +56,9 @@ class _NotOurs(Exception):
     """The expression has no equal predicate."""
 
 
-def tree_of(gateway: Gateway | None, expression: JavaObject) -> Tree:
-    """Return the tree of a Java expression, in one call; without `gateway` or Java classes in several per node."""
-    entry = None if gateway is None else java_entry(gateway)
-    found: Tree = _walked(expression) if entry is None else json.loads(entry.apply(None, expression))
+def tree_of(gateway: Gateway, expression: JavaObject) -> Tree:
+    """Return the tree of a Java expression, in one call."""
+    found: Tree = json.loads(java_entry(gateway).apply(None, expression))
     return found
 
 
@@ -167,30 +166,6 @@ def _plain(value: Any) -> Any:
     if kind == "bytes":
         return base64.b64decode(text)
     return float(text) if kind == "float" else Decimal(text)
-
-
-def _walked(expression: JavaObject) -> Tree:
-    """Return the tree by calls of the JVM."""
-    kind = str(expression.getClass().getSimpleName())
-    if kind == "LiteralValue":
-        return ["literal", str(expression.dataType().simpleString()), _packed(expression.value())]
-    if kind == "FieldReference":
-        return ["field", [str(name) for name in expression.fieldNames()]]
-    if kind not in _CONDITIONS:
-        return ["other", kind]
-    return ["predicate", kind, str(expression.name()), [_walked(child) for child in expression.children()]]
-
-
-def _packed(value: Any) -> Any:
-    if isinstance(value, float):
-        return ["float", repr(value)]
-    if isinstance(value, bytes | bytearray):
-        return ["bytes", base64.b64encode(value).decode()]
-    if not hasattr(value, "getClass"):
-        return value
-    if value.getClass().getSimpleName() == "Decimal":
-        return ["decimal", str(value.toJavaBigDecimal())]
-    return str(value.toString())  # UTF8String
 
 
 def _value(value: Any, data_type: t.DataType) -> Any:

@@ -36,26 +36,6 @@ def python_table(gateway: Gateway, schema: StructType, options: Mapping[str, str
     return provider.getTable(java_struct(gateway, schema), empty, gateway.string_map(options))
 
 
-def planned_batch(gateway: Gateway, schema: JavaObject, struct: StructType, reader: DataSourceReader) -> JavaObject:
-    """A ``PythonBatch`` over a reader that is planned already; the number of calls does not depend on its partitions.
-
-    Args:
-        gateway: the JVM.
-        schema: the columns of the batch as the JVM's ``StructType``.
-        struct: the same in Python.
-        reader: made for these columns; it is pickled to the tasks, as are its partitions.
-    """
-    provider = compat.PYTHON_SOURCE(gateway)
-    provider.setShortName("paimon")
-    function, partitions = _packed(struct, reader)
-    packed = compat.UNPICKLER(gateway).loads(pickle.dumps(partitions, _JAVA_PICKLE_PROTOCOL))
-    sequence = compat.PYTHON_UTILS.of(gateway).toSeq(packed)
-    batch = compat.PYTHON_BATCH(gateway, provider, "paimon", schema, gateway.options({}))
-    compat.BATCH_INFO.set(gateway, batch, compat.PYTHON_READ_INFO(gateway, function, sequence))
-    compat.BATCH_IS_PLANNED.set(gateway, batch, True)  # the lazy value is there: Spark starts no worker to plan
-    return batch
-
-
 def python_batch(
     struct: StructType, reader: DataSourceReader, partitions: Iterable[InputPartition] | None = None
 ) -> Value:

@@ -2,14 +2,14 @@
 
 Every scan has a builder and a plan of its own, nothing that is pushed down is shared. What a scan reads is in
 `ScanPlan`; here it is told to Spark, on the driver. ``PaimonFace`` in the JVM asks once for what is pushed down, once
-for the scan and once for its batch (see `faces`); the methods that Java calls itself are the way without it.
+for the scan and once for its batch (see `faces`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql.types import StructType
 
@@ -19,21 +19,20 @@ from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.table_scan import RowView
 from paimon_spark.spark.catalog import pushed_aggregates
 from paimon_spark.spark.catalog.aggregate_scan import AggregateScanProxy, task_scan
-from paimon_spark.spark.catalog.basic_scan import BasicScanProxy, StatisticsProxy
-from paimon_spark.spark.catalog.column_definitions import java_struct
+from paimon_spark.spark.catalog.basic_scan import BasicScanProxy
 from paimon_spark.spark.catalog.driver_read import is_small, rows_here
 from paimon_spark.spark.catalog.loading import LoadedTable, loaded_for_read
 from paimon_spark.spark.catalog.marked_rows import Marks, may_be_marked, unmarked
 from paimon_spark.spark.catalog.narrowed_scans import known_partitions, scan_of_less, scan_of_rows
 from paimon_spark.spark.catalog.native_scan import WANTED_SETTINGS, is_native, native_marks, note_refusal, parquet_batch
-from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down, tree_of
-from paimon_spark.spark.catalog.python_source import planned_batch, python_batch
+from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down
+from paimon_spark.spark.catalog.python_source import python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, cheapest_column, partition_columns_last
 from paimon_spark.spark.catalog.scan_statistics import column_statistics
 from paimon_spark.spark.catalog.stream import stream_of_plan
 from paimon_spark.spark.columns.types import to_spark_struct
-from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, has_faces, none_of
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
+from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, none_of
+from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.source.stream_source import batch_options
 from paimon_spark.spark.sql.read_version import with_read_options
 from paimon_spark.spec.filter_text import quoted_name
@@ -77,7 +76,6 @@ class ScanBuilderProxy(FacedProxy):
         self.struct: StructType = to_spark_struct(view.fields(self.table))
         self.predicates: tuple[Predicate, ...] = ()
         self.metadata_predicates: tuple[Predicate, ...] = ()
-        self.pushed: list[JavaObject] = []
         self.skipping: list[Predicate] = []
         """Predicates by which a reader may skip row groups, in the order in which Spark pushed them."""
         self.limit: int | None = None
@@ -97,21 +95,10 @@ class ScanBuilderProxy(FacedProxy):
             "isPartiallyPushed": True,
         }
 
-    def pruneColumns(self, required: JavaObject) -> None:
-        """The columns that the query needs; of rows the nested fields."""
-        self._prune(required.json())
-
     def _prune(self, required: str) -> None:
         struct = StructType.fromJson(json.loads(required))
         # without a column Spark 4.0 counts no rows
         self.struct = struct if len(struct) else cheapest_column(self.struct, self.table.schema.partition_keys)
-
-    def pushPredicates(self, predicates: JavaObject) -> JavaObject:
-        """Take what the predicate tree can express; return what Spark must or may evaluate."""
-        offered = list(predicates)
-        rest, pushed, _ = self._take([tree_of(self.gateway, predicate) for predicate in offered])
-        self.pushed = [offered[position] for position in pushed]
-        return self.gateway.array(_PREDICATE, [offered[position] for position in rest])
 
     def _asked_predicates(self, question: Question) -> Reply:
         rest, pushed, skipping = self._take(question.arguments[0])
@@ -141,36 +128,8 @@ class ScanBuilderProxy(FacedProxy):
         self.left_to_spark = bool(rest)
         return rest, pushed, skipping
 
-    def pushedPredicates(self) -> JavaObject:
-        """What was taken."""
-        return self.gateway.array(_PREDICATE, self.pushed)
-
-    def supportsIterativePushdown(self) -> bool:
-        """No: one round is enough."""
-        return False
-
-    def pushLimit(self, limit: int) -> bool:
-        """Plan no more files than hold so many rows."""
-        self._limit(limit)
-        return True
-
     def _limit(self, limit: int) -> None:
         self.limit = limit
-
-    def isPartiallyPushed(self) -> bool:
-        """Spark still cuts the rows."""
-        return True
-
-    def supportCompletePushDown(self, aggregation: JavaObject) -> bool:
-        """Whether Spark may leave the whole aggregation to us."""
-        return self._aggregate(pushed_aggregates.aggregation_trees(self.gateway, aggregation), {})
-
-    def pushAggregation(self, aggregation: JavaObject) -> bool:
-        """Answer counts and extremes from metadata, where they are exact there, or let tasks aggregate."""
-        return (
-            self._aggregate(pushed_aggregates.aggregation_trees(self.gateway, aggregation), {})
-            or self.in_tasks is not None
-        )
 
     def _asked_aggregation(self, question: Question) -> Reply:
         complete = self._aggregate(question.arguments[0], question.settings)
@@ -186,10 +145,6 @@ class ScanBuilderProxy(FacedProxy):
             if self.aggregated is None:
                 self.in_tasks = task_scan(self.gateway, self.loaded.name, plan, wanted, self.averaged, settings)
         return self.aggregated is not None
-
-    def build(self) -> Any:
-        """The scan."""
-        return faced(self._scan())
 
     def _asked_scan(self, _question: Question) -> Reply:
         return Reply(face_of(self._scan()))
@@ -242,7 +197,6 @@ class ScanProxy(BasicScanProxy):
         self.plan = plan
         self._native: bool | None = None
         self._marks: Marks | None = None
-        self._batch: JavaObject | None = None
 
     @classmethod
     def of(cls, asked: FacedProxy, name: str, plan: ScanPlan, pushed: Sequence[Predicate]) -> ScanProxy:
@@ -265,24 +219,17 @@ class ScanProxy(BasicScanProxy):
     def _struct(self) -> StructType:
         return self.plan.struct
 
-    def description(self) -> str:
-        """For EXPLAIN."""
-        return self._describe({})
-
     def _asked_description(self, question: Question) -> Reply:
         return Reply(self._describe(question.settings), once=True)
 
     def _describe(self, settings: Mapping[str, str]) -> str:
         if self._is_native(settings):
             reader = ", reader=spark-parquet"
-        elif has_faces(self.gateway) and is_small(self.gateway, self.plan):
+        elif is_small(self.gateway, self.plan):
             reader = ", reader=driver"
         else:
             reader = ""
         return f"paimon {self.name} {self.plan.describe()}{reader}"
-
-    def get(self) -> None:
-        """Which rows Spark is to filter: None without the Java classes."""
 
     def _asked_marks(self, question: Question) -> Reply:
         """Which rows Spark is to filter, where its Parquet reader can read all others as they are."""
@@ -294,9 +241,6 @@ class ScanProxy(BasicScanProxy):
         keys = self.plan.table.schema.partition_keys
         return Reply(self._marks.answer(sum(name in keys for name in self.plan.struct.names)), once=True)
 
-    def apply(self, _told: str) -> None:
-        """Which scan reads less: asked by the optimizer."""
-
     def _asked_less(self, question: Question) -> Reply:
         """The scan of some partitions, or of the paths of VARIANTs that the query touches."""
         plan = scan_of_less(self.plan, question.arguments[0])
@@ -305,13 +249,6 @@ class ScanProxy(BasicScanProxy):
     def _asked_partitions(self, _question: Question) -> Reply:
         """The values of the partitions, by which the optimizer leaves out some."""
         return Reply(known_partitions(self.plan), once=True)
-
-    def toBatch(self) -> JavaObject:
-        """Spark's Python batch: its Parquet batch needs the Java classes."""
-        if self._batch is None:
-            schema = java_struct(self.gateway, self.plan.struct)
-            self._batch = planned_batch(self.gateway, schema, self.plan.struct, self.plan.reader())
-        return self._batch
 
     def _asked_batch(self, question: Question) -> Reply:
         """Spark's Parquet batch where the files are the rows; few rows by their keys; else a Python batch."""
@@ -345,18 +282,8 @@ class ScanProxy(BasicScanProxy):
             self._native = is_native(self.gateway, self.plan, settings)
         return self._native
 
-    def filterAttributes(self) -> JavaObject:
-        """Columns by which a join may leave out files, as far as they are read: of partitions, and metadata columns."""
-        expressions = self.gateway.jvm.org.apache.spark.sql.connector.expressions
-        references = map(expressions.Expressions.column, self._filterable())
-        return self.gateway.array("org.apache.spark.sql.connector.expressions.NamedReference", list(references))
-
     def _filterable(self) -> list[str]:
         return [quoted_name(name) for name in self.plan.filterable]
-
-    def filter(self, predicates: JavaObject) -> None:
-        """Leave out files by what the other side of a join turned out to hold; the snapshot stays."""
-        self._narrow([tree_of(self.gateway, predicate) for predicate in predicates])
 
     def _asked_filter(self, question: Question) -> Reply:
         self._narrow(question.arguments[0])
@@ -365,20 +292,7 @@ class ScanProxy(BasicScanProxy):
     def _narrow(self, predicates: Sequence[Tree]) -> None:
         narrowed = scan_of_rows(self.plan, predicates)
         if narrowed is not self.plan:
-            self.plan, self._batch = narrowed, None
-
-    def pushedPredicates(self) -> JavaObject:
-        """None: Spark keeps runtime filters itself."""
-        return self.gateway.array(_PREDICATE, [])
-
-    def supportsIterativePushdown(self) -> bool:
-        """One round is enough."""
-        return False
-
-    def estimateStatistics(self) -> Any:
-        """Rows and bytes for the optimiser; DESCRIBE EXTENDED gets no row count where merging makes it smaller."""
-        rows = None if self.plan.merges and self._is_described() else self.plan.row_count
-        return StatisticsProxy(self.gateway, rows, self.plan.size_bytes)
+            self.plan = narrowed
 
     def _asked_statistics(self, question: Question) -> Reply:
         rows = None if self.plan.merges and question.described else self.plan.row_count
@@ -386,14 +300,3 @@ class ScanProxy(BasicScanProxy):
 
     def _asked_size(self, _question: Question) -> Reply:
         return Reply(["long", self.plan.size_bytes])
-
-    def _is_described(self) -> bool:
-        return called_by(self.gateway, "DescribeTableExec")
-
-    def estimateSizeInBytes(self) -> JavaObject:
-        """Bytes for the optimiser."""
-        return self.gateway.jvm.java.util.OptionalLong.of(self.plan.size_bytes)
-
-    def reflectsFullyPushedDownFilters(self) -> bool:
-        """Files that the predicates rule out are not counted."""
-        return True

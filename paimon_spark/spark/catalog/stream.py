@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pyspark.sql.types import StructType
 
@@ -27,7 +27,7 @@ from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down
 from paimon_spark.spark.catalog.python_source import python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, partition_columns_last
 from paimon_spark.spark.columns.types import to_spark_struct
-from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced, has_faces
+from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.source.reader import PaimonPartition
 from paimon_spark.spark.source.split_packing import cores_here
@@ -219,11 +219,6 @@ def stream_of_plan(gateway: Gateway, name: str, plan: ScanPlan) -> Reply:
     return Reply(found, remember=no_batch)
 
 
-def stream_capabilities(gateway: Gateway) -> tuple[str, ...]:
-    """What a table of a catalog offers streams; nothing where the Java classes do not fit this Spark."""
-    return ("MICRO_BATCH_READ",) if has_faces(gateway) else ()
-
-
 class StreamScanProxy(BasicScanProxy):
     """Spark's ``Scan`` of a stream."""
 
@@ -260,10 +255,6 @@ class StreamBuilderProxy(FacedProxy):
     def __init__(self, scan: StreamScanProxy) -> None:
         super().__init__(scan.gateway)
         self.scan = scan
-
-    def build(self) -> Any:
-        """The scan."""
-        return faced(self.scan)
 
     def _asked_scan(self, _question: Question) -> Reply:
         return Reply(face_of(self.scan))

@@ -20,11 +20,10 @@ from paimon_spark.spark.catalog.basic_scan import LocalRowsProxy, ReaderScanProx
 from paimon_spark.spark.catalog.loading import LoadedTable, loaded_for_read
 from paimon_spark.spark.catalog.named_table import NamedTableProxy
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
-from paimon_spark.spark.catalog.stream import stream_capabilities
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
-from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of
+from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.source.system_read import SystemTableReader
 from paimon_spark.spark.sql.read_version import with_read_options
 from paimon_spark.table.system.definition import SystemTable
@@ -49,7 +48,7 @@ class SystemTableProxy(NamedTableProxy):
         self.struct: StructType = to_spark_struct(fields)
 
     def _capabilities(self) -> Sequence[str]:
-        streams = stream_capabilities(self.gateway) if self.system is AUDIT_LOG else ()
+        streams = ("MICRO_BATCH_READ",) if self.system is AUDIT_LOG else ()
         return (*super()._capabilities(), *streams)
 
     def scan_builder(self, options: Mapping[str, str]) -> FacedProxy:
@@ -95,17 +94,9 @@ class SystemScanBuilderProxy(FacedProxy):
         self.struct = struct
         self.rows = rows
 
-    def pruneColumns(self, required: JavaObject) -> None:
-        """The columns that the query needs; without any the first, as Spark 4.0 counts no rows of no columns."""
-        self._prune(required.json())
-
     def _prune(self, required: str) -> None:
         struct = StructType.fromJson(json.loads(required))
         self.struct = struct if len(struct) else StructType(self.struct.fields[:1])
-
-    def build(self) -> Any:
-        """The scan."""
-        return faced(SystemScanProxy(self.gateway, self.table_name, self.struct, self.rows))
 
     def _asked_scan(self, _question: Question) -> Reply:
         """The scan; few rows are made now and become constants of the query, so that no task is run for them."""

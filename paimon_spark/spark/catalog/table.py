@@ -9,19 +9,25 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.read.change_range import asks_for_changes
 from paimon_spark.spark.catalog.loading import LoadedTable
-from paimon_spark.spark.catalog.metadata_column import MetadataColumnProxy, metadata_answers
+from paimon_spark.spark.catalog.metadata_column import metadata_answers
 from paimon_spark.spark.catalog.named_table import NamedTableProxy
 from paimon_spark.spark.catalog.partition_management import PARTITION_INTERFACES, PartitionsProxy
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.catalog.scan_plan import metadata_struct
-from paimon_spark.spark.catalog.stream import stream_capabilities
 from paimon_spark.spark.catalog.write import WriteBuilderProxy
 from paimon_spark.spark.jvm.faces import Value
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.sql.table_descriptions import table_properties, table_struct
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
-_CAPABILITIES = ("BATCH_READ", "BATCH_WRITE", "TRUNCATE", "OVERWRITE_BY_FILTER", "OVERWRITE_DYNAMIC")
+_CAPABILITIES = (
+    "BATCH_READ",
+    "BATCH_WRITE",
+    "TRUNCATE",
+    "OVERWRITE_BY_FILTER",
+    "OVERWRITE_DYNAMIC",
+    "MICRO_BATCH_READ",
+)
 STATEMENT_MARK = " <- "
 """Stands in plans behind a table that a statement changes, before the statement."""
 
@@ -64,16 +70,7 @@ class TableProxy(NamedTableProxy, PartitionsProxy):
         return {**own, "provider": "paimon", "location": path, **comment}
 
     def _capabilities(self) -> Sequence[str]:
-        return (*_CAPABILITIES, *stream_capabilities(self.gateway))
-
-    def metadataColumns(self) -> JavaObject:
-        """Columns that say where a row comes from."""
-        columns = [MetadataColumnProxy(self.gateway, field) for field in metadata_struct(self.loaded.table).fields]
-        return self.gateway.array(f"{_CATALOG}.MetadataColumn", columns)
-
-    def canRenameConflictingMetadataColumns(self) -> bool:
-        """A column of the table hides a metadata column of its name."""
-        return False
+        return _CAPABILITIES
 
     def scan_builder(self, options: Mapping[str, str]) -> ScanBuilderProxy:
         """A builder for one scan with the options of the read."""
@@ -90,9 +87,3 @@ class TableProxy(NamedTableProxy, PartitionsProxy):
         """The text that `equals` compares: the table and its version."""
         version = ",".join(f"{k}={v}" for k, v in sorted(self.loaded.options.items()))
         return f"{self.loaded.table.path}@{self.loaded.table.branch}?{version}"
-
-    def equals(self, other: Any) -> bool:
-        """Whether it is the same table at the same version, also one that a statement changes (see `row_level`)."""
-        return other is not None and (
-            other is self or str(other.toString()).partition(STATEMENT_MARK)[0] == self.toString()
-        )

@@ -75,7 +75,7 @@ class WriteBuilderProxy(Proxy):
             OptionError: a predicate is about columns that are no partition columns.
             UnsupportedError: a predicate cannot be evaluated for partitions.
         """
-        self.overwriting = overwrite_options(self.loaded.table, list(predicates))
+        self.overwriting = overwrite_options(self.gateway, self.loaded.table, list(predicates))
         return self
 
     def overwriteDynamicPartitions(self) -> Any:

@@ -64,19 +64,17 @@ def install_catalog(
     member, the session goes without the feature that needs it, and the log says so.
 
     Raises:
-        PaimonError: this Spark does not let a catalog be added.
+        UnsupportedError: this Spark does not let a catalog be added.
     """
     gateway = gateway_of(spark)
+    features.check_whole(gateway, features.CATALOG)
     proxy = CatalogProxy(gateway, name, FilesystemCatalog(warehouse, dict(options)))
     state, face = java_state(spark), faced(proxy)
     hooks = (*HOOKS, (features.PARSER, install_parser)) if parser else HOOKS
     for feature in (
-        features.PYTHON_READS,
         features.NATIVE_READS,
-        features.FACES,
         features.DATABASES,
         features.FRAMES,
-        features.METADATA_ANSWERS,
         features.SMALL_READS,
         features.WRITES,
     ):

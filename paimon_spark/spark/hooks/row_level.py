@@ -64,7 +64,9 @@ class StatementProxy(FunctionProxy):
         relation = _relation(statement.targetTable() if kind == "MergeIntoTable" else statement.table())
         table = python_object(self.gateway, relation.table())
         if isinstance(table, SystemTableProxy):
-            raise UnsupportedError(f"rows of system table {table.name()} cannot be {_VERBS[kind]}: it is for reading")
+            raise UnsupportedError(
+                f"rows of system table {table.table_name} cannot be {_VERBS[kind]}: it is for reading"
+            )
         if not isinstance(table, TableProxy) or relation.identifier().isEmpty():
             return statement
         named = {str(attribute.exprId()) for attribute in java_list(statement.references().toSeq())}

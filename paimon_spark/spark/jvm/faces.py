@@ -2,7 +2,7 @@
 
 A `FacedProxy` says in advance what Spark will want to know of it (`answers`), which calls may wait for the next
 question (`noted`) and which are questions (`asked`). ``PaimonFace`` in the JVM does the rest; calls that it does not
-know reach the proxy as those of any `Proxy`. Without the Java classes a faced proxy is a plain one.
+know reach the proxy as those of any `Proxy`.
 
 Values are JSON, or a list whose first element says what Java makes of the others:
 
@@ -33,7 +33,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
+from paimon_spark.spark.jvm.gateway import JavaObject, Proxy
 from paimon_spark.spark.jvm.java_entry import java_entry
 
 if TYPE_CHECKING:
@@ -118,16 +118,10 @@ def face_of(proxy: FacedProxy) -> Value:
 
 
 def faced(proxy: FacedProxy) -> JavaObject:
-    """The proxy's face, to be handed to the JVM; without the Java classes the proxy itself."""
-    entry = java_entry(proxy.gateway)
-    return proxy if entry is None else entry.apply(proxy, json.dumps(face_of(proxy)[1]))
+    """The proxy's face, to be handed to the JVM."""
+    return java_entry(proxy.gateway).apply(proxy, json.dumps(face_of(proxy)[1]))
 
 
 def none_of(class_name: str) -> Value:
     """An empty array."""
     return ["none of", class_name]
-
-
-def has_faces(gateway: Gateway) -> bool:
-    """Whether the Java classes fit this Spark."""
-    return java_entry(gateway) is not None

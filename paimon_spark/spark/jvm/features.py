@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
 
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.jvm import compat as c
 from paimon_spark.spark.jvm.java_sources import new_object
 
@@ -61,15 +62,12 @@ SESSION = Feature(
 CATALOG = Feature(
     "the catalog", "register_catalog cannot add a catalog: use format('paimon'), PaimonTable and paimon_spark.sql",
     (
-        c.CATALOGS, c.PROXY_ID, c.V2_COLUMNS, c.GENERIC_ROW, c.UTF8_STRING,
-        c.DECIMAL,
+        c.CATALOGS, c.PROXY_ID, c.PROXY_HANDLER, c.PROXY_GATEWAY, c.SOURCE_LOADER, c.SQL_CONF, c.OBJECT_MAPPER,
+        c.V2_COLUMNS, c.GENERIC_ROW, c.UTF8_STRING, c.DECIMAL, c.UNPICKLER, c.EVALUATE_PYTHON, c.UNSAFE_PROJECTION,
+        c.PYTHON_SOURCE, c.PYTHON_BATCH, c.PYTHON_READ_INFO, c.BATCH_INFO, c.BATCH_IS_PLANNED,
         c.PYTHON_UTILS, c.ERROR_CLASSES, c.RUNTIME_EXCEPTION, c.NO_SUCH_TABLE, c.TABLE_EXISTS, c.NO_SUCH_NAMESPACE,
         c.NAMESPACE_EXISTS, c.NAMESPACE_NOT_EMPTY, c.NO_SUCH_FUNCTION, c.NO_SUCH_PARTITION,
     ),
-)  # fmt: skip
-PYTHON_READS = Feature(
-    "reads by Paimon's reader", "merged tables cannot be read by the catalog: use spark.read.format('paimon')",
-    (c.PYTHON_SOURCE, c.PYTHON_BATCH, c.PYTHON_READ_INFO, c.BATCH_INFO, c.BATCH_IS_PLANNED, c.UNPICKLER),
 )  # fmt: skip
 NATIVE_READS = Feature(
     "reads by Spark's Parquet reader", "all files are read by Paimon's reader, which is slower",
@@ -77,10 +75,6 @@ NATIVE_READS = Feature(
         c.FILE_PARTITION, c.PARTITIONED_FILE, c.SPARK_PATH, c.FILE_INDEX, c.NO_FILE_CACHE, c.PARQUET_SCAN_BUILDER,
         c.READ_PARTITION_SCHEMA, c.V1_FILTERS, c.HADOOP_SETTINGS, c.SOURCE_LOADER,
     ),
-)  # fmt: skip
-FACES = Feature(
-    "plans in few calls", "statements take some tenths of a second longer, and all files are read by Paimon's reader",
-    (c.PROXY_HANDLER, c.PROXY_GATEWAY, c.V2_COLUMNS, c.SQL_CONF, c.OBJECT_MAPPER, c.SOURCE_LOADER),
 )  # fmt: skip
 DATABASES = Feature(
     "databases asked for once", "each statement asks the store for its database several times", (c.PLANNING_TRACKER,)
@@ -113,13 +107,11 @@ PATH_TRAVEL = Feature(
     "versions of tables named by a path", "VERSION AS OF behind paimon.`/path` needs register_catalog",
     (c.TIME_TRAVEL, c.TIME_TRAVEL_SPEC, c.RESOLVE_RELATIONS),
 )  # fmt: skip
-METADATA_ANSWERS = Feature(
-    "counts from metadata", "count(*), min and max read the table", (c.EVALUATE_PYTHON, c.UNPICKLER)
-)
 SMALL_READS = Feature(
-    "rows read while planning", "a row by its key costs a Python worker's task",
-    (c.MEMORY_PARTITION, c.MEMORY_READER, c.UNSAFE_PROJECTION, c.EVALUATE_PYTHON, c.UNPICKLER),
-)  # fmt: skip
+    "rows read while planning",
+    "a row by its key costs a Python worker's task",
+    (c.MEMORY_PARTITION, c.MEMORY_READER),
+)
 WRITES = Feature(
     "writes", "the catalog cannot be written: use df.write.format('paimon')",
     (c.PYTHON_SOURCE, c.USER_SOURCE, c.WRITER_FACTORY, c.WRITE_INFO),
@@ -240,7 +232,7 @@ CACHED_RELATIONS = Feature(
     (c.CLASSIC_SESSION, c.CACHE, c.CACHED_PLANS, c.RELATION),
 )  # fmt: skip
 FEATURES = (
-    SESSION, CATALOG, PYTHON_READS, NATIVE_READS, FACES, DATABASES, FRAMES, FORMAT_PLANS, PATH_TRAVEL, METADATA_ANSWERS,
+    SESSION, CATALOG, NATIVE_READS, DATABASES, FRAMES, FORMAT_PLANS, PATH_TRAVEL,
     SMALL_READS, WRITES, CLONES, MARKED_ROWS, VARIANT_PATHS, MAP_KEYS, PARTITION_FILTERS, INPUT_FILE_NAMES,
     TABLE_FUNCTIONS, ROW_FUNCTIONS, LOCAL_ROWS, PLACED_WRITES, REBALANCED_WRITES, SMALL_BATCHES, LEFT_OUT_COLUMNS,
     WIDENED_WRITES, WIDENED_MERGES, SELF_OVERWRITES, ROW_LEVEL, PARSER, STREAMS, STREAM_COLUMNS, STREAMED_TABLES,
@@ -289,6 +281,17 @@ def missing_of(gateway: Gateway, feature: Feature) -> list[str]:
         return []
     lacking = missing_members(gateway)
     return [name for member in feature.members for name, _ in member.probes() if name in lacking]
+
+
+def check_whole(gateway: Gateway, feature: Feature) -> None:
+    """Raise an error where this Spark lacks a member of a feature.
+
+    Raises:
+        UnsupportedError: with what to use instead.
+    """
+    missing = missing_of(gateway, feature)
+    if missing:
+        raise UnsupportedError(f"On this Spark version {feature.loss} (there is no {', '.join(missing)})")
 
 
 def note_loss(feature: Feature, reason: str) -> None:

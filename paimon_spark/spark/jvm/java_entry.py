@@ -7,7 +7,8 @@ from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
 
-from paimon_spark.spark.jvm import features
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.spark.jvm.features import CATALOG
 from paimon_spark.spark.jvm.java_sources import new_object
 
 if TYPE_CHECKING:
@@ -16,12 +17,16 @@ if TYPE_CHECKING:
 _ENTRIES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
-def java_entry(gateway: Gateway) -> JavaObject | None:
-    """The object of a JVM; None where this Spark lacks something that the Java classes use."""
+def java_entry(gateway: Gateway) -> JavaObject:
+    """The object of a JVM.
+
+    Raises:
+        UnsupportedError: this Spark lacks something that the Java classes use.
+    """
     if gateway.gateway not in _ENTRIES:
         try:
             _ENTRIES[gateway.gateway] = new_object(gateway, "PaimonEntry")
         except (Py4JError, TypeError) as error:
-            features.note_loss(features.FACES, str(error).partition("\n\tat ")[0])
-            _ENTRIES[gateway.gateway] = None
+            reason = str(error).partition("\n\tat ")[0]
+            raise UnsupportedError(f"On this Spark version {CATALOG.loss} ({reason})") from error
     return _ENTRIES[gateway.gateway]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from paimon_spark.spark.jvm import compat
@@ -50,15 +49,6 @@ def scala_seq(gateway: Gateway, values: list[Any]) -> JavaObject:
 def active_session(gateway: Gateway) -> SparkSession:
     """The session of the statement that Spark analyses or runs now."""
     return SparkSession(gateway.context, compat.CLASSIC_SESSION.of(gateway).active())
-
-
-def v2_columns(gateway: Gateway, struct: JavaObject) -> JavaObject:
-    """The columns of a ``StructType`` as ``Column[]``."""
-    util = compat.V2_COLUMNS.of(gateway)
-    try:
-        return util.structTypeToV2Columns(struct, False)  # 4.3: whether to keep ids
-    except Py4JError:
-        return util.structTypeToV2Columns(struct)
 
 
 def python_object(gateway: Gateway, proxy: JavaObject) -> Any:
