@@ -6,7 +6,6 @@ import multiprocessing
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -21,8 +20,6 @@ from paimon_spark.storage import moves
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.formats import check_sizes
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
-from paimon_spark.table.table import load_table
-from tests.support.racing import PATIENT, Deed, race
 from tests.support.store_server import BUCKET, StoreServer
 from tests.support.store_servers import store_server
 from tests.support.store_tables import FIELDS, insert, rows_of
@@ -179,29 +176,3 @@ def test_of_several_processes_one_creates_an_object(server: StoreServer, file_io
     for n, results in enumerate(zip(*won, strict=True)):
         assert sum(results) == 1
         assert file_io.read_bytes(f"{server.root}/race/snapshot-{n}") == str(results.index(True)).encode()
-
-
-def write_and_maintain(options: dict[str, str], path: str, number: int, commits: int) -> list[Deed]:
-    """Insert one row per commit; the first worker compacts too, the second one expires snapshots."""
-    table = load_table(path, options={**options, **PATIENT})
-    deeds = []
-    for turn in range(commits):
-        made = insert(table, {number * 100 + turn: turn})
-        assert made is not None
-        deeds.append(Deed(made, "insert", {number * 100 + turn: str(turn)}))
-        if number == 0 and turn % 2:
-            made = compact(table)
-            deeds += [Deed(made, "compact", {})] if made is not None else []
-        if number == 1 and turn % 2:
-            expire_snapshots(table, Retention(3, 3, timedelta(0), 10))
-    return deeds
-
-
-def test_commits_of_several_processes_are_all_there(server: StoreServer, catalog: FilesystemCatalog) -> None:
-    table = catalog.create_table("d", "t", create_schema(FIELDS, ["k"], [], {"bucket": "1"}))
-    deeds = race(partial(write_and_maintain, server.options), table.path, 4, 5)
-    ids = [deed.snapshot_id for deed in deeds]
-    assert all(later == earlier + 1 for earlier, later in pairwise(ids))
-    assert table.snapshots.ids()[-1] == ids[-1] == len(ids)
-    assert table.snapshots.ids()[0] > 1
-    assert rows_of(table) == {worker * 100 + turn: turn for worker in range(4) for turn in range(5)}

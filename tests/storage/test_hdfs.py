@@ -19,7 +19,6 @@ from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 from paimon_spark.table.table import load_table
-from tests.support.racing import PATIENT, Deed, race
 from tests.support.store_server import StoreServer
 from tests.support.store_servers import store_server
 from tests.support.store_tables import FIELDS, insert, rows_of
@@ -97,30 +96,6 @@ def test_of_several_processes_one_creates_a_file(server: StoreServer, file_io: F
     for number, one in enumerate(won):
         assert {file_io.read_bytes(f"{server.root}/race/{at}") for at in one} <= {str(number).encode()}
     assert {entry.name for entry in file_io.list_names(f"{server.root}/race")} == set(map(str, range(10)))
-
-
-def _work(path: str, number: int, steps: int) -> list[Deed]:
-    done = []
-    for step in range(steps):
-        table = load_table(path, options=PATIENT)
-        if number == 0:
-            compact(table, full=True)
-        elif number == 1:
-            expire_snapshots(table, Retention.of_snapshots(table.options).with_arguments(retain_max=20, retain_min=20))
-        else:
-            key = number * 100 + step
-            done.append(Deed(insert(table, {key: step}) or 0, "insert", {key: str(step)}))
-    return done
-
-
-def test_commits_beside_a_compactor_and_an_expirer(catalog: FilesystemCatalog) -> None:
-    options = {"bucket": "1", "write-only": "true"}
-    table = catalog.create_table("d", "t", create_schema(FIELDS, ["k"], [], options))
-    deeds = race(_work, table.path, 6, 5, timeout_seconds=300)
-    assert len(deeds) == 20
-    assert {str(key): str(value) for key, value in rows_of(load_table(table.path)).items()} == {
-        str(key): value for deed in deeds for key, value in deed.rows.items()
-    }
 
 
 def test_the_life_of_a_table(server: StoreServer, catalog: FilesystemCatalog) -> None:
