@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.errors import CorruptTableError, DataError
-from paimon_spark.spec.roaring import Bitmap32, Bytes, Container, read_containers
+from paimon_spark.spec.roaring import Bitmap32, Bytes, read_containers
 
 Bits = npt.NDArray[np.uint8]
 """One bit for each row of a file."""
@@ -28,7 +28,6 @@ _MAGIC: Final = 1581511376
 _MAGIC_64: Final = 1681511377
 _NUMBER_BYTES: Final = 4
 _MOST_POSITION: Final = 2**31 - 1
-_CONTAINER_ROWS: Final = 1 << 16
 
 
 def stored_bytes(length: int) -> int:
@@ -64,7 +63,7 @@ def decode_vector(data: bytes, length: int, rows: int, *, path: str) -> Bits:
                 key = high << 16 | low
                 if key <= before:
                     raise DataError("Its keys do not ascend.")
-                _mark(bits, key, container, rows)
+                container.mark(bits, key, rows)
                 before = key
             before = max(before, (high << 16 | 0xFFFF) if wide else before)
     except (DataError, MemoryError, OverflowError, ValueError) as error:
@@ -100,18 +99,6 @@ def _unpacked(data: bytes, length: int) -> tuple[bool, bytes]:
     if source.number(">I") != zlib.crc32(magic + bitmap):
         raise DataError("Its checksum is another one.")
     return wide, bitmap
-
-
-def _mark(bits: Bits, key: int, container: Container, rows: int) -> None:
-    """Set the bits of the rows whose high bits are ``key``."""
-    start = key * _CONTAINER_ROWS
-    values = container.values
-    if len(values) and start + int(values.max()) >= rows:
-        raise DataError(f"It marks row {start + int(values.max())} of a data file with {rows} rows.")
-    here = np.zeros(_CONTAINER_ROWS, np.uint8)
-    here[values] = 1
-    target = bits[start // 8 : (start + _CONTAINER_ROWS) // 8]
-    target |= np.packbits(here, bitorder="little")[: len(target)]
 
 
 def encode_vector(positions: Positions, *, wide: bool) -> tuple[bytes, int]:

@@ -25,9 +25,9 @@ RUN, BITMAP, ARRAY = 0, 1, 2
 class Bytes:
     """Bytes that are read from front to back and never beyond their end."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | memoryview) -> None:
         self._data = memoryview(data)
-        self._at = 0
+        self.at = 0
 
     def take(self, count: int) -> memoryview:
         """The next bytes.
@@ -35,10 +35,10 @@ class Bytes:
         Raises:
             DataError: There are not so many.
         """
-        if count < 0 or self._at + count > len(self._data):
+        if count < 0 or self.at + count > len(self._data):
             raise DataError("Unable to se/deserialize roaring bitmap: its bytes end too early.")
-        taken = self._data[self._at : self._at + count]
-        self._at += count
+        taken = self._data[self.at : self.at + count]
+        self.at += count
         return taken
 
     def number(self, form: str) -> int:
@@ -108,6 +108,23 @@ class Container:
         first, lengths = self.runs
         pairs = np.stack([first, lengths], axis=1).astype("<u2")
         return struct.pack("<H", len(first)) + pairs.tobytes()
+
+    def mark(self, bits: npt.NDArray[np.uint8], key: int, rows: int) -> None:
+        """Set the bits of the rows whose high bits are `key`; the lowest bit of a byte comes first.
+
+        Raises:
+            DataError: one of them is not among so many `rows`.
+        """
+        start, values = key * _FULL, self.values.astype(np.int64)
+        if len(values) and start + int(values.max()) >= rows:
+            raise DataError(f"It marks row {start + int(values.max())} of a data file with {rows} rows.")
+        if self.kind == ARRAY:
+            np.bitwise_or.at(bits, (start + values) >> 3, (1 << (values & 7)).astype(np.uint8))
+            return
+        here = np.zeros(_FULL, np.uint8)
+        here[values] = 1
+        target = bits[start // 8 : start // 8 + _BITMAP_BYTES]
+        target |= np.packbits(here, bitorder="little")[: len(target)]
 
     @staticmethod
     def decode(kind: int, count: int, data: Bytes) -> Container:

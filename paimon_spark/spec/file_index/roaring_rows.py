@@ -1,17 +1,16 @@
-"""Sets of row numbers: many roaring bitmaps written at once, and one read as an array of bits.
+"""Sets of row numbers: many roaring bitmaps written at once, and one read as an array of bits (see `spec.roaring`).
 
 The bytes are those of Java's ``RoaringBitmap32``, which makes runs where they are smaller before it writes.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 
+from paimon_spark.errors import DataError
 from paimon_spark.spec.file_index.section import IndexDamageError
+from paimon_spark.spec.roaring import Bytes, read_containers
 
 Bits = npt.NDArray[np.uint8]
 """One bit for each row of a file, the lowest bit of a byte first; the bits behind the last row are 0."""
@@ -159,21 +158,13 @@ def decode_bitmap(data: bytes | memoryview, count: int) -> tuple[Bits, int]:
     Raises:
         IndexDamageError: these are no such bytes.
     """
-    bits = no_bits(count)
-    end = 0
+    bits, source = no_bits(count), Bytes(data)
     try:
-        for at, key, values in _containers(memoryview(data)):
-            end = at
-            if isinstance(values, memoryview):
-                _merge_bytes(bits, key, np.frombuffer(values, np.uint8), count)
-                continue
-            rows = values + (key << 16)
-            if len(rows) and int(rows.max()) >= count:
-                raise IndexDamageError(f"a bitmap holds row {int(rows.max())} of {count}")
-            np.bitwise_or.at(bits, rows >> 3, (1 << (rows & 7)).astype(np.uint8))
-    except (struct.error, ValueError, IndexError) as error:
-        raise IndexDamageError("a bitmap is cut off") from error
-    return bits, end
+        for key, container in read_containers(source):
+            container.mark(bits, key, count)
+    except DataError as error:
+        raise IndexDamageError(f"a bitmap is damaged: {error}") from error
+    return bits, source.at
 
 
 def bitmap_length(data: memoryview) -> int:
@@ -182,59 +173,10 @@ def bitmap_length(data: memoryview) -> int:
     Raises:
         IndexDamageError: these are no such bytes.
     """
+    source = Bytes(data)
     try:
-        *_, (end, _, _) = _containers(data)
-    except (struct.error, ValueError) as error:
-        raise IndexDamageError("a bitmap is cut off") from error
-    return end
-
-
-def _merge_bytes(bits: Bits, key: int, flags: Bits, count: int) -> None:
-    start = key * _BITMAP_BYTES
-    inside = flags[: max(0, len(bits) - start)]
-    if flags[len(inside) :].any():
-        raise IndexDamageError(f"a bitmap holds rows beyond the {count} of the file")
-    bits[start : start + len(inside)] |= inside
-    if count & 7 and len(bits) and bits[-1] >> (count & 7):
-        raise IndexDamageError(f"a bitmap holds rows beyond the {count} of the file")
-
-
-def _containers(data: memoryview) -> Iterator[tuple[int, int, Numbers | memoryview]]:
-    """Each container as (where the data after it begins, high bits, its low bits or the bytes of its bits)."""
-    (cookie,) = struct.unpack_from("<I", data)
-    at, flags = 4, np.empty(0, np.uint8)
-    if cookie & 0xFFFF == _WITH_RUNS:
-        size = (cookie >> 16) + 1
-        flags = np.unpackbits(np.frombuffer(data, np.uint8, (size + 7) // 8, at), bitorder="little")
-        at += (size + 7) // 8
-    elif cookie == _NO_RUNS:
-        (size,) = struct.unpack_from("<I", data, at)
-        at += 4
-    else:
-        raise IndexDamageError("a bitmap does not begin like one")
-    if size > _SPAN:
-        raise IndexDamageError(f"a bitmap announces {size} containers")
-    entries = np.frombuffer(data, "<u2", 2 * size, at).reshape(-1, 2).astype(np.int64)
-    at += 4 * size + (4 * size if not len(flags) or size >= _NO_OFFSETS_BELOW else 0)
-    if at > len(data):
-        raise IndexDamageError("a bitmap is cut off")
-    yield at, 0, np.empty(0, np.int64)
-    for i, (key, less_one) in enumerate(entries.tolist()):
-        if len(flags) and flags[i]:
-            (runs,) = struct.unpack_from("<H", data, at)
-            pairs = np.frombuffer(data, "<u2", 2 * runs, at + 2).reshape(-1, 2).astype(np.int64)
-            at += 2 + 4 * runs
-            lengths = pairs[:, 1] + 1
-            if int(lengths.sum()) > _SPAN:
-                raise IndexDamageError("the runs of a bitmap overlap")
-            begin = np.repeat(pairs[:, 0] - (np.cumsum(lengths) - lengths), lengths)
-            yield at, key, begin + np.arange(len(begin))
-        elif less_one < _MOST_IN_ARRAY:
-            values = np.frombuffer(data, "<u2", less_one + 1, at).astype(np.int64)
-            at += 2 * (less_one + 1)
-            yield at, key, values
-        else:
-            if at + _BITMAP_BYTES > len(data):
-                raise IndexDamageError("a bitmap is cut off")
-            at += _BITMAP_BYTES
-            yield at, key, data[at - _BITMAP_BYTES : at]
+        for _ in read_containers(source):
+            continue
+    except DataError as error:
+        raise IndexDamageError(f"a bitmap is damaged: {error}") from error
+    return source.at
