@@ -1,7 +1,7 @@
 """Writes of all rows at once: of keys that move between partitions, of postponed buckets, of rows put in order.
 
 Such a write is a job of its own (`jobs.shuffled_write`). Spark hands it the rows as a DataFrame, as to a V1 write: the
-rule that gives writes to themselves (`hooks.placed_writes`) puts a table in a command's place that takes rows so.
+rule that gives writes to themselves (`hooks.java_rules`) puts a table in a command's place that takes rows so.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class RowWriteProxy(Proxy):
         return cls(builder.gateway, name, options, overwrites=overwrites, names_errors=named)
 
     def apply(self, command: JavaObject) -> JavaObject:
-        """The command that hands over a DataFrame; asked by a rule of Spark's optimizer (`placed_writes`)."""
+        """The command that hands over a DataFrame; asked by a rule of Spark's optimizer (`hooks.java_rules`)."""
         if self.taken:
             return command
         relation = command.table()

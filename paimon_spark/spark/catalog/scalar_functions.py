@@ -2,7 +2,7 @@
 
 Spark works a function of constants out while it optimises a statement, on the driver: that is the only place where
 these answer. Functions of rows (`sql.row_functions`) become expressions of Spark's own functions there, by a rule
-(`hooks.row_functions`): executors know nothing of this process.
+(`hooks.java_rules`): executors know nothing of this process.
 """
 
 from __future__ import annotations

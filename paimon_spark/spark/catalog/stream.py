@@ -1,7 +1,7 @@
 """Answers Spark's ``MicroBatchStream``: a table as a stream, on a classic session of any version.
 
 Planned on the driver, in this process. Spark asks a stream neither for columns nor for filters, so a rule of ours does
-(`hooks/stream_columns`): it asks the stream of a query for one that reads less, and puts that one into the plan of each
+(`hooks/java_rules`): it asks the stream of a query for one that reads less, and puts that one into the plan of each
 batch. Both have one text, by which Spark finds that they are one source. A batch whose files are its rows is left to
 Spark's own Parquet reader.
 """

@@ -151,7 +151,7 @@ class WriteProxy(Proxy):
         self.names_errors = builder.names_errors
 
     def apply(self, command: JavaObject) -> JavaObject:
-        """The write of rows that are shuffled by bucket; asked by a rule of Spark's optimizer (`placed_writes`)."""
+        """The write of rows that are shuffled by bucket; asked by a rule of Spark's optimizer (`hooks.java_rules`)."""
         return self.rows.place(command)
 
     def andThen(self, _after: JavaObject) -> None:

@@ -12,36 +12,27 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.spark.hooks import java_rules
 from paimon_spark.spark.hooks.cached_relations import watch_changes
 from paimon_spark.spark.hooks.format_plans import has_format_plans, install_format_plans
-from paimon_spark.spark.hooks.input_file_names import install_input_file_names
-from paimon_spark.spark.hooks.local_rows import install_local_rows
-from paimon_spark.spark.hooks.map_keys import install_map_keys
-from paimon_spark.spark.hooks.marked_rows import install_marked_rows
-from paimon_spark.spark.hooks.partition_filters import install_partition_filters
-from paimon_spark.spark.hooks.placed_writes import install_placed_writes
 from paimon_spark.spark.hooks.self_overwrites import install_self_overwrites
-from paimon_spark.spark.hooks.stream_columns import install_stream_columns
-from paimon_spark.spark.hooks.variant_paths import install_variant_paths
 from paimon_spark.spark.jvm import compat, features
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy, gateway_of
 from paimon_spark.spark.jvm.spark_errors import MISFITS, misfit_reason
 from paimon_spark.spark.session.pyspark_members import java_state
 
-Install = Callable[[Gateway, JavaObject], None]
-
-FORMAT_HOOKS: tuple[tuple[features.Feature, Install], ...] = (
+FORMAT_HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
     (features.FORMAT_PLANS, install_format_plans),
-    (features.INPUT_FILE_NAMES, install_input_file_names),
-    (features.LOCAL_ROWS, install_local_rows),
-    (features.STREAM_COLUMNS, install_stream_columns),
-    (features.VARIANT_PATHS, install_variant_paths),
-    (features.PARTITION_FILTERS, install_partition_filters),
-    (features.MAP_KEYS, install_map_keys),
-    (features.MARKED_ROWS, install_marked_rows),
+    (features.INPUT_FILE_NAMES, java_rules.install_input_file_names),
+    (features.LOCAL_ROWS, java_rules.LOCAL_ROWS),
+    (features.STREAM_COLUMNS, java_rules.STREAM_COLUMNS),
+    (features.VARIANT_PATHS, java_rules.VARIANT_PATHS),
+    (features.PARTITION_FILTERS, java_rules.PARTITION_FILTERS),
+    (features.MAP_KEYS, java_rules.MAP_KEYS),
+    (features.MARKED_ROWS, java_rules.MARKED_ROWS),
     (features.SELF_OVERWRITES, install_self_overwrites),
-    (features.PLACED_WRITES, install_placed_writes),
-    (features.REBALANCED_WRITES, install_placed_writes),
+    (features.PLACED_WRITES, java_rules.PLACED_WRITES),
+    (features.REBALANCED_WRITES, java_rules.PLACED_WRITES),
 )
 """What ``format("paimon")`` needs in a session state."""
 

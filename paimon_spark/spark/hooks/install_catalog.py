@@ -11,21 +11,13 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from paimon_spark.spark.catalog.catalog import CatalogProxy
-from paimon_spark.spark.hooks.input_file_names import install_input_file_names
+from paimon_spark.spark.hooks import java_rules
 from paimon_spark.spark.hooks.insert_columns import install_insert_columns
-from paimon_spark.spark.hooks.install import Install, follow_clones, install_feature, is_whole
-from paimon_spark.spark.hooks.local_rows import install_local_rows
-from paimon_spark.spark.hooks.map_keys import install_map_keys
-from paimon_spark.spark.hooks.marked_rows import install_marked_rows
+from paimon_spark.spark.hooks.install import follow_clones, install_feature, is_whole
 from paimon_spark.spark.hooks.parser import install_parser
-from paimon_spark.spark.hooks.partition_filters import install_partition_filters
-from paimon_spark.spark.hooks.placed_writes import install_placed_writes
-from paimon_spark.spark.hooks.row_functions import install_row_functions
 from paimon_spark.spark.hooks.row_level import install_row_level
 from paimon_spark.spark.hooks.self_overwrites import install_self_overwrites
-from paimon_spark.spark.hooks.streamed_tables import install_streamed_tables
 from paimon_spark.spark.hooks.table_functions import install_functions
-from paimon_spark.spark.hooks.variant_paths import install_variant_paths
 from paimon_spark.spark.hooks.widened_merges import install_widened_merges
 from paimon_spark.spark.hooks.widened_writes import install_widened_writes
 from paimon_spark.spark.jvm import compat, features
@@ -34,20 +26,20 @@ from paimon_spark.spark.jvm.gateway import JavaObject, gateway_of
 from paimon_spark.spark.session.pyspark_members import java_state
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
-HOOKS: tuple[tuple[features.Feature, Install], ...] = (
+HOOKS: tuple[tuple[features.Feature, java_rules.Install], ...] = (
     (features.TABLE_FUNCTIONS, install_functions),
-    (features.ROW_FUNCTIONS, install_row_functions),
-    (features.INPUT_FILE_NAMES, install_input_file_names),
-    (features.LOCAL_ROWS, install_local_rows),
-    (features.VARIANT_PATHS, install_variant_paths),
-    (features.PARTITION_FILTERS, install_partition_filters),
-    (features.MAP_KEYS, install_map_keys),
-    (features.MARKED_ROWS, install_marked_rows),
+    (features.ROW_FUNCTIONS, java_rules.ROW_FUNCTIONS),
+    (features.INPUT_FILE_NAMES, java_rules.install_input_file_names),
+    (features.LOCAL_ROWS, java_rules.LOCAL_ROWS),
+    (features.VARIANT_PATHS, java_rules.VARIANT_PATHS),
+    (features.PARTITION_FILTERS, java_rules.PARTITION_FILTERS),
+    (features.MAP_KEYS, java_rules.MAP_KEYS),
+    (features.MARKED_ROWS, java_rules.MARKED_ROWS),
     (features.SELF_OVERWRITES, install_self_overwrites),
-    (features.PLACED_WRITES, install_placed_writes),
-    (features.REBALANCED_WRITES, install_placed_writes),
+    (features.PLACED_WRITES, java_rules.PLACED_WRITES),
+    (features.REBALANCED_WRITES, java_rules.PLACED_WRITES),
     (features.LEFT_OUT_COLUMNS, install_insert_columns),
-    (features.STREAMED_TABLES, install_streamed_tables),
+    (features.STREAMED_TABLES, java_rules.install_streamed_tables),
     (features.WIDENED_WRITES, install_widened_writes),
     (features.WIDENED_MERGES, install_widened_merges),
     (features.ROW_LEVEL, install_row_level),

@@ -1,0 +1,68 @@
+"""Rules of ours that are Java classes and ask Python nothing but what a scan or a write answers.
+
+======================= ===============================================================================================
+`LOCAL_ROWS`            Scans of given rows (``LocalScan``: what metadata answers) become Spark's own ``LocalRelation``,
+                        for which no task runs: Spark gives the columns their names in a step that runs as a job.
+`MAP_KEYS`              Scans are told which values a query wants of keys of maps (`spec/filter_keys.py`).
+`MARKED_ROWS`           Rows that deletion vectors mark are filtered by Spark where its Parquet reader reads
+                        (`catalog.marked_rows`).
+`PARTITION_FILTERS`     Conditions on expressions of partition columns leave out partitions (`catalog.narrowed_scans`).
+`PLACED_WRITES`         A V2 write can ask Spark for rows that are clustered by columns, or by functions whose Java
+                        class every executor has: Paimon's bucket is neither. So the rule gives a write in a plan to the
+                        write itself once Spark has put the shuffle into it (``V2Writes``), and takes the one that it
+                        answers: the shuffle by Paimon's bucket, or, for partitioned append tables without buckets,
+                        Spark's own ``RebalancePartitions`` (`catalog.placed_rows`). Without it rows stay clustered by
+                        the columns of their keys: that is right, and leaves a file of every task in every bucket.
+`ROW_FUNCTIONS`         Functions of the namespace ``sys`` become Spark's own before a query runs
+                        (`catalog.scalar_functions`).
+`STREAM_COLUMNS`        Spark pushes neither columns nor filters down into a stream. In the plan of each batch the rule
+                        finds our stream below a projection and filters, asks it for one that reads less, and puts that
+                        one in its place.
+`VARIANT_PATHS`         Scans are told which paths of VARIANT columns a query touches (`read.variant_paths`).
+======================= ===============================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from paimon_spark.read.metadata_columns import FILE_PATH
+from paimon_spark.spark.catalog.loading import STREAMED
+from paimon_spark.spark.jvm import compat, features
+from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
+from paimon_spark.spark.jvm.rules import add_optimizer_rule, add_rule
+
+Install = Callable[[Gateway, JavaObject], None]
+"""Puts something into a session state, if it is not there; errors as of `add_optimizer_rule`."""
+
+
+def _optimizer_rule(java_class: str) -> Install:
+    return partial(add_optimizer_rule, java_class=java_class)
+
+
+LOCAL_ROWS = _optimizer_rule("PaimonLocalRows")
+MAP_KEYS = _optimizer_rule("PaimonMapKeys")
+MARKED_ROWS = _optimizer_rule("PaimonMarkedRows")
+PARTITION_FILTERS = _optimizer_rule("PaimonPartitionFilters")
+PLACED_WRITES = _optimizer_rule("PaimonPlacedWrites")
+ROW_FUNCTIONS = _optimizer_rule("PaimonRowFunctions")
+STREAM_COLUMNS = _optimizer_rule("PaimonStreamColumns")
+VARIANT_PATHS = _optimizer_rule("PaimonVariantPaths")
+
+
+def install_input_file_names(gateway: Gateway, state: JavaObject) -> None:
+    """Make ``input_file_name()`` over tables without primary keys the column of the file's path."""
+    add_rule(gateway, state, (compat.RESOLUTION_RULES,), "PaimonInputFileNames", ("java.lang.String", FILE_PATH))
+
+
+def install_streamed_tables(gateway: Gateway, state: JavaObject) -> None:
+    """Mark the streams of tables of a catalog by an option of ours, from Spark 4.3 on.
+
+    There a catalog is given the options that say which version of a table is meant, and answers with the columns of
+    that version. A stream has the latest columns wherever it begins, but a catalog is not told what a table is for.
+    """
+    if features.spark_version(gateway) >= (4, 3):
+        catalogs = ("org.apache.spark.sql.connector.catalog.CatalogManager", state.catalogManager())
+        mark = ("java.lang.String", STREAMED)
+        add_rule(gateway, state, (compat.HINT_RULES,), "PaimonStreamedTables", catalogs, mark)
