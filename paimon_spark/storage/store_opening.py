@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from typing import Any, Final, cast
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.storage.azure import azure_file_system
+from paimon_spark.storage.gcs import gcs_file_system
 from paimon_spark.storage.hdfs import open_hdfs
 from paimon_spark.storage.oss import oss_file_system
 from paimon_spark.storage.s3_credentials import ASSUMED_ROLE, session_for
@@ -75,5 +77,9 @@ def _store_class(kind: type[Any], options: Mapping[str, Any]) -> type[Any]:
     ):
         from gcsfs.core import GCSFileSystem
 
-        return GCSFileSystem  # type: ignore[no-any-return]
+        kind = GCSFileSystem
+    if kind.__module__.startswith("gcsfs."):
+        return gcs_file_system(cast("Hashable", kind))
+    if kind.__module__ == "adlfs.spec":
+        return azure_file_system(cast("Hashable", kind))
     return kind

@@ -24,7 +24,9 @@ class Answer:
 
 
 Fault = int | str | Answer
-"""A status or a whole answer; ``reset``: the connection ends before the deed; ``lost``: it ends after the deed."""
+"""A status or a whole answer; ``reset``: the connection ends before the deed; ``lost``: it ends after the deed;
+``silent``: no deed, and no answer as long as the server runs."""
+_TOLD_BYTES = 400
 Rule = Callable[[str, str], Fault | None]
 """What happens to a request: by its method and its path, decoded."""
 
@@ -89,7 +91,7 @@ def body_of(handler: BaseHTTPRequestHandler) -> bytes:
 @contextmanager
 def faulty(server: StoreServer) -> Iterator[tuple[StoreServer, Faults]]:
     """The same store behind a server that fails as it is told."""
-    faults, behind = Faults(), urlsplit(server.url)
+    faults, behind, ended = Faults(), urlsplit(server.url), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -99,8 +101,13 @@ def faulty(server: StoreServer) -> Iterator[tuple[StoreServer, Faults]]:
 
         def answer(self) -> None:
             body = body_of(self)
-            fault = faults.of(self.command, self.path)
+            told = body[:_TOLD_BYTES].decode("latin-1") if "/upload/" in self.path else ""  # Google's names are there
+            fault = faults.of(self.command, self.path + told)
             if fault == "reset":
+                self.close_connection = True
+                return
+            if fault == "silent":
+                ended.wait()
                 self.close_connection = True
                 return
             if isinstance(fault, int):
@@ -146,5 +153,6 @@ def faulty(server: StoreServer) -> Iterator[tuple[StoreServer, Faults]]:
         options = {key: value.replace(behind.netloc, place) for key, value in server.options.items()}
         yield replace(server, url=server.url.replace(behind.netloc, place), options=options), faults
     finally:
+        ended.set()
         front.shutdown()
         front.server_close()

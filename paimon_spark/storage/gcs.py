@@ -1,0 +1,58 @@
+"""Google Cloud Storage through `gcsfs`, which by itself waits for an answer as long as the connection stands."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+import random
+import time
+from collections.abc import Hashable
+from typing import Any, Final, cast
+
+CONNECT_SECONDS: Final = 5
+ANSWER_SECONDS: Final = 15
+"""After so long without a byte a request is given up, and sent again."""
+ATTEMPTS: Final = 6
+LAST_ATTEMPT_SECONDS: Final = 35
+"""No attempt begins later than this after the first one: a store that is silent is given up within a minute."""
+_LONGEST_PAUSE_SECONDS: Final = 16
+_NO_TOKEN: Final = 401
+_ATTEMPTS_OF_TOKENS: Final = 3
+"""A token that ended is renewed before the next attempt, where it can be; another denial stays one."""
+
+
+@functools.cache
+def gcs_file_system(kind: Hashable) -> type[Any]:
+    """The class that opens Google Cloud Storage: gcsfs's ``kind``, with bounded waits."""
+    base = cast("type[Any]", kind)
+    return type("Gcs", (GcsFiles, base), {"protocol": base.protocol})
+
+
+_Any: Any = object
+
+
+class GcsFiles(_Any):  # type: ignore[misc]
+    """gcsfs's file system whose requests end in a bounded time; the option `fs.requests_timeout` is heeded."""
+
+    async def _request(self, *given: Any, **more: Any) -> Any:
+        from gcsfs.core import GCSFileSystem
+        from gcsfs.retry import is_retriable
+
+        once, begun = GCSFileSystem._request.__wrapped__, time.monotonic()
+        self._bound()
+        for attempt in itertools.count(1):
+            try:
+                return await once(self, *given, **more)
+            except Exception as error:
+                most = _ATTEMPTS_OF_TOKENS if getattr(error, "code", None) == _NO_TOKEN else ATTEMPTS
+                late = attempt >= most or time.monotonic() - begun > LAST_ATTEMPT_SECONDS
+                if late or not (is_retriable(error) or isinstance(error, TimeoutError)):
+                    raise
+            await asyncio.sleep(min(random.random() + 2 ** (attempt - 1), _LONGEST_PAUSE_SECONDS))
+
+    def _bound(self) -> None:
+        if self.requests_timeout is None:
+            from aiohttp import ClientTimeout
+
+            self.requests_timeout = ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=ANSWER_SECONDS)
