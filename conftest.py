@@ -132,3 +132,13 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
     paimon_spark.register(session)
     return session
+
+
+@pytest.fixture(scope="session")
+def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a Spark Connect server, one for the whole run."""
+    pytest.importorskip("grpc")
+    from tests.support.connect_server import connect_server
+
+    with connect_server(tmp_path_factory.mktemp("connect")) as url:
+        yield url

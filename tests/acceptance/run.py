@@ -3,6 +3,7 @@
 The same file runs on two backends, so every expectation can be checked against the official connector first:
   --backend ours      PySpark as installed with the project; paimon_spark.register + paimon_spark.register_catalog
   --backend official  PySpark 4.1 with the official connector's jar (env OFFICIAL_JAR)
+With `--remote sc://…` (ours only) the session is one of Spark Connect.
 With `--store s3|gcs|azure|hdfs|oss` (ours only) the warehouse lies on a server of that store, which is started for it.
 
 File syntax (sqllogictest-like; blocks are separated by blank lines; `#` starts a comment line):
@@ -88,7 +89,7 @@ def parse(text: str) -> Iterator[tuple[str, list[str]]]:
 class Session:
     """A Spark session with the catalog `c` of one of the two connectors, and directories of its own."""
 
-    def __init__(self, backend: str, store: Any = None) -> None:
+    def __init__(self, backend: str, store: Any = None, remote: str | None = None) -> None:
         self.backend = backend
         self.wh, self.checkpoints = tempfile.mkdtemp(prefix="slt-"), tempfile.mkdtemp(prefix="slt-cp-")
         self.store_options: dict[str, str] = {}
@@ -116,7 +117,10 @@ class Session:
                 # else the catalog misses what other sessions and save(path) did
                 "spark.sql.catalog.c.cache-enabled": "false",
             }
-        builder = SparkSession.builder.master("local[2]").appName("slt")
+        builder = SparkSession.builder.remote(remote) if remote else SparkSession.builder.master("local[2]")
+        if remote:  # the rest is the server's
+            settings = {key: value for key, value in settings.items() if key.startswith("spark.sql.")}
+        builder = builder.appName("slt")
         for key, value in settings.items():
             builder = builder.config(key, value)
         self.spark = builder.getOrCreate()
@@ -259,13 +263,17 @@ class Run:
         _do(lambda: self._streamed(table, given, view), error)
 
     def _streamed(self, table: str, given: dict[str, str], view: str | None) -> None:
-        checkpoint, found = given.pop("checkpoint", None), []
+        checkpoint = given.pop("checkpoint", None)
+        batches = tempfile.mkdtemp(dir=self.session.checkpoints)  # in files: Connect runs the function on the server
         reader = self.spark.readStream.format("paimon").options(**self.session.store_options)
         df = reader.options(**given).load(self.path(table))
-        writer = df.writeStream.foreachBatch(lambda batch, _number: found.extend(batch.collect()))
+        writer = df.writeStream.foreachBatch(lambda batch, number: batch.write.parquet(f"{batches}/{number}"))
         self._until_now(writer, checkpoint, lambda w: w.start())
         if view:
-            self.spark.createDataFrame(found, df.schema).createOrReplaceTempView(view)
+            found = [f"{batches}/{number}" for number in sorted(map(int, os.listdir(batches)))]
+            read = self.spark.read.schema(df.schema)
+            rows = read.parquet(*found) if found else self.spark.createDataFrame([], df.schema)
+            rows.createOrReplaceTempView(view)
 
     def _sink(self, rest: str, sql: str) -> None:
         found = re.match(r"(?:error (?P<error>.+) )?(\S+) (append|update|complete) (\S+)(?:\s+(.*))?$", rest)
@@ -352,6 +360,7 @@ def main() -> int:
     parser.add_argument(
         "--store", choices=("s3", "gcs", "azure", "hdfs", "oss"), help="where the warehouse lies, if not here"
     )
+    parser.add_argument("--remote", help="the URL of a Spark Connect server on this machine, whose clock is UTC")
     parser.add_argument("-v", action="store_true", help="shows each case with its number of steps")
     parser.add_argument("--json", help="where to write case -> failure")
     parser.add_argument("-k", action="store_true", help="goes on after a failed step")
@@ -369,7 +378,7 @@ def main() -> int:
             from tests.support.store_servers import store_server
 
             store = opened.enter_context(store_server(arguments.store))
-        return _run_all(Session(arguments.backend, store), files, arguments)
+        return _run_all(Session(arguments.backend, store, arguments.remote), files, arguments)
 
 
 def _run_all(session: Session, files: list[Path], arguments: argparse.Namespace) -> int:

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import os
 import subprocess
 from pathlib import Path
 
@@ -115,3 +116,10 @@ def test_peers_read_our_tables(spark: SparkSession, warehouse: Path, answers: tu
     assert plain(theirs) == plain(ours)
     counts = {"append": 40, "vectors": 24 if name == "vectors_keyed" else 32}
     assert theirs.num_rows == counts.get(name.partition("_")[0], 30)
+
+
+def test_sail_runs_the_data_source_without_a_jvm(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
+    command = [str(make_environments.ensure("sail")), str(HERE / "sail_program.py"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stdout + done.stderr[-2000:]

@@ -60,7 +60,7 @@ def run_cell(code: str, name: str, names: dict[str, object]) -> object:
 
 def shown(value: object) -> dict[str, list[str]]:
     """A value by its media types."""
-    found = {kind: getattr(value, method)() for kind, method in MEDIA.items() if hasattr(value, method)}
+    found = {kind: getattr(value, method)() for kind, method in MEDIA.items() if hasattr(type(value), method)}
     found["text/plain"] = re.sub(r" at 0x\w+", "", repr(value))  # after the others: Spark then does not run twice
     return {kind: lines(text) for kind, text in found.items() if text is not None}
 

@@ -122,3 +122,8 @@ def test_tokens() -> None:
         "b STRUCT<x: INT, y: MAP<INT, INT>>",
         "c DECIMAL(10, 2)",
     ]
+
+
+def test_words_that_sqlglot_keeps_may_be_names() -> None:
+    found = read_query("SELECT then.x AS end, CASE WHEN now.y THEN 1 END FROM db.t AS then JOIN u AS now USING (id)")
+    assert [(table.parts, table.alias) for table in found.tables] == [(("db", "t"), "then"), (("u",), "now")]

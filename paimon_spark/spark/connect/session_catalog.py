@@ -157,7 +157,15 @@ def _list_columns(context: Context, tableName: str, dbName: str | None = None) -
     columns = []
     for field in struct_of(name).fields:
         comment = (field.metadata or {}).get("comment")
-        values = (field.name, comment, field.dataType.simpleString(), field.nullable, field.name in keys, False, False)
+        values: tuple[Any, ...] = (
+            field.name,
+            comment,
+            field.dataType.simpleString(),
+            field.nullable,
+            field.name in keys,
+            False,
+            False,
+        )
         columns.append(listed.Column(*values[: len(listed.Column._fields)]))
     return columns
 
@@ -193,7 +201,7 @@ def _create_table(
 
 
 def _type(field: Any) -> str:
-    return field.dataType.simpleString() + ("" if field.nullable else " NOT NULL")
+    return f"{field.dataType.simpleString()}{'' if field.nullable else ' NOT NULL'}"
 
 
 def _pairs(options: Mapping[str, str]) -> str:

@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
 
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.columns.char_columns import padded_by_spark
+from paimon_spark.spark.columns.given_schemas import spark_struct
 from paimon_spark.spark.columns.merge_schema import with_columns
 from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema, to_spark_struct
 from paimon_spark.spark.session.session_settings import OF_STREAM
@@ -39,6 +40,7 @@ from paimon_spark.storage.secrets import without_secrets
 from paimon_spark.write.plan import plan_write
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from paimon_spark.spark.source.source_options import ReadRequest
@@ -107,7 +109,7 @@ class PaimonDataSource(DataSource):
                 raise error from None
 
     @_quiet
-    def reader(self, schema: StructType) -> DataSourceReader:
+    def reader(self, schema: StructType | pa.Schema) -> DataSourceReader:
         """Plan the read. Called by Spark once per loaded DataFrame, which stays on the snapshot planned here.
 
         Raises:
@@ -115,12 +117,13 @@ class PaimonDataSource(DataSource):
         """
         request = read_request(self.options)
         source = metadata_source(request)
+        struct = spark_struct(schema)
         if source is not None:
-            return metadata_reader(source, request, schema)
-        return TableRead.of(request).reader(schema)
+            return metadata_reader(source, request, struct)
+        return TableRead.of(request).reader(struct)
 
     @_quiet
-    def writer(self, schema: StructType, overwrite: bool) -> PaimonWriter:
+    def writer(self, schema: StructType | pa.Schema, overwrite: bool) -> PaimonWriter:
         """Plan the write, creating the table where there is none. Called by Spark once per save.
 
         Raises:
@@ -128,7 +131,7 @@ class PaimonDataSource(DataSource):
             OptionError: an option is unknown, or differs from what the table was created with.
             UnsupportedError: the table cannot be written yet.
         """
-        return PaimonWriter(self.planned_write(schema, overwrite=overwrite))
+        return PaimonWriter(self.planned_write(spark_struct(schema), overwrite=overwrite))
 
     @_quiet
     def planned_write(

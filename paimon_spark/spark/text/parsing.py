@@ -6,7 +6,7 @@ Statements are never written anew from a syntax tree: what is found here are pla
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
@@ -147,7 +147,7 @@ def read_query(text: str) -> Query:
         NotUnderstoodError: it cannot be parsed.
     """
     try:
-        trees = sqlglot.parse(text, dialect=StatementDialect)
+        trees = _parsed(text)
     except (SqlglotError, RecursionError) as error:
         raise NotUnderstoodError(str(error).splitlines()[0] if str(error) else type(error).__name__) from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
@@ -156,6 +156,32 @@ def read_query(text: str) -> Query:
     tables = tuple(reference for node in tree.find_all(exp.Table) if (reference := _reference(node)) is not None)
     columns = tuple(column for node in tree.find_all(exp.Column) if (column := _qualified(node)) is not None)
     return Query(tables, columns, _names_all_columns(tree))
+
+
+def _parsed(text: str) -> list[Any]:
+    """Parse statements. Words that sqlglot keeps for itself may be names where Spark takes them for such."""
+    try:
+        return list(sqlglot.parse(text, dialect=StatementDialect))
+    except SqlglotError:
+        dialect = StatementDialect()
+        tokens = dialect.tokenize(text)
+        parser = dialect.parser()
+        known = {*parser.TYPE_TOKENS, *parser.ID_VAR_TOKENS}
+        names = [at for at, token in enumerate(tokens) if token.token_type not in known and _is_name(tokens, at)]
+        if not names:
+            raise
+        for at in names:
+            tokens[at].token_type = TokenType.VAR
+        return list(parser.parse(tokens, text))
+
+
+def _is_name(tokens: Sequence[Any], at: int) -> bool:
+    """Whether a word can only be a name: behind AS, or at a dot."""
+    if not tokens[at].text.isidentifier():
+        return False
+    before = tokens[at - 1].token_type if at else None
+    after = tokens[at + 1].token_type if at + 1 < len(tokens) else None
+    return before in (TokenType.ALIAS, TokenType.DOT) or after is TokenType.DOT
 
 
 def _reference(node: Any) -> TableReference | None:

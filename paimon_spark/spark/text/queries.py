@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import ParseException, PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from paimon_spark.errors import OptionError, TableNotFoundError, UnsupportedError
 from paimon_spark.options import find_option, unknown_option_error
@@ -131,7 +131,14 @@ def run_query(context: Context, cursor: Cursor, *, before: str = "", whole: str 
     if not reads:
         return context.spark_sql(whole or before + text)
     frames = _frames(context, query, reads, tokens)
-    return context.spark_sql(escaped(before) + _rewritten(text, query, reads, list(frames), tokens), _named(frames))
+    rewritten = escaped(before) + _rewritten(text, query, reads, list(frames), tokens)
+    try:
+        return context.spark_sql(rewritten, _named(frames))
+    except AnalysisException as error:
+        if not str(error.getCondition()).startswith("UNRESOLVED_COLUMN"):
+            raise
+    frames = _frames(context, query, reads, tokens, pruned=False)  # so that Spark names all candidates
+    return context.spark_sql(rewritten, _named(frames))
 
 
 def _tokens(text: str) -> Cursor:
@@ -237,12 +244,12 @@ def session_options(context: Context, name: TableName) -> dict[str, str]:
 
 
 def _frames(
-    context: Context, query: Query, reads: Sequence[_Read], tokens: Sequence[Token]
+    context: Context, query: Query, reads: Sequence[_Read], tokens: Sequence[Token], *, pruned: bool = True
 ) -> dict[tuple[Any, ...], DataFrame]:
     """Return a DataFrame for each table and version. A table that is named twice is read at one snapshot."""
     counts = Counter(read.key for read in reads)
     pipes = has_pipe(tokens)
-    names = None if pipes or not query.names_all_columns else names_of_columns(tokens)
+    names = None if pipes or not query.names_all_columns or not pruned else names_of_columns(tokens)
     frames: dict[tuple[Any, ...], DataFrame] = {}
     activate(context.spark)
     for read in reads:
@@ -253,7 +260,8 @@ def _frames(
         if system_table_in(read.name) is None:
             schema = at_version(table, options).schema
             fields = schema.fields
-            options |= columns_option(read.name.parts, fields, names, metadata_columns(schema, tokens))
+            hidden = metadata_columns(schema, tokens) if pruned else []
+            options |= columns_option(read.name.parts, fields, names, hidden)
             condition = None if pipes or counts[read.key] > 1 else filter_option(read.reference.comparisons, fields)
             options |= {} if condition is None else {FILTER: condition}
         else:

@@ -1,0 +1,35 @@
+"""`register_catalog` on Spark Connect: the session's own methods, the notebook and acceptance cases, on one server."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).resolve().parents[2]
+CASES = ("st_changelog", "st_continue", "st_modes")
+
+
+def output_of(*command: object) -> str:
+    """What a program prints that ends well."""
+    done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_methods_of_the_session_name_paimon_tables(connect: str, tmp_path: Path) -> None:
+    assert output_of("tests/spark/connect_catalog_program.py", connect, tmp_path) == "done\n"
+
+
+@pytest.mark.thorough
+def test_the_notebook_shows_the_same_as_on_a_classic_session(connect: str) -> None:
+    found = output_of("tests/readme/connect_notebook_program.py", connect, "examples/time_travel.ipynb")
+    assert found == "done on pyspark.sql.connect.session\n"
+
+
+@pytest.mark.thorough
+def test_acceptance_cases_of_streams(connect: str) -> None:
+    files = (f"tests/acceptance/{case}.slt" for case in CASES)
+    assert output_of("tests/acceptance/run.py", "--remote", connect, *files) == "3 of 3 cases hold\n"
