@@ -28,7 +28,6 @@ from paimon_spark.errors import (
     CommitError,
     CommitStateUnknownError,
     PaimonError,
-    SnapshotNotFoundError,
 )
 from paimon_spark.spec.manifest import FileKind
 from paimon_spark.spec.overwrite_mode import OverwriteMode
@@ -61,7 +60,7 @@ def check_columns_kept(table: FileStoreTable, parts: CollectedChanges, rows_of: 
     schema_id = max(_newest_rewritten(parts.append), _newest_rewritten(parts.compact))
     makes_rows = any(entry.kind == FileKind.ADD for entry in parts.append.files)
     if rows_of is not None and table.schema.kind.is_keyed and makes_rows:
-        schema_id = max(schema_id, _schema_of(table, rows_of))
+        schema_id = max(schema_id, rows_of.schema_id)
     if schema_id <= table.schema.id:
         return
     ours = {field.id: field.type for field in table.schema.fields}
@@ -75,14 +74,6 @@ def _newest_rewritten(changes: Changes) -> int:
     kept = {entry.file.file_name for entry in changes.files if entry.kind == FileKind.ADD}
     gone = [e.file for e in changes.files if e.kind == FileKind.DELETE and e.file.file_name not in kept]
     return max((file.schema_id for file in gone), default=0) if kept else 0
-
-
-def _schema_of(table: FileStoreTable, identity: SnapshotIdentity) -> int:
-    try:
-        found = identity.find(table.snapshots)
-    except SnapshotNotFoundError:
-        return 0  # the check of conflicts names it
-    return 0 if found is None else found.schema_id
 
 
 BATCH = BATCH_COMMIT_IDENTIFIER

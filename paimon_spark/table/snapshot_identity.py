@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, SnapshotNotFoundError
@@ -23,20 +23,22 @@ class SnapshotIdentity:
     """0 stands for a table without snapshots."""
     name: str = ""
     """Unique names: its uuid, which old snapshots lack, and its delta manifest list."""
+    schema_id: int = field(default=0, compare=False)
+    """The table's schema when it was made."""
 
     @classmethod
     def of(cls, snapshot: Snapshot | None) -> SnapshotIdentity:
         """Return the identity of a snapshot; None is the state before the first one."""
         if snapshot is None:
             return cls()
-        return cls(snapshot.id, f"{snapshot.uuid or ''}/{snapshot.delta_manifest_list}")
+        return cls(snapshot.id, f"{snapshot.uuid or ''}/{snapshot.delta_manifest_list}", snapshot.schema_id)
 
     @classmethod
     def from_text(cls, text: str) -> SnapshotIdentity:
         """Return the identity that `to_text` gave as text."""
         try:
             values = json.loads(text)
-            return cls(int(values["id"]), str(values["name"]))
+            return cls(int(values["id"]), str(values["name"]), int(values["schema_id"]))
         except (ValueError, KeyError, TypeError) as error:
             raise OptionError(f"'{text}' names no snapshot") from error
 

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from paimon_spark.commit.file_store_commit import commit
+from paimon_spark.maintain.compact.compaction import compact
+from paimon_spark.spec.snapshot import CommitKind
 from paimon_spark.table.table import FileStoreTable, load_table
 from tests.support.commits import data_file, make_table, message
 from tests.support.history import rows
-from tests.support.racing import race
-from tests.support.storms import SECONDS, commit_beside_drops, storm
+from tests.support.levels import check_files
+from tests.support.racing import race, rows_to_change
+from tests.support.storms import SECONDS, commit_beside_drops, storm, write
 
 pytestmark = [pytest.mark.oracle, pytest.mark.thorough]
 
@@ -34,6 +37,27 @@ def check_history(table: FileStoreTable) -> None:
             assert files ^ live(table, snapshot_id - 1) <= changed
 
 
+def all_rows(table: FileStoreTable, snapshot_id: int) -> dict[int, str]:
+    """The rows of a snapshot, also those that readers do not see before a compaction."""
+    return rows_to_change(table, table.snapshots.get(snapshot_id))
+
+
+def check_keyed_history(table: FileStoreTable) -> None:
+    """Each snapshot holds the files of the one before it, but for its own changes; compactions keep all rows."""
+    ids = table.snapshots.ids()
+    assert ids == list(range(ids[0], ids[-1] + 1))
+    before: dict[int, str] = {}
+    for snapshot_id in ids:
+        snapshot = table.snapshots.get(snapshot_id)
+        found = all_rows(table, snapshot_id)
+        if snapshot_id > ids[0]:
+            manifests = table.manifests.delta_manifests(snapshot)
+            changed = {e.identifier() for meta in manifests for e in table.manifests.read_manifest(meta)}
+            assert live(table, snapshot_id) ^ live(table, snapshot_id - 1) <= changed
+            assert snapshot.commit_kind is not CommitKind.COMPACT or found == before
+        before = found
+
+
 @pytest.mark.parametrize("turn", range(2))
 def test_a_storm_leaves_a_whole_history(tmp_path: Path, oracle: Any, turn: int) -> None:
     table = make_table(tmp_path / f"t{turn}", bucket="-1", write_only="true", manifest__merge_min_count="4")
@@ -48,6 +72,38 @@ def test_a_storm_leaves_a_whole_history(tmp_path: Path, oracle: Any, turn: int) 
     commit(table, [message(table, data_file(table, {10**9: "last"}))])
     check_history(table)
     assert dict(oracle.rows(table.path)) == rows(table) == before | {10**9: "last"}
+
+
+KEYED = {
+    "fixed": {"bucket": "2"},
+    "dynamic": {"bucket": "-1", "dynamic-bucket.target-row-num": "20"},
+    "vectors": {"bucket": "2", "deletion-vectors.enabled": "true"},
+    "partial-update": {"bucket": "1", "deletion-vectors.enabled": "true", "merge-engine": "partial-update"},
+    "first-row": {"bucket": "2", "merge-engine": "first-row"},
+    "lookup": {"bucket": "2", "changelog-producer": "lookup"},
+    "full-compaction": {"bucket": "1", "changelog-producer": "full-compaction"},
+}
+
+
+@pytest.mark.parametrize("kind", KEYED)
+def test_a_storm_on_a_table_with_keys(tmp_path: Path, oracle: Any, kind: str) -> None:
+    options = {"write-only": "true", "manifest.merge-min-count": "4", **KEYED[kind]}
+    table = make_table(tmp_path / kind, primary_key=["k"], **{key.replace(".", "__"): v for key, v in options.items()})
+    write(table, {-1: "first"})
+    deeds = race(storm, table.path, 3, 12, timeout_seconds=300 + SECONDS)
+    assert len({deed.kind for deed in deeds}) >= 4
+    table = load_table(table.path)
+    check_keyed_history(table)
+    check_files(table.path)
+    for name in table.tags.list():  # of two writers that gave one sequence number Java takes either
+        assert rows(table, tag=name).keys() == dict(oracle.rows(table.path, options={"scan.tag-name": name})).keys()
+    everything = all_rows(table, table.snapshots.ids()[-1])
+    assert everything[-1] == "first"
+    write(table, {10**9: "last"})
+    compact(load_table(table.path), full=True)
+    check_keyed_history(table)
+    check_files(table.path)
+    assert dict(oracle.rows(table.path)) == rows(table) == everything | {10**9: "last"}
 
 
 def test_commits_beside_drops_leave_no_foreign_snapshot(tmp_path: Path, oracle: Any) -> None:

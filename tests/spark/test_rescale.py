@@ -120,35 +120,3 @@ def test_partitions_without_files_give_no_snapshot(spark: SparkSession, warehous
     spark.sql(f"TRUNCATE TABLE rescaled.db.{name}")
     PaimonTable.for_path(spark, path).rescale(2)
     assert load_table(path).snapshots.latest_id() == 3
-
-
-VECTORS = "'deletion-vectors.enabled'='true'"
-HIDING = {
-    "deduplicate": (VECTORS, {(1, 10, None), (2, 20, 2), (3, 3, 3)}),
-    "partial-update": (f"{VECTORS}, 'merge-engine'='partial-update'", {(1, 10, 1), (2, 20, 2), (3, 3, 3)}),
-    "first-row": ("'merge-engine'='first-row'", {(1, 1, 1), (2, 20, 2), (3, 3, 3)}),
-}
-
-
-@pytest.mark.oracle
-@pytest.mark.parametrize("kind", HIDING)
-def test_rows_that_readers_do_not_see_yet_come_along(
-    spark: SparkSession, warehouse: Path, oracle: Any, kind: str
-) -> None:
-    options, expected = HIDING[kind]
-    name = f"hiding_{kind.replace('-', '_')}"
-    spark.sql(
-        f"CREATE TABLE rescaled.db.{name} (k INT, v INT, w INT) "
-        f"TBLPROPERTIES ('primary-key'='k', 'bucket'='1', {options})"
-    )
-    spark.sql(f"INSERT INTO rescaled.db.{name} VALUES (1, 1, 1), (3, 3, 3)")
-    path = str(warehouse / "db.db" / name)
-    table = PaimonTable.for_path(spark, path)
-    waiting = spark.createDataFrame([(1, 10, None), (2, 20, 2)], "k int, v int, w int")
-    table.append(waiting, write_only="true")
-    assert set(oracle.rows(path)) == {(1, 1, 1), (3, 3, 3)}
-    table.rescale(2)
-    assert {total for _, total in buckets(path)[""]} == {2}
-    spark.sql(f"ALTER TABLE rescaled.db.{name} SET TBLPROPERTIES ('bucket'='2')")
-    assert set(map(tuple, spark.table(f"rescaled.db.{name}").collect())) == expected
-    assert set(oracle.rows(path)) == expected

@@ -9,23 +9,31 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+import pyarrow as pa
 
 from paimon_spark.commit.file_store_commit import commit
 from paimon_spark.errors import CommitStateUnknownError, CorruptTableError, PaimonError
 from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.expire.snapshots import Retention, expire_snapshots
+from paimon_spark.maintain.files.orphan_files import remove_files_before
 from paimon_spark.maintain.refs import branches, rollback, tags
 from paimon_spark.maintain.refs.fast_forward import fast_forward
 from paimon_spark.maintain.refs.rollback_as_latest import rollback_to_as_latest
 from paimon_spark.table.table import FileStoreTable, load_table
+from paimon_spark.write.plan import plan_write
+from paimon_spark.write.task_write import write_batches
 from tests.support.commits import data_file, make_table, message
 from tests.support.racing import PATIENT, Deed
 from tests.support.seeds import chance
 
 SECONDS = float(os.environ.get("PAIMON_SPARK_TESTS_STORM_SECONDS", "0"))
 _MOST_TURNS = 1_000_000
+_SHARED_KEYS = 8
+_OLD_MILLIS = 120_000
+"""What no snapshot names and no process has touched for so long is nobody's: a deed takes seconds."""
 DEEDS = (
     "commit",
     "commit",
@@ -38,6 +46,7 @@ DEEDS = (
     "rename",
     "branch",
     "expire",
+    "orphans",
 )
 
 
@@ -67,14 +76,25 @@ def storm(path: str, number: int, steps: int) -> list[Deed]:
     return done
 
 
+def write(table: FileStoreTable, rows: Mapping[int, str]) -> None:
+    """Commit rows with the real writer."""
+    keys, values = pa.array(list(rows), pa.int32()), pa.array(list(rows.values()))
+    batch = pa.RecordBatch.from_arrays([keys, values], names=["k", "v"])
+    plan = plan_write(table, data_schema=batch.schema)
+    commit(table, [write_batches(plan, [batch], 0)], planned_on=plan.snapshot)
+
+
 def _do(table: FileStoreTable, deed: str, random: random.Random, key: int) -> None:
     ids = table.snapshots.ids() or [1]
     some, name = random.choice(ids[-4:]), f"n{random.randrange(4)}"
     match deed:
+        case "commit" if table.schema.primary_keys:
+            shared = random.sample(range(_SHARED_KEYS), 3)
+            write(table, dict.fromkeys((*shared, _SHARED_KEYS + key), f"by {key}"))
         case "commit":
             commit(table, [message(table, data_file(table, {key: "x"}))])
         case "compact":
-            compact(table, full=True)
+            compact(table, full=random.random() < 0.5 or not table.schema.primary_keys)
         case "rollback":
             rollback.rollback_to_snapshot(table, some)
         case "as latest":
@@ -91,6 +111,8 @@ def _do(table: FileStoreTable, deed: str, random: random.Random, key: int) -> No
                 fast_forward(table, f"b{key}")
         case "expire":
             expire_snapshots(table, Retention.of_snapshots(table.options).with_arguments(retain_max=5, retain_min=5))
+        case "orphans":
+            remove_files_before(table, time.time_ns() // 1_000_000 - _OLD_MILLIS)
 
 
 def commit_beside_drops(path: str, number: int, steps: int) -> list[Deed]:
