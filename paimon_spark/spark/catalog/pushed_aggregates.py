@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as spark
@@ -118,7 +117,7 @@ def plan_of_tasks(
         return None
     if not all(call.column is None or _is_taken(call, kinds[call.column], wanted) for call in wanted.calls):
         return None
-    columns = replace(plan, struct=struct).on(plan.source)
+    columns = plan.of_columns(struct)
     if not columns.plan.splits or is_small(gateway, columns):
         return None
     if not merged_splits(columns.plan) and is_native(gateway, columns, settings, marked=True):

@@ -61,6 +61,12 @@ class ScanPlan:
     """No other partitions are read, if they are known."""
     stream_start: Mapping[str, str] | None = None
     """Options by which a stream of changes begins; None if the changes that are asked for have an end."""
+    known_source: tuple[ReadSource] | None = None
+    """The source, where it has been looked up before."""
+    known_plan: ReadPlan | None = None
+    """Snapshot and files, where they are known already."""
+    unfiltered: list[ScanPlan] = field(default_factory=list, compare=False, repr=False)
+    """The first scan that is `after` this one and reads all its rows."""
 
     @cached_property
     def read_table(self) -> FileStoreTable:
@@ -73,7 +79,7 @@ class ScanPlan:
     @cached_property
     def source(self) -> ReadSource:
         """The snapshot that is read, or the changes."""
-        return resolve_source(self.read_table)[1]
+        return self.known_source[0] if self.known_source else resolve_source(self.read_table)[1]
 
     @property
     def predicate(self) -> Predicate | None:
@@ -87,6 +93,8 @@ class ScanPlan:
         Raises:
             TableNotFoundError: the table had no snapshot when it was loaded, and has been dropped since.
         """
+        if self.known_plan is not None:
+            return self.known_plan
         if self.source is None:
             self.table.snapshots.check_table_there()
         columns = tuple(self._read_fields())
@@ -117,12 +125,15 @@ class ScanPlan:
 
     def narrowed(self, predicates: tuple[Predicate, ...], metadata_predicates: tuple[Predicate, ...] = ()) -> ScanPlan:
         """The same scan of the same snapshot, with more predicates."""
-        narrowed = replace(
-            self,
+        return replace(
+            self.of_columns(self.struct),
             predicates=(*self.predicates, *predicates),
             metadata_predicates=(*self.metadata_predicates, *metadata_predicates),
         )
-        return narrowed.on(self.source)
+
+    def of_columns(self, struct: spark.StructType) -> ScanPlan:
+        """The same scan of the same snapshot, not planned yet, with these columns."""
+        return replace(self, struct=struct, known_source=(self.source,), known_plan=None)
 
     @property
     def filterable(self) -> list[str]:
@@ -138,9 +149,8 @@ class ScanPlan:
 
     def of_partitions(self, wanted: frozenset[bytes]) -> ScanPlan:
         """The same scan of the same files, as far as they are in these partitions."""
-        found = replace(self, only_partitions=wanted).on(self.source)
-        found.__dict__["plan"] = found._of_known_partitions(self.plan)
-        return found
+        found = replace(self.of_columns(self.struct), only_partitions=wanted)
+        return replace(found, known_plan=found._of_known_partitions(self.plan))
 
     def _of_known_partitions(self, plan: ReadPlan) -> ReadPlan:
         wanted = self.only_partitions
@@ -156,34 +166,40 @@ class ScanPlan:
         """
         if self.touched or self.view is not ROWS or not isinstance(self.source, Snapshot):
             return None
-        found = replace(self, touched=touched).on(self.source)
-        if "plan" in self.__dict__:
-            found.__dict__["plan"] = replace(self.plan, fields=tuple(found._read_fields()))
-        return found
+        found = replace(self.of_columns(self.struct), touched=touched)
+        if not self.is_planned:
+            return found
+        return replace(found, known_plan=replace(self.plan, fields=tuple(found._read_fields())))
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether its files are known."""
+        return self.known_plan is not None or "plan" in vars(self)
 
     def on(self, source: ReadSource) -> ScanPlan:
         """This scan with a source that is known already, which is not looked up again."""
-        self.__dict__["source"] = source
-        return self
+        return replace(self, known_source=(source,))
 
     def of(self, plan: ReadPlan, tasks: Iterable[Iterable[DataSplit]]) -> ScanPlan:
         """This scan with splits that a stream has planned already."""
-        self.__dict__["plan"] = replace(plan, splits=tuple(chain.from_iterable(tasks)))
-        return self
+        return replace(self, known_plan=replace(plan, splits=tuple(chain.from_iterable(tasks))))
 
     def after(self, first: ScanPlan) -> ScanPlan:
         """This scan with the source of an earlier one of the same relation, and with its files if they are the same.
 
         They are where both read all rows of one snapshot, and the columns make no difference: in plain files.
         """
-        self.on(first.source)
+        found = self.on(first.source)
         unfiltered = not (self.predicates or self.metadata_predicates or self.limit is not None or self.metadata)
-        if not unfiltered or not isinstance(self.source, Snapshot):
-            return self
-        planned = first.__dict__.setdefault("_planned", self)
-        if planned is not self and "plan" in planned.__dict__ and planned.has_plain_rows:
-            self.__dict__["plan"] = replace(planned.plan, table=self.read_table, fields=tuple(self._read_fields()))
-        return self
+        if not unfiltered or not isinstance(found.source, Snapshot):
+            return found
+        if not first.unfiltered:
+            first.unfiltered.append(found)
+        planned = first.unfiltered[0]
+        if planned is found or not planned.is_planned or not planned.has_plain_rows:
+            return found
+        plan = replace(planned.plan, table=found.read_table, fields=tuple(found._read_fields()))
+        return replace(found, known_plan=plan)
 
     def reader(self) -> PaimonReader:
         """What tasks run."""

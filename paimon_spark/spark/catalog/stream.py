@@ -8,6 +8,7 @@ Spark's own Parquet reader.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 from collections.abc import Mapping, Sequence
@@ -184,8 +185,7 @@ class StreamProxy(FacedProxy):
     def _with(self, names: Sequence[str], trees: Sequence[Tree]) -> StreamProxy:
         found = [pushed_down(self.source.view, self.source.table, tree)[0] for tree in trees]
         predicates = [predicate for predicate in found if predicate is not None]
-        less = StreamProxy.__new__(StreamProxy)
-        less.__dict__.update(self.__dict__)
+        less = copy.copy(self)
         less.settled = True
         less.kept = [at for at, predicate in enumerate(found) if predicate is not None]
         less.pushed = predicates
