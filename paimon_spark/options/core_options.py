@@ -276,11 +276,6 @@ class CoreOptions(Mapping[str, str]):
         return parse_memory_size("128 mb" if has_primary_key else "256 mb")
 
     @property
-    def partition_default_name(self) -> str:
-        """Directory name of a null or blank partition value."""
-        return str(self.value("partition.default-name"))
-
-    @property
     def partition_legacy_name(self) -> bool:
         """Whether partition directories are named by Java's toString of the internal value."""
         return bool(self.value("partition.legacy-name"))

@@ -5,7 +5,6 @@ Values are parsed as Java's ``OptionsUtils``, ``MemorySize`` and ``TimeUtils`` d
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -237,10 +236,3 @@ class Option:
                         return choice
                 raise OptionError(f"Expected one of: [{', '.join(self.choices)}].")
         return text
-
-    def value_in(self, options: Mapping[str, str]) -> str | None:
-        """The text of the option in a mapping of keys as they stand, fallback keys included; None when absent."""
-        for key in (self.key, *self.fallback_keys):
-            if key in options:
-                return options[key]
-        return None

@@ -92,17 +92,6 @@ def columns_of(schema: TableSchema, write_cols: Sequence[str] | None) -> tuple[D
     return tuple(field for field in schema.fields if field.name in names)
 
 
-def needed_files(table: FileStoreTable, group: Sequence[SplitFile], wanted: Sequence[DataField]) -> list[SplitFile]:
-    """Return the files of a group that a read of some columns opens; one for the number of rows, if it needs none."""
-    ids = {field.id for field in wanted}
-    needed = [
-        file
-        for file in group
-        if any(field.id in ids for field in columns_of(table.schemas.get(file.schema_id), file.write_cols))
-    ]
-    return needed or [group[0]]
-
-
 def anchor_mask(files: ManifestColumns) -> Mask:
     """Return the oldest file of each group of rows, which is the one that a deletion vector names."""
     names, sequences = files.file_names, files.file_values("_MAX_SEQUENCE_NUMBER")

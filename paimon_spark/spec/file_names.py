@@ -11,7 +11,6 @@ from paimon_spark.errors import CorruptTableError
 
 SNAPSHOT_PREFIX = "snapshot-"
 CHANGELOG_PREFIX = "changelog-"
-TAG_PREFIX = "tag-"
 SCHEMA_PREFIX = "schema-"
 BRANCH_PREFIX = "branch-"
 CONSUMER_PREFIX = "consumer-"
@@ -146,12 +145,6 @@ def compacted_changelog_region(path: str) -> FileRegion | None:
     )
 
 
-def data_file_compression(name: str) -> str | None:
-    """The compression that a data file's name shows (`zst`, `gz`, ...), None when it shows none."""
-    parts = name.rsplit(".", 2)
-    return next((part for part in reversed(parts[1:]) if part in _COMPRESSED), None)
-
-
 def check_file_name(name: str, *, path: str | None = None) -> str:
     """The name itself, if it is the name of a file inside the directory it is meant for.
 
@@ -204,8 +197,3 @@ def index_manifest_names() -> FileNameSequence:
 def index_file_names() -> FileNameSequence:
     """Names of index files: `index-<uuid>-<n>`."""
     return FileNameSequence.start("index-")
-
-
-def statistics_file_names() -> FileNameSequence:
-    """Names of statistics files: `stat-<uuid>-<n>`."""
-    return FileNameSequence.start("stat-")

@@ -6,12 +6,11 @@ turns them into bytes and back. Each field's comment names its Avro key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import NamedTuple
 
-from paimon_spark.errors import PaimonError
 from paimon_spark.spec.simple_stats import EMPTY_SERIALIZED_ROW, EMPTY_STATS, SimpleStats
 
 
@@ -110,32 +109,6 @@ class ManifestEntry:
             file.embedded_file_index,
             file.external_path,
         )
-
-
-def merge_entries(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Cancel ADDs against later DELETEs of the same file, keeping the order (Java: ``FileEntry.mergeEntries``).
-
-    A DELETE without its ADD is kept.
-
-    Raises:
-        PaimonError: a file is added that is already there.
-    """
-    merged: dict[FileIdentifier, ManifestEntry] = {}
-    for entry in entries:
-        identifier = entry.identifier()
-        known = merged.get(identifier)
-        if entry.kind == FileKind.ADD:
-            if known is not None:
-                raise PaimonError(
-                    f"Trying to add file {entry.file.file_name} (bucket {entry.bucket}, level {entry.file.level}) "
-                    f"which is already added."
-                )
-            merged[identifier] = entry
-        elif known is not None and known.kind == FileKind.ADD:
-            del merged[identifier]
-        else:
-            merged[identifier] = entry
-    return list(merged.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,49 +134,6 @@ def stats_from_record(record: Record) -> SimpleStats:
     return SimpleStats(record["_MIN_VALUES"], record["_MAX_VALUES"], tuple(record.get("_NULL_COUNTS") or ()))
 
 
-def _tuple(values: list[Any] | None) -> tuple[Any, ...] | None:
-    return None if values is None else tuple(values)
-
-
-def file_from_record(record: Record) -> DataFileMeta:
-    """Return the data file of a decoded Avro record; fields that old files lack are None."""
-    get = record.get
-    return DataFileMeta(
-        record["_FILE_NAME"],
-        record["_FILE_SIZE"],
-        record["_ROW_COUNT"],
-        record["_MIN_KEY"],
-        record["_MAX_KEY"],
-        stats_from_record(record["_KEY_STATS"]),
-        stats_from_record(record["_VALUE_STATS"]),
-        record["_MIN_SEQUENCE_NUMBER"],
-        record["_MAX_SEQUENCE_NUMBER"],
-        record["_SCHEMA_ID"],
-        record["_LEVEL"],
-        tuple(record["_EXTRA_FILES"]),
-        get("_CREATION_TIME"),
-        get("_DELETE_ROW_COUNT"),
-        get("_EMBEDDED_FILE_INDEX"),
-        get("_FILE_SOURCE"),
-        _tuple(get("_VALUE_STATS_COLS")),
-        get("_EXTERNAL_PATH"),
-        get("_FIRST_ROW_ID"),
-        _tuple(get("_WRITE_COLS")),
-        _tuple(get("_WRITE_COLS_SEQUENCES")),
-    )
-
-
-def entry_from_record(record: Record) -> ManifestEntry:
-    """Return the entry of a decoded Avro record."""
-    return ManifestEntry(
-        FileKind(record["_KIND"]),
-        record["_PARTITION"],
-        record["_BUCKET"],
-        record["_TOTAL_BUCKETS"],
-        file_from_record(record["_FILE"]),
-    )
-
-
 def manifest_from_record(record: Record) -> ManifestFileMeta:
     """Return the manifest of a decoded record of a manifest list."""
     return ManifestFileMeta(

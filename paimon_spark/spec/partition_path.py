@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
-from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec.data_types import (
     BinaryType,
     BooleanType,
@@ -158,23 +158,3 @@ def partition_path(
         text = partition_value_text(value, data_type, legacy=legacy, default_name=default_name, time_zone=time_zone)
         parts.append(f"{escape_path_name(key)}={escape_path_name(text)}/")
     return "".join(parts)
-
-
-def parse_partition_path(path: str, keys: Sequence[str] = ()) -> dict[str, str]:
-    """The texts of the partition values in a path like `k=v/k2=v2`, unescaped, in order.
-
-    Args:
-        path: A path below the table; directories without `=` are passed over.
-        keys: If given, the columns that must be there, in this order.
-
-    Raises:
-        CorruptTableError: Other columns than `keys` are there.
-    """
-    result = {}
-    for name in path.split("/"):
-        key, equals, value = name.partition("=")
-        if equals and key and value:
-            result[unescape_path_name(key)] = unescape_path_name(value)
-    if keys and list(result) != list(keys):
-        raise CorruptTableError(f"Path '{path}' is not one of a partition by {list(keys)}.", path=path)
-    return result

@@ -148,11 +148,6 @@ class TableSchema:
         """Columns of a value row: all columns of the table, key and partition columns included."""
         return self.fields
 
-    @property
-    def logical_row_type(self) -> RowType:
-        """The row type of the table."""
-        return RowType(self.fields)
-
     def field(self, name: str) -> DataField:
         """The column with this name.
 
@@ -202,11 +197,6 @@ class TableSchema:
         return trimmed
 
     @property
-    def trimmed_primary_key_fields(self) -> tuple[DataField, ...]:
-        """The columns of `trimmed_primary_keys`, in that order."""
-        return self.project(self.trimmed_primary_keys)
-
-    @property
     def managed_blob_fields(self) -> frozenset[str]:
         """BLOB columns of a table with primary keys whose values lie in packs: data files hold descriptors."""
         if not self.primary_keys:
@@ -218,11 +208,6 @@ class TableSchema:
     def bucket_keys(self) -> tuple[str, ...]:
         """Columns that decide the bucket: `bucket-key` in declared order, else the trimmed primary key."""
         return self._core_options.bucket_key or self.trimmed_primary_keys
-
-    @property
-    def bucket_key_fields(self) -> tuple[DataField, ...]:
-        """The columns of `bucket_keys`, in that order."""
-        return self.project(self.bucket_keys)
 
     @property
     def cross_partition_update(self) -> bool:

@@ -35,24 +35,13 @@ TRACKED_FIELDS = (ROW_ID, replace(SEQUENCE_NUMBER, type=BigIntType()))
 A row whose sequence number is null was changed by the snapshot that wrote it (``rowTypeWithRowTracking``).
 """
 
-SEQUENCE_NUMBER_FIELD = SEQUENCE_NUMBER
-VALUE_KIND_FIELD = VALUE_KIND
-
 SYSTEM_FIELD_NAMES = frozenset(f.name for f in (SEQUENCE_NUMBER, VALUE_KIND, LEVEL, ROW_KIND, ROW_ID))
 """Names that no column of a table may have (besides those that start with `KEY_FIELD_PREFIX`)."""
-
-_NESTED_ID_BASE = _MAX_INT // 4
-_NESTED_ID_STEP = 1024
 
 
 def is_system_field(name: str) -> bool:
     """Whether a column of this name is one that Paimon adds."""
     return name.startswith(KEY_FIELD_PREFIX) or name in SYSTEM_FIELD_NAMES
-
-
-def is_key_field(name: str) -> bool:
-    """Whether a column of this name is a key column of a primary-key table's file."""
-    return name.startswith(KEY_FIELD_PREFIX)
 
 
 def key_field(data_field: DataField) -> DataField:
@@ -64,23 +53,3 @@ def key_field(data_field: DataField) -> DataField:
 
 def _java_int(value: int) -> int:
     return (value + 2**31) % 2**32 - 2**31
-
-
-def array_element_id(field_id: int, depth: int) -> int:
-    """Id of the elements of an ARRAY or VECTOR column in Parquet and ORC files.
-
-    Args:
-        field_id: Id of the column that the array is in.
-        depth: 1 for the column's own elements, one more for each array or map around.
-    """
-    return _java_int(_NESTED_ID_BASE + field_id * _NESTED_ID_STEP + depth)
-
-
-def map_key_id(field_id: int, depth: int) -> int:
-    """Id of the keys of a MAP or MULTISET column in Parquet and ORC files; arguments as for `array_element_id`."""
-    return _java_int(_NESTED_ID_BASE - field_id * _NESTED_ID_STEP - depth)
-
-
-def map_value_id(field_id: int, depth: int) -> int:
-    """Id of the values of a MAP or MULTISET column in Parquet and ORC files; arguments as for `array_element_id`."""
-    return array_element_id(field_id, depth)

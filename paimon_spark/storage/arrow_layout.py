@@ -35,11 +35,6 @@ def relabel(data: pa.Array, wanted: pa.DataType) -> pa.Array:
     return pa.array(_Relabelled(data, wanted))
 
 
-def relabel_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same buffers under another schema whose columns have the same layouts. Nothing is copied."""
-    return pa.record_batch(_Relabelled(batch, schema))
-
-
 def same_layout(one: pa.DataType, other: pa.DataType, *, reinterpret: bool = False) -> bool:
     """Whether values of the two types are the same bytes with the same meaning.
 

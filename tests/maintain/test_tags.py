@@ -9,7 +9,6 @@ import pytest
 
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CorruptTableError, PaimonError, SnapshotNotFoundError
-from paimon_spark.maintain.files.needed_files import unused_files
 from paimon_spark.maintain.refs import rollback, tags
 from paimon_spark.read.split_read import read_split
 from paimon_spark.table.table import FileStoreTable, load_table
@@ -249,12 +248,6 @@ def test_long_lived_changelogs_are_forgotten_too(table: FileStoreTable) -> None:
     rollback.rollback_to_snapshot(table, 2)
     assert sorted(path.name for path in folder.iterdir()) == ["LATEST", "changelog-1"]
     assert (folder / "LATEST").read_text() == "2"
-
-
-def test_unused_files_of_a_living_snapshot_are_none(table: FileStoreTable) -> None:
-    assert unused_files(table, [table.snapshots.get(3)]) == []
-    with pytest.raises(PaimonError, match="not allowed"):
-        tags.create_tag(table, "a/b")
 
 
 def test_a_rename_that_was_stopped_is_finished_by_the_next(

@@ -24,12 +24,17 @@ from paimon_spark.spec.file_index.roaring_rows import (
     decode_bitmap,
     encode_bitmap,
     encode_bitmaps,
-    rows_of_bits,
 )
 from paimon_spark.spec.file_index.section import IndexDamageError
 from paimon_spark.spec.file_index.settings import IndexSetting, index_settings, supports, validate_index_settings
 from paimon_spark.spec.file_index.writer import FileIndexBuilder
 from paimon_spark.spec.predicate import Leaf, Not, Or, Predicate, evaluate
+
+
+def rows_of_bits(bits: np.ndarray) -> np.ndarray:
+    """The numbers of the rows, ascending."""
+    return np.flatnonzero(np.unpackbits(bits, bitorder="little"))
+
 
 INDEXES = ("bloom-filter", "bitmap", "bsi", "range-bitmap")
 VALUES: dict[str, Sequence[Any]] = {

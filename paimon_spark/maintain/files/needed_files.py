@@ -185,15 +185,6 @@ def delete_unused_files(
     return sum(len(paths) - len(delete_files(table, paths)) for paths in unused)
 
 
-def unused_files(table: FileStoreTable, snapshots: Sequence[Snapshot]) -> list[str]:
-    """Return the paths that ``snapshots`` name and nothing else needs, data files first.
-
-    Raises:
-        PaimonError: a metadata file of one of them, or of a snapshot that must be kept, cannot be read.
-    """
-    return [path for paths in _unused(table, snapshots, ()) for path in paths]
-
-
 def _unused(table: FileStoreTable, snapshots: Sequence[Snapshot], half_deleted: Sequence[Snapshot]) -> list[list[str]]:
     """Return the data files, the manifests that name them, and the lists that name these."""
     unused = UnusedFiles(table)

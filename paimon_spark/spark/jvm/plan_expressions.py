@@ -13,7 +13,6 @@ from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
 
 _CLASS = "PaimonLittleEndian"
-_CATALYST = "org.apache.spark.sql.catalyst.expressions"
 
 
 def resolved_expressions(gateway: Gateway, plan: JavaObject, texts: Sequence[str]) -> list[JavaObject]:

@@ -210,11 +210,6 @@ class _Changes:
         return bool(matched) and not is_plain_delete
 
     @property
-    def changes_rows(self) -> bool:
-        """Whether it does more than insert."""
-        return bool(self._rows.matched or self._rows.not_matched_by_source)
-
-    @property
     def updated_columns(self) -> frozenset[str]:
         """The columns that an UPDATE clause assigns."""
         return frozenset(name for clause in self._clauses if clause.action is Action.UPDATE for name in clause.values)

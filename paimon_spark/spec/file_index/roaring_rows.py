@@ -137,14 +137,6 @@ def bits_of_rows(rows: Numbers, count: int) -> Bits:
     return bits
 
 
-def rows_of_bits(bits: Bits) -> Numbers:
-    """The numbers of the rows, ascending."""
-    bytes_set = np.flatnonzero(bits)
-    inner = np.unpackbits(bits[bytes_set], bitorder="little").reshape(-1, 8)
-    which, bit = np.nonzero(inner)
-    return bytes_set[which] * 8 + bit
-
-
 def decode_bitmap(data: bytes | memoryview, count: int) -> tuple[Bits, int]:
     """Read one bitmap.
 

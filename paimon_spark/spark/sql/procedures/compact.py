@@ -31,7 +31,6 @@ from paimon_spark.spec.name_pattern import NamePatterns
 if TYPE_CHECKING:
     pass
 
-_SORTED = ("order", "zorder", "hilbert")
 _MANIFEST_SORT = {
     "manifest_sort_enabled": "manifest-sort.enabled",
     "manifest_sort_partition_field": "manifest-sort.partition-field",
