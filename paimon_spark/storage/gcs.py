@@ -35,6 +35,8 @@ _Any: Any = object
 class GcsFiles(_Any):  # type: ignore[misc]
     """gcsfs's file system whose requests end in a bounded time; the option `fs.requests_timeout` is heeded."""
 
+    requests_timeout: Any
+
     async def _request(self, *given: Any, **more: Any) -> Any:
         from gcsfs.core import GCSFileSystem
         from gcsfs.retry import is_retriable

@@ -10,17 +10,23 @@ import contextlib
 import functools
 import os
 import socket
+import time
 import uuid
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from paimon_spark.errors import OptionError, StorageError
+from paimon_spark.storage.hdfs_calls import BoundedClient
 
 _PREFIX: Final = "hadoop."
 _CONFIG: Final = "config"
 _NAMESERVICES: Final = ("dfs.nameservices", "dfs.ha.namenodes.")
 _DEFAULT_PORT: Final = 8020
 _CONNECT_SECONDS: Final = 10.0
+_PAUSES_SECONDS: Final = (0.5, 2.0)
+_CUT: Final = ("disconnected", "onnection reset", "onnection refused", "roken pipe", "channel closed", "early eof")
+"""Parts of texts that tell of a connection that ended."""
+_R = TypeVar("_R")
 _CONFIG_DIRECTORIES: Final = ("HADOOP_CONF_DIR", "HADOOP_HOME")
 """Variables of the environment that lead the client to Hadoop's configuration, and so to nameservices."""
 
@@ -87,10 +93,18 @@ def _check_reachable(host: str, port: int) -> None:
 
 @functools.cache
 def _file_system() -> type[Any]:
+    from hdfs_native import Client
     from hdfs_native.fsspec import HdfsFileSystem
 
     class Hdfs(HdfsFileSystem):  # type: ignore[misc]
-        """The client's file system with names taken as they are, and whole files."""
+        """The client's file system with names taken as they are, whole files and bounded waits."""
+
+        client: Any
+
+        def __init__(self, host: str | None = None, port: int | None = None, **config: str) -> None:
+            super().__init__(host, port, **config)
+            place = host if port is None else f"{host}:{port}"
+            self.client = BoundedClient(lambda: Client(f"hdfs://{place or ''}", config))
 
         @classmethod
         def _strip_protocol(cls, path: str) -> str:
@@ -107,35 +121,73 @@ def _file_system() -> type[Any]:
 
         def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
             """Write a file that is there as a whole, or not at all."""
-            aside = write_aside(self, path, value)
-            _rename(self, aside, self._strip_protocol(path), overwrite=mode == "overwrite")
+            _put(self, self._strip_protocol(path), value, overwrite=mode == "overwrite")
 
     return Hdfs
 
 
 def create_if_absent(store: Any, key: str, data: bytes) -> bool:
     """Create a file unless there is one; return whether it was created. The NameNode's rename decides."""
-    aside = write_aside(store, key, data)
     try:
-        _rename(store, aside, key, overwrite=False)
+        _put(store, key, data, overwrite=False)
     except FileExistsError:
         return False
     return True
+
+
+def _put(store: Any, key: str, data: bytes, *, overwrite: bool) -> None:
+    """Write a file aside, then rename it; again where the connection ended meanwhile."""
+    _rename(store, _again(lambda: write_aside(store, key, data)), key, overwrite=overwrite)
+
+
+def _again(deed: Callable[[], _R]) -> _R:
+    """Do what may be done twice; again where the connection to the NameNode ends."""
+    for pause in _PAUSES_SECONDS:
+        try:
+            return deed()
+        except Exception as error:
+            if not _is_cut(error):
+                raise
+        time.sleep(pause)
+    return deed()
+
+
+def _is_cut(error: Exception) -> bool:
+    return isinstance(error, ConnectionError) or any(sign in str(error) for sign in _CUT)
 
 
 def write_aside(store: Any, key: str, data: bytes) -> str:
     """Write a file under a hidden name of its own beside another one; return that name."""
     directory, _, name = key.rpartition("/")
     aside = f"{directory}/.{name}.{uuid.uuid4()}.tmp"
-    with store.open(aside, "wb") as file:
-        file.write(data)
+    try:
+        with store.open(aside, "wb") as file:
+            file.write(data)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            store.client.delete(aside, False)
+        raise
     return aside
 
 
 def _rename(store: Any, source: str, target: str, *, overwrite: bool) -> None:
+    """Rename a file whose name nobody else uses: where an answer is lost, the source tells whether it was done."""
+
+    def rename() -> None:
+        try:
+            store.client.rename(source, target, overwrite)
+        except FileNotFoundError:
+            if not sent:
+                raise
+        finally:
+            sent.append(True)
+
+    sent: list[bool] = []
     try:
-        store.client.rename(source, target, overwrite)
-    except BaseException:
+        _again(rename)
+    except BaseException as error:
         with contextlib.suppress(Exception):
+            if isinstance(error, FileExistsError) and len(sent) > 1 and not store.exists(source):
+                return  # the first attempt did it, and its answer was lost
             store.client.delete(source, False)
         raise

@@ -66,7 +66,17 @@ _NO_KEYS: Final = (
     "CredentialRetrievalError",
     "DefaultCredentialsError",
 )
-_DENIED: Final = ("InvalidAccessKeyId", "Access Key Id", "SignatureDoesNotMatch", "AccessDenied", "Forbidden", "403")
+_DENIED: Final = (
+    "InvalidAccessKeyId",
+    "Access Key Id",
+    "SignatureDoesNotMatch",
+    "AccessDenied",
+    "Forbidden",
+    "403",
+    "AccessControlException",
+)
+_JAVA_STACK: Final = re.compile(r"(\\n|\s)(\\t|\s)at [\w.$]+\(.*", re.DOTALL)
+"""Where in Java something was raised: HDFS's client takes it over."""
 
 
 _DENIED_STATUS: Final = (401, 403)
@@ -153,11 +163,7 @@ def translated(error: Exception, path: str, secrets: tuple[str, ...] = (), hint:
             f"'s3.secret-key', or 'fs.anon' = 'true' for public data{more}"
         )
     if kinds.intersection(_UNREACHABLE):
-        return StorageError(
-            f"The store of '{shown}' does not answer ({reason}). Check the endpoint ('s3.endpoint') and the network; "
-            "'s3.connection.establish.timeout' and 's3.connection.timeout' say how long is waited",
-            number,
-        )
+        return StorageError(f"The store of '{shown}' does not answer ({reason}). {_where(path)}", number)
     if isinstance(error, TypeError):
         return StorageError(
             f"The store of '{shown}' cannot be asked ({reason}). Check the options that start with 'fs.'"
@@ -165,6 +171,17 @@ def translated(error: Exception, path: str, secrets: tuple[str, ...] = (), hint:
     return StorageError(
         f"The store failed at '{shown}': {reason}. See that it works and can be reached, then run it again", number
     )
+
+
+def _where(path: str) -> str:
+    if path.lower().startswith("s3"):
+        return (
+            "Check the endpoint ('s3.endpoint') and the network; 's3.connection.establish.timeout' and "
+            "'s3.connection.timeout' say how long is waited"
+        )
+    if path.lower().startswith("hdfs"):
+        return "Check that the NameNode of the path is active, and the network"
+    return "Check the endpoint of the store and the network"
 
 
 def _status(error: BaseException) -> int | None:
@@ -273,7 +290,7 @@ def cleaned(text: str, secrets: tuple[str, ...]) -> str:
 def _reason(error: Exception, secrets: tuple[str, ...]) -> str:
     """The first line of an error's text: some texts list all places that were searched."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    lines = [line.strip() for line in str(text).splitlines() if line.strip()]
+    lines = [line.strip() for line in _JAVA_STACK.sub("", str(text)).splitlines() if line.strip()]
     first = cleaned(lines[0] if lines else "", secrets).rstrip(".:")
     return _cut(first, _LONGEST_REASON) or type(error).__name__
 

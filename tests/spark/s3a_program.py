@@ -43,6 +43,26 @@ def told(frame: DataFrame) -> dict[str, Any]:
     return {"native": NATIVE in plan, "rows": rows, "hidden": "hidden" in plan}
 
 
+def checkpointed(spark: SparkSession) -> list[int]:
+    """How many rows a stream whose checkpoint is on the store has written after each of two runs."""
+    counts = []
+    for _ in range(2):
+        stream = spark.readStream.table("one.d.a").writeStream.format("paimon")
+        stream = stream.option("checkpointLocation", f"s3a://{BUCKET}/checkpoints/one").trigger(availableNow=True)
+        stream.start(f"s3a://{BUCKET}/wh/d.db/streamed").awaitTermination()
+        counts.append(spark.table("one.d.streamed").count())
+        spark.sql("INSERT INTO one.d.a VALUES (100, 'é', 0)")
+    return counts
+
+
+def migrated(spark: SparkSession) -> list[int]:
+    """The rows of a directory of Spark's that has become a table."""
+    source = f"s3a://{BUCKET}/source"
+    spark.range(4).write.parquet(source)
+    table = paimon_spark.PaimonTable.migrate(spark, source, f"s3a://{BUCKET}/wh/d.db/taken")
+    return sorted(row.id for row in table.to_df().collect())
+
+
 def main(jars: str, folder: Path, one: S3Server, two: S3Server) -> dict[str, Any]:
     spark = session(jars, one)
     spark.sparkContext.setLogLevel("OFF")
@@ -71,6 +91,8 @@ def main(jars: str, folder: Path, one: S3Server, two: S3Server) -> dict[str, Any
     stream = spark.readStream.table("one.d.a").writeStream.format("memory").queryName("streamed")
     stream.trigger(availableNow=True).start().awaitTermination()
     found["stream"] = {"rows": sorted(tuple(row) for row in spark.table("streamed").collect())}
+    found["checkpoint"] = checkpointed(spark)
+    found["migrated"] = migrated(spark)
     logging.getLogger().handlers[0].flush()
     found["logged"] = {"hidden": "hidden" in (folder / "log").read_text(), "debug": (folder / "log").stat().st_size}
     store = one.store()

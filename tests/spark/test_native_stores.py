@@ -44,6 +44,8 @@ def test_s3_is_read_by_spark(tmp_path: Path) -> None:
     assert found["vectors"] == {"native": True, "rows": [[k, "a b=ü"] for k in (3, 4, 5)], "hidden": False}
     assert found["paths"] == {"native": True, "rows": [["s3://warehouse/wh/"]], "hidden": False}
     assert len(found["stream"]["rows"]) == 6
+    assert found["checkpoint"] == [6, 7]
+    assert found["migrated"] == [0, 1, 2, 3]
     assert found["logged"]["debug"] > 10_000
     assert not found["logged"]["hidden"]
     assert "exchanged for another" in found["exchanged"]["error"]

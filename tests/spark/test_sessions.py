@@ -1,5 +1,6 @@
 """Sessions and jobs: registering, threads, retried and speculative tasks, views, Spark Connect."""
 
+import json
 import os
 import subprocess
 import sys
@@ -13,8 +14,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import paimon_spark
+from conftest import ROOT
 from paimon_spark.spark.jvm.gateway import start_callbacks
 from paimon_spark.table.table import load_table
+from tests.support.store_servers import store_server
 
 pytestmark = pytest.mark.spark
 
@@ -184,6 +187,18 @@ def test_spark_connect(connect: str, tmp_path: Path) -> None:
         "[1, 2, 7] 0",
         "2 ['first']",
     ]
+
+
+@pytest.mark.parametrize("store", ["s3", "hdfs"])
+def test_spark_connect_on_a_store(connect: str, store: str) -> None:
+    with store_server(store) as server:
+        program = [sys.executable, "-m", "tests.spark.connect_store_program"]
+        arguments = [connect, server.root, json.dumps(server.options)]
+        done = subprocess.run([*program, *arguments], capture_output=True, text=True, check=False, cwd=ROOT)
+        assert done.returncode == 0, done.stdout + done.stderr
+        found = json.loads(done.stdout.splitlines()[-1])
+        rows = [[2, "B"], [3, "c"], [4, "d"]]
+        assert found == {"rows": rows, "tag": 3, "loaded": 3, "tables": [["d", "t", False]]}
 
 
 CONNECT_SQL = """

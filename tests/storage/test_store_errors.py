@@ -90,6 +90,18 @@ def test_each_error_says_what_to_do(error: Exception, kind: type[Exception], wor
     assert "pa55" not in str(found)
 
 
+def test_a_denial_of_hdfs_is_told_without_javas_stack() -> None:
+    said = (
+        'RPCError("org.apache.hadoop.security.AccessControlException", "Permission denied: user=x, access=WRITE'
+        '\\n\\tat org.apache.hadoop.A$b.check(A.java:4)\\n\\tat org.apache.hadoop.B.c(B.java:5)\\n")'
+    )
+    found = translated(OSError(said), "hdfs://h/t")
+    assert isinstance(found, PermissionError)
+    assert "may not be read or written" in str(found)
+    assert "user=x, access=WRITE)" in str(found)
+    assert "A.java" not in str(found)
+
+
 def test_a_long_explanation_is_cut_to_its_first_line() -> None:
     wordy = OSError("Unable to load libjvm:\n" + "\n".join(f"/usr/lib/{n}/libjvm.so" for n in range(200)))
     text = str(not_opened(wordy, "hdfs", "hdfs://host/x", ()))

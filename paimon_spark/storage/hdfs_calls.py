@@ -1,0 +1,99 @@
+"""Calls of HDFS's client that end in a bounded time: by itself it waits for a silent NameNode without end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+ANSWER_SECONDS: Final = 40
+"""A call that takes longer is given up."""
+NEXT_ANSWER_SECONDS: Final = 2
+"""So long a call waits after one that was given up, until one is answered."""
+_NOT_YET: Final = "org.apache.hadoop.ipc.RetriableException"
+_PAUSE_SECONDS: Final = 0.5
+
+_R = TypeVar("_R")
+
+
+class BoundedClient:
+    """`hdfs_native`'s client, whose calls and whose files' writes are given up after a time.
+
+    After such a call it connects anew, and waits shorter until something is answered. Reads of blocks are not bounded
+    here: DataNodes are waited for by ``dfs.client.socket-timeout``.
+    """
+
+    def __init__(self, connect: Callable[[], Any]) -> None:
+        self._connect = connect
+        self._client = connect()
+        self._silent = False
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *given, **named: self._call(lambda client: getattr(client, name)(*given, **named), name)
+
+    def list_status(self, path: str, recursive: bool = False) -> list[Any]:
+        """All that is in a directory."""
+        found: list[Any] = self._call(lambda client: list(client.list_status(path, recursive)), "list_status")
+        return found
+
+    def create(self, path: str, **options: Any) -> Any:
+        """A new file for writing."""
+        file = self._call(lambda client: client.create(path, **options), "create")
+        file.inner = _BoundedWriter(file.inner)
+        return file
+
+    def _call(self, deed: Callable[[Any], Any], name: str) -> Any:
+        client = self._client
+        try:
+            found = bounded(lambda: deed(client), name, NEXT_ANSWER_SECONDS if self._silent else ANSWER_SECONDS)
+        except TimeoutError:
+            self._silent, self._client = True, self._connect()
+            raise
+        self._silent = False
+        return found
+
+
+class _BoundedWriter:
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+        return lambda *given, **named: bounded(lambda: method(*given, **named), name, ANSWER_SECONDS)
+
+
+def bounded(deed: Callable[[], _R], name: str, seconds: float) -> _R:
+    """Return what a call gives; where a NameNode that has just become active says so, it is asked again.
+
+    Raises:
+        TimeoutError: it takes too long; it may still be done.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return _answered(deed, name, end - time.monotonic())
+        except Exception as error:
+            if _NOT_YET not in str(error) or time.monotonic() > end - _PAUSE_SECONDS:
+                raise
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _answered(deed: Callable[[], _R], name: str, seconds: float) -> _R:
+    answers: list[_R] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            answers.append(deed())
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True, name=f"hdfs-{name}")
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not answers:
+        raise TimeoutError(f"the NameNode has not answered '{name}' within {seconds:.0f} seconds")
+    return answers[0]
