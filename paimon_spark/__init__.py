@@ -26,8 +26,7 @@ from paimon_spark.errors import (
 
 if TYPE_CHECKING:
     from paimon_spark.arrow.table import create_table, open_table
-    from paimon_spark.spark.register import register
-    from paimon_spark.spark.register_catalog import register_catalog
+    from paimon_spark.spark.register_catalog import register, register_catalog
     from paimon_spark.spark.table.paimon_table import PaimonTable
     from paimon_spark.spark.text.statement import sql
 
@@ -67,14 +66,10 @@ def __getattr__(name: str) -> Any:
         from paimon_spark.spark.table.paimon_table import PaimonTable
 
         return PaimonTable
-    if name == "register":
-        from paimon_spark.spark.register import register
+    if name in ("register", "register_catalog"):
+        from paimon_spark.spark import register_catalog
 
-        return register
-    if name == "register_catalog":
-        from paimon_spark.spark.register_catalog import register_catalog
-
-        return register_catalog
+        return getattr(register_catalog, name)
     if name == "sql":
         from paimon_spark.spark.text.statement import sql
 

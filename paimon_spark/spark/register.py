@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from paimon_spark.spark.session.session_settings import carry_settings, is_conne
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOG = logging.getLogger(__name__)
 _PROBE = "import paimon_spark.commit.file_store_commit"  # pulls in whatever tasks need besides PySpark
 _HINT = (
     "set the environment variable PYSPARK_PYTHON to this interpreter before the session starts: "
@@ -35,9 +37,10 @@ def register(spark: SparkSession) -> None:
         spark: the session.
 
     Raises:
-        PaimonError: the Python that Spark starts for its workers has no paimon_spark; the message says what to set.
+        PaimonError: the Python that Spark starts for its workers has no paimon_spark, and this process does not know
+            its own interpreter either; the message says what to set.
     """
-    _check_workers(spark)
+    _choose_workers(spark)
     if not is_connect(spark):
         from paimon_spark.spark.jvm.warm_up import warm_up  # needs py4j, which a Connect client may lack
 
@@ -100,20 +103,23 @@ def _preparing(
     return new_session
 
 
-def _check_workers(spark: SparkSession) -> None:
-    """Look whether the workers of a local session can import what they are going to be sent."""
+def _choose_workers(spark: SparkSession) -> None:
+    """Let the workers of a local session run an interpreter that can import what they are going to be sent."""
     context = getattr(spark, "_sc", None)  # a Connect session has none
     if context is None or str(context.master).partition("[")[0] != "local":  # workers of local-cluster have a directory
         return
     python = shutil.which(context.pythonExec)
-    if python is None:
-        raise PaimonError(f"Spark's Python workers are to run '{context.pythonExec}', which is not there: {_HINT}")
-    if os.path.abspath(python) == os.path.abspath(sys.executable):
+    if python is not None and os.path.abspath(python) == os.path.abspath(sys.executable):
         return
-    check = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, check=False)
-    if check.returncode:
+    if python is None:
+        wrong = f"Spark's Python workers are to run '{context.pythonExec}', which is not there"
+    else:
+        check = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, check=False)
+        if not check.returncode:
+            return
         reason = check.stderr.strip().splitlines()[-1:] or ["it ends without a word"]
-        raise PaimonError(
-            f"Spark's Python workers run {python}, where paimon_spark cannot be imported ({reason[0]}), while this is "
-            f"{sys.executable}: {_HINT}"
-        )
+        wrong = f"Spark's Python workers run {python}, where paimon_spark cannot be imported ({reason[0]})"
+    if not sys.executable:
+        raise PaimonError(f"{wrong}: {_HINT}")
+    context.pythonExec = sys.executable  # workers of a local master run here, where this interpreter is
+    _LOG.info("%s: from now on they run %s", wrong, sys.executable)

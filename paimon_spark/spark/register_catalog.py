@@ -2,13 +2,71 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
-from paimon_spark.spark.register import follow_new_sessions, register
-from paimon_spark.spark.session.session_settings import is_connect
+from paimon_spark.errors import OptionError
+from paimon_spark.spark.register import follow_new_sessions
+from paimon_spark.spark.register import register as register_format
+from paimon_spark.spark.session.session_settings import every_setting, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_LOG = logging.getLogger(__name__)
+_SETTING = "spark.sql.catalog."
+_OFFICIAL = "org.apache.paimon.spark.SparkCatalog"
+_warehouses: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
+"""The warehouse of each catalog that was registered, by session."""
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("paimon")`` known to a session, classic or Connect. Calling it again does no harm.
+
+    An installed package is found by Spark without it; but only from here on do loads and saves of such sessions see
+    what the session has set (``SET spark.paimon.…``, its time zone) and is ``.partitionBy(…)`` of a writer understood.
+
+    Catalogs that the session's settings name as the official connector has them
+    (``spark.sql.catalog.<name>=org.apache.paimon.spark.SparkCatalog``, ``spark.sql.catalog.<name>.warehouse``, options
+    of the store) are registered, as by `register_catalog`; where the connector's jar is there they stay its own.
+
+    On a local master whose workers run a Python without this package they run this interpreter from here on.
+
+    Args:
+        spark: the session.
+
+    Raises:
+        OptionError: the settings of a catalog name no warehouse, or an option that is unknown.
+        UnsupportedError: they ask for another kind of catalog than a directory.
+        PaimonError: Spark's workers have no paimon_spark; the message says what to set.
+    """
+    register_format(spark)
+    for name, options in _official_catalogs(every_setting(spark)):
+        if name not in _warehouses.get(spark, {}) and not _has_jar(spark):
+            warehouse = options.pop("warehouse", None)
+            if warehouse is None:
+                raise OptionError(f"{_SETTING}{name} is {_OFFICIAL}, but {_SETTING}{name}.warehouse is not set")
+            register_catalog(spark, name, warehouse=warehouse, **options)
+
+
+def _official_catalogs(settings: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The catalogs that settings give to the official connector, and the options of each."""
+    for key, value in sorted(settings.items()):
+        name = key.removeprefix(_SETTING)
+        if key.startswith(_SETTING) and "." not in name and value == _OFFICIAL:
+            begin = f"{key}."
+            yield name, {k.removeprefix(begin): v for k, v in settings.items() if k.startswith(begin)}
+
+
+def _has_jar(spark: SparkSession) -> bool:
+    if is_connect(spark):
+        return False
+    from paimon_spark.spark.jvm.gateway import has_class  # needs py4j, which a Connect client may lack
+
+    return has_class(spark, _OFFICIAL)
 
 
 def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: bool = True, **options: str) -> None:
@@ -39,7 +97,8 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
 
     given = {key: str(value) for key, value in options.items()}
     check_catalog_options(given)
-    register(spark)
+    register_format(spark)
+    _say(spark, name, str(warehouse))
     if is_connect(spark):
         from paimon_spark.spark.connect.install import install_connect_catalog  # needs the extra `connect`
 
@@ -49,3 +108,15 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
 
         install_catalog(spark, name, str(warehouse), given, parser=parser)
     follow_new_sessions(spark, lambda new: register_catalog(new, name, warehouse=warehouse, parser=parser, **options))
+
+
+def _say(spark: SparkSession, name: str, warehouse: str) -> None:
+    """Make a local warehouse that is not there, and tell of that, and of a catalog that gets another warehouse."""
+    known = _warehouses.setdefault(spark, {})
+    if known.get(name, warehouse) != warehouse:
+        _LOG.warning("catalog %s was %s, and is %s from now on", name, known[name], warehouse)
+    known[name] = warehouse
+    path = warehouse.removeprefix("file://").removeprefix("file:")
+    if ":" not in path.partition("/")[0] and not os.path.exists(path):
+        os.makedirs(path)
+        _LOG.warning("the warehouse %s of catalog %s was not there: it is made now", warehouse, name)

@@ -31,7 +31,6 @@ PAGES = (
     "docs/tables.md",
     "docs/arrow.md",
     "docs/storage.md",
-    "docs/deployment.md",
 )
 """The documents whose snippets run, each in its order."""
 INTERNALS = "docs/internals/"
@@ -88,6 +87,20 @@ def test_the_snippets_run_in_their_order(
         whole = names["whole"]
         assert isinstance(whole, list)
         assert [tuple(row) for row in whole] == [(1, 3, "shipped", 2, "invoice"), (2, 1, "created", None, None)]
+
+
+@pytest.mark.thorough
+@pytest.mark.spark
+def test_the_readme_can_be_pasted_into_a_fresh_interpreter(tmp_path: Path) -> None:
+    """The workers' Python is not named, and the first one in PATH lacks the package, as in a venv or Jupyter kernel."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK", "PYTHON"))}
+    nobody = tmp_path / "bin" / "python3"
+    nobody.parent.mkdir()
+    nobody.write_text("#!/bin/sh\necho ModuleNotFoundError >&2; exit 1\n")
+    nobody.chmod(0o755)
+    environment["PATH"] = f"{nobody.parent}{os.pathsep}{environment['PATH']}"
+    done = run_program([sys.executable, "-c", "\n".join(snippets("README.md"))], tmp_path, environment)
+    assert done.code == 0, done.out + done.err
 
 
 @pytest.mark.spark

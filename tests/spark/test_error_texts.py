@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from paimon_spark.errors import PaimonError
-from paimon_spark.spark.register import _check_workers
+from paimon_spark.spark.register import _choose_workers
 from paimon_spark.table.table import load_table, table_exists
 
 pytestmark = pytest.mark.spark
@@ -263,36 +263,64 @@ def test_credentials_stay_out_of_messages(spark: SparkSession, table: str) -> No
     assert "hush-hush" not in str(caught.value)
 
 
-def test_workers_without_the_package(tmp_path: Path) -> None:
-    empty = tmp_path / "empty"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(empty)], check=True)
-    code = """
+FIRST_MINUTES = """
+import sys
 from pyspark.sql import SparkSession
 import paimon_spark
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-try:
-    paimon_spark.register(spark)
-except paimon_spark.PaimonError as error:
-    print("ERROR", error)
+spark = (
+    SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    .config("spark.sql.catalog.lake", "org.apache.paimon.spark.SparkCatalog")
+    .config("spark.sql.catalog.lake.warehouse", sys.argv[1] + "/lake")
+    .config("spark.sql.extensions", "org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions")
+    .getOrCreate()
+)
+paimon_spark.register(spark)
+spark.sql("USE lake")
+spark.sql("USE default")
+spark.sql("CREATE TABLE t (id INT, name STRING)")
+spark.sql("INSERT INTO t VALUES (1, 'a')")
+spark.range(2).write.saveAsTable("u")
+print(spark.table("lake.default.t").collect(), spark.table("u").count())
+spark.read.format("paimon").load(sys.argv[1] + "/lake/default.db/t").write.format("paimon").mode("append").save(
+    sys.argv[1] + "/copy")
+print(spark.read.format("paimon").load(sys.argv[1] + "/copy").count())
+for warehouse in ("one", "one", "two"):
+    paimon_spark.register_catalog(spark, "other", warehouse=f"{sys.argv[1]}/{warehouse}")
+spark.stop()
 """
+
+
+def test_the_first_minutes_on_a_python_that_workers_do_not_find(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(empty)], check=True)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment = {**environment, "PYSPARK_PYTHON": str(empty / "bin" / "python")}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-    assert "where paimon_spark cannot be imported (ModuleNotFoundError" in done.stdout, done.stdout + done.stderr
-    assert "os.environ['PYSPARK_PYTHON'] = sys.executable" in done.stdout
+    command = [sys.executable, "-c", FIRST_MINUTES, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.stdout.splitlines() == ["[Row(id=1, name='a')] 2", "1"], done.stdout + done.stderr
+    said = [line for line in done.stderr.splitlines() if str(tmp_path) in line and "catalog" in line]
+    assert said == [
+        f"the warehouse {tmp_path}/lake of catalog lake was not there: it is made now",
+        f"the warehouse {tmp_path}/one of catalog other was not there: it is made now",
+        f"catalog other was {tmp_path}/one, and is {tmp_path}/two from now on",
+        f"the warehouse {tmp_path}/two of catalog other was not there: it is made now",
+    ]
 
 
 @pytest.mark.parametrize(
     ("master", "looked_at"), [("local[2]", True), ("local", True), ("local-cluster[2,1,1024]", False)]
 )
-def test_the_python_of_workers_elsewhere_is_not_looked_for_here(master: str, looked_at: bool) -> None:
+def test_only_workers_of_this_machine_get_this_interpreter(master: str, looked_at: bool) -> None:
     context = SimpleNamespace(master=master, pythonExec="./environment/bin/python")  # of `--archives …#environment`
-    session = cast("SparkSession", SimpleNamespace(_sc=context))
-    if looked_at:
-        with pytest.raises(PaimonError, match="which is not there"):
-            _check_workers(session)
-    else:
-        _check_workers(session)  # Spark unpacks it where the worker is
+    _choose_workers(cast("SparkSession", SimpleNamespace(_sc=context)))
+    assert context.pythonExec == (sys.executable if looked_at else "./environment/bin/python")
+
+
+def test_a_process_that_does_not_know_its_interpreter_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "")
+    context = SimpleNamespace(master="local[2]", pythonExec="/no/python")
+    with pytest.raises(PaimonError, match=r"is not there: set the environment variable PYSPARK_PYTHON"):
+        _choose_workers(cast("SparkSession", SimpleNamespace(_sc=context)))
 
 
 @pytest.mark.thorough

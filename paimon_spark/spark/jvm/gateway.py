@@ -210,6 +210,15 @@ class _OfProxies:
         return isinstance(sys.exc_info()[1], ProxyError) or bool(self._others)
 
 
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Whether the JVM of a session finds a class."""
+    try:
+        gateway_of(spark).java_class(name)
+    except Py4JJavaError:
+        return False
+    return True
+
+
 def start_callbacks(gateway: JavaObject) -> None:
     """Let the JVM call Python, and let Java exceptions that proxies raise pass as they are.
 

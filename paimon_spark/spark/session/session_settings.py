@@ -48,12 +48,17 @@ def is_connect(spark: SparkSession) -> bool:
 
 def settings_of(spark: SparkSession) -> dict[str, str]:
     """The settings of a session that reads and writes look at."""
+    return carried(every_setting(spark), str(spark.conf.get(TIME_ZONE)))
+
+
+def every_setting(spark: SparkSession) -> Mapping[str, str]:
+    """What a session has set, without defaults."""
     if is_connect(spark):
         every: Mapping[str, str] = spark.conf.getAll
     else:
         java = java_state(spark).conf().settings()
         every = json.loads(_mapper(spark).writeValueAsString(java))  # in one call, however many there are
-    return carried(every, str(spark.conf.get(TIME_ZONE)))
+    return every
 
 
 def _mapper(spark: SparkSession) -> Any:
