@@ -221,6 +221,22 @@ def test_deletion_vectors_are_materialized(session: SparkSession, run: Run, ware
         run("CALL pr.sys.materialize_deletion_vectors('db.plain')").collect()
 
 
+def test_snapshots_expire_when_deletion_vectors_are_materialized(session: SparkSession, warehouse: Path) -> None:
+    """Official: "materialize deletion vectors enables snapshot expiration"; the writes before it leave them all."""
+    session.sql(
+        "CREATE OR REPLACE TABLE pr.db.expiring (k INT) TBLPROPERTIES ('write-only' = 'true', "
+        "'snapshot.num-retained.min' = '1', 'snapshot.num-retained.max' = '1', 'snapshot.time-retained' = '0 ms', "
+        "'row-tracking.enabled' = 'true', 'data-evolution.enabled' = 'true', 'deletion-vectors.enabled' = 'true')"
+    )
+    session.sql("INSERT INTO pr.db.expiring VALUES (1), (2)")
+    session.sql("DELETE FROM pr.db.expiring WHERE k = 1")
+    snapshots = load_table(str(warehouse / "db.db" / "expiring")).snapshots
+    assert snapshots.ids() == [1, 2]
+    session.sql("CALL pr.sys.materialize_deletion_vectors('db.expiring')").collect()
+    assert snapshots.ids() == [3]
+    assert rows(session.table("pr.db.expiring")) == [(2,)]
+
+
 @pytest.mark.parametrize(
     "statement", ["CREATE VIEW pr.db.v AS SELECT 1 AS x", "DROP VIEW pr.db.v", "SHOW VIEWS IN pr.db"]
 )
