@@ -10,8 +10,9 @@ so is one that follows a snapshot that was rolled back meanwhile.
 from __future__ import annotations
 
 import contextlib
+import time
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from paimon_spark.commit.conflict_detection import another_table
 from paimon_spark.errors import (
@@ -30,6 +31,10 @@ from paimon_spark.table.watchers import changed
 if TYPE_CHECKING:
     from paimon_spark.commit.settings import Retries
     from paimon_spark.table.table import FileStoreTable
+
+
+LONGEST_UNCLEAR_SECONDS: Final = 30
+"""So long a store is asked what became of a snapshot, where `commit.timeout` says nothing else."""
 
 
 class _Owner(Enum):
@@ -64,6 +69,7 @@ def publish_snapshot(
     """
     path = table.paths.snapshot_path(snapshot.id)
     data = json_bytes(snapshot.to_json(), "The snapshot (its commit user or properties)")
+    begun = time.monotonic()
     while True:
         failure: Exception | None = None
         try:
@@ -71,7 +77,7 @@ def publish_snapshot(
                 break
         except Exception as error:  # noqa: BLE001 - whatever it was, only reading back tells the outcome
             failure = error
-        owner = _owner(table, path, snapshot, retries, failure)
+        owner = _owner(table, snapshot, retries, failure, begun)
         if owner is _Owner.OURS:
             break
         if owner is _Owner.OTHERS:
@@ -82,7 +88,7 @@ def publish_snapshot(
                 f"Snapshot {snapshot.id} could not be written: {failure}. Nothing was committed. See that the table's "
                 f"snapshot directory can be written, then run the write again (file: {path})."
             ) from failure
-        if retries.exhausted:
+        if _is_given_up(retries, begun):
             raise _unknown(table, snapshot, failure) from failure
         retries.wait()
     gone = _table_gone(table)
@@ -92,7 +98,7 @@ def publish_snapshot(
     before = None if follows is None else _read_again(table, follows)
     if follows is not None and _is_rolled_back(table, follows, before) and not table.snapshots.exists(snapshot.id + 1):
         _withdraw(table, snapshot)
-        if table.snapshots.exists(snapshot.id) and _owner(table, path, snapshot, retries, None) is _Owner.OURS:
+        if table.snapshots.exists(snapshot.id) and _owner(table, snapshot, retries, None, begun) is _Owner.OURS:
             raise _unknown(table, snapshot, None)
         return False
     if follows is not None and before is None and _may_be_overtaken(table, snapshot):
@@ -156,15 +162,24 @@ def _withdraw(table: FileStoreTable, snapshot: Snapshot) -> None:
             table.file_io.delete_empty_directory(directory)
 
 
-def _owner(table: FileStoreTable, path: str, snapshot: Snapshot, retries: Retries, failure: Exception | None) -> _Owner:
+def _is_given_up(retries: Retries, begun: float) -> bool:
+    """Whether a store that gives no clear answer is asked no more: a silent one takes most of a minute each time."""
+    waited = time.monotonic() - begun
+    return retries.exhausted or (retries.timeout_millis is None and waited > LONGEST_UNCLEAR_SECONDS)
+
+
+def _owner(
+    table: FileStoreTable, snapshot: Snapshot, retries: Retries, failure: Exception | None, begun: float
+) -> _Owner:
     """Read the snapshot file back and tell whose it is."""
+    path = table.paths.snapshot_path(snapshot.id)
     while True:
         try:
             found = Snapshot.from_json(table.file_io.read_bytes(path), path=path)
         except FileNotFoundError:
             return _Owner.NOBODY
         except (OSError, PaimonError) as error:
-            if retries.exhausted:
+            if _is_given_up(retries, begun):
                 raise _unknown(table, snapshot, failure or error) from error
             retries.wait()
         else:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from paimon_spark.commit import publish
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitConflictError, CommitError, CommitStateUnknownError, PaimonError
 from paimon_spark.storage.file_io import FileIO, LocalFileIO
@@ -173,6 +174,27 @@ def test_a_publication_without_any_answer_is_unknown_and_nothing_is_deleted(tmp_
     assert check_sound(path) == OLD
     table = load_table(path, file_io=FileIO.for_path(path))
     assert all_files(table, "manifest") > referenced_files(table) & all_files(table, "manifest")
+
+
+@pytest.mark.parametrize(("more", "attempts"), [({}, 2), ({"commit.timeout": "10 min"}, 3)])
+def test_a_store_that_is_silent_is_not_asked_for_long(tmp_path, monkeypatch, more, attempts):
+    """Each attempt takes most of a minute there; who gives a time himself has it."""
+    path = old_table(tmp_path).path
+    clock, tried = [0.0], []
+
+    class Slow(Silent):
+        def create_exclusive(self, path, data):
+            tried.append(path)
+            clock[0] += 20
+            raise TimeoutError("no answer")
+
+    monkeypatch.setattr(publish.time, "monotonic", lambda: clock[0])
+    monkeypatch.setitem(QUICK, "commit.max-retries", "2")
+    for key, value in more.items():
+        monkeypatch.setitem(QUICK, key, value)
+    assert isinstance(outcome(append, path, Slow(FileIO.for_path(path))), CommitStateUnknownError)
+    assert len(tried) == attempts
+    assert check_sound(path) == OLD
 
 
 class Refusing(FaultyFileIO):
