@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.spark.catalog.scan import ScanProxy
 from paimon_spark.spark.catalog.scan_plan import ScanPlan
-from paimon_spark.spark.jvm.faces import Question, Reply
+from paimon_spark.spark.jvm.answer_proxy import Question, Reply
 
 pytestmark = [pytest.mark.spark, pytest.mark.catalog("columns", current=True)]
 

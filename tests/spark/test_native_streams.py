@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import paimon_spark
 from paimon_spark.spark.catalog import stream as streams
-from paimon_spark.spark.jvm.faces import Question, Reply
+from paimon_spark.spark.jvm.answer_proxy import Question, Reply
 from tests.support.queries import Query
 
 pytestmark = pytest.mark.spark

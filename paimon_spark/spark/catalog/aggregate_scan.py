@@ -9,7 +9,7 @@ from paimon_spark.read.aggregate import Aggregation, result_fields
 from paimon_spark.spark.catalog.basic_scan import ReaderScanProxy
 from paimon_spark.spark.catalog.pushed_aggregates import is_counted_by_tasks, plan_of_tasks
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
-from paimon_spark.spark.jvm.faces import Value
+from paimon_spark.spark.jvm.answer_proxy import Value
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.source.aggregate_reader import AggregateReader
 from paimon_spark.spark.source.count_reader import CountReader

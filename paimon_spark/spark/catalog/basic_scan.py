@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyspark.sql import types as spark
 
 from paimon_spark.spark.catalog.python_source import python_batch
-from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, none_of
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, none_of
 from paimon_spark.spark.jvm.gateway import Gateway
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _JAVA_PICKLE_PROTOCOL = 3
 Rows = Sequence[tuple[Any, ...]]
 
 
-class BasicScanProxy(FacedProxy):
+class BasicScanProxy(AnswerProxy):
     """One scan: the columns that come out, and no metrics."""
 
     columnar_mode: ClassVar[str] = "PARTITION_DEFINED"

@@ -25,7 +25,7 @@ from paimon_spark.spark.catalog.scalar_functions import FunctionCatalogProxy
 from paimon_spark.spark.catalog.system_table import SystemTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.catalog.warehouse_table import GlobalTableProxy
-from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, faced
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy, java_proxy
 from paimon_spark.spark.jvm.gateway import JavaObject
 from paimon_spark.spark.jvm.spark_errors import no_such_namespace, no_such_table
 from paimon_spark.spark.session.session_options import SESSION_PREFIX
@@ -74,11 +74,11 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
 
     def _asked_table(self, question: Question) -> Reply:
         (namespace, name), *more = question.arguments
-        return Reply(face_of(self._loaded(namespace, name, LoadRequest.of(more), question.settings)))
+        return Reply(described_proxy(self._loaded(namespace, name, LoadRequest.of(more), question.settings)))
 
     def _loaded(
         self, namespace: Sequence[str], name: str, request: LoadRequest, settings: Mapping[str, str]
-    ) -> FacedProxy:
+    ) -> AnswerProxy:
         try:
             if list(namespace) == [SYSTEM_DATABASE]:
                 return GlobalTableProxy(self.gateway, self.catalog_name, self.catalog, global_table(name))
@@ -110,7 +110,7 @@ class CatalogProxy(TableDefinitionsProxy, FunctionCatalogProxy):
                 raise OptionError(f"System tables such as {ident.name()} have no CHANGES.")
         except TableNotFoundError:
             raise no_such_table(self.gateway, ident) from None
-        return faced(ChangelogProxy(self.gateway, self.catalog_name, loaded, context))
+        return java_proxy(ChangelogProxy(self.gateway, self.catalog_name, loaded, context))
 
     def tableExists(self, ident: JavaObject) -> bool:
         """Whether there is such a table."""

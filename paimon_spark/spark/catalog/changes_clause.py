@@ -15,7 +15,7 @@ from paimon_spark.read.change_feed import CHANGE_FEED, feed_source, refuse_witho
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy, ScanProxy
 from paimon_spark.spark.columns.types import to_spark_struct
-from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spec.filter_text import quoted_name
 from paimon_spark.table.table import FileStoreTable
@@ -38,7 +38,7 @@ _OF_CHANGES = frozenset(
 """Options of ``changes`` that Spark has read already, in lower case (Spark: ``ChangelogContextUtils``)."""
 
 
-class ChangelogProxy(FacedProxy):
+class ChangelogProxy(AnswerProxy):
     """The changes of one table in the range that one statement asks for."""
 
     interfaces = ("org.apache.spark.sql.connector.catalog.Changelog",)
@@ -76,7 +76,7 @@ class ChangelogProxy(FacedProxy):
 
     def _asked_scan_builder(self, question: Question) -> Reply:
         others = {key: value for key, value in question.arguments[0].items() if key.lower() not in _OF_CHANGES}
-        return Reply(face_of(ChangesBuilderProxy(self.gateway, self.loaded, others, self.stream_start)))
+        return Reply(described_proxy(ChangesBuilderProxy(self.gateway, self.loaded, others, self.stream_start)))
 
     def rowVersion(self) -> JavaObject:
         """The snapshot."""
@@ -96,7 +96,7 @@ class ChangesBuilderProxy(ScanBuilderProxy):
         super().__init__(gateway, loaded, options, CHANGE_FEED)
         self.stream_start = stream_start
 
-    def _scan(self) -> FacedProxy:
+    def _scan(self) -> AnswerProxy:
         scan = super()._scan()
         if isinstance(scan, ScanProxy):
             scan.plan = replace(scan.plan, stream_start=self.stream_start)

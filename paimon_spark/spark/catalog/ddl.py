@@ -20,7 +20,7 @@ from paimon_spark.spark.catalog.staging import StagedTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.catalog.table_changes import schema_changes
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.faces import faced
+from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, called_by
 from paimon_spark.spark.jvm.spark_errors import (
     no_such_namespace,
@@ -124,7 +124,7 @@ class TableDefinitionsProxy(NamespacesProxy):
             return self._load(ident)
 
         table, on_abort = self._load(ident), lambda: self._drop(ident)
-        return faced(
+        return java_proxy(
             StagedTableProxy(
                 self.gateway, self.catalog_name, table, operation=operation, redefine=redefine, on_abort=on_abort
             )
@@ -154,7 +154,7 @@ class TableDefinitionsProxy(NamespacesProxy):
                 other.pinned_snapshot_id = latest
         if not self._called_by("DataFrameWriter"):
             replace_table(table, self._schema(ident, definition))
-            return faced(StagedTableProxy(self.gateway, self.catalog_name, self._load(ident), operation=operation))
+            return java_proxy(StagedTableProxy(self.gateway, self.catalog_name, self._load(ident), operation=operation))
         staged = StagedTableProxy(self.gateway, self.catalog_name, self._load(ident), operation=operation)
         given = definition[0].columns() if len(definition) == 1 else definition[0]
         # Spark writes by position into a table that it takes for a new one of the rows' columns
@@ -162,7 +162,7 @@ class TableDefinitionsProxy(NamespacesProxy):
         names = [name.lower() for name in struct_from_columns(self.gateway, given)[0].names]
         if len(set(names)) == len(names) and own.keys() >= set(names):
             staged.struct = StructType([own[name] for name in names])
-        return faced(staged)
+        return java_proxy(staged)
 
     def _called_by(self, *classes: str) -> bool:
         """Return whether one of Spark's classes called this that mean another statement than they seem to.
@@ -236,7 +236,7 @@ class TableDefinitionsProxy(NamespacesProxy):
             raise no_such_table(self.gateway, ident) from None
 
     def _table(self, ident: JavaObject) -> JavaObject:
-        return faced(TableProxy(self.gateway, self.catalog_name, self._load(ident)))
+        return java_proxy(TableProxy(self.gateway, self.catalog_name, self._load(ident)))
 
     def _drop(self, ident: JavaObject) -> None:
         """Drop a table that a failed statement created."""

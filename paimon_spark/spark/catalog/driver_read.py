@@ -18,7 +18,7 @@ from pyspark.sql import types as spark
 
 from paimon_spark.read.row_views import ROWS
 from paimon_spark.read.split import DataSplit
-from paimon_spark.spark.jvm.faces import Value
+from paimon_spark.spark.jvm.answer_proxy import Value
 from paimon_spark.spark.jvm.features import SMALL_READS, missing_of
 from paimon_spark.spark.source.reader import PaimonPartition
 from paimon_spark.spec.predicate import Leaf, split_and
@@ -69,7 +69,7 @@ def is_small(gateway: Gateway, plan: ScanPlan) -> bool:
 
 
 def rows_here(struct: spark.StructType, reader: PaimonReader) -> Value:
-    """Read all rows of a reader now; return the batch of them, for `faces`."""
+    """Read all rows of a reader now; return the batch of them, for `answer_proxy`."""
     batches = chain.from_iterable(reader.read(PaimonPartition(splits)) for splits in reader.packed_splits())
     rows = [row for batch in batches for row in _values(struct, batch)]
     return ["memory batch", struct.json(), base64.b64encode(pickle.dumps(rows, _JAVA_PICKLE_PROTOCOL)).decode()]

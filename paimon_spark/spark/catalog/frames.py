@@ -30,7 +30,7 @@ from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.char_columns import is_char, padded_by_spark
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.faces import Value, faced, none_of
+from paimon_spark.spark.jvm.answer_proxy import Value, java_proxy, none_of
 from paimon_spark.spark.jvm.features import STREAMS, missing_of
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, gateway_of, named_text
 from paimon_spark.spark.jvm.plan_tables import java_list, scala_seq
@@ -244,12 +244,12 @@ def streaming_relation(
     nothing = gateway.jvm.scala.Option.empty()
     try:
         relation = compat.STREAMING_RELATION.of(gateway)
-        attributes = compat.RELATION.of(gateway).create(faced(proxy), nothing, nothing).output()
+        attributes = compat.RELATION.of(gateway).create(java_proxy(proxy), nothing, nothing).output()
         count = gateway.java_class(compat.STREAMING_RELATION.name).getConstructors()[0].getParameterCount()
         more = [compat.UNNAMED_STREAM.of(gateway)] if count > OLD_STREAMING_PARAMETERS else []
         options_of_spark = gateway.options({})
         plan = relation(
-            nothing, request.path, faced(proxy), options_of_spark, attributes, nothing, nothing, nothing, *more
+            nothing, request.path, java_proxy(proxy), options_of_spark, attributes, nothing, nothing, nothing, *more
         )
         return _chosen(gateway, state, plan, names, names if schema is None else schema.names)
     except MISFITS as error:
@@ -307,7 +307,7 @@ def _plan(
 ) -> JavaObject:
     """Return a relation below a filter and a projection."""
     nothing = gateway.jvm.scala.Option.empty()
-    relation = compat.RELATION.of(gateway).create(faced(proxy), nothing, nothing)
+    relation = compat.RELATION.of(gateway).create(java_proxy(proxy), nothing, nothing)
     return _chosen(gateway, state, relation, names, shown, condition)
 
 

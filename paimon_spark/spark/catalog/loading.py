@@ -62,7 +62,7 @@ class LoadRequest:
 
     @staticmethod
     def of(arguments: Sequence[Any]) -> LoadRequest:
-        """By the arguments as `faces` brings them.
+        """By the arguments as `answer_proxy` brings them.
 
         4.0 to 4.2 pass a version, microseconds or the names of write privileges; 4.3 a ``TableContext`` and options.
         """

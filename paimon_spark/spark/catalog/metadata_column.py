@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paimon_spark.spark.jvm.faces import Value
+from paimon_spark.spark.jvm.answer_proxy import Value
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -9,14 +9,14 @@ from typing import ClassVar
 from pyspark.sql.types import StructType
 
 from paimon_spark.spark.catalog.loading import STREAMED
-from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, none_of
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy, none_of
 from paimon_spark.spec.filter_text import quoted_name
 
 _CATALOG = "org.apache.spark.sql.connector.catalog"
 _TRANSFORM = "org.apache.spark.sql.connector.expressions.Transform"
 
 
-class NamedTableProxy(FacedProxy):
+class NamedTableProxy(AnswerProxy):
     """A table with a name and columns, which can be read."""
 
     asked: ClassVar[Mapping[str, str]] = {"newScanBuilder": "_asked_scan_builder"}
@@ -52,10 +52,10 @@ class NamedTableProxy(FacedProxy):
         return ("BATCH_READ",)
 
     def _asked_scan_builder(self, question: Question) -> Reply:
-        return Reply(face_of(self.scan_builder(_unmarked(question.arguments[0]))))
+        return Reply(described_proxy(self.scan_builder(_unmarked(question.arguments[0]))))
 
     @abstractmethod
-    def scan_builder(self, options: Mapping[str, str]) -> FacedProxy:
+    def scan_builder(self, options: Mapping[str, str]) -> AnswerProxy:
         """A builder for one scan with the options of the read."""
 
 

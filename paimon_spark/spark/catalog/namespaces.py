@@ -6,14 +6,14 @@ from typing import Any, ClassVar
 
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spark.jvm import compat, features
-from paimon_spark.spark.jvm.faces import FacedProxy
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.spark_errors import namespace_already_exists, namespace_not_empty, no_such_namespace
 from paimon_spark.spark.sql.table_definitions import refuse_database_location
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
 
 
-class NamespacesProxy(FacedProxy):
+class NamespacesProxy(AnswerProxy):
     """The part of a catalog about databases, whose names have one part."""
 
     interfaces: ClassVar[tuple[str, ...]] = ("org.apache.spark.sql.connector.catalog.SupportsNamespaces",)

@@ -21,7 +21,7 @@ from paimon_spark.spark.catalog.driver_read import is_small
 from paimon_spark.spark.catalog.file_partitions import task_files
 from paimon_spark.spark.catalog.hadoop_files import LOCAL, hadoop_files
 from paimon_spark.spark.catalog.marked_rows import FIRST_MARK, POSITION, is_worth_marking, marks_of
-from paimon_spark.spark.jvm.faces import Value
+from paimon_spark.spark.jvm.answer_proxy import Value
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.jvm.spark_errors import misfit_reason
 from paimon_spark.spark.source.split_packing import pack_splits
@@ -62,7 +62,7 @@ def parquet_batch(
     marks: Marks | None = None,
     tasks: Sequence[Sequence[DataSplit]] | None = None,
 ) -> Value:
-    """A batch of Spark's Parquet reader, for `faces`; ``PaimonParquet`` makes it, where this Spark lets it.
+    """A batch of Spark's Parquet reader, for `answer_proxy`; ``PaimonParquet`` makes it, where this Spark lets it.
 
     Args:
         gateway: the JVM.

@@ -17,7 +17,7 @@ from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.catalog.loading import LoadedTable
 from paimon_spark.spark.columns.types import to_spark_struct
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.faces import FacedProxy
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.jvm.spark_errors import JavaThrownError, thrown
 from paimon_spark.spark.sql.read_version import refuse_branch_of_session
@@ -48,7 +48,7 @@ _SETTERS: dict[type[t.DataType], str] = {
 }
 
 
-class PartitionsProxy(FacedProxy):
+class PartitionsProxy(AnswerProxy):
     """The part of a table about its partitions."""
 
     loaded: LoadedTable

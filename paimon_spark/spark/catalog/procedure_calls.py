@@ -14,7 +14,7 @@ from pyspark.sql.types import StructField, StructType
 
 from paimon_spark.errors import TableNotFoundError, UnsupportedError
 from paimon_spark.spark.catalog.basic_scan import LocalRowsProxy
-from paimon_spark.spark.jvm.faces import faced
+from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject, Proxy
 from paimon_spark.spark.jvm.plan_tables import active_session
 from paimon_spark.spark.session.pyspark_members import java_state
@@ -143,7 +143,7 @@ class BoundProcedureProxy(ProcedureProxy):
         rows = list(self.procedure.function(context, arguments))
         results = self.gateway.jvm.java.util.ArrayList()
         if self.procedure.result:
-            results.add(faced(result_scan(self.gateway, self.procedure.result, rows)))
+            results.add(java_proxy(result_scan(self.gateway, self.procedure.result, rows)))
         return results.iterator()
 
 

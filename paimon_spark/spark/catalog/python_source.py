@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.spark.catalog.column_definitions import java_struct
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.faces import Value
+from paimon_spark.spark.jvm.answer_proxy import Value
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def python_table(gateway: Gateway, schema: StructType, options: Mapping[str, str
 def python_batch(
     struct: StructType, reader: DataSourceReader, partitions: Iterable[InputPartition] | None = None
 ) -> Value:
-    """Return the value by which `faces` makes the same batch.
+    """Return the value by which `answer_proxy` makes the same batch.
 
     Args:
         struct: the columns of the batch.

@@ -15,7 +15,7 @@ from paimon_spark.read.row_views import ROWS
 from paimon_spark.spark.catalog.frames import PathTableProxy
 from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.faces import faced
+from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.gateway import gateway_of
 from paimon_spark.spark.jvm.java_sources import new_object
 from paimon_spark.spark.jvm.plan_tables import python_object
@@ -68,7 +68,7 @@ def _at(gateway: Gateway, relation: JavaObject, table: FileStoreTable, snapshot_
             return relation
         if proxy.view is not ROWS or any(key in POINTS_OF_TIME for key in read_request(proxy.given).options):
             return relation
-        return changed(relation, TABLE, faced(proxy.at_snapshot(snapshot_id)))
+        return changed(relation, TABLE, java_proxy(proxy.at_snapshot(snapshot_id)))
     given = gateway.string_dict(relation.options().asCaseSensitiveMap())
     if any(key.lower().startswith(("scan.", "incremental-")) for key in given):
         return relation
@@ -82,7 +82,7 @@ def relation_at(gateway: Gateway, relation: JavaObject, snapshot_id: int) -> Jav
     whole = proxy.loaded.table.reading_level_0()
     if whole is not proxy.loaded.table:
         loaded = replace(proxy.loaded, table=whole)
-        relation = changed(relation, TABLE, faced(TableProxy(gateway, proxy.catalog_name, loaded)))
+        relation = changed(relation, TABLE, java_proxy(TableProxy(gateway, proxy.catalog_name, loaded)))
     return changed(relation, OPTIONS, gateway.options({**given, "scan.snapshot-id": str(snapshot_id)}))
 
 

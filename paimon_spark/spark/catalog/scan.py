@@ -1,8 +1,8 @@
 """Answers Spark's ``ScanBuilder`` and ``Scan``: which columns, rows and files one scan reads.
 
 Every scan has a builder and a plan of its own, nothing that is pushed down is shared. What a scan reads is in
-`ScanPlan`; here it is told to Spark, on the driver. ``PaimonFace`` in the JVM asks once for what is pushed down, once
-for the scan and once for its batch (see `faces`).
+`ScanPlan`; here it is told to Spark, on the driver. ``PaimonProxy`` in the JVM asks once for what is pushed down, once
+for the scan and once for its batch (see `answer_proxy`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from paimon_spark.spark.catalog.scan_plan import ScanPlan, cheapest_column, part
 from paimon_spark.spark.catalog.scan_statistics import column_statistics
 from paimon_spark.spark.catalog.stream import stream_of_plan
 from paimon_spark.spark.columns.types import to_spark_struct
-from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of, none_of
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy, none_of
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.source.stream_source import batch_options
 from paimon_spark.spark.sql.read_version import with_read_options
@@ -45,7 +45,7 @@ _READ = "org.apache.spark.sql.connector.read"
 _PREDICATE = "org.apache.spark.sql.connector.expressions.filter.Predicate"
 
 
-class ScanBuilderProxy(FacedProxy):
+class ScanBuilderProxy(AnswerProxy):
     """Collects what Spark pushes down for one scan: predicates, then aggregates, a limit, and columns."""
 
     interfaces = (
@@ -147,9 +147,9 @@ class ScanBuilderProxy(FacedProxy):
         return self.aggregated is not None
 
     def _asked_scan(self, _question: Question) -> Reply:
-        return Reply(face_of(self._scan()))
+        return Reply(described_proxy(self._scan()))
 
-    def _scan(self) -> FacedProxy:
+    def _scan(self) -> AnswerProxy:
         if self.in_tasks is not None:
             self.in_tasks.names_errors = self.names_errors
             return self.in_tasks
@@ -199,7 +199,7 @@ class ScanProxy(BasicScanProxy):
         self._marks: Marks | None = None
 
     @classmethod
-    def of(cls, asked: FacedProxy, name: str, plan: ScanPlan, pushed: Sequence[Predicate]) -> ScanProxy:
+    def of(cls, asked: AnswerProxy, name: str, plan: ScanPlan, pushed: Sequence[Predicate]) -> ScanProxy:
         """The scan that a builder or another scan answers."""
         scan = cls(asked.gateway, name, plan, pushed)
         scan.names_errors = asked.names_errors
@@ -244,7 +244,7 @@ class ScanProxy(BasicScanProxy):
     def _asked_less(self, question: Question) -> Reply:
         """The scan of some partitions, or of the paths of VARIANTs that the query touches."""
         plan = scan_of_less(self.plan, question.arguments[0])
-        return Reply(plan and face_of(ScanProxy.of(self, self.name, plan, self.pushed)), repeated=True)
+        return Reply(plan and described_proxy(ScanProxy.of(self, self.name, plan, self.pushed)), repeated=True)
 
     def _asked_partitions(self, _question: Question) -> Reply:
         """The values of the partitions, by which the optimizer leaves out some."""

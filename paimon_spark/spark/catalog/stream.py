@@ -28,7 +28,7 @@ from paimon_spark.spark.catalog.pushed_expressions import Tree, pushed_down
 from paimon_spark.spark.catalog.python_source import python_batch
 from paimon_spark.spark.catalog.scan_plan import ScanPlan, partition_columns_last
 from paimon_spark.spark.columns.types import to_spark_struct
-from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.source.reader import PaimonPartition
 from paimon_spark.spark.source.split_packing import cores_here
@@ -47,7 +47,7 @@ _MOST_PLANS = 16
 _numbers = itertools.count(1)
 
 
-class StreamProxy(FacedProxy):
+class StreamProxy(AnswerProxy):
     """The stream of one query, or one that reads less of it."""
 
     interfaces: ClassVar[tuple[str, ...]] = (
@@ -180,7 +180,7 @@ class StreamProxy(FacedProxy):
                 self._less.clear()
             self._less[key] = self._with(names, trees)
         found = self._less[key]
-        return Reply(face_of(found), keep=found.kept)
+        return Reply(described_proxy(found), keep=found.kept)
 
     def _with(self, names: Sequence[str], trees: Sequence[Tree]) -> StreamProxy:
         found = [pushed_down(self.source.view, self.source.table, tree)[0] for tree in trees]
@@ -213,7 +213,7 @@ def stream_of_plan(gateway: Gateway, name: str, plan: ScanPlan) -> Reply:
             raise OptionError("A stream of changes has no end: leave out endingVersion and endingTimestamp.")
         table = table.without_options(INCREMENTAL_KEYS).with_options(plan.stream_start)
     source = StreamSource(stream_table(table, plan.given), plan.view)
-    found = face_of(StreamProxy(gateway, name, source, to_spark_struct(source.columns)))
+    found = described_proxy(StreamProxy(gateway, name, source, to_spark_struct(source.columns)))
     # without these answers Spark would have a batch planned, to describe it
     no_batch = {"description": f"paimon {name} stream", "estimateStatistics": ["statistics", None, _NO_LIMIT]}
     return Reply(found, remember=no_batch)
@@ -243,10 +243,10 @@ class StreamScanProxy(BasicScanProxy):
         return f"paimon {self.table_name} stream"
 
     def _asked_stream(self, _question: Question) -> Reply:
-        return Reply(face_of(StreamProxy(self.gateway, self.table_name, self.source, self.struct)))
+        return Reply(described_proxy(StreamProxy(self.gateway, self.table_name, self.source, self.struct)))
 
 
-class StreamBuilderProxy(FacedProxy):
+class StreamBuilderProxy(AnswerProxy):
     """Spark's ``ScanBuilder`` of a stream: nothing is pushed down into it."""
 
     interfaces = (f"{_READ}.ScanBuilder",)
@@ -257,7 +257,7 @@ class StreamBuilderProxy(FacedProxy):
         self.scan = scan
 
     def _asked_scan(self, _question: Question) -> Reply:
-        return Reply(face_of(self.scan))
+        return Reply(described_proxy(self.scan))
 
 
 class StreamedTableProxy(NamedTableProxy):

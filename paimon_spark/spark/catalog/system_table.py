@@ -22,7 +22,7 @@ from paimon_spark.spark.catalog.named_table import NamedTableProxy
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.columns.arrow_cast import convert_batches
 from paimon_spark.spark.columns.types import spark_arrow_schema, to_spark_struct
-from paimon_spark.spark.jvm.faces import FacedProxy, Question, Reply, Value, face_of
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy, Question, Reply, Value, described_proxy
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.spark.source.system_read import SystemTableReader
 from paimon_spark.spark.sql.read_version import with_read_options
@@ -51,7 +51,7 @@ class SystemTableProxy(NamedTableProxy):
         streams = ("MICRO_BATCH_READ",) if self.system is AUDIT_LOG else ()
         return (*super()._capabilities(), *streams)
 
-    def scan_builder(self, options: Mapping[str, str]) -> FacedProxy:
+    def scan_builder(self, options: Mapping[str, str]) -> AnswerProxy:
         """A builder for one scan with the options of the read."""
         if isinstance(self.system, RowView):
             builder = ScanBuilderProxy(self.gateway, self.loaded, options, self.system)
@@ -81,7 +81,7 @@ def refuse_other_columns(expected: StructType, found: StructType, name: str) -> 
         )
 
 
-class SystemScanBuilderProxy(FacedProxy):
+class SystemScanBuilderProxy(AnswerProxy):
     """Takes the columns that a scan needs."""
 
     interfaces = (f"{_READ}.ScanBuilder", f"{_READ}.SupportsPushDownRequiredColumns")
@@ -103,8 +103,8 @@ class SystemScanBuilderProxy(FacedProxy):
         rows = self.rows().select(self.struct.names)
         if rows.num_rows <= MOST_LOCAL_ROWS and not _holds_maps(self.struct):
             text, values = _description(self.table_name, self.struct), _internal_rows(self.struct, rows)
-            return Reply(face_of(LocalRowsProxy(self.gateway, self.struct, text, values)))
-        return Reply(face_of(SystemScanProxy(self.gateway, self.table_name, self.struct, lambda: rows)))
+            return Reply(described_proxy(LocalRowsProxy(self.gateway, self.struct, text, values)))
+        return Reply(described_proxy(SystemScanProxy(self.gateway, self.table_name, self.struct, lambda: rows)))
 
 
 class SystemScanProxy(ReaderScanProxy):

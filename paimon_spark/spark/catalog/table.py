@@ -15,7 +15,7 @@ from paimon_spark.spark.catalog.partition_management import PARTITION_INTERFACES
 from paimon_spark.spark.catalog.scan import ScanBuilderProxy
 from paimon_spark.spark.catalog.scan_plan import metadata_struct
 from paimon_spark.spark.catalog.write import WriteBuilderProxy
-from paimon_spark.spark.jvm.faces import Value
+from paimon_spark.spark.jvm.answer_proxy import Value
 from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 from paimon_spark.spark.sql.table_descriptions import table_properties, table_struct
 

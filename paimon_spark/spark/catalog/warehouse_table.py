@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from paimon_spark.spark.catalog.system_table import SystemScanBuilderProxy, SystemTableProxy
 from paimon_spark.spark.columns.types import to_spark_struct
-from paimon_spark.spark.jvm.faces import FacedProxy
+from paimon_spark.spark.jvm.answer_proxy import AnswerProxy
 from paimon_spark.spark.jvm.gateway import Gateway
 from paimon_spark.table.filesystem_catalog import SYSTEM_DATABASE, FilesystemCatalog
 from paimon_spark.table.system.global_tables import GlobalTable
@@ -25,7 +25,7 @@ class GlobalTableProxy(SystemTableProxy):
     def _capabilities(self) -> Sequence[str]:
         return ("BATCH_READ",)
 
-    def scan_builder(self, options: Mapping[str, str]) -> FacedProxy:
+    def scan_builder(self, options: Mapping[str, str]) -> AnswerProxy:
         """A builder for one scan."""
         table, catalog = self.global_table, self.catalog
         return SystemScanBuilderProxy(self.gateway, self.table_name, self.struct, lambda: table.read(catalog))

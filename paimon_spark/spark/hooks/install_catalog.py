@@ -21,7 +21,7 @@ from paimon_spark.spark.hooks.table_functions import install_functions
 from paimon_spark.spark.hooks.widened_merges import install_widened_merges
 from paimon_spark.spark.hooks.widened_writes import install_widened_writes
 from paimon_spark.spark.jvm import compat, features
-from paimon_spark.spark.jvm.faces import faced
+from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.gateway import JavaObject, gateway_of
 from paimon_spark.spark.session.pyspark_members import java_state
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
@@ -61,7 +61,7 @@ def install_catalog(
     gateway = gateway_of(spark)
     features.check_whole(gateway, features.CATALOG)
     proxy = CatalogProxy(gateway, name, FilesystemCatalog(warehouse, dict(options)))
-    state, face = java_state(spark), faced(proxy)
+    state, proxied = java_state(spark), java_proxy(proxy)
     hooks = (*HOOKS, (features.PARSER, install_parser)) if parser else HOOKS
     for feature in (
         features.NATIVE_READS,
@@ -73,7 +73,7 @@ def install_catalog(
         is_whole(gateway, feature)
 
     def install(session_state: JavaObject) -> None:
-        compat.CATALOGS.get(gateway, session_state.catalogManager()).put(name, face)
+        compat.CATALOGS.get(gateway, session_state.catalogManager()).put(name, proxied)
         for feature, hook in hooks:
             install_feature(gateway, feature, partial(hook, gateway, session_state))
 

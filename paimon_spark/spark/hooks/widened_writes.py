@@ -22,7 +22,7 @@ from paimon_spark.spark.catalog.table import TableProxy
 from paimon_spark.spark.columns.merge_schema import with_columns
 from paimon_spark.spark.columns.types import from_spark_struct
 from paimon_spark.spark.jvm import compat
-from paimon_spark.spark.jvm.faces import faced
+from paimon_spark.spark.jvm.answer_proxy import java_proxy
 from paimon_spark.spark.jvm.function_proxy import FUNCTION, FunctionProxy
 from paimon_spark.spark.jvm.gateway import Gateway, HeldWeakly, JavaObject
 from paimon_spark.spark.jvm.plan_tables import catalog_ident, java_map, python_object
@@ -127,7 +127,7 @@ class WidenedWriteProxy(FunctionProxy):
 
     def new_relation(self, table: TableProxy, target: Target) -> JavaObject:
         """Return a ``DataSourceV2Relation``. It is made without options, which differ between versions of Spark."""
-        relation = compat.RELATION.of(self.gateway).create(faced(table), target.catalog, target.ident)
+        relation = compat.RELATION.of(self.gateway).create(java_proxy(table), target.catalog, target.ident)
         values = [relation.productElement(number) for number in range(relation.productArity())]
         values[_OPTIONS] = self.gateway.options(target.options)
         return relation.copy(*values)

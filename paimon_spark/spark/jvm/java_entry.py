@@ -1,4 +1,4 @@
-"""``PaimonEntry`` of a JVM: where Python hands over what Java then answers by itself (see `faces`)."""
+"""``PaimonEntry`` of a JVM: where Python hands over what Java then answers by itself (see `answer_proxy`)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** Python's answers as Spark's objects: plain values, or lists whose first element says what they make (`faces.py`). */
+/** Python's answers as Spark's objects: plain values, or lists whose first element says what they make (`answer_proxy.py`). */
 final class PaimonAnswers {
     private static final Map TYPES = Collections.synchronizedMap(new HashMap());
     private static final int MOST_TYPES = 500;
@@ -47,15 +47,15 @@ final class PaimonAnswers {
     }
 
     /** The properties of a table without its path, which SHOW CREATE TABLE shows as its LOCATION. */
-    static Object ofCreate(Object properties, PaimonFace face) throws Exception {
-        Map found = (Map) decode(properties, face, null);
+    static Object ofCreate(Object properties, PaimonProxy handler) throws Exception {
+        Map found = (Map) decode(properties, handler, null);
         if (found.containsKey("location")) {
             found.remove("path");
         }
         return found;
     }
 
-    static Object decode(Object given, PaimonFace face, Object[] arguments) throws Exception {
+    static Object decode(Object given, PaimonProxy handler, Object[] arguments) throws Exception {
         if (!(given instanceof List)) {
             return given;
         }
@@ -109,8 +109,8 @@ final class PaimonAnswers {
             return new PaimonStatistics((Number) value, (Number) tagged.get(2), tagged.size() > 3 ? (List) tagged.get(3) : null);
         } else if (tag.equals("long")) {
             return OptionalLong.of(((Number) value).longValue());
-        } else if (tag.equals("face")) {
-            return PaimonFace.make(face.gateway(), (Map) value, face.kept());
+        } else if (tag.equals("proxy")) {
+            return PaimonProxy.make(handler.gateway(), (Map) value, handler.kept());
         } else if (tag.equals("picked")) {
             return picked((List) value, (Object[]) arguments[0]);
         } else if (tag.equals("rows")) {
@@ -120,14 +120,14 @@ final class PaimonAnswers {
         } else if (tag.equals("python batch")) {
             return pythonBatch((StructType) type((String) value), (String) tagged.get(2), (List) tagged.get(3));
         } else if (tag.equals("parquet batch")) {
-            return parquetBatch((Map) value, face.kept());
+            return parquetBatch((Map) value, handler.kept());
         } else if (tag.equals("offset")) {
             return new PaimonOffset((String) value);
         } else if (tag.equals("limit")) {
             return limit((Number) value);
         } else if (tag.equals("partitions of")) {
-            Batch batch = (Batch) decode(value, face, arguments);
-            face.remember("createReaderFactory", batch.createReaderFactory());
+            Batch batch = (Batch) decode(value, handler, arguments);
+            handler.remember("createReaderFactory", batch.createReaderFactory());
             return batch.planInputPartitions();
         }
         throw new IllegalArgumentException("unknown answer " + tag);

@@ -56,7 +56,7 @@ public final class PaimonFormatPlans extends Rule {
         public boolean isDefinedAt(Object node) {
             if (node instanceof StreamingRelationV2) {
                 StreamingRelationV2 stream = (StreamingRelationV2) node;
-                return PaimonFace.isFace(stream.table())
+                return PaimonProxy.isOurs(stream.table())
                     && CharVarcharUtils.hasCharVarchar(DataTypeUtils.fromAttributes(stream.output()));
             }
             if (node instanceof UnresolvedDataSource) {

@@ -55,7 +55,7 @@ public final class PaimonMapKeys extends Rule {
         }
         scala.Tuple3 found = (scala.Tuple3) operation.get();
         Scan scan = ((DataSourceV2ScanRelation) found._3()).scan();
-        if (!(scan instanceof SupportsRuntimeV2Filtering) || !PaimonFace.isFace(scan)) {
+        if (!(scan instanceof SupportsRuntimeV2Filtering) || !PaimonProxy.isOurs(scan)) {
             return;
         }
         List filters = PaimonVariantPaths.list(found._2());

@@ -46,7 +46,7 @@ public final class PaimonPartitionFilters extends Rule {
     private static Object narrowed(Filter filter) {
         DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) (Object) filter.child();
         Object scan = relation.scan();
-        if (!(scan instanceof Callable) || !PaimonFace.isFace(scan)) {
+        if (!(scan instanceof Callable) || !PaimonProxy.isOurs(scan)) {
             return filter;
         }
         List conditions = new ArrayList();
@@ -101,7 +101,7 @@ public final class PaimonPartitionFilters extends Rule {
         if (positions.size() < rows.length) {
             Map wanted = new HashMap();
             wanted.put("partitions", positions);
-            Object scan = ((Function) relation.scan()).apply(PaimonFace.json(wanted));
+            Object scan = ((Function) relation.scan()).apply(PaimonProxy.json(wanted));
             found = PaimonVariantPaths.with(relation, "scan", scan);
         }
         return rest == null ? found : new Filter(rest, (LogicalPlan) found);

@@ -55,8 +55,8 @@ public final class PaimonStreamColumns extends Rule {
             StreamingDataSourceV2ScanRelation relation = (StreamingDataSourceV2ScanRelation) node;
             Object stream = relation.stream();
             return relation.startOffset().isDefined() && stream instanceof Function
-                && PaimonFace.isFace(stream)
-                && !face(stream).isSettled();
+                && PaimonProxy.isOurs(stream)
+                && !proxyOf(stream).isSettled();
         }
 
         private static LogicalPlan narrowed(LogicalPlan node, scala.Tuple3 found) {
@@ -86,7 +86,7 @@ public final class PaimonStreamColumns extends Rule {
             }
             Object asked = new Object[] {names.toArray(), predicates.toArray(new Predicate[0])};
             SparkDataStream stream = (SparkDataStream) ((Function) relation.stream()).apply(asked);
-            output = inOrder(output, (List) face(stream).said("columns"));
+            output = inOrder(output, (List) proxyOf(stream).said("columns"));
             LogicalPlan changed = relation.copy(
                 relation.relation(), relation.scan(), seq(output), stream, relation.startOffset(),
                 relation.endOffset());
@@ -113,8 +113,8 @@ public final class PaimonStreamColumns extends Rule {
             return found;
         }
 
-        private static PaimonFace face(Object stream) {
-            return (PaimonFace) java.lang.reflect.Proxy.getInvocationHandler(stream);
+        private static PaimonProxy proxyOf(Object stream) {
+            return (PaimonProxy) java.lang.reflect.Proxy.getInvocationHandler(stream);
         }
 
         private static AttributeSet references(List expressions, AttributeSet more) {

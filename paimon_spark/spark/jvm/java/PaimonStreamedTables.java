@@ -53,7 +53,7 @@ public final class PaimonStreamedTables extends Rule {
             String first = (String) named.multipartIdentifier().apply(0);
             boolean isNamed = named.multipartIdentifier().length() > 1 && catalogs.isCatalogRegistered(first);
             CatalogPlugin catalog = isNamed ? catalogs.catalog(first) : catalogs.currentCatalog();
-            return PaimonFace.isFace(catalog);
+            return PaimonProxy.isOurs(catalog);
         }
     }
 }

@@ -62,7 +62,7 @@ public final class PaimonVariantPaths extends Rule {
         }
         DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) ((scala.Tuple3) operation.get())._3();
         Object scan = relation.scan();
-        return scan instanceof Function && PaimonFace.isFace(scan) && relation.schema().existsRecursively(new HasVariant())
+        return scan instanceof Function && PaimonProxy.isOurs(scan) && relation.schema().existsRecursively(new HasVariant())
             ? relation : null;
     }
 
@@ -86,7 +86,7 @@ public final class PaimonVariantPaths extends Rule {
         }
         Object scan;
         try {
-            scan = ((Function) relation.scan()).apply(PaimonFace.json(paths));
+            scan = ((Function) relation.scan()).apply(PaimonProxy.json(paths));
         } catch (RuntimeException error) {
             throw error;
         } catch (Exception error) {

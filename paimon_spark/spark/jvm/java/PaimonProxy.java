@@ -20,7 +20,7 @@ import py4j.reflection.PythonProxyHandler;
  * returns ("noted"); that arguments and answer are JSON ("asked"). Every other method is py4j's own call of Python.
  * Lives in the driver; nothing of it is sent to executors.
  */
-public final class PaimonFace extends PythonProxyHandler {
+public final class PaimonProxy extends PythonProxyHandler {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final String MARK = " <- ";
     private static final Map CLASSES = new HashMap();
@@ -36,18 +36,18 @@ public final class PaimonFace extends PythonProxyHandler {
     private List before = new ArrayList();
     private Object[] kept;
 
-    private PaimonFace(String id, Gateway gateway, Map face, Object[] kept) {
+    private PaimonProxy(String id, Gateway gateway, Map described, Object[] kept) {
         super(id, gateway);
         this.gateway = gateway;
-        this.text = (String) face.get("text");
-        this.answers = (Map) face.get("answers");
-        this.noted = (Map) face.get("noted");
-        this.asked = new HashSet((Collection) face.get("asked"));
-        this.settings = (List) face.get("settings");
+        this.text = (String) described.get("text");
+        this.answers = (Map) described.get("answers");
+        this.noted = (Map) described.get("noted");
+        this.asked = new HashSet((Collection) described.get("asked"));
+        this.settings = (List) described.get("settings");
         this.kept = kept;
     }
 
-    /** A face as Python describes it in JSON; the proxy is any of py4j's, by which its gateway is found. */
+    /** A proxy as Python describes it in JSON; the proxy is any of py4j's, by which its gateway is found. */
     static Object of(Object proxy, String description) throws Exception {
         InvocationHandler handler = Proxy.getInvocationHandler(proxy);
         java.lang.reflect.Field field = PythonProxyHandler.class.getDeclaredField("gateway");
@@ -59,9 +59,9 @@ public final class PaimonFace extends PythonProxyHandler {
         return JSON.writeValueAsString(value);
     }
 
-    static Object make(Gateway gateway, Map face, Object[] kept) throws ClassNotFoundException {
-        ClassLoader loader = PaimonFace.class.getClassLoader();
-        List names = (List) face.get("interfaces");
+    static Object make(Gateway gateway, Map described, Object[] kept) throws ClassNotFoundException {
+        ClassLoader loader = PaimonProxy.class.getClassLoader();
+        List names = (List) described.get("interfaces");
         Class[] interfaces;
         synchronized (CLASSES) {
             interfaces = (Class[]) CLASSES.get(names);
@@ -73,7 +73,7 @@ public final class PaimonFace extends PythonProxyHandler {
                 CLASSES.put(names, interfaces);
             }
         }
-        PaimonFace handler = new PaimonFace((String) face.get("id"), gateway, face, kept);
+        PaimonProxy handler = new PaimonProxy((String) described.get("id"), gateway, described, kept);
         return Proxy.newProxyInstance(loader, interfaces, handler);
     }
 
@@ -190,8 +190,8 @@ public final class PaimonFace extends PythonProxyHandler {
     }
 
     /** Whether an object is one of ours. */
-    static boolean isFace(Object object) {
-        return Proxy.isProxyClass(object.getClass()) && Proxy.getInvocationHandler(object) instanceof PaimonFace;
+    static boolean isOurs(Object object) {
+        return Proxy.isProxyClass(object.getClass()) && Proxy.getInvocationHandler(object) instanceof PaimonProxy;
     }
 
     /** Whether the answers say that nothing is to be asked of it any more. */

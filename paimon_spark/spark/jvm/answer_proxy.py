@@ -1,7 +1,7 @@
 """Proxies of which Java knows the answers: Python is asked once for each decision, in one JSON text.
 
-A `FacedProxy` says in advance what Spark will want to know of it (`answers`), which calls may wait for the next
-question (`noted`) and which are questions (`asked`). ``PaimonFace`` in the JVM does the rest; calls that it does not
+An `AnswerProxy` says in advance what Spark will want to know of it (`answers`), which calls may wait for the next
+question (`noted`) and which are questions (`asked`). ``PaimonProxy`` in the JVM does the rest; calls that it does not
 know reach the proxy as those of any `Proxy`.
 
 Values are JSON, or a list whose first element says what Java makes of the others:
@@ -17,7 +17,7 @@ Values are JSON, or a list whose first element says what Java makes of the other
 ``["metadata", [[name, json, null]]]`` ``MetadataColumn[]``
 ``["statistics", rows, bytes, [...]]`` ``Statistics``, with those of columns; ``["long", n]`` an ``OptionalLong``
 ``["picked", [...]]``                 those elements of the question's first argument, an array
-``["face", {...}]``                   a faced proxy (`face_of`)
+``["proxy", {...}]``                   a proxy of Java (`described_proxy`)
 ``["rows", json, pickle]``            ``InternalRow[]`` (`LocalRowsProxy`)
 ``["memory batch", json, pickle]``    a ``Batch`` of such rows (`driver_read`)
 ``["python batch", ...]``             a ``PythonBatch`` (`python_source`); ``["parquet batch", {...}]`` (`native_scan`)
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Value = Any
-"""JSON, or a list that `faces` describes."""
+"""JSON, or a list that `answer_proxy` describes."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Reply:
     """Elements of the first argument, an array, to which later answers point."""
 
 
-class FacedProxy(Proxy):
+class AnswerProxy(Proxy):
     """A proxy that can tell Java in advance what it will answer."""
 
     noted: ClassVar[Mapping[str, tuple[str, Value]]] = {}
@@ -101,10 +101,10 @@ def _fields(reply: Reply) -> dict[str, Any]:
     return {name: getattr(reply, name) for name in reply.__dataclass_fields__}
 
 
-def face_of(proxy: FacedProxy) -> Value:
-    """The value by which Java makes a proxy's face. The proxy lives until Java collects the face."""
+def described_proxy(proxy: AnswerProxy) -> Value:
+    """The value by which Java makes a proxy of its own. The Python object lives until Java collects that one."""
     return [
-        "face",
+        "proxy",
         {
             "id": proxy.gateway.gateway.gateway_property.pool.put(proxy),
             "interfaces": list(proxy.interfaces),
@@ -117,9 +117,9 @@ def face_of(proxy: FacedProxy) -> Value:
     ]
 
 
-def faced(proxy: FacedProxy) -> JavaObject:
-    """The proxy's face, to be handed to the JVM."""
-    return java_entry(proxy.gateway).apply(proxy, json.dumps(face_of(proxy)[1]))
+def java_proxy(proxy: AnswerProxy) -> JavaObject:
+    """The proxy that Java makes of it, to be handed to the JVM."""
+    return java_entry(proxy.gateway).apply(proxy, json.dumps(described_proxy(proxy)[1]))
 
 
 def none_of(class_name: str) -> Value:
