@@ -11,11 +11,11 @@ import pyarrow as pa
 from paimon_spark.arrow.changes import delete_where, overwrite_of, write_rows
 from paimon_spark.arrow.scan import Scan
 from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
-from paimon_spark.options import find_option, unknown_option_error
+from paimon_spark.options import find_option, reaching_options, unknown_option_error
 from paimon_spark.options.keywords import option_keys
 from paimon_spark.spec.arrow_types import from_arrow_schema, to_arrow_schema
-from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.filesystem_catalog import FilesystemCatalog
+from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.new_schema import new_table_schema
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.system.registry import system_table
@@ -41,6 +41,7 @@ def open_table(table: str, *, catalog: str | None = None, version: Version | Non
     """
     given = _checked(option_keys(options))
     path = table if catalog is None else _path_of_name(table, catalog)
+    given |= {} if catalog is None else open_catalog(catalog, reaching_options(given)).options
     name = parse_table_path(path)
     if name.system_table is not None:
         raise UnsupportedError(
@@ -88,8 +89,10 @@ def create_table(
     )
     store = {key: text for key, text in given.items() if key not in new.options}
     if catalog is not None:
-        FilesystemCatalog(catalog.rstrip("/"), store).create_database(table.split(".")[0], ignore_if_exists=True)
-    return ArrowTable(create(root, new, file_io=FileIO.for_path(root, store)))
+        opened = open_catalog(catalog, store)
+        opened.create_database(table.split(".")[0], ignore_if_exists=True)
+        store = dict(opened.options)
+    return ArrowTable(create(root, new, options=store))
 
 
 class ArrowTable:

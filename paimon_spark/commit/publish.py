@@ -19,6 +19,7 @@ from paimon_spark.errors import (
     CommitError,
     CommitStateUnknownError,
     PaimonError,
+    TableBusyError,
     TableNotFoundError,
     UnsupportedError,
 )
@@ -82,7 +83,7 @@ def publish_snapshot(
             break
         if owner is _Owner.OTHERS:
             return False
-        refused = isinstance(failure, PermissionError | UnsupportedError)
+        refused = isinstance(failure, PermissionError | UnsupportedError | TableBusyError)
         if refused or (isinstance(failure, OSError) and failure.errno in FINAL_ERRNOS):
             raise CommitError(
                 f"Snapshot {snapshot.id} could not be written: {failure}. Nothing was committed. See that the table's "

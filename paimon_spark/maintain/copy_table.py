@@ -268,7 +268,7 @@ def copy_file(source: FileIO, target: FileIO, copy: FileCopy) -> None:
 def _created(source: FileStoreTable, path: str, options: Mapping[str, str]) -> FileStoreTable:
     """Make a table with all schemas of another one: its files were written with any of them."""
     first, *later = (_without_path(schema) for schema in source.schemas.all())
-    target = create_table(path, first, file_io=FileIO.for_path(path, dict(options)))
+    target = create_table(path, first, options=options)
     return _with_schemas(target, later, options)
 
 

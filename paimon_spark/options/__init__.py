@@ -12,16 +12,19 @@ from paimon_spark.options.option import (
 )
 from paimon_spark.options.refusal import accept_given, accept_stored, log_ignored, refuse
 from paimon_spark.options.registry import (
+    METASTORE_OPTIONS,
     OPTIONS,
     PATTERNS,
     canonical_options,
     check_new_options,
     find_option,
+    reaching_options,
     unknown_option_error,
     with_scope,
 )
 
 __all__ = [
+    "METASTORE_OPTIONS",
     "OPTIONS",
     "PATTERNS",
     "CoreOptions",
@@ -39,6 +42,7 @@ __all__ = [
     "log_ignored",
     "parse_duration",
     "parse_memory_size",
+    "reaching_options",
     "refuse",
     "unknown_option_error",
     "with_scope",

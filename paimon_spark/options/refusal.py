@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.options.core_options import is_secret
 from paimon_spark.options.option import Scope, Stage
-from paimon_spark.options.registry import find_option
+from paimon_spark.options.registry import find_option, reaching_options
 
 _LOG = logging.getLogger(__name__)
 _MOST_LINES = 10_000
@@ -64,7 +64,8 @@ def accept_given(table: str, options: Mapping[str, str]) -> None:
         UnsupportedError: an option asks for what is not supported.
     """
     _parse(options)
-    for key in options:
+    reaching = reaching_options(options)
+    for key in options.keys() - reaching.keys():
         option = find_option(key)
         if option is not None and option.scope is Scope.CATALOG and (option.refusals or option.honoured):
             raise OptionError(f"Option '{key}' is one of a catalog: give it to register_catalog.")

@@ -18,7 +18,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from paimon_spark.errors import OptionError
 from paimon_spark.options.near import near_keys
@@ -150,6 +150,33 @@ def with_scope(options: Mapping[str, str], *scopes: Scope) -> dict[str, str]:
     """Those of the options that are looked at in one of the scopes; unknown ones are not among them."""
     found = {key: find_option(key) for key in options}
     return {key: options[key] for key, option in found.items() if option is not None and option.scope in scopes}
+
+
+METASTORE_OPTIONS: Final = (
+    "uri",
+    "catalog-key",
+    "lock.enabled",
+    "lock-check-max-sleep",
+    "lock-acquire-timeout",
+    "lock-key-max-length",
+    "sync-all-properties",
+    "jdbc.*",
+)
+"""Options of catalogs whose names are in a database, and of no others."""
+_OF_METASTORE: Final = frozenset({"metastore", "warehouse", *METASTORE_OPTIONS})
+
+
+def reaching_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of the options by which a table is reached: its store's, and with ``metastore`` those of its catalog."""
+    found = {key: find_option(key) for key in options}
+    of_catalog = (
+        _OF_METASTORE if any(option is not None and option.key == "metastore" for option in found.values()) else ()
+    )
+    return {
+        key: options[key]
+        for key, option in found.items()
+        if option is not None and (option.scope is Scope.STORE or option.key in of_catalog)
+    }
 
 
 def canonical_options(options: Mapping[str, str], columns: Iterable[str] = ()) -> dict[str, str]:

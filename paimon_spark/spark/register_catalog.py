@@ -86,10 +86,10 @@ def register_catalog(spark: SparkSession, name: str, *, warehouse: str, parser: 
         warehouse: directory of the databases; made when it is not there.
         parser: understand Paimon's own statements as well (``ALTER TABLE t CREATE TAG x``, ``SHOW TAGS t``): whatever
             Spark's parser refuses is looked at once more. False leaves Spark's parser alone. On Connect they are.
-        options: options of the store (``**{"s3.endpoint": …}``).
+        options: options of the store (``**{"s3.endpoint": …}``) and of the catalog (``metastore="jdbc"``, ``uri=…``).
 
     Raises:
-        UnsupportedError: an option asks for another kind of catalog than a directory (``metastore="rest"``).
+        UnsupportedError: an option asks for a kind of catalog that is not supported (``metastore="rest"``).
         OptionError: an option is unknown, or is one of tables.
         PaimonError: the Python workers have no paimon_spark, or the session cannot call back into Python.
     """

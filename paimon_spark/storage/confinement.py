@@ -21,6 +21,7 @@ from paimon_spark.spec.file_location import is_root, plain_path
 from paimon_spark.spec.file_names import BUCKET_PREFIX
 from paimon_spark.storage.file_io import FileIO, FileStatus
 from paimon_spark.storage.local_files import local_path
+from paimon_spark.storage.publisher import Publisher
 from paimon_spark.storage.read_ahead import Fetch
 from paimon_spark.storage.store_options import redact, scheme_of
 
@@ -30,9 +31,17 @@ ALLOWED: Final = "external-paths.may-delete"
 """Option of a call or session, never of a table: directories outside the table in which its files may be deleted."""
 _DATA_FILE: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _SCHEMA_PREFIX: Final = "schema-"
+_PUBLISHED: Final = re.compile(r"/+(?:branch/branch-([^/]+)/)?(?:snapshot/snapshot-|schema/schema-)[0-9]+")
 
 
-def confined(file_io: FileIO, root: str, external: Sequence[str] = (), allowed: Sequence[str] = ()) -> FileIO:
+def confined(
+    file_io: FileIO,
+    root: str,
+    external: Sequence[str] = (),
+    allowed: Sequence[str] = (),
+    *,
+    publisher: Publisher | None = None,
+) -> FileIO:
     """The same store, in which only what lies below a table can be written and deleted.
 
     Args:
@@ -42,10 +51,12 @@ def confined(file_io: FileIO, root: str, external: Sequence[str] = (), allowed: 
             system, a bucket, and what the table itself lies in are not among the places where files are deleted.
         allowed: those of them in which the caller allows to delete files, though their names do not tell that they are
             this table's.
+        publisher: whose lock is held while a file is published; that of the store when not given.
     """
     inner = file_io.inner if isinstance(file_io, ConfinedFileIO) else file_io
     places = tuple(path for path in external if not is_root(path) and not _holds(path, root))
-    return ConfinedFileIO(inner, root, places, tuple(path.rstrip("/") for path in allowed if not is_root(path)))
+    may_delete = tuple(path.rstrip("/") for path in allowed if not is_root(path))
+    return ConfinedFileIO(inner, root, places, may_delete, publisher or file_io.publisher)
 
 
 def why_not_own(file_io: FileIO, root: str, place: str, allowed: Sequence[str] = ()) -> str | None:
@@ -89,6 +100,12 @@ class ConfinedFileIO(FileIO):
     root: str
     external: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
+    asked: Publisher | None = None
+
+    @property
+    def publisher(self) -> Publisher | None:
+        """The entry of the table in its metastore, whose lock is held while a snapshot or a schema is published."""
+        return self.asked
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file."""
@@ -126,7 +143,11 @@ class ConfinedFileIO(FileIO):
     def create_exclusive(self, path: str, data: bytes) -> bool:
         """Create the file unless it exists."""
         self._check(path)
-        return self.inner.create_exclusive(path, data)
+        branch = None if self.asked is None else _branch_published(path, self.root)
+        if self.asked is None or branch is None:
+            return self.inner.create_exclusive(path, data)
+        with self.asked.locked(branch):
+            return self.inner.create_exclusive(path, data)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or directory."""
@@ -257,6 +278,12 @@ class ConfinedFileIO(FileIO):
 
     def _where(self, path: str) -> str:
         return f"it is {redact(_resolved(path, whole=False))}, which is not below the table {redact(self.root)}"
+
+
+def _branch_published(path: str, root: str) -> str | None:
+    """Return the branch whose snapshot or schema a path is, empty for the main one; None for another file."""
+    match = _PUBLISHED.fullmatch(path[len(root.rstrip("/")) :]) if path.startswith(root) else None
+    return None if match is None else match.group(1) or ""
 
 
 def _outside(path: str, root: str, resolved: str) -> UnsupportedError:

@@ -21,6 +21,7 @@ from paimon_spark.storage.exclusive_creation import UNSAFE_RENAME, create, not_e
 from paimon_spark.storage.file_status import FileStatus as FileStatus
 from paimon_spark.storage.file_status import status_of
 from paimon_spark.storage.moves import Move
+from paimon_spark.storage.publisher import Publisher
 from paimon_spark.storage.read_ahead import Fetch
 from paimon_spark.storage.session_stores import SessionStore, with_session
 from paimon_spark.storage.store_errors import NamedErrorsFile, named, says_no_bucket
@@ -43,6 +44,11 @@ class FileIO(abc.ABC):
     __slots__ = ()
     unsafe_rename: bool
     """Whether `create_exclusive` may be only a check, as the table's option says."""
+
+    @property
+    def publisher(self) -> Publisher | None:
+        """Who is asked when files are published in the table that this FileIO is confined to; None for nobody."""
+        return None
 
     @staticmethod
     def for_path(path: str, options: Mapping[str, str] | None = None) -> FileIO:

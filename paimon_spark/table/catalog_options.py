@@ -6,7 +6,8 @@ import logging
 from collections.abc import Mapping
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.options import Option, Scope, find_option, log_ignored, unknown_option_error
+from paimon_spark.metastore.opening import KINDS, metastore_of
+from paimon_spark.options import METASTORE_OPTIONS, Option, Scope, find_option, log_ignored, unknown_option_error
 
 _OWN_KEYS = ("metastore", "warehouse", "default-database", "s3.endpoint", "s3.access-key", "s3.secret-key")
 
@@ -15,15 +16,21 @@ def check_catalog_options(options: Mapping[str, str]) -> None:
     """Check the options of a catalog before they are used.
 
     Raises:
-        UnsupportedError: an option asks for another kind of catalog than a directory, or for what this one does not do.
+        UnsupportedError: an option asks for a kind of catalog that is not supported, or for what this one does not do.
         OptionError: an option is unknown, belongs to tables, reads or writes, or has a value that it cannot have.
     """
+    metastore = options.get("metastore", "").strip().lower()
     for key, text in options.items():
         option = find_option(key)
         if option is None:
             raise unknown_option_error(key, _OWN_KEYS)
         if option.scope is Scope.CATALOG:
             _check_catalog_option(option, key, text)
+            if option.key in METASTORE_OPTIONS and metastore != "jdbc":
+                raise OptionError(
+                    f"The catalog option '{key}' is for catalogs that keep their names in a database: add 'metastore' "
+                    "= 'jdbc', or remove it."
+                )
         elif option.scope is not Scope.STORE:
             raise OptionError(
                 f"'{key}' is no option of a catalog but of a table, a read or a write: give it where the table is "
@@ -40,13 +47,8 @@ def _is_refused(key: str) -> bool:
 
 def _check_catalog_option(option: Option, key: str, text: str) -> None:
     if option.key == "metastore":
-        if text.strip().lower() == option.default:
-            return
-        raise UnsupportedError(
-            f"Catalogs with 'metastore' = '{text}' are not supported: a catalog here is a directory (metastore "
-            "'filesystem'), and tables written beside the metastore would not be known to it. Leave 'metastore' "
-            "out and name the directory as the warehouse, or use the official connector for this catalog."
-        )
+        metastore_of({"metastore": text} if text.strip().lower() not in KINDS else {})
+        return
     default = not option.key.endswith("*") and option.parse(text) == option.default
     if option.refusals and not default:
         raise UnsupportedError(f"The catalog option '{key}' is not supported. {option.refusals[0].advice}")

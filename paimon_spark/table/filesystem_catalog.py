@@ -65,7 +65,7 @@ class FilesystemCatalog:
             PaimonError: it exists.
             SchemaError: the name cannot be a database's.
         """
-        _refuse_system(database)
+        refuse_system(database)
         if self.database_exists(database):
             if ignore_if_exists:
                 return
@@ -82,7 +82,7 @@ class FilesystemCatalog:
             PaimonError: there is no such database; or something is in it and `cascade` is not given; or something that
                 is no Paimon table, and then no table is dropped either.
         """
-        _refuse_system(database)
+        refuse_system(database)
         if not self.database_exists(database):
             raise PaimonError(f"Database {database} does not exist.")
         tables = self.tables(database)
@@ -166,11 +166,11 @@ class FilesystemCatalog:
             PaimonError: there is no such database, or it is that of the system tables.
             SchemaError: there is a table already, or its name cannot be used.
         """
-        _refuse_system(database)
+        refuse_system(database)
         if not self.database_exists(database):
             raise PaimonError(f"Database {database} does not exist.")
         check_new_table_name(table)
-        return create_table(self.table_path(database, table), schema, file_io=self.file_io)
+        return create_table(self.table_path(database, table), schema, options=self.options, file_io=self.file_io)
 
     def drop_table(self, database: str, table: str) -> None:
         """Remove a table with all its files.
@@ -199,7 +199,7 @@ class FilesystemCatalog:
             SchemaError: there is a table with the new name, or it cannot be a table's.
             PaimonError: there is no such database to move to, or it is that of the system tables.
         """
-        _refuse_system(to_database)
+        refuse_system(to_database)
         source, target = self.table_path(database, table), self.table_path(to_database, to_table)
         if self.file_io.finish_rename(source, target):
             return
@@ -236,7 +236,8 @@ def _listed(names: Sequence[str]) -> str:
     return shown if len(names) <= _MOST_SHOWN else f"{shown} and {len(names) - _MOST_SHOWN} more"
 
 
-def _refuse_system(database: str) -> None:
+def refuse_system(database: str) -> None:
+    """Refuse to change the database of the system tables."""
     if database == SYSTEM_DATABASE:
         raise UnsupportedError(
             f"Database {SYSTEM_DATABASE} holds the system tables: it cannot be created or dropped, nor a table in it."

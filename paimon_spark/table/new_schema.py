@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from paimon_spark.options import Scope, canonical_options, check_new_options, with_scope
+from paimon_spark.options import Scope, canonical_options, check_new_options, reaching_options, with_scope
 from paimon_spark.spec.column_directives import with_directives
 from paimon_spark.spec.option_types import with_option_types
 from paimon_spark.spec.schema import create_schema
@@ -46,7 +46,7 @@ def new_table_schema(
     """
     columns = [field.name for field in fields]
     given = canonical_options(options, columns)
-    passing = with_scope(given, Scope.READ, Scope.WRITE, Scope.STORE)
+    passing = with_scope(given, Scope.READ, Scope.WRITE) | reaching_options(given)
     kept = {key: value for key, value in given.items() if key not in passing}
     for key in passing:
         _LOG.warning("Option '%s' is one of a read, a write or the store: the table does not keep it.", key)

@@ -160,6 +160,9 @@ class SchemaStore:
             data = _encoded(changed)
             if self._file_io.create_exclusive(self._paths.schema_path(changed.id), data):
                 self._keep(changed, data)
+                publisher = self._file_io.publisher
+                if publisher is not None and self._paths.branch_root == self._paths.root:
+                    publisher.schema_changed(changed)
                 return changed
         raise SchemaError(
             f"Gave up changing the schema of {self._paths.branch_root}: {_MAX_ATTEMPTS} times others were faster."

@@ -12,15 +12,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from paimon_spark.errors import OptionError, SchemaError, TableNotFoundError
+from paimon_spark.metastore.metastore import TableHome
+from paimon_spark.metastore.opening import home_of
 from paimon_spark.options import (
     OPTIONS,
     CoreOptions,
     Option,
-    Scope,
     accept_given,
     canonical_options,
     log_ignored,
-    with_scope,
+    reaching_options,
 )
 from paimon_spark.options.core_options import READS_LEVEL_0
 from paimon_spark.spec.file_location import external_roots
@@ -219,7 +220,10 @@ def load_table(
 def _load(path: str, options: Mapping[str, str], branch: str | None, file_io: FileIO | None) -> FileStoreTable:
     dynamic = canonical_options(dict(options))
     name = parse_table_path(path)
-    io = confined(file_io or FileIO.for_path(name.root, dynamic), name.root)
+    home = home_of(dynamic, name.root)
+    if home is not None and not home.exists():
+        raise TableNotFoundError(f"There is no Paimon table at {name.root}: the catalog's metastore does not have it.")
+    io = confined(file_io or FileIO.for_path(name.root, dynamic), name.root, publisher=home)
     chosen = branch or dynamic.get("branch") or name.branch
     schemas = SchemaStore(io, TablePaths(name.root, chosen))
     schema = _latest_schema(schemas, name.root, chosen)
@@ -230,31 +234,65 @@ def _load(path: str, options: Mapping[str, str], branch: str | None, file_io: Fi
     io = confined(io, name.root, external_roots(schema.options))
     table = FileStoreTable(name.root, chosen, io, schema, schema.core_options, schemas, schema).as_opened()
     log_ignored(name.root, schema.options, logging.INFO)
-    of_store = with_scope(dynamic, Scope.STORE)
+    of_store = reaching_options(dynamic)
     accept_given(name.root, of_store)
     elsewhere = {"branch", *of_store}
     return table.with_options({key: value for key, value in dynamic.items() if key not in elsewhere})
 
 
-def create_table(path: str, schema: TableSchema, *, file_io: FileIO | None = None) -> FileStoreTable:
+def create_table(
+    path: str, schema: TableSchema, *, options: Mapping[str, str] | None = None, file_io: FileIO | None = None
+) -> FileStoreTable:
     """Create a table with ``schema`` at ``path``; nothing but its first schema file is written.
+
+    Args:
+        path: the table directory.
+        schema: its first schema.
+        options: of the store, and of the catalog whose metastore gets the table's name.
+        file_io: the store; made from path and options when not given.
 
     Raises:
         SchemaError: there is a table already, or the last part of the path cannot be a table's name.
         UnsupportedError: the path is in the database `sys` of a warehouse, where only system tables are.
+        PaimonError: the metastore of the catalog cannot be reached.
     """
     name = parse_table_path(path)
     refuse_system_database(name.root)
     check_new_table_name(name.root.rpartition("/")[2])
-    io = confined(file_io or FileIO.for_path(name.root, {}), name.root)
-    SchemaStore(io, TablePaths(name.root)).create(schema)
+    given = options or {}
+    home = home_of(given, name.root)
+    io = confined(file_io or FileIO.for_path(name.root, dict(given)), name.root)
+    if home is None:
+        SchemaStore(io, TablePaths(name.root)).create(schema)
+    else:
+        _create_named(home, io, TablePaths(name.root), schema)
     log_ignored(name.root, schema.options, logging.WARNING)
-    return load_table(name.root, file_io=io)
+    return load_table(name.root, file_io=confined(io, name.root, publisher=home))
+
+
+def _create_named(home: TableHome, io: FileIO, paths: TablePaths, schema: TableSchema) -> None:
+    """Write the first schema and put the table's name into the metastore, or neither, while its lock is held."""
+    with home.locked(""):
+        home.check_new(schema)
+        SchemaStore(io, paths).create(schema)
+        added = False
+        try:
+            added = home.add(schema)
+        finally:
+            if not added:
+                io.delete_quietly(paths.schema_path(schema.id))
+                io.delete_empty_directory(paths.schema_dir)
+                io.delete_empty_directory(paths.root)
+        if not added:
+            raise home.taken()
 
 
 def table_exists(path: str, *, options: Mapping[str, str] | None = None) -> bool:
     """Tell whether there is a table (a schema file) at ``path``."""
     name = parse_table_path(path)
+    home = home_of(options or {}, name.root)
+    if home is not None and not home.exists():
+        return False
     return bool(SchemaStore(FileIO.for_path(name.root, dict(options or {})), TablePaths(name.root, name.branch)).ids())
 
 

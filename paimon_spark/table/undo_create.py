@@ -25,6 +25,8 @@ def undo_create(path: str, options: Mapping[str, str]) -> None:
         table = load_table(path, options=options)
     except TableNotFoundError:
         return
+    if table.file_io.publisher is not None:
+        table.file_io.publisher.forget()
     io, root, keys = table.file_io, table.path, table.schema.partition_keys
     first = f"{escape_path_name(keys[0])}=" if keys else BUCKET_PREFIX
     inside = table.paths.layout.data_directory if table.paths.layout else None

@@ -231,7 +231,7 @@ def _nullable(t):
 
 # -------------------------------------------------------------------------------------------------- the oracle
 class PaimonOracle:
-    def __init__(self, warehouse, version=None, heap="1g", timezone="UTC", jars=()):
+    def __init__(self, warehouse, version=None, heap="1g", timezone="UTC", jars=(), options=None):
         from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
         self._numbers = itertools.count()
@@ -268,7 +268,7 @@ class PaimonOracle:
         self.gw = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
         self.jvm = self.gw.jvm
         try:
-            self.java = self._do(self.jvm.PaimonOracle, self.warehouse, self.tmp)
+            self.java = self._do(self.jvm.PaimonOracle, self.warehouse, self.tmp, dict(options or {}))
             self.extras = (
                 self.jvm.PaimonOracleExtras(self.java)
                 if os.path.exists(os.path.join(cp[0], "PaimonOracleExtras.class"))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.errors import OptionError
-from paimon_spark.options import Scope, canonical_options, with_scope
+from paimon_spark.options import canonical_options, reaching_options
 from paimon_spark.spark.catalog.batch_write import BatchWriteProxy
 from paimon_spark.spark.catalog.distribution import Parallelism, WriteDistribution, write_distribution
 from paimon_spark.spark.catalog.placed_rows import PlacedRows
@@ -117,7 +117,7 @@ class WriteBuilderProxy(Proxy):
 
     def opened(self) -> FileStoreTable | None:
         """The table as the statement opened it, unless options of the write say how the store is reached."""
-        return None if with_scope(self.given, Scope.STORE) else self.loaded.table
+        return None if reaching_options(self.given) else self.loaded.table
 
     def buildForBatch(self) -> JavaObject:
         """Not called where `build` is there."""

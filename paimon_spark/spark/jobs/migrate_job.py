@@ -150,7 +150,7 @@ def migrate(
     if one.startswith(other) or other.startswith(one):
         raise OptionError(f"The new table {path} must not lie in its source {source.root}, nor around it.")
     schema = _new_schema(source, options)
-    table = create_table(path, schema, file_io=FileIO.for_path(path, dict(store)))
+    table = create_table(path, schema, options=store)
     try:
         in_place = _fill(source, table, delete_origin=delete_origin, threads=parallelism or table.file_io.threads)
     except CommitStateUnknownError:

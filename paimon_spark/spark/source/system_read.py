@@ -16,7 +16,8 @@ from paimon_spark.spark.source.read_columns import match_columns
 from paimon_spark.spark.source.source_options import row_condition
 from paimon_spark.spark.source.worker_process import speed_up_worker
 from paimon_spark.spec.predicate import evaluate
-from paimon_spark.table.filesystem_catalog import DATABASE_SUFFIX, SYSTEM_DATABASE, FilesystemCatalog
+from paimon_spark.table.filesystem_catalog import DATABASE_SUFFIX, SYSTEM_DATABASE
+from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.paths import parse_table_path
 from paimon_spark.table.system.global_tables import GLOBAL_TABLES
 from paimon_spark.table.system.registry import system_table
@@ -106,7 +107,7 @@ def metadata_source(request: ReadRequest) -> MetadataSource | None:
     warehouse, _, database = parent.rpartition("/")
     of_warehouse = GLOBAL_TABLES.get(name.lower())
     if of_warehouse is not None and database == f"{SYSTEM_DATABASE}{DATABASE_SUFFIX}":
-        catalog = FilesystemCatalog(warehouse, request.options)
+        catalog = open_catalog(warehouse, request.options)
         return MetadataSource(of_warehouse.fields, lambda: of_warehouse.read(catalog))
     if find_view(parse_table_path(request.path).system_table) is not None:
         return None

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 from paimon_spark.commit.overwrite import OverwriteSpec
 from paimon_spark.commit.overwrite_condition import overwrite_where
 from paimon_spark.errors import OptionError, SchemaError, SchemaMismatchError, TableNotFoundError
-from paimon_spark.options import Scope, canonical_options, with_scope
+from paimon_spark.options import canonical_options, reaching_options
 from paimon_spark.spark.columns.merge_schema import merge_schema
 from paimon_spark.spark.columns.types import saved_columns
 from paimon_spark.spark.session.overwrite_mode import is_dynamic_overwrite
 from paimon_spark.spark.session.session_options import layered
 from paimon_spark.spark.source.source_options import REPLACE_WHERE, refuse_system_table, row_condition
-from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.new_schema import KEY_OPTIONS, names_of, new_table_schema
 from paimon_spark.table.paths import MAIN_BRANCH, parse_table_path, refuse_system_database
 from paimon_spark.table.support import check_writable
@@ -83,7 +82,7 @@ def _opened_or_created(
             raise
     new_schema = new_table_schema(saved_columns(schema), {k: v for k, v in others.items() if not of_one_write(k)})
     try:
-        return create_table(name.root, new_schema, file_io=FileIO.for_path(name.root, store))
+        return create_table(name.root, new_schema, options=store)
     except SchemaError:  # another job was faster; then its table is the one to write to
         return load_table(request.path, options=store)
 
@@ -101,7 +100,7 @@ def opened_table(request: WriteRequest) -> FileStoreTable:
 def _sorted(request: WriteRequest) -> tuple[dict[str, str], str | None, dict[str, str], dict[str, str]]:
     """The options of a save: of the store, the branch, the session's, those of the table."""
     session = dict(request.session_options)
-    store = with_scope({**session, **request.options}, Scope.STORE)
+    store = reaching_options({**session, **request.options})
     others = {key: value for key, value in request.options.items() if key not in store}
     branch = session.pop("branch", None)
     branch = others.pop("branch", branch)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from paimon_spark.errors import SchemaChangeError, UnsupportedError
 from paimon_spark.options import canonical_options
-from paimon_spark.storage.file_io import FileIO
 from paimon_spark.table.paths import is_path_name, plain_path
 from paimon_spark.table.table import create_table
 
@@ -75,7 +74,7 @@ def create_named_table(
         SchemaError: there is such a table.
     """
     if catalog is None or is_path_name(name):
-        create_table(name, schema, file_io=FileIO.for_path(name, options))
+        create_table(name, schema, options=options)
     else:
         catalog.create_table(database, name, schema)
 

@@ -17,6 +17,7 @@ from paimon_spark.errors import PaimonError, SchemaError, TableNotFoundError
 from paimon_spark.spark.sql.statement_tokens import split_name
 from paimon_spark.table.catalog_options import check_catalog_options
 from paimon_spark.table.filesystem_catalog import DEFAULT_DATABASE, FilesystemCatalog
+from paimon_spark.table.metastore_catalog import open_catalog
 from paimon_spark.table.paths import is_path_name, is_plain_name, parse_table_path
 from paimon_spark.table.table import FileStoreTable, load_table, table_exists
 
@@ -112,7 +113,7 @@ def add_warehouse(
         OptionError: an option is unknown, or is one of tables.
     """
     check_catalog_options(options)
-    catalog = FilesystemCatalog(warehouse.rstrip("/") or "/", dict(options))
+    catalog = open_catalog(warehouse, options)
     with _lock:
         known = _states.get(spark, Warehouses())
         known = replace(known, catalogs={**known.catalogs, name: catalog})

@@ -10,7 +10,7 @@ from pyspark.sql.types import DataType, StructType
 
 from paimon_spark import errors
 from paimon_spark.errors import OptionError, PaimonError, SchemaError
-from paimon_spark.options import Scope, with_scope
+from paimon_spark.options import reaching_options
 from paimon_spark.spark.columns.types import from_spark_struct, spark_arrow_schema
 from paimon_spark.spark.jobs.migrate_job import directory_source, migrate, table_source
 from paimon_spark.spark.jobs.shuffled_write import is_shuffled, write_shuffled
@@ -38,7 +38,6 @@ from paimon_spark.spark.table.repairs import Repairs
 from paimon_spark.spark.table.rows import Rows
 from paimon_spark.spark.table.table_display import Display
 from paimon_spark.spark.table.tags import Tags
-from paimon_spark.storage.file_io import FileIO
 from paimon_spark.storage.secrets import QuietOptions
 from paimon_spark.table.new_schema import new_table_schema
 from paimon_spark.table.paths import parse_table_path
@@ -109,7 +108,7 @@ class PaimonTable:
         given = dict(write_request({"path": path, **option_keys(options or {})}, overwrite=False).options)
         name = parse_table_path(table_path({"path": path}))
         if ignore_if_exists and table_exists(name.root, options=given):
-            return cls.for_path(spark, path, **with_scope(given, Scope.STORE))
+            return cls.for_path(spark, path, **reaching_options(given))
         fields = from_spark_struct(_parsed_schema(spark, schema))
         new_schema = new_table_schema(
             fields,
@@ -118,8 +117,8 @@ class PaimonTable:
             partition_keys=[partition_by] if isinstance(partition_by, str) else partition_by,
             comment=comment,
         )
-        create_table(name.root, new_schema, file_io=FileIO.for_path(name.root, given))
-        return cls.for_path(spark, path, **with_scope(given, Scope.STORE))
+        create_table(name.root, new_schema, options=reaching_options(given))
+        return cls.for_path(spark, path, **reaching_options(given))
 
     @classmethod
     def migrate(
@@ -156,7 +155,7 @@ class PaimonTable:
         """
         register(spark)
         given = {key: str(value) for key, value in (options or {}).items()}
-        store = with_scope(given, Scope.STORE)
+        store = reaching_options(given)
         found = (
             table_source(spark, source, store)
             if source_type == "hive"

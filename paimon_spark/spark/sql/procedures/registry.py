@@ -53,7 +53,6 @@ _GLOBAL_INDEX = (
     f"{SYSTEM_DATABASE}.rewrite_file_index) lets reads skip files"
 )
 REFUSED: Mapping[str, str] = {
-    "repair": "a filesystem catalog has no metastore that could differ from its directories",
     "alter_view_dialect": _VIEWS,
     **dict.fromkeys(("create_function", "alter_function", "drop_function"), _FUNCTIONS),
     **dict.fromkeys(("create_global_index", "drop_global_index"), _GLOBAL_INDEX),

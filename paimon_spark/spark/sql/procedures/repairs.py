@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.maintain.compact.scope import parse_partitions, scope_of
 from paimon_spark.maintain.files.earliest_snapshot import repair_earliest_snapshot
 from paimon_spark.maintain.files.unexisting_files import remove_unexisting_files
@@ -20,6 +21,7 @@ from paimon_spark.spark.sql.procedures.procedure import (
     ResultColumn,
     Rows,
 )
+from paimon_spark.table.metastore_catalog import MetastoreCatalog
 
 
 def _mark_partition_done(context: CallContext, arguments: Arguments) -> Rows:
@@ -38,6 +40,23 @@ def _repair_earliest_snapshot(context: CallContext, arguments: Arguments) -> Row
     return [(repair_earliest_snapshot(context.table(arguments["table"]), snapshot_id), snapshot_id)]
 
 
+def _repair(context: CallContext, arguments: Arguments) -> Rows:
+    catalog = context.warehouse()
+    if not isinstance(catalog, MetastoreCatalog):
+        raise UnsupportedError(
+            "Procedure sys.repair is for catalogs with a metastore ('metastore' = 'jdbc'): the names of this one are "
+            "those of its directories."
+        )
+    text = arguments["database_or_table"].strip()
+    names = [part.strip().split(".") for part in text.split(",")] if text else [[]]
+    for name in names:
+        if len(name) > 2:
+            raise OptionError(f"'{'.'.join(name)}' names no database or table: write database or database.table.")
+    for name in names:
+        catalog.repair(*name)
+    return [(True,)]
+
+
 def _reassign_row_id(context: CallContext, arguments: Arguments) -> Rows:
     name, partitions = arguments["table"], arguments["partitions"]
     table = context.table(name)
@@ -47,6 +66,13 @@ def _reassign_row_id(context: CallContext, arguments: Arguments) -> Rows:
 
 
 REPAIR_PROCEDURES = (
+    Procedure(
+        "repair",
+        (Argument("database_or_table", required=True),),
+        DONE,
+        _repair,
+        "Puts the names of tables that lie in the warehouse into its metastore; with an empty name those of all.",
+    ),
     Procedure(
         "reassign_row_id",
         (TABLE, Argument("partitions")),

@@ -1,0 +1,1 @@
+"""Metastores: which tables a catalog has, where their names are not those of directories alone."""

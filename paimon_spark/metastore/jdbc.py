@@ -1,0 +1,274 @@
+"""The tables of a database in which JDBC catalogs keep names and locks, as Java makes and reads them.
+
+Java: ``JdbcCatalog``, ``JdbcUtils``, ``JdbcCatalogLock`` and the ``*DistributedLockDialect`` classes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from paimon_spark.errors import OptionError, PaimonError, TableBusyError
+from paimon_spark.metastore.database import Database, NameTakenError
+from paimon_spark.metastore.jdbc_uri import parse_address
+from paimon_spark.metastore.metastore import Metastore
+from paimon_spark.options import find_option
+from paimon_spark.storage.directory_markers import NO_DIRECTORIES
+from paimon_spark.storage.store_options import FSSPEC_SCHEME, scheme_of
+
+if TYPE_CHECKING:
+    from paimon_spark.spec.schema import TableSchema
+
+_LOG = logging.getLogger(__name__)
+_NAME: Final = "VARCHAR(255) NOT NULL"
+_TABLES: Final = {
+    "paimon_tables": f"catalog_key {_NAME}, database_name {_NAME}, table_name {_NAME}, "
+    "PRIMARY KEY (catalog_key, database_name, table_name)",
+    "paimon_database_properties": f"catalog_key {_NAME}, database_name {_NAME}, property_key VARCHAR(255), "
+    "property_value VARCHAR(1000), PRIMARY KEY (catalog_key, database_name, property_key)",
+    "paimon_table_properties": f"catalog_key {_NAME}, database_name {_NAME}, table_name {_NAME}, property_key {_NAME}, "
+    "property_value VARCHAR(1000), PRIMARY KEY (catalog_key, database_name, table_name, property_key)",
+    "paimon_views": f"catalog_key {_NAME}, database_name {_NAME}, view_name {_NAME}, view_schema TEXT NOT NULL, "
+    "PRIMARY KEY (catalog_key, database_name, view_name)",
+}
+_LOCKS: Final = "paimon_distributed_locks"
+_LOCKS_COLUMNS: Final = (
+    "lock_id VARCHAR({length}) NOT NULL, acquired_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL, "
+    "expire_time_seconds BIGINT DEFAULT 0 NOT NULL, PRIMARY KEY (lock_id)"
+)
+_AGE_SECONDS: Final = {
+    "sqlite3": "strftime('%s', 'now') - strftime('%s', acquired_at)",
+    "psycopg": "EXTRACT(EPOCH FROM AGE(NOW(), acquired_at))",
+    "pymysql": "TIMESTAMPDIFF(SECOND, acquired_at, NOW())",
+}
+_OF_DATABASE: Final = "catalog_key = ? AND database_name = ?"
+_OF_TABLE: Final = f"{_OF_DATABASE} AND table_name = ?"
+_MADE: Final = "exists"
+"""The property that Java gives each database, so that one without tables has a row."""
+_FIRST_WAIT: Final = 0.1
+_PREFIX: Final = "jdbc."
+_TOO_LONG: Final = 1000
+_made: set[tuple[Any, ...]] = set()
+_making = threading.Lock()
+
+
+@dataclass(frozen=True)
+class JdbcMetastore(Metastore):
+    """Names and locks of one ``catalog-key`` in a database."""
+
+    database: Database
+    key: str
+    locks: bool
+    """Whether commits take the catalog's lock."""
+    lock_key_length: int
+    longest_wait: timedelta
+    longest_sleep: timedelta
+    copies_properties: bool
+
+    @staticmethod
+    def of(options: Mapping[str, str]) -> JdbcMetastore:
+        """Return the metastore of a catalog's options; its tables are made where they are missing.
+
+        Raises:
+            OptionError: an option is missing or has a value that it cannot have.
+            PaimonError: the database cannot be reached.
+        """
+        uri = options.get("uri")
+        if not uri:
+            raise OptionError(
+                "A JDBC catalog needs the option 'uri': jdbc:sqlite:<file>, jdbc:postgresql://<host>/<database> or "
+                "jdbc:mysql://<host>/<database>."
+            )
+        properties = {key[len(_PREFIX) :]: value for key, value in options.items() if key.startswith(_PREFIX)}
+        locks = _value(options, "lock.enabled")
+        metastore = JdbcMetastore(
+            Database(parse_address(uri, properties)),
+            _value(options, "catalog-key"),
+            _is_object_store(options.get("warehouse", "")) if locks is None else locks,
+            _value(options, "lock-key-max-length"),
+            _value(options, "lock-acquire-timeout"),
+            _value(options, "lock-check-max-sleep"),
+            _value(options, "sync-all-properties"),
+        )
+        metastore._make_tables()
+        return metastore
+
+    def _make_tables(self) -> None:
+        made = (self.database.address.shown, self.locks)
+        with _making:
+            if made in _made:
+                return
+            there = self.database.table_names()
+            wanted = dict(_TABLES)
+            if self.locks:
+                wanted[_LOCKS] = _LOCKS_COLUMNS.format(length=self.lock_key_length)
+            for name, columns in wanted.items():
+                if name not in there:
+                    try:
+                        self.database.change(f"CREATE TABLE {name} ({columns})")
+                    except (PaimonError, NameTakenError):  # another process may have been first
+                        if name not in self.database.table_names():
+                            raise
+            _made.add(made)
+
+    def databases(self) -> list[str]:
+        """Names of all databases, unordered: those with properties, tables or views."""
+        sources = ("paimon_tables", "paimon_database_properties", "paimon_views")
+        query = " UNION ".join(f"SELECT database_name FROM {name} WHERE catalog_key = ?" for name in sources)
+        return [name for (name,) in self.database.rows(query, self.key, self.key, self.key)]
+
+    def has_database(self, database: str) -> bool:
+        """Tell whether there is such a database."""
+        return database in self.databases()
+
+    def create_database(self, database: str, location: str) -> None:
+        """Add a database with its location, unless it is there."""
+        insert = "INSERT INTO paimon_database_properties VALUES (?, ?, ?, ?)"
+        for key, value in ((_MADE, "true"), ("location", location)):
+            with contextlib.suppress(NameTakenError):
+                self.database.change(insert, self.key, database, key, value)
+
+    def drop_database(self, database: str) -> None:
+        """Remove a database with every name in it."""
+        for name in _TABLES:
+            self.database.change(f"DELETE FROM {name} WHERE {_OF_DATABASE}", self.key, database)
+
+    def tables(self, database: str) -> list[str]:
+        """Names of the tables of a database, unordered."""
+        query = f"SELECT table_name FROM paimon_tables WHERE {_OF_DATABASE}"
+        return [name for (name,) in self.database.rows(query, self.key, database)]
+
+    def has_table(self, database: str, table: str) -> bool:
+        """Tell whether there is such a table."""
+        return self.database.has(f"SELECT 1 FROM paimon_tables WHERE {_OF_TABLE}", self.key, database, table)
+
+    def has_view(self, database: str, view: str) -> bool:
+        """Tell whether there is such a view."""
+        query = f"SELECT 1 FROM paimon_views WHERE {_OF_DATABASE} AND view_name = ?"
+        return self.database.has(query, self.key, database, view)
+
+    def check_schema(self, schema: TableSchema) -> None:
+        """Refuse a schema with an option that is longer than its column, where options are copied."""
+        self._properties(schema)
+
+    def add_table(self, database: str, table: str, schema: TableSchema) -> bool:
+        """Add a table, and its options where ``sync-all-properties`` is set."""
+        properties = self._properties(schema)
+        try:
+            self.database.change("INSERT INTO paimon_tables VALUES (?, ?, ?)", self.key, database, table)
+        except NameTakenError:
+            return False
+        self._put_properties(database, table, properties)
+        return True
+
+    def drop_table(self, database: str, table: str) -> bool:
+        """Remove the name of a table and its options; return whether it was there."""
+        gone = self.database.change(f"DELETE FROM paimon_tables WHERE {_OF_TABLE}", self.key, database, table)
+        self.database.change(f"DELETE FROM paimon_table_properties WHERE {_OF_TABLE}", self.key, database, table)
+        return gone > 0
+
+    def rename_table(self, database: str, table: str, to_database: str, to_table: str) -> bool:
+        """Change the name of a table; False where it is not there, or the new name is taken."""
+        values = (to_database, to_table, self.key, database, table)
+        change = f"SET database_name = ?, table_name = ? WHERE {_OF_TABLE}"
+        try:
+            renamed = self.database.change(f"UPDATE paimon_tables {change}", *values)
+        except NameTakenError:
+            return False
+        if renamed:
+            self.database.change(f"UPDATE paimon_table_properties {change}", *values)
+        return renamed > 0
+
+    def schema_changed(self, database: str, table: str, schema: TableSchema) -> None:
+        """Write the options of a table anew, where ``sync-all-properties`` is set."""
+        if self.copies_properties:
+            properties = self._properties(schema)
+            self.database.change(f"DELETE FROM paimon_table_properties WHERE {_OF_TABLE}", self.key, database, table)
+            self._put_properties(database, table, properties)
+
+    def _properties(self, schema: TableSchema) -> dict[str, str]:
+        """What is kept of a schema: its options, and its keys as options.
+
+        Raises:
+            OptionError: the value of an option is longer than the column that Java makes.
+        """
+        if not self.copies_properties:
+            return {}
+        keys = {
+            "primary-key": schema.primary_keys,
+            "partition": schema.partition_keys,
+            "bucket-key": schema.core_options.bucket_key,
+        }
+        found = {**schema.options, **{key: ",".join(names) for key, names in keys.items() if names}}
+        for key, value in found.items():
+            if len(value) > _TOO_LONG:
+                raise OptionError(
+                    f"The option '{key}' of the table has {len(value)} characters; a JDBC catalog keeps up to "
+                    f"{_TOO_LONG} of each. Shorten it, or give the catalog 'sync-all-properties' = 'false'."
+                )
+        return found
+
+    def _put_properties(self, database: str, table: str, properties: Mapping[str, str]) -> None:
+        if properties:
+            rows = ", ".join(["(?, ?, ?, ?, ?)"] * len(properties))
+            values = [part for item in sorted(properties.items()) for part in (self.key, database, table, *item)]
+            with contextlib.suppress(NameTakenError):  # somebody else wrote them at the same time
+                self.database.change(f"INSERT INTO paimon_table_properties VALUES {rows}", *values)
+
+    @contextlib.contextmanager
+    def locked(self, database: str, name: str) -> Iterator[None]:
+        """Hold the row of a lock, which Java's writers take for the same table."""
+        if not self.locks:
+            yield
+            return
+        lock = f"{self.key}.{database}.{name}"
+        self._acquire(lock)
+        try:
+            yield
+        finally:
+            try:
+                self.database.change(f"DELETE FROM {_LOCKS} WHERE lock_id = ?", lock)
+            except (PaimonError, NameTakenError) as error:
+                _LOG.warning(
+                    "The lock %s was not released: %s. Others can take it %s seconds after it was taken.",
+                    lock,
+                    error,
+                    int(self.longest_wait.total_seconds()),
+                )
+
+    def _acquire(self, lock: str) -> None:
+        seconds, begin, wait = self.longest_wait.total_seconds(), time.monotonic(), _FIRST_WAIT
+        age = _AGE_SECONDS[self.database.address.driver]
+        while True:
+            self.database.change(f"DELETE FROM {_LOCKS} WHERE {age} > expire_time_seconds AND lock_id = ?", lock)
+            try:
+                insert = f"INSERT INTO {_LOCKS} (lock_id, expire_time_seconds) VALUES (?, ?)"
+                self.database.change(insert, lock, int(seconds))
+            except NameTakenError:
+                if time.monotonic() - begin > seconds:
+                    raise TableBusyError(
+                        f"The lock {lock} of the catalog was held by others for {int(seconds)} seconds "
+                        "('lock-acquire-timeout'). Nothing was done; run it again."
+                    ) from None
+                time.sleep(wait)
+                wait = min(2 * wait, self.longest_sleep.total_seconds())
+            else:
+                return
+
+
+def _value(options: Mapping[str, str], key: str) -> Any:
+    option = find_option(key)
+    assert option is not None, key
+    return option.parse(options[key]) if key in options else option.default
+
+
+def _is_object_store(warehouse: str) -> bool:
+    """Whether Java takes locks where `lock.enabled` is not set (``FileIO.isObjectStore``)."""
+    scheme = scheme_of(warehouse)
+    return FSSPEC_SCHEME.get(scheme, scheme) in NO_DIRECTORIES

@@ -1,0 +1,210 @@
+"""Databases and tables whose names a metastore keeps; their files lie in the warehouse as in any other.
+
+Equals Java's ``JdbcCatalog``: a table is at ``<warehouse>/<database>.db/<table>``, its schema file is the authority,
+and it is there when the metastore has its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from paimon_spark.errors import OptionError, PaimonError, SchemaError, TableNotFoundError
+from paimon_spark.metastore.metastore import Metastore, TableHome
+from paimon_spark.metastore.opening import metastore_of
+from paimon_spark.table.filesystem_catalog import (
+    DEFAULT_DATABASE,
+    SYSTEM_DATABASE,
+    SYSTEM_DATABASE_TABLES,
+    FilesystemCatalog,
+    refuse_system,
+)
+from paimon_spark.table.paths import check_new_table_name, is_plain_name
+from paimon_spark.table.table import load_table
+
+if TYPE_CHECKING:
+    pass
+
+
+def open_catalog(warehouse: str, options: Mapping[str, str]) -> FilesystemCatalog:
+    """Return the catalog that the options name, over a warehouse.
+
+    Args:
+        warehouse: a directory.
+        options: of the catalog and the store; checked by `check_catalog_options`.
+
+    Raises:
+        OptionError: an option is missing or cannot be used.
+        PaimonError: the metastore cannot be reached.
+    """
+    root = warehouse.rstrip("/") or "/"
+    if metastore_of(options) is None:
+        return FilesystemCatalog(root, dict(options))
+    given = options.get("warehouse", root).rstrip("/")
+    if given != root:
+        raise OptionError(f"The catalog has two warehouses: {root}, and the option 'warehouse' = '{given}'.")
+    return MetastoreCatalog(root, {**options, "warehouse": root})
+
+
+@dataclass(frozen=True)
+class MetastoreCatalog(FilesystemCatalog):
+    """Databases and tables of a metastore. Picklable; nothing is cached."""
+
+    @cached_property
+    def metastore(self) -> Metastore:
+        """Who keeps the names."""
+        found = metastore_of(self.options)
+        assert found is not None
+        return found
+
+    def databases(self) -> list[str]:
+        """Names of all databases, sorted, `default` among them; the system database is not."""
+        return sorted({*self.metastore.databases(), DEFAULT_DATABASE})
+
+    def database_exists(self, database: str) -> bool:
+        """Tell whether there is such a database."""
+        if database in (SYSTEM_DATABASE, DEFAULT_DATABASE):
+            return True
+        return is_plain_name(database) and self.metastore.has_database(database)
+
+    def create_database(self, database: str, *, ignore_if_exists: bool = False) -> None:
+        """Make a database.
+
+        Raises:
+            PaimonError: it exists.
+            SchemaError: the name cannot be a database's.
+        """
+        refuse_system(database)
+        if self.database_exists(database):
+            if ignore_if_exists:
+                return
+            raise PaimonError(f"Database {database} already exists.")
+        check_new_table_name(database, "database")
+        self.metastore.create_database(database, self.database_path(database))
+
+    def drop_database(self, database: str, *, cascade: bool = False) -> None:
+        """Remove a database and, with `cascade`, the tables in it with their files.
+
+        Java leaves the files, so that no table of the same name can be made again; here they go.
+
+        Raises:
+            PaimonError: there is no such database; or a table is in it and `cascade` is not given.
+        """
+        refuse_system(database)
+        if not self.database_exists(database):
+            raise PaimonError(f"Database {database} does not exist.")
+        tables = self.metastore.tables(database)
+        if tables and not cascade:
+            raise PaimonError(f"Database {database} is not empty: drop its tables first, or use CASCADE.")
+        for table in sorted(tables):
+            self.drop_table(database, table)
+        self.metastore.drop_database(database)
+        self.file_io.delete_empty_directory(self.database_path(database))
+
+    def is_empty(self, database: str) -> bool:
+        """Tell whether a database has no table."""
+        return not self.metastore.tables(database)
+
+    def tables_if_there(self, database: str) -> list[str] | None:
+        """Names of the tables in a database, sorted; None where there is no such database."""
+        if database == SYSTEM_DATABASE:
+            return list(SYSTEM_DATABASE_TABLES)
+        found = self.metastore.tables(database)
+        return sorted(found) if found or self.database_exists(database) else None
+
+    def table_exists(self, database: str, table: str) -> bool:
+        """Tell whether there is such a table."""
+        return is_plain_name(database) and is_plain_name(table) and self.metastore.has_table(database, table)
+
+    def drop_table(self, database: str, table: str) -> None:
+        """Remove a table's name, then all its files.
+
+        Raises:
+            TableNotFoundError: there is none.
+            PaimonError: its files could not be deleted.
+        """
+        if not (self.table_exists(database, table) and self.metastore.drop_table(database, table)):
+            raise TableNotFoundError(f"Table {database}.{table} does not exist.")
+        path = self.table_path(database, table)
+        if self.file_io.exists(path):
+            self._delete_table(path)
+
+    def rename_table(self, database: str, table: str, to_database: str, to_table: str) -> None:
+        """Give a table another name, or another database; its directory moves with it.
+
+        Raises:
+            TableNotFoundError: there is none.
+            SchemaError: there is a table with the new name, or it cannot be a table's.
+            PaimonError: there is no such database to move to, or it is that of the system tables.
+        """
+        refuse_system(to_database)
+        source, target = self.table_path(database, table), self.table_path(to_database, to_table)
+        homes = sorted(
+            {
+                (database, table): self._home(database, table),
+                (to_database, to_table): self._home(to_database, to_table),
+            }.items()
+        )
+        with ExitStack() as locks:
+            for _, home in homes:
+                locks.enter_context(home.locked(""))
+            if not self.table_exists(database, table):
+                raise TableNotFoundError(f"Table {database}.{table} does not exist.")
+            if not self.database_exists(to_database):
+                raise PaimonError(f"Database {to_database} does not exist.")
+            check_new_table_name(to_table)
+            self._home(to_database, to_table).check_free()
+            if self._has_schema(target):
+                raise SchemaError(f"Table {to_database}.{to_table} already exists: {target} has its files.")
+            if not self.metastore.rename_table(database, table, to_database, to_table):
+                raise SchemaError(f"Table {to_database}.{to_table} already exists.")
+            try:
+                if not self.file_io.finish_rename(source, target):
+                    self.file_io.mkdirs(self.database_path(to_database))
+                    self.file_io.rename(source, target)
+            except BaseException:
+                self.metastore.rename_table(to_database, to_table, database, table)
+                raise
+
+    def repair(self, database: str | None = None, table: str | None = None) -> list[str]:
+        """Put the names of tables that lie in the warehouse into the metastore, and copy their options again.
+
+        Java: ``JdbcCatalog.repairCatalog``, ``repairDatabase``, ``repairTable``. Names without a directory stay.
+
+        Args:
+            database: that alone; all that lie in the warehouse when not given.
+            table: of the database, that alone.
+
+        Returns:
+            The names of the tables that were added, as ``database.table``.
+
+        Raises:
+            PaimonError: there is no such directory of a database.
+            TableNotFoundError: there is no such directory of a table.
+        """
+        files = FilesystemCatalog(self.warehouse, self.options)
+        wanted = [database] if database is not None else files.databases()
+        added = []
+        for name in wanted:
+            tables = files.tables_if_there(name)
+            if database is not None and (tables is None or not self.file_io.exists(self.database_path(name))):
+                raise PaimonError(f"Database {name} cannot be repaired: there is no {self.database_path(name)}.")
+            if table is not None and table not in (tables or ()):
+                raise TableNotFoundError(f"Table {name}.{table} cannot be repaired: it has no files in the warehouse.")
+            if tables and not self.metastore.has_database(name):
+                self.metastore.create_database(name, self.database_path(name))
+            for found in tables or () if table is None else (table,):
+                schema = load_table(self.table_path(name, found), file_io=self.file_io).schema
+                home = self._home(name, found)
+                with home.locked(""):
+                    if home.exists():
+                        home.schema_changed(schema)
+                    elif home.add(schema):
+                        added.append(f"{name}.{found}")
+        return added
+
+    def _home(self, database: str, table: str) -> TableHome:
+        return TableHome(self.metastore, database, table)
