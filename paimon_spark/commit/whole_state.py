@@ -31,10 +31,12 @@ class WholeState:
     like: Snapshot
     """The snapshot whose schema, index files, number of rows, watermark, statistics and properties it has."""
     base: Sequence[ManifestEntry]
-    """The files before its own changes."""
+    """The files before its own changes, but for those that `moved` names."""
     delta: Sequence[ManifestEntry]
     """Its own changes."""
     next_row_id: int | None
+    moved: Sequence[ManifestEntry] = ()
+    """Files that only change their level, as they were: no entry says that they leave it (`rollback_as_latest`)."""
 
 
 class _StateBuilder:
@@ -71,7 +73,7 @@ class _StateBuilder:
             commit_kind=CommitKind.OVERWRITE,
             time_millis=next_commit_millis(latest),
             total_record_count=state.like.total_record_count,
-            delta_record_count=sum(entry.row_change for entry in state.delta),
+            delta_record_count=sum(e.row_change for e in state.delta) - sum(e.row_change for e in state.moved),
             watermark=state.like.watermark,
             statistics=state.like.statistics,
             properties=state.like.properties,

@@ -8,6 +8,7 @@ import pytest
 from paimon_spark.commit import file_store_commit
 from paimon_spark.commit.file_store_commit import OverwriteSpec, commit
 from paimon_spark.errors import CommitConflictError, CommitError, OptionError, SnapshotNotFoundError
+from paimon_spark.maintain.compact.compaction import compact
 from paimon_spark.maintain.refs import rollback_as_latest, tags
 from paimon_spark.maintain.refs.rollback_as_latest import RollbackAsLatest, rollback_to_as_latest
 from paimon_spark.read.split_read import read_split
@@ -148,3 +149,27 @@ def test_what_took_place_is_not_advised_to_be_run_again(
     with pytest.raises(CommitError, match=r"snapshot 4 has the rows of snapshot 1; do not run it again"):
         rollback_to_as_latest(table, snapshot_id=1)
     assert (table.snapshots.ids(), rows(table)) == ([1, 2, 3, 4], {1: "a"})
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("compacts", ["we", "Java"])
+def test_a_file_that_goes_back_to_its_level_can_rise_again(tmp_path: Path, oracle: Any, compacts: str) -> None:
+    """A manifest that said that the file left the higher level would cancel its second rise there."""
+    table = make_table(tmp_path / "t", primary_key=["k"], bucket="1", write_only="true", manifest__merge_min_count="99")
+    commit(table, [message(table, data_file(table, {1: "a", 2: "b"}))])
+    levels = [{0}]
+    for turn in range(2):
+        if compacts == "we":
+            compact(load_table(table.path), full=True)
+        else:
+            oracle.compact(table.path)
+        now = load_table(table.path)
+        levels.append({entry.file.level for entry in now.manifests.live_entries(now.snapshots.latest())})
+        assert rows(now) == dict(oracle.rows(table.path)) == {1: "a", 2: "b"}
+        if not turn:
+            rollback_to_as_latest(now, snapshot_id=1)
+            assert rows(load_table(table.path)) == dict(oracle.rows(table.path)) == {1: "a", 2: "b"}
+    assert levels[1] == levels[2] != {0}, "the file rises without being written anew"
+    assert len({entry.file.file_name for entry in now.manifests.live_entries(now.snapshots.latest())}) == 1
+    latest = now.snapshots.get(3)
+    assert (latest.total_record_count, latest.delta_record_count) == (2, 0)

@@ -122,12 +122,14 @@ def _commit(table: FileStoreTable, target: Snapshot) -> RollbackAsLatest:
     """Publish the snapshot that leads from the latest one to the target's files.
 
     Its manifests are new: a manifest that deletes a file of the target would cancel its new ADD, as readers ignore the
-    order.
+    order. For the same reason a file that is in both states, at another level, goes without a DELETE: a compaction will
+    bring it back to that level (Java: it does have one, and readers then miss the file).
     """
 
     def state(latest: Snapshot) -> WholeState:
         row_ids = [number for number in (latest.next_row_id, target.next_row_id) if number is not None]
-        return WholeState(target, *_difference(table, latest, target), max(row_ids, default=None))
+        base, delta, moved = _difference(table, latest, target)
+        return WholeState(target, base, delta, max(row_ids, default=None), moved)
 
     try:
         made = commit_state(table, f"{_PREFIX}{uuid.uuid4()}", state)
@@ -138,9 +140,20 @@ def _commit(table: FileStoreTable, target: Snapshot) -> RollbackAsLatest:
 
 def _difference(
     table: FileStoreTable, latest: Snapshot, target: Snapshot
-) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
-    """Return the latest files, and the DELETE and ADD entries that turn them into the files of the target."""
+) -> tuple[list[ManifestEntry], list[ManifestEntry], list[ManifestEntry]]:
+    """Return the latest files, the DELETE and ADD entries that turn them into the target's, and those left out of both.
+
+    These are files of the target, at other levels: its ADD entries have them as they are there.
+    """
     here = {entry.identifier(): entry for entry in table.manifests.live_entries(latest)}
     there = {entry.identifier(): entry for entry in table.manifests.live_entries(target)}
-    deleted = [replace(entry, kind=FileKind.DELETE) for key, entry in here.items() if key not in there]
-    return list(here.values()), [*deleted, *(entry for key, entry in there.items() if key not in here)]
+    names = {_name(entry) for key, entry in there.items() if key not in here}
+    moved = {key: entry for key, entry in here.items() if key not in there and _name(entry) in names}
+    base = {key: entry for key, entry in here.items() if key not in moved}
+    deleted = [replace(entry, kind=FileKind.DELETE) for key, entry in base.items() if key not in there]
+    added = [entry for key, entry in there.items() if key not in here]
+    return list(base.values()), [*deleted, *added], list(moved.values())
+
+
+def _name(entry: ManifestEntry) -> tuple[bytes, int, str]:
+    return entry.partition, entry.bucket, entry.file.file_name
