@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.session.active_session import activate
 from paimon_spark.spark.session.session_settings import carry_settings, is_connect
+from paimon_spark.spark.session.typed_errors import raise_typed_errors_of_classic, raise_typed_errors_of_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,6 +56,7 @@ def register(spark: SparkSession) -> None:
         from paimon_spark.spark.source.connect_streams import install_connect_streams  # needs the extra `connect`
 
         install_connect_streams()
+        raise_typed_errors_of_connect()
     else:
         from paimon_spark.spark.hooks.install import install_format  # needs py4j, as above
         from paimon_spark.spark.hooks.stream_sinks import install_stream_sinks
@@ -63,6 +65,7 @@ def register(spark: SparkSession) -> None:
 
         follow_session_stores(spark)
         explain_read_failures()
+        raise_typed_errors_of_classic()
         install_stream_sinks()
         if install_format(spark):
             follow_new_sessions(spark, register)

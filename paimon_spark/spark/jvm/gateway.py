@@ -22,6 +22,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
 from paimon_spark.errors import PaimonError, TableNotFoundError, UnsupportedError
+from paimon_spark.spark.session.typed_errors import remember_error
 
 JavaObject = Any
 """An object of the JVM; py4j gives them no better type."""
@@ -274,6 +275,8 @@ def to_java_error(gateway: Gateway, error: Exception, *, named: bool = False) ->
     if origin is None:
         java = gateway.jvm.java.lang
         text = named_text(error) if named else str(error)
+        if isinstance(error, PaimonError):
+            remember_error(error)
         if isinstance(error, UnsupportedError):
             origin = java.UnsupportedOperationException(text)
         elif isinstance(error, PaimonError | TableNotFoundError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -14,7 +15,7 @@ from paimon_spark.spark.jvm.gateway import Gateway, JavaObject
 
 JavaCallError = Py4JError
 """A call of the JVM failed: there is no such member, or Java threw an exception."""
-JavaThrownError = Py4JJavaError
+JavaThrownError: TypeAlias = Py4JJavaError
 """Java threw an exception: the attribute `java_exception`. Where a proxy raises it, it is thrown in Java."""
 CALL_ERRORS = (Py4JError, CapturedException)
 """What a call of the JVM raises; PySpark has a class of its own for some exceptions of Spark."""

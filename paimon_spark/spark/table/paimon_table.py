@@ -253,7 +253,7 @@ class PaimonTable:
         try:
             rows.write.format("paimon").mode(mode).options(**given).save(self._table.path)
         except PySparkException as error:
-            own = _named_error(str(error))
+            own = None if isinstance(error, PaimonError) else _named_error(str(error))
             if own is None:
                 raise
             raise own from error

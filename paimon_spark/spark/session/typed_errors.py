@@ -1,0 +1,120 @@
+"""Errors of this package that come back through Spark are the classes of `errors` again, with one sentence as text.
+
+Spark passes on only a text: of an error in a task a page with the worker's traceback, of one in planning a sentence
+that has the name of its class or, where Java throws it, not even that. Here such an error becomes an instance of both
+its own class and Spark's: ``except paimon_spark.TableNotFoundError`` catches it, and so does ``AnalysisException``.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, cast
+
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions import captured
+
+from paimon_spark.errors import PaimonError
+from paimon_spark.spark.session.plain_methods import wrap_method
+
+_RAISED = re.compile(
+    r"paimon_spark\.errors\.(\w+): (.+?)"
+    r"(?=\s*(?:\n\s*at |\n\n|\n  File |\nTraceback|\nDuring |\nThe above |\nSQLSTATE|\Z))",
+    re.DOTALL,
+)
+"""The last line of a traceback."""
+_PLANNED = re.compile(r"Python data source `?paimon`?: (\w+): (.+?)(?: SQLSTATE: \w+)?(?:\n\nJVM|\Z)", re.DOTALL)
+_MARK = "_paimon_gives_types"
+_MOST = 256
+_told: OrderedDict[str, str] = OrderedDict()
+"""Text of errors that were handed to Java without their names -> name."""
+
+
+def remember_error(error: PaimonError) -> None:
+    """Keep the class of an error of which Java gets the text alone."""
+    _told[str(error)] = type(error).__name__
+    if len(_told) > _MOST:
+        _told.popitem(last=False)
+
+
+def typed_error(error: PySparkException) -> PySparkException:
+    """Return an error of Spark's as one of ours too, if it is one; else as it is."""
+    if isinstance(error, PaimonError):
+        return error
+    text = str(error)
+    raised = _RAISED.findall(text)
+    planned = _PLANNED.search(text)
+    first = text.split("\n\nJVM stacktrace:", 1)[0]
+    if raised:
+        name, sentence = raised[-1]
+    elif planned is not None:
+        name, sentence = planned.groups()
+    elif first in _told:
+        name, sentence = _told[first], first
+    else:
+        return error
+    kind = getattr(sys.modules[PaimonError.__module__], name, None)
+    if not isinstance(kind, type) or not issubclass(kind, PaimonError):
+        return error
+    return _made(kind, error, re.sub(r" SQLSTATE: \w+$", "", f"{name}: {sentence}"))
+
+
+def _made(kind: type[PaimonError], error: PySparkException, text: str) -> PySparkException:
+    both: Any = _both(cast("Any", kind), cast("Any", type(error)))
+    made: Any = both.__new__(both, text)
+    made.__dict__.update(error.__dict__)
+    made.args = (text,)
+    for note in getattr(error, "__notes__", ()):
+        if note not in getattr(made, "__notes__", ()):
+            made.add_note(note)
+    found: PySparkException = made
+    return found
+
+
+@functools.cache
+def _both(kind: Any, spark: Any) -> Any:
+    def shown(self: Any) -> str:
+        return str(self.args[0])
+
+    def reduced(self: Any) -> tuple[Any, ...]:
+        return kind, (shown(self),)
+
+    members = {"__str__": shown, "__reduce__": reduced, "__module__": kind.__module__, "path": None, "errno": None}
+    return type(kind.__name__, (kind, spark), members)
+
+
+def raise_typed_errors_of_classic() -> None:
+    """Let errors out of the JVM of this process be such ones. Calling it again does no harm."""
+    module: Any = captured
+    own = module.convert_exception
+    if hasattr(own, _MARK):
+        return
+
+    @functools.wraps(own)
+    def convert(error: Any) -> Any:
+        found = own(error)
+        known = isinstance(found, PySparkException) and not isinstance(found, captured.UnknownException)
+        return typed_error(found) if known else found
+
+    setattr(convert, _MARK, True)
+    module.convert_exception = convert
+
+
+def raise_typed_errors_of_connect() -> None:
+    """Let clients of Spark Connect raise them. Calling it again does no harm."""
+    from pyspark.sql.connect.client.core import SparkConnectClient
+
+    wrap_method(SparkConnectClient, "_handle_error", _handling)
+
+
+def _handling(own: Callable[..., Any]) -> Callable[..., Any]:
+    def handle(self: Any, *given: Any, **named: Any) -> Any:
+        try:
+            own(self, *given, **named)
+        except PySparkException as error:
+            raise typed_error(error) from None
+
+    return handle

@@ -1,0 +1,224 @@
+"""Makes mistakes that users make, and prints of each what they would see: `… <directory> [sc://…]`.
+
+One line of JSON for each: its name, the class of the error, whether it is a PaimonError, its text, and how many lines
+Python prints of it.
+"""
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import paimon_spark
+from paimon_spark import PaimonTable
+
+root = Path(sys.argv[1])
+
+
+def session() -> Any:
+    """Return a classic session, or one of the server that is named."""
+    if len(sys.argv) > 2:
+        return SparkSession.builder.remote(sys.argv[2]).getOrCreate()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    return builder.config("spark.log.level", "OFF").getOrCreate()
+
+
+spark = session()
+MISTAKES: dict[str, Callable[[], Any]] = {}
+
+
+def mistake(function: Callable[[], Any]) -> Callable[[], Any]:
+    """List a mistake."""
+    MISTAKES[function.__name__] = function
+    return function
+
+
+def path(name: str = "k") -> str:
+    """Return the directory of a table."""
+    return f"{root}/wh/db.db/{name}"
+
+
+def load(where: str, **options: str) -> Any:
+    """Return a table's rows."""
+    return spark.read.format("paimon").options(**options).load(where)
+
+
+def save(frame: Any, where: str, mode: str = "append", **options: str) -> None:
+    """Write rows."""
+    frame.write.format("paimon").mode(mode).options(**options).save(where)
+
+
+def rows(*values: tuple[Any, ...]) -> Any:
+    """Return rows for the table."""
+    return spark.createDataFrame(list(values), "id int, v string")
+
+
+@mistake
+def load_of_a_missing_table() -> None:
+    load(path("none")).collect()
+
+
+@mistake
+def an_option_misspelt() -> None:
+    load(path(), **{"scan.snapshotid": "1"}).collect()
+
+
+@mistake
+def a_tag_that_is_not_there() -> None:
+    spark.sql("SELECT * FROM paimon.db.k VERSION AS OF 'none'").collect()
+
+
+@mistake
+def a_snapshot_that_is_not_there() -> None:
+    load(path(), **{"scan.snapshot-id": "99"}).collect()
+
+
+@mistake
+def a_time_in_the_future() -> None:
+    load(path(), **{"scan.timestamp": "2999-01-01 00:00:00", "scan.mode": "from-snapshot"}).collect()
+
+
+@mistake
+def a_null_key() -> None:
+    save(rows((None, "x")), path())
+
+
+@mistake
+def a_null_key_by_method() -> None:
+    PaimonTable.for_path(spark, path()).append(rows((None, "x")))
+
+
+@mistake
+def an_overflow() -> None:
+    save(spark.createDataFrame([(2**40, "x")], "id bigint, v string"), path())
+
+
+@mistake
+def an_unknown_column() -> None:
+    save(spark.createDataFrame([(1, "x")], "id int, w string"), path())
+
+
+@mistake
+def another_bucket_number() -> None:
+    save(rows((1, "x")), path(), bucket="7")
+
+
+@mistake
+def a_procedure_with_an_unknown_tag() -> None:
+    spark.sql("CALL paimon.sys.rollback(table => 'db.k', tag => 'none')").collect()
+
+
+@mistake
+def a_missing_data_file() -> None:
+    load(path("gone")).collect()
+
+
+@mistake
+def a_damaged_snapshot() -> None:
+    load(path("damaged")).collect()
+
+
+@mistake
+def a_folder_of_parquet() -> None:
+    load(f"{root}/parquet").collect()
+
+
+@mistake
+def a_folder_of_delta() -> None:
+    load(f"{root}/delta").collect()
+
+
+@mistake
+def a_folder_of_iceberg() -> None:
+    load(f"{root}/iceberg").collect()
+
+
+@mistake
+def a_save_into_a_folder_of_files() -> None:
+    save(rows((1, "x")), f"{root}/parquet")
+
+
+@mistake
+def a_save_into_a_database() -> None:
+    save(rows((1, "x")), f"{root}/wh/db.db")
+
+
+@mistake
+def a_home_directory() -> None:
+    save(rows((1, "x")), "~/paimon_spark_table")
+
+
+@mistake
+def a_stream_from_a_wrong_mode() -> None:
+    stream = spark.readStream.format("paimon").option("scan.mode", "nonsense").load(path())
+    stream.writeStream.format("noop").option("checkpointLocation", f"{root}/cp").start().awaitTermination(60)
+
+
+@mistake
+def a_path_of_databricks() -> None:
+    load("dbfs:/wh/db.db/t").collect()
+
+
+@mistake
+def a_batch_from_a_starting_version() -> None:
+    load(path(), startingVersion="1").collect()
+
+
+@mistake
+def arguments_in_the_wrong_order() -> None:
+    PaimonTable.for_path(path(), spark)
+
+
+@mistake
+def a_misspelt_catalog() -> None:
+    spark.sql("SELECT * FROM piamon.db.k").collect()
+
+
+@mistake
+def a_key_that_is_no_column() -> None:
+    PaimonTable.create(spark, path("new"), "id int", primary_key="ident")
+
+
+def prepare() -> None:
+    """Make the tables that mistakes are about."""
+    paimon_spark.register_catalog(spark, "paimon", warehouse=f"{root}/wh")
+    spark.sql("CREATE DATABASE paimon.db")
+    for name in ("k", "gone", "damaged"):
+        options = "'primary-key' = 'id', 'bucket' = '1'"
+        spark.sql(f"CREATE TABLE paimon.db.{name} (id INT, v STRING) TBLPROPERTIES ({options})")
+        spark.sql(f"INSERT INTO paimon.db.{name} VALUES (1, 'a')")
+    for file in Path(path("gone")).glob("bucket-0/*"):
+        file.unlink()
+    (Path(path("damaged")) / "snapshot" / "snapshot-1").write_text("{")
+    (root / "parquet").mkdir()
+    (root / "parquet" / "part-0.parquet").write_bytes(b"PAR1")
+    (root / "delta" / "_delta_log").mkdir(parents=True)
+    (root / "delta" / "_delta_log" / "00000000000000000000.json").write_text("{}")
+    (root / "iceberg" / "metadata").mkdir(parents=True)
+    (root / "iceberg" / "metadata" / "v1.metadata.json").write_text("{}")
+
+
+if __name__ == "__main__":
+    prepare()
+    for name, function in MISTAKES.items():
+        shown: dict[str, Any] = {"name": name, "kind": None}
+        try:
+            function()
+        except Exception as error:  # noqa: BLE001 - of whatever class: it is shown
+            printed = "".join(traceback.format_exception(error)).splitlines()
+            text = str(error)
+            shown |= {
+                "kind": type(error).__name__,
+                "ours": isinstance(error, paimon_spark.PaimonError),
+                "text": text[:600],
+                "own_lines": len(text.splitlines()),
+                "lines": len(printed),
+            }
+        print(json.dumps(shown), flush=True)
+    spark.stop()
