@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -96,11 +98,18 @@ def test_upkeep(server: StoreServer, run: Run) -> None:
 
 def test_a_directory_that_spark_reads_is_migrated(session: SparkSession, server: StoreServer, run: Run) -> None:
     source, target = f"{server.root}/source", f"{server.root}/d.db/taken"
-    if not server.url.startswith("hdfs"):  # the session has Hadoop's file system of no other store
-        with pytest.raises(Exception, match=r"(?i)class|scheme|file ?system"):
-            PaimonTable.migrate(session, source, target, options=server.options)
+    file_io = FileIO.for_path(source, server.options)
+    if server.url.startswith("hdfs"):
+        session.range(5).selectExpr("id", "id % 2 AS p").write.partitionBy("p").parquet(source)
+        table = PaimonTable.migrate(session, source, target)
+        assert rows(table.to_df()) == [(n, n % 2) for n in range(5)]
+        assert rows(run("SELECT count(*) FROM far.d.taken")) == [(5,)]
         return
-    session.range(5).selectExpr("id", "id % 2 AS p").write.partitionBy("p").parquet(source)
-    table = PaimonTable.migrate(session, source, target)
-    assert rows(table.to_df()) == [(n, n % 2) for n in range(5)]
-    assert rows(run("SELECT count(*) FROM far.d.taken")) == [(5,)]
+    buffer = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": [1, 2]}), buffer)
+    file_io.write_bytes(f"{source}/part-0.parquet", buffer.getvalue().to_pybytes())
+    with pytest.raises(Exception, match=r"(?i)FileSystem"):  # the session has Hadoop's of no other store
+        PaimonTable.migrate(session, source, target, options=server.options)
+    assert [entry.name for entry in file_io.list_names(source)] == ["part-0.parquet"]
+    assert not file_io.exists(target)
+    file_io.delete_quietly(source, recursive=True)

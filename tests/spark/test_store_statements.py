@@ -22,7 +22,6 @@ CATALOGS = [("s3", "catalog"), ("gcs", "catalog"), ("azure", "catalog"), ("hdfs"
 FRONTS = [*CATALOGS, ("s3", "text")]
 on_each_front = pytest.mark.parametrize("front", FRONTS, indirect=True, ids="-".join)
 on_each_store = pytest.mark.parametrize("front", CATALOGS, indirect=True, ids="-".join)
-KINDS = {"vectors": "'deletion-vectors.enabled'='true'", "dynamic": "'bucket'='-1'", "postponed": "'bucket'='-2'"}
 
 
 @pytest.fixture(scope="module")
@@ -110,35 +109,17 @@ def test_tables_without_keys(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("front", "kind"),
-    [
-        *((front, kind) for front in (("s3", "catalog"), ("s3", "text")) for kind in KINDS),
-        (("gcs", "catalog"), "dynamic"),
-        (("azure", "catalog"), "vectors"),
-    ],
-    indirect=["front"],
-    ids=lambda value: value if isinstance(value, str) else "-".join(value),
+    "front", [("s3", "catalog"), ("s3", "text"), ("azure", "catalog")], indirect=True, ids="-".join
 )
-def test_other_kinds(run: Run, kind: str) -> None:
-    run(f"CREATE TABLE stored.d.t (k INT NOT NULL, n BIGINT) TBLPROPERTIES ('primary-key'='k', {KINDS[kind]})")
+def test_deletion_vectors(run: Run) -> None:
+    run(
+        "CREATE TABLE stored.d.t (k INT NOT NULL, n BIGINT) "
+        "TBLPROPERTIES ('primary-key'='k', 'deletion-vectors.enabled'='true')"
+    )
     run("INSERT INTO stored.d.t SELECT id, id FROM range(1000)")
     run("INSERT INTO stored.d.t SELECT id, id + 1 FROM range(500)")
     run("CALL stored.sys.compact(table => 'd.t')")
     assert rows(run("SELECT count(*), sum(n) FROM stored.d.t")) == [(1000, 500000)]
-
-
-@on_each_front
-def test_a_table_is_renamed(run: Run) -> None:
-    run("CREATE TABLE stored.d.old AS SELECT id FROM range(10)")
-    run("ALTER TABLE stored.d.old RENAME TO d.new")
-    assert [row.tableName for row in run("SHOW TABLES IN stored.d").collect()] == ["new"]
-    run("INSERT INTO stored.d.new VALUES (10)")
-    assert rows(run("SELECT count(*), sum(id) FROM stored.d.new")) == [(11, 55)]
-    run("CALL stored.sys.expire_snapshots(table => 'd.new', retain_max => 1, retain_min => 1)")
-    assert rows(run("SELECT count(*) FROM stored.d.`new$snapshots`")) == [(1,)]
-    run("DROP TABLE stored.d.new")
-    assert run("SHOW TABLES IN stored.d").collect() == []
-    assert rows(run("SHOW DATABASES IN stored LIKE 'd'")) in ([("d",)], [])
 
 
 @on_each_store

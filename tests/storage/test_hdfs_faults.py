@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from paimon_spark.commit import publish
 from paimon_spark.errors import PaimonError
 from paimon_spark.spec.schema import create_schema
 from paimon_spark.storage import hdfs_calls
@@ -49,8 +50,10 @@ def truth(store: tuple[StoreServer, StoreServer, NameNodeFaults]) -> FileStoreTa
     return FilesystemCatalog(store[0].root, {}).load_table("d", "t")
 
 
-@pytest.mark.parametrize("fault", ["reset", "lost"])
-@pytest.mark.parametrize("call", ["rename", "create", "complete"])
+@pytest.mark.parametrize(
+    ("call", "fault"),
+    [("rename", "reset"), ("rename", "lost"), ("create", "reset"), ("create", "lost"), ("complete", "reset")],
+)
 def test_a_connection_that_ends_loses_and_doubles_nothing(
     store: tuple[StoreServer, StoreServer, NameNodeFaults],
     faults: NameNodeFaults,
@@ -87,6 +90,7 @@ def test_silence_is_a_clear_error(
 ) -> None:
     assert hdfs_calls.ANSWER_SECONDS < 60
     monkeypatch.setattr(hdfs_calls, "ANSWER_SECONDS", 3)
+    monkeypatch.setattr(publish, "LONGEST_UNCLEAR_SECONDS", 3)
     monkeypatch.setattr(hdfs_calls, "NEXT_ANSWER_SECONDS", 1)
     faults.set("silent", "rename", "snapshot-", forever=True)
     with pytest.raises(PaimonError, match=r"does not answer|has not answered"):
